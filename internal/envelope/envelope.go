@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package envelope
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Annotations that Seal returns and Open reads.
+const (
+	AnnotationFormat = "vnd.okara.state.envelope"
+	AnnotationWraps  = "vnd.okara.state.envelope.wraps"
+)
+
+// ErrKey says that none of the configured keys opens a sealed text.
+var ErrKey = errors.New("no configured key opens it")
+
+// ErrSealed says that a sealed text is truncated, changed or bound to another
+// place than the one it was found in.
+var ErrSealed = errors.New("sealed text is not intact")
+
+const (
+	format      = "1"
+	magic       = "okara-e1"
+	prefixSize  = len(magic) + 8 // the part of the header that is associated data
+	nonceSize   = 12
+	tagSize     = 16
+	overhead    = prefixSize + nonceSize + tagSize
+	dataKeySize = 32
+	maxWraps    = 64 << 10 // bytes of the annotation; a manifest is larger than that only by mistake
+)
+
+// Options name the keys of an Envelope.
+type Options struct {
+	// Keys wrap each new data key, all of them; the package comment lists the
+	// forms. They also open where they can.
+	Keys []string
+	// Identities are paths of age identity files that only open.
+	Identities []string
+}
+
+// Envelope seals and opens texts with one set of keys. It keeps no state and
+// may be used by several goroutines.
+type Envelope struct {
+	seal []key
+	open []key
+}
+
+// New parses the references and reads key files; it contacts no service.
+func New(o Options) (*Envelope, error) {
+	e := &Envelope{}
+	for _, reference := range o.Keys {
+		keys, err := parseKey(reference)
+		if err != nil {
+			return nil, err
+		}
+		e.seal = append(e.seal, keys...)
+	}
+	e.open = append(e.open, e.seal...)
+	for _, path := range o.Identities {
+		keys, err := readKeyFile(path)
+		if err != nil {
+			return nil, err
+		}
+		e.open = append(e.open, keys...)
+	}
+	return e, nil
+}
+
+// wrap is one entry of AnnotationWraps.
+type wrap struct {
+	Key     string `json:"key"`
+	Wrapped []byte `json:"wrapped"`
+}
+
+// Seal encrypts plain, binds it to aad and returns the annotations that Open
+// needs. It fails if one of the keys cannot wrap.
+func (e *Envelope) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
+	if len(e.seal) == 0 {
+		return nil, nil, errors.New("seal: no key is configured")
+	}
+	dataKey := make([]byte, dataKeySize)
+	rand.Read(dataKey) // never fails, see crypto/rand
+	wraps := make([]wrap, 0, len(e.seal))
+	for _, k := range e.seal {
+		wrapped, err := k.wrap(ctx, dataKey)
+		if err != nil {
+			return nil, nil, fmt.Errorf("seal: wrap the data key with %s: %w", k.id, err)
+		}
+		wraps = append(wraps, wrap{Key: k.id, Wrapped: wrapped})
+	}
+	list, err := json.Marshal(wraps)
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal: %w", err)
+	}
+	aead, err := newGCM(dataKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal: %w", err)
+	}
+	sealed := make([]byte, prefixSize+nonceSize, len(plain)+overhead)
+	copy(sealed, magic)
+	binary.BigEndian.PutUint64(sealed[len(magic):], uint64(len(plain)))
+	rand.Read(sealed[prefixSize:])
+	sealed = aead.Seal(sealed, sealed[prefixSize:], plain, bound(sealed, aad))
+	return sealed, map[string]string{AnnotationFormat: format, AnnotationWraps: string(list)}, nil
+}
+
+// Open decrypts what Seal returned. annotations may hold other entries beside
+// ours. The error is ErrKey or ErrSealed, or what a key service answered.
+func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[string]string, aad []byte) ([]byte, error) {
+	if f := annotations[AnnotationFormat]; f != format {
+		return nil, fmt.Errorf("open: envelope format %q is not known: %w", f, ErrSealed)
+	}
+	if err := checkLength(sealed); err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	dataKey, err := e.unwrap(ctx, annotations[AnnotationWraps])
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	aead, err := newGCM(dataKey)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w: %w", err, ErrSealed)
+	}
+	nonce, text := sealed[prefixSize:prefixSize+nonceSize], sealed[prefixSize+nonceSize:]
+	plain, err := aead.Open(nil, nonce, text, bound(sealed, aad))
+	if err != nil {
+		return nil, fmt.Errorf("open: the bytes were changed, or belong to another repository, workspace or version: %w", ErrSealed)
+	}
+	return plain, nil
+}
+
+// Sealed reports whether annotations are those of a sealed text.
+func Sealed(annotations map[string]string) bool {
+	return annotations[AnnotationFormat] != ""
+}
+
+func checkLength(sealed []byte) error {
+	if len(sealed) < overhead || !bytes.HasPrefix(sealed, []byte(magic)) {
+		return fmt.Errorf("%d bytes without the header of a sealed text: %w", len(sealed), ErrSealed)
+	}
+	want := binary.BigEndian.Uint64(sealed[len(magic):])
+	if have := uint64(len(sealed) - overhead); have != want {
+		return fmt.Errorf("%d bytes where the header announces %d, the text is truncated or extended: %w", have, want, ErrSealed)
+	}
+	return nil
+}
+
+// bound is the associated data: the fixed part of the header, then the caller's.
+func bound(sealed, aad []byte) []byte {
+	b := make([]byte, 0, prefixSize+len(aad))
+	return append(append(b, sealed[:prefixSize]...), aad...)
+}
+
+// unwrap returns the data key from the first wrap that one of our keys opens.
+func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
+	if len(list) > maxWraps {
+		return nil, fmt.Errorf("list of wrapped keys has %d bytes: %w", len(list), ErrSealed)
+	}
+	var wraps []wrap
+	if err := json.Unmarshal([]byte(list), &wraps); err != nil {
+		return nil, fmt.Errorf("list of wrapped keys: %w: %w", err, ErrSealed)
+	}
+	var tried []error
+	for _, k := range e.open {
+		for _, w := range wraps {
+			if !k.opens(w.Key) {
+				continue
+			}
+			dataKey, err := k.unwrap(ctx, w.Wrapped)
+			if err == nil {
+				return dataKey, nil
+			}
+			tried = append(tried, fmt.Errorf("%s: %w", k.id, err))
+		}
+	}
+	return nil, fmt.Errorf("%w: %w", e.mismatch(wraps), errors.Join(append(tried, ErrKey)...))
+}
+
+// mismatch names the keys of both sides, for the person who has to find the
+// right one.
+func (e *Envelope) mismatch(wraps []wrap) error {
+	var sealed, ours []string
+	for _, w := range wraps {
+		sealed = append(sealed, w.Key)
+	}
+	for _, k := range e.open {
+		ours = append(ours, k.id)
+	}
+	if len(ours) == 0 {
+		return fmt.Errorf("sealed for %s, and no key is configured", strings.Join(sealed, ", "))
+	}
+	return fmt.Errorf("sealed for %s, configured are %s", strings.Join(sealed, ", "), strings.Join(ours, ", "))
+}
+
+func newGCM(key []byte) (cipher.AEAD, error) {
+	if len(key) != dataKeySize {
+		return nil, fmt.Errorf("key of %d bytes instead of %d", len(key), dataKeySize)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}

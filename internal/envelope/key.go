@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package envelope
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// key wraps and unwraps data keys under one id.
+type key struct {
+	id     string // without secrets; goes into annotations and messages
+	wrap   func(ctx context.Context, dataKey []byte) ([]byte, error)
+	unwrap func(ctx context.Context, wrapped []byte) ([]byte, error)
+}
+
+// opens reports whether a wrap with this id is worth a try: the same id, or
+// another name for a key of the same service.
+func (k key) opens(id string) bool {
+	if k.id == id {
+		return true
+	}
+	mine, _, ok := strings.Cut(k.id, "://")
+	return ok && strings.HasPrefix(id, mine+"://")
+}
+
+// parseKey reads one reference; a file of age identities holds several keys.
+func parseKey(reference string) ([]key, error) {
+	scheme, rest, isURL := strings.Cut(reference, "://")
+	switch {
+	case reference == "":
+		return nil, errors.New("key reference is empty")
+	case isURL && scheme == "file":
+		return readKeyFile(rest)
+	case isURL && scheme == "base64key":
+		k, err := parseBase64Key(rest)
+		return []key{k}, err
+	case isURL:
+		k, err := parseKeeper(reference)
+		return []key{k}, err
+	case strings.HasPrefix(reference, "age1"):
+		k, err := parseRecipient(reference)
+		return []key{k}, err
+	}
+	return readKeyFile(reference)
+}
+
+const maxKeyFile = 64 << 10
+
+// readKeyFile reads 32 bytes of key or a list of age identities.
+func readKeyFile(path string) ([]key, error) {
+	b, err := readPrivate(path)
+	if err != nil {
+		return nil, fmt.Errorf("key file: %w", err)
+	}
+	if bytes.Contains(b, []byte("AGE-SECRET-KEY-")) {
+		keys, err := parseIdentities(b)
+		if err != nil {
+			return nil, fmt.Errorf("key file %s: %w", path, err)
+		}
+		return keys, nil
+	}
+	secret, ok := decodeSecret(b)
+	if !ok {
+		return nil, fmt.Errorf("key file %s: neither 32 bytes (raw, hexadecimal or base64) nor age identities", path)
+	}
+	k, err := newFileKey(secret)
+	return []key{k}, err
+}
+
+// readPrivate reads a file that only its owner may read.
+func readPrivate(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("%s may be read by others (mode %04o), it must be 0600", path, mode)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxKeyFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxKeyFile)
+	}
+	return b, nil
+}
+
+func decodeSecret(b []byte) ([]byte, bool) {
+	if len(b) == dataKeySize {
+		return b, true
+	}
+	text := string(bytes.TrimSpace(b))
+	for _, decode := range []func(string) ([]byte, error){
+		hex.DecodeString, base64.StdEncoding.DecodeString, base64.URLEncoding.DecodeString,
+		base64.RawStdEncoding.DecodeString, base64.RawURLEncoding.DecodeString,
+	} {
+		if secret, err := decode(text); err == nil && len(secret) == dataKeySize {
+			return secret, true
+		}
+	}
+	return nil, false
+}
+
+// newFileKey wraps with AES-256-GCM under the secret itself. Each wrap has its
+// own random nonce; data keys are few, so 96 bits never repeat in practice.
+func newFileKey(secret []byte) (key, error) {
+	aead, err := newGCM(secret)
+	if err != nil {
+		return key{}, err
+	}
+	id := "file:" + fingerprint(secret)
+	return key{
+		id: id,
+		wrap: func(_ context.Context, dataKey []byte) ([]byte, error) {
+			nonce := make([]byte, nonceSize, nonceSize+len(dataKey)+tagSize)
+			rand.Read(nonce)
+			return aead.Seal(nonce, nonce, dataKey, []byte(id)), nil
+		},
+		unwrap: func(_ context.Context, wrapped []byte) ([]byte, error) {
+			if len(wrapped) < nonceSize {
+				return nil, fmt.Errorf("wrapped key has %d bytes", len(wrapped))
+			}
+			dataKey, err := aead.Open(nil, wrapped[:nonceSize], wrapped[nonceSize:], []byte(id))
+			if err != nil {
+				return nil, errors.New("the wrapped key does not belong to this key")
+			}
+			return dataKey, nil
+		},
+	}, nil
+}
+
+// fingerprint tells keys apart without telling them.
+func fingerprint(secret []byte) string {
+	sum := sha256.Sum256(append([]byte("okara key id\n"), secret...))
+	return hex.EncodeToString(sum[:8])
+}
