@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Exit codes, the same for every command; `okara tofu`, `okara terraform` and
+// `okara exec` return the code of the program they run instead.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitDenied      = 5
+	exitPartly      = 6
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit code of the process.
+// It is main without the process: nothing in it reads a global.
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
+	a := &app{in: in, out: out, err: errOut, getenv: getenv, version: version()}
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if ctx.Err() != nil && code != exitOK && !isChildExit(err) {
+		code = exitInterrupted
+	}
+	if err != nil && !isChildExit(err) {
+		printError(errOut, err, code)
+	}
+	return code
+}
+
+// exitCode is the only place that maps an error to a status of the process.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return exitConflict
+	}
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, oci.ErrExists), errors.Is(err, statebackend.ErrLockLost), errors.Is(err, statebackend.ErrStale):
+		return exitConflict
+	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
+		return exitDenied
+	}
+	return exitFailure
+}
+
+// exitError gives an error an exit code that its sentinel does not tell.
+type exitError struct {
+	code  int
+	err   error
+	child bool // the code is that of a program okara ran, which has printed its own message
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func isChildExit(err error) bool {
+	e, ok := errors.AsType[*exitError](err)
+	return ok && e.child
+}
+
+// childExit returns the error that ends okara with the exit code of the
+// program it ran, without a message of its own. It is nil for code 0.
+func childExit(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code, child: true}
+}
+
+// usageError is a mistake on the command line: exit code 2.
+func usageError(format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// partlyError says that some of several items failed: exit code 6.
+func partlyError(format string, args ...any) error {
+	return &exitError{code: exitPartly, err: fmt.Errorf(format, args...)}
+}
+
+// hintError carries what the user can do next; it is printed on a second line.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// withHint adds a next step to err. It returns nil for a nil err.
+func withHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hintError{err: err, hint: fmt.Sprintf(format, args...)}
+}
+
+// printError writes the message, then the hint: the one an error carries, or
+// the general one of its class.
+func printError(w io.Writer, err error, code int) {
+	fmt.Fprintf(w, "okara: %s\n", strings.TrimRight(err.Error(), "\n"))
+	hint := ""
+	if e, ok := errors.AsType[*hintError](err); ok {
+		hint = e.hint
+	} else if !strings.Contains(err.Error(), "\nhint: ") {
+		hint = classHint(err, code)
+	}
+	if hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+}
+
+func classHint(err error, code int) string {
+	switch {
+	case code == exitUsage:
+		return "run the command with --help for its arguments and examples"
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return "log in with `okara login HOST`; `okara auth explain REFERENCE` shows which credentials are used"
+	case errors.Is(err, oci.ErrDenied):
+		return "the credentials are valid but may not do this; `okara auth explain REFERENCE` shows which ones are used"
+	case errors.Is(err, oci.ErrUnavailable):
+		return "check the host name, the port and the network; for a registry without TLS add --plain-http, for a private CA --ca-file"
+	}
+	return ""
+}
+
+// markUsage turns the flag and argument errors of cobra into usage errors.
+func markUsage(_ *cobra.Command, err error) error {
+	return &exitError{code: exitUsage, err: err}
+}

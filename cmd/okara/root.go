@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `okara keeps OpenTofu and Terraform modules, providers and state in any OCI
+registry: Harbor, GHCR, ECR, or the one built into this program.
+
+Exit codes:
+  0    done
+  1    failure
+  2    usage
+  3    not found
+  4    conflict, or locked by somebody else
+  5    denied by the registry
+  6    partly done
+  130  interrupted
+okara tofu, okara terraform and okara exec return the code of the program they
+run; 125 is their own failure, 127 means that the program was not found.`
+
+// newRoot returns the whole command tree.
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "okara",
+		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
+		Long:          rootLong,
+		Version:       a.version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(markUsage)
+	f := root.PersistentFlags()
+	f.StringVar(&a.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
+	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
+	f.StringVar(&a.cert, "client-cert", "", "PEM `FILE` of a client certificate")
+	f.StringVar(&a.key, "client-key", "", "PEM `FILE` of the client certificate's key")
+	f.BoolVar(&a.insecure, "insecure", false, "do not verify TLS certificates")
+	f.BoolVar(&a.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
+	f.BoolVar(&a.json, "json", false, "print the result as one JSON document")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print the result and errors only")
+	f.BoolVar(&a.debug, "debug", false, "log every registry request to stderr, without secrets")
+
+	root.AddGroup(
+		&cobra.Group{ID: "artifacts", Title: "Modules and providers:"},
+		&cobra.Group{ID: "state", Title: "State:"},
+		&cobra.Group{ID: "server", Title: "Server and clients:"},
+		&cobra.Group{ID: "access", Title: "Access:"},
+	)
+	publish := parent("publish", "artifacts", "Publish a module or a provider")
+	publish.AddCommand()
+	addTo(root, "artifacts", publish)
+	addTo(root, "state")
+	addTo(root, "server")
+	addTo(root, "access")
+	usageArgs(root)
+	return root
+}
+
+// parent returns a command that only groups others.
+func parent(use, group, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, GroupID: group, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
+func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// usageArgs makes a wrong number of arguments exit with the usage code, for
+// every command of the tree.
+func usageArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return markUsage(cmd, err)
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageArgs(c)
+	}
+}
