@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// lockHeader is what the clients write at the top of a new lock file.
+const lockHeader = `# This file is maintained automatically by "tofu init".
+# Manual edits may be lost in future updates.
+`
+
+// LockFile is a dependency lock file, .terraform.lock.hcl. Changes touch only
+// the provider blocks they concern; every other byte of the file stays.
+type LockFile struct {
+	src       []byte
+	Providers []LockedProvider // in the order of the file
+}
+
+// LockedProvider is one provider block of a lock file.
+type LockedProvider struct {
+	Address     addr.Provider // with its host name
+	Label       string        // the address as the file spells it
+	Version     addr.Version
+	Constraints string
+	Hashes      []string // "h1:…" and "zh:…"
+
+	body   hcl.Range // the whole block
+	hashes hcl.Range // the hashes argument, zero if there is none
+	close  hcl.Range // the closing brace
+}
+
+// ParseLockFile reads a lock file; name is used in messages. An empty file is
+// a lock file without providers.
+func ParseLockFile(name string, src []byte) (*LockFile, error) {
+	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("reading the lock file: %w", diags)
+	}
+	l := &LockFile{src: src}
+	for _, block := range f.Body.(*hclsyntax.Body).Blocks {
+		if block.Type != "provider" {
+			continue
+		}
+		p, err := lockedProvider(block)
+		if err != nil {
+			return nil, fmt.Errorf("reading the lock file: %s: %w", block.DefRange(), err)
+		}
+		l.Providers = append(l.Providers, p)
+	}
+	return l, nil
+}
+
+func lockedProvider(block *hclsyntax.Block) (LockedProvider, error) {
+	if len(block.Labels) != 1 {
+		return LockedProvider{}, fmt.Errorf("a provider block has one label, its address")
+	}
+	p := LockedProvider{Label: block.Labels[0], body: block.Range(), close: block.CloseBraceRange}
+	var err error
+	if p.Address, err = addr.ParseProvider(p.Label); err != nil {
+		return LockedProvider{}, err
+	}
+	for name, attr := range block.Body.Attributes {
+		value, diags := attr.Expr.Value(nil)
+		if diags.HasErrors() {
+			return LockedProvider{}, diags
+		}
+		switch ty := value.Type(); {
+		case name == "version" && ty.FriendlyName() == "string" && value.IsKnown() && !value.IsNull():
+			if p.Version, err = addr.ParseVersion(value.AsString()); err != nil {
+				return LockedProvider{}, err
+			}
+		case name == "constraints" && ty.FriendlyName() == "string" && !value.IsNull():
+			p.Constraints = value.AsString()
+		case name == "hashes" && (ty.IsTupleType() || ty.IsListType() || ty.IsSetType()):
+			p.hashes = attr.Range()
+			for _, h := range value.AsValueSlice() {
+				if h.Type().FriendlyName() != "string" || h.IsNull() {
+					return LockedProvider{}, fmt.Errorf("hashes are strings")
+				}
+				p.Hashes = append(p.Hashes, h.AsString())
+			}
+		}
+	}
+	if p.Version == (addr.Version{}) {
+		return LockedProvider{}, fmt.Errorf("the block has no version")
+	}
+	return p, nil
+}
+
+// Find returns the entry of a provider.
+func (l *LockFile) Find(p addr.Provider) (LockedProvider, bool) {
+	i := slices.IndexFunc(l.Providers, func(have LockedProvider) bool { return have.Address == p })
+	if i < 0 {
+		return LockedProvider{}, false
+	}
+	return l.Providers[i], true
+}
+
+// With returns the file with the entries in change replaced or, where the file
+// has none, inserted in the order of their addresses. Hashes are sorted by
+// bytes, one per line: any other form makes the clients write the file anew and
+// warn under -lockfile=readonly.
+func (l *LockFile) With(change []LockedProvider) []byte {
+	if len(l.Providers) == 0 && len(bytes.TrimSpace(l.src)) == 0 {
+		return l.insert([]byte(lockHeader), change)
+	}
+	out := slices.Clone(l.src)
+	var added []LockedProvider
+	for i := len(l.Providers) - 1; i >= 0; i-- { // from the end, so that earlier ranges stay true
+		have := l.Providers[i]
+		for _, want := range change {
+			if want.Address == have.Address && !slices.Equal(have.Hashes, sortedHashes(want.Hashes)) {
+				out = have.replaceHashes(out, want.Hashes)
+			}
+		}
+	}
+	for _, want := range change {
+		if _, ok := l.Find(want.Address); !ok {
+			added = append(added, want)
+		}
+	}
+	return l.insert(out, added)
+}
+
+func (p LockedProvider) replaceHashes(src []byte, hashes []string) []byte {
+	text := "hashes = " + hashList(hashes)
+	if p.hashes == (hcl.Range{}) {
+		at := p.close.Start.Byte
+		return slices.Concat(src[:at], []byte("  "+text+"\n"), src[at:])
+	}
+	return slices.Concat(src[:p.hashes.Start.Byte], []byte(text), src[p.hashes.End.Byte:])
+}
+
+// insert adds new blocks before the first existing block with a higher address.
+func (l *LockFile) insert(out []byte, added []LockedProvider) []byte {
+	slices.SortFunc(added, func(a, b LockedProvider) int { return strings.Compare(a.Label, b.Label) })
+	for _, p := range added {
+		next := len(out)
+		for _, have := range l.Providers {
+			if have.Label > p.Label {
+				next = bytes.Index(out, []byte("provider \""+have.Label+"\""))
+				break
+			}
+		}
+		block := p.text()
+		if next == len(out) {
+			out = append(bytes.TrimRight(out, "\n"), "\n\n"+block...)
+			continue
+		}
+		out = slices.Concat(out[:next], []byte(block+"\n"), out[next:])
+	}
+	return out
+}
+
+func (p LockedProvider) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "provider %q {\n", p.Label)
+	if p.Constraints == "" {
+		fmt.Fprintf(&b, "  version = %q\n", p.Version)
+	} else {
+		fmt.Fprintf(&b, "  version     = %q\n  constraints = %q\n", p.Version, p.Constraints)
+	}
+	fmt.Fprintf(&b, "  hashes = %s\n}\n", hashList(p.Hashes))
+	return b.String()
+}
+
+func hashList(hashes []string) string {
+	var b strings.Builder
+	b.WriteString("[\n")
+	for _, h := range sortedHashes(hashes) {
+		fmt.Fprintf(&b, "    %q,\n", h)
+	}
+	b.WriteString("  ]")
+	return b.String()
+}
+
+func sortedHashes(hashes []string) []string {
+	sorted := slices.Clone(hashes)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
