@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"strings"
+
+	"github.com/apparentlymart/go-versions/versions"
+)
+
+// Constraint is a set of versions written as in a required_providers or module
+// block. The zero value allows every version that is not a pre-release.
+type Constraint struct {
+	text string
+	set  *versions.Set
+}
+
+// ParseConstraint parses "~> 1.0, != 1.0.3". An empty text allows every release.
+func ParseConstraint(s string) (Constraint, error) {
+	if strings.TrimSpace(s) == "" {
+		return Constraint{}, nil
+	}
+	set, err := versions.MeetingConstraintsStringRuby(s)
+	if err != nil {
+		return Constraint{}, invalid("version constraint", s, "%s", err)
+	}
+	return Constraint{text: s, set: &set}, nil
+}
+
+// Allows reports whether the constraint selects v. A pre-release, and thus an
+// edition, is selected only by a constraint that names it exactly.
+func (c Constraint) Allows(v Version) bool {
+	if c.set == nil {
+		return !v.Prerelease()
+	}
+	parsed, err := versions.ParseVersion(v.s)
+	return err == nil && c.set.Has(parsed)
+}
+
+// String returns the text the constraint was parsed from.
+func (c Constraint) String() string { return c.text }

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import "fmt"
+
+// SyntaxError says that a text is not an address, version or template that
+// okara can store. Its text names the part, the offending character and the
+// rule.
+type SyntaxError struct {
+	What   string // "module namespace", "version", …
+	Value  string
+	Reason string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s %q: %s", e.What, e.Value, e.Reason)
+}
+
+func invalid(what, value, reason string, args ...any) error {
+	return &SyntaxError{What: what, Value: value, Reason: fmt.Sprintf(reason, args...)}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kinds of repositories, the values of [Item.Kind].
+const (
+	KindModule   = "module"
+	KindProvider = "provider"
+	KindMirror   = "mirror"
+	KindState    = "state"
+	KindCatalog  = "catalog"
+	KindQueue    = "queue"
+)
+
+// Layout maps addresses to repository names and back. Each field but Prefix is a
+// template; an empty one means the default. The placeholders are {prefix},
+// {namespace}, {name}, {system}, {type} and {hostname}; each stands alone between
+// "/" or "." and occurs once.
+type Layout struct {
+	Prefix    string // path that {prefix} stands for; if empty, its slash goes too
+	Modules   string // default "{prefix}/modules/{namespace}/{name}/{system}"
+	Providers string // default "{prefix}/providers/{namespace}/{type}"
+	Mirror    string // default "{prefix}/mirror/{hostname}/{namespace}/{type}"
+	State     string // default "{prefix}/state/{name}"
+	Catalog   string // default "{prefix}/catalog"
+	Queue     string // default "{prefix}/queue"
+}
+
+// Item is what a repository holds. Kind tells which other field is set.
+type Item struct {
+	Kind     string
+	Module   Module
+	Provider Provider
+	State    string
+}
+
+// Validate checks that every template can be read backwards and that no two of
+// them can produce one name.
+func (l Layout) Validate() error {
+	if l.Prefix != "" {
+		for segment := range strings.SplitSeq(l.Prefix, "/") {
+			if p := segmentRule().problem(segment); p != "" {
+				return invalid("repository prefix", l.Prefix, "%s", p)
+			}
+		}
+	}
+	kinds := l.kinds()
+	for _, k := range kinds {
+		if err := k.validate(l.Prefix); err != nil {
+			return err
+		}
+	}
+	for i, a := range kinds {
+		for _, b := range kinds[i+1:] {
+			if overlap(a.segments(l.Prefix), b.segments(l.Prefix)) {
+				return invalid("layout of "+a.kind, a.template, "can produce the same repository as the layout of %s %q", b.kind, b.template)
+			}
+		}
+	}
+	return nil
+}
+
+// Module returns the repository of m, without host.
+func (l Layout) Module(m Module) string {
+	return l.render(KindModule, map[string]string{"namespace": m.Namespace, "name": m.Name, "system": m.System})
+}
+
+// Provider returns the repository of an own provider, without host.
+func (l Layout) Provider(p Provider) string {
+	return l.render(KindProvider, map[string]string{"namespace": p.Namespace, "type": p.Type})
+}
+
+// MirrorOf returns the repository of a mirrored provider, without host. Its
+// Hostname must be set.
+func (l Layout) MirrorOf(p Provider) string {
+	host := strings.Replace(p.Hostname, ":", "_", 1)
+	return l.render(KindMirror, map[string]string{"hostname": host, "namespace": p.Namespace, "type": p.Type})
+}
+
+// StateRepo returns the repository of the state name, without host.
+func (l Layout) StateRepo(name string) (string, error) {
+	if p := segmentRule().problem(name); p != "" {
+		return "", invalid("state name", name, "%s", p)
+	}
+	return l.render(KindState, map[string]string{"name": name}), nil
+}
+
+// CatalogRepo returns the repository of the catalogue, without host.
+func (l Layout) CatalogRepo() string { return l.render(KindCatalog, nil) }
+
+// QueueRepo returns the repository of the job queue, without host.
+func (l Layout) QueueRepo() string { return l.render(KindQueue, nil) }
+
+// Parse returns what the repository holds. It is false for a name that no
+// template produces.
+func (l Layout) Parse(repository string) (Item, bool) {
+	for _, k := range l.kinds() {
+		values, ok := match(k.segments(l.Prefix), repository)
+		if !ok {
+			continue
+		}
+		return item(k.kind, values)
+	}
+	return Item{}, false
+}
+
+func item(kind string, values map[string]string) (Item, bool) {
+	it := Item{Kind: kind}
+	switch kind {
+	case KindModule:
+		it.Module = Module{values["namespace"], values["name"], values["system"]}
+		return it, it.Module.Validate() == nil
+	case KindProvider, KindMirror:
+		source := values["namespace"] + "/" + values["type"]
+		if kind == KindMirror {
+			source = strings.Replace(values["hostname"], "_", ":", 1) + "/" + source
+		}
+		p, err := ParseProvider(source)
+		it.Provider = p
+		return it, err == nil && p.String() == source
+	case KindState:
+		it.State = values["name"]
+		return it, segmentRule().problem(it.State) == ""
+	default:
+		return it, true
+	}
+}
+
+// layoutKind is one template with the placeholders it must have.
+type layoutKind struct {
+	kind, template string
+	placeholders   []string
+}
+
+func (l Layout) kinds() []layoutKind {
+	or := func(template, def string) string {
+		if template == "" {
+			return def
+		}
+		return template
+	}
+	return []layoutKind{
+		{KindModule, or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}"), []string{"namespace", "name", "system"}},
+		{KindProvider, or(l.Providers, "{prefix}/providers/{namespace}/{type}"), []string{"namespace", "type"}},
+		{KindMirror, or(l.Mirror, "{prefix}/mirror/{hostname}/{namespace}/{type}"), []string{"hostname", "namespace", "type"}},
+		{KindState, or(l.State, "{prefix}/state/{name}"), []string{"name"}},
+		{KindCatalog, or(l.Catalog, "{prefix}/catalog"), nil},
+		{KindQueue, or(l.Queue, "{prefix}/queue"), nil},
+	}
+}
+
+func (l Layout) render(kind string, values map[string]string) string {
+	kinds := l.kinds()
+	i := slices.IndexFunc(kinds, func(k layoutKind) bool { return k.kind == kind })
+	s := withPrefix(kinds[i].template, l.Prefix)
+	for key, value := range values {
+		s = strings.Replace(s, "{"+key+"}", value, 1)
+	}
+	return s
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+func flatLayout() addr.Layout {
+	return addr.Layout{
+		Prefix:    "org",
+		Modules:   "{prefix}/modules.{namespace}.{name}.{system}",
+		Providers: "{prefix}/providers.{namespace}.{type}",
+		Mirror:    "{prefix}/{hostname}.okara.mirror.{namespace}.{type}",
+		State:     "{prefix}/state/{name}.x",
+	}
+}
+
+func TestLayoutNames(t *testing.T) {
+	m := addr.Module{Namespace: "net", Name: "vpc", System: "aws"}
+	own := addr.Provider{Namespace: "acme", Type: "dns"}
+	mirrored := addr.Provider{Hostname: "registry.example.com:8443", Namespace: "acme", Type: "dns"}
+	tests := []struct {
+		name   string
+		layout addr.Layout
+		want   []string
+	}{
+		{"no prefix", addr.Layout{}, []string{
+			"modules/net/vpc/aws", "providers/acme/dns", "mirror/registry.example.com_8443/acme/dns", "state/shop.prod", "catalog", "queue"}},
+		{"prefix", addr.Layout{Prefix: "a/b"}, []string{
+			"a/b/modules/net/vpc/aws", "a/b/providers/acme/dns", "a/b/mirror/registry.example.com_8443/acme/dns", "a/b/state/shop.prod", "a/b/catalog", "a/b/queue"}},
+		{"flat", flatLayout(), []string{
+			"org/modules.net.vpc.aws", "org/providers.acme.dns", "org/registry.example.com_8443.okara.mirror.acme.dns", "org/state/shop.prod.x", "org/catalog", "org/queue"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := tt.layout
+			if err := l.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			state, err := l.StateRepo("shop.prod")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{l.Module(m), l.Provider(own), l.MirrorOf(mirrored), state, l.CatalogRepo(), l.QueueRepo()}
+			if diff := cmp.Diff(got, tt.want); diff != "" {
+				t.Errorf("(-got +want)\n%s", diff)
+			}
+			want := []addr.Item{
+				{Kind: addr.KindModule, Module: m}, {Kind: addr.KindProvider, Provider: own}, {Kind: addr.KindMirror, Provider: mirrored},
+				{Kind: addr.KindState, State: "shop.prod"}, {Kind: addr.KindCatalog}, {Kind: addr.KindQueue},
+			}
+			for i, name := range got {
+				item, ok := l.Parse(name)
+				if diff := cmp.Diff(item, want[i]); !ok || diff != "" {
+					t.Errorf("Parse(%q), %v (-got +want)\n%s", name, ok, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestLayoutParseRefuses(t *testing.T) {
+	l := addr.Layout{Prefix: "a"}
+	for _, name := range []string{"", "a", "modules/net/vpc/aws", "a/modules/net/vpc", "a/modules/net/vpc/a-ws", "a/modules/Net/vpc/aws",
+		"a/providers/ac_me/dns", "a/mirror/Host/acme/dns", "a/mirror/host_443/acme/dns", "a/state/x/y", "a/state/..", "a/catalog/x"} {
+		if item, ok := l.Parse(name); ok {
+			t.Errorf("Parse(%q) = %+v, want none", name, item)
+		}
+	}
+}
+
+func TestLayoutValidate(t *testing.T) {
+	tests := []struct {
+		name   string
+		layout addr.Layout
+		err    string
+	}{
+		{"bad prefix", addr.Layout{Prefix: "A"}, "repository prefix"},
+		{"missing placeholder", addr.Layout{Modules: "{prefix}/m/{namespace}/{name}"}, "placeholders {namespace}, {name}, {system}"},
+		{"placeholder twice", addr.Layout{Modules: "{prefix}/{namespace}/{name}/{system}/{name}"}, "each once"},
+		{"foreign placeholder", addr.Layout{Providers: "{prefix}/{namespace}/{type}/{system}"}, "each once"},
+		{"not bounded", addr.Layout{Providers: "{prefix}/p-{namespace}/{type}"}, "stand alone"},
+		{"adjacent", addr.Layout{Providers: "{prefix}/{namespace}{type}"}, "placeholders"},
+		{"prefix inside", addr.Layout{Providers: "x/{prefix}/{namespace}/{type}"}, "first segment"},
+		{"host not first", addr.Layout{Mirror: "{prefix}/m.{hostname}/{namespace}/{type}"}, "first in their segment"},
+		{"upper case", addr.Layout{Catalog: "Catalog"}, "stand alone"},
+		{"same name", addr.Layout{Queue: "{prefix}/catalog"}, "same repository"},
+		{"placeholder over literal", addr.Layout{Providers: "{prefix}/{namespace}/{type}"}, "same repository"},
+		{"host over own", addr.Layout{Mirror: "{prefix}/{hostname}.{namespace}.{type}", Providers: "{prefix}/providers.{namespace}.{type}"}, "same repository"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.layout.Validate(); err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v, want an error with %q", err, tt.err)
+			}
+		})
+	}
+	if _, err := (addr.Layout{}).StateRepo("a/b"); err == nil {
+		t.Error("state name with a slash: want an error")
+	}
+}
+
+func FuzzLayout(f *testing.F) {
+	f.Add("net/vpc/aws", "registry.example.com:8443/acme/dns")
+	f.Add("a-b/c__d/x", "acme/dns")
+	f.Fuzz(func(t *testing.T, module, provider string) {
+		for _, l := range []addr.Layout{{}, {Prefix: "x/y"}, flatLayout()} {
+			if m, err := addr.ParseModule(module); err == nil {
+				if item, ok := l.Parse(l.Module(m)); !ok || item.Module != m {
+					t.Errorf("%v -> %s -> %+v", m, l.Module(m), item)
+				}
+			}
+			p, err := addr.ParseProvider(provider)
+			if err != nil {
+				continue
+			}
+			name, kind := l.Provider(p), addr.KindProvider
+			if p.Hostname != "" {
+				name, kind = l.MirrorOf(p), addr.KindMirror
+			}
+			item, ok := l.Parse(name)
+			if !ok || item.Kind != kind || item.Provider != p {
+				t.Errorf("%v -> %s -> %+v", p, name, item)
+			}
+		}
+	})
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// Provider is the address of a provider. Hostname is empty for a provider that
+// okara publishes itself; mirrored providers have the host of their origin in
+// punycode, with ":port" if it is not 443.
+type Provider struct{ Hostname, Namespace, Type string }
+
+// ParseProvider parses "namespace/type" or "host[:port]/namespace/type". Letters
+// are lower-cased, as the clients do; the error is a [*SyntaxError].
+func ParseProvider(s string) (Provider, error) {
+	parts := strings.Split(s, "/")
+	var p Provider
+	switch len(parts) {
+	case 2:
+		p.Namespace, p.Type = parts[0], parts[1]
+	case 3:
+		host, err := parseHost(parts[0])
+		if err != nil {
+			return Provider{}, err
+		}
+		p.Hostname, p.Namespace, p.Type = host, parts[1], parts[2]
+	default:
+		return Provider{}, invalid("provider", s, "must be [HOST/]NAMESPACE/TYPE")
+	}
+	p.Namespace, p.Type = strings.ToLower(p.Namespace), strings.ToLower(p.Type)
+	if err := checkPart("provider namespace", p.Namespace, dashRule()); err != nil {
+		return Provider{}, err
+	}
+	if err := checkPart("provider type", p.Type, dashRule()); err != nil {
+		return Provider{}, err
+	}
+	return p, nil
+}
+
+// String returns namespace/type, with the host in front if there is one.
+func (p Provider) String() string {
+	if p.Hostname == "" {
+		return p.Namespace + "/" + p.Type
+	}
+	return p.Hostname + "/" + p.Namespace + "/" + p.Type
+}
+
+// parseHost returns the host in punycode and lower case, without the port 443,
+// which the clients drop too.
+func parseHost(s string) (string, error) {
+	const what = "provider host"
+	name, port, hasPort := strings.Cut(s, ":")
+	ascii, err := idna.Lookup.ToASCII(name)
+	again, err2 := idna.Lookup.ToASCII(ascii)
+	if err != nil || err2 != nil || again != ascii { // some code points do not survive the way back
+		return "", invalid(what, s, "is not a host name")
+	}
+	if p := hostRule().problem(ascii); p != "" {
+		return "", invalid(what, s, "%s", p)
+	}
+	if !hasPort {
+		return ascii, nil
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+		return "", invalid(what, s, "port %q is not a number from 1 to 65535", port)
+	}
+	if n == 443 {
+		return ascii, nil
+	}
+	return ascii + ":" + port, nil
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import "strings"
+
+// maxRepository is the longest "host[:port]/name" that clients and registries
+// agree on.
+const maxRepository = 255
+
+// SplitRegistry splits "localhost:5000/acme" into host and prefix. A scheme or a
+// tag is refused.
+func SplitRegistry(s string) (host, prefix string, err error) {
+	const what = "registry"
+	if s == "" {
+		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX]")
+	}
+	if strings.Contains(s, "://") {
+		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX], without a scheme")
+	}
+	host, prefix, _ = strings.Cut(strings.TrimSuffix(s, "/"), "/")
+	if host == "" || strings.ContainsAny(host, "@ \t?#_") {
+		return "", "", invalid(what, s, "must be HOST[:PORT][/PREFIX]")
+	}
+	if prefix == "" {
+		return host, "", nil
+	}
+	for segment := range strings.SplitSeq(prefix, "/") {
+		if p := segmentRule().problem(segment); p != "" {
+			return "", "", invalid(what, s, "prefix: %s", p)
+		}
+	}
+	return host, prefix, nil
+}
+
+// CheckRepository checks that host/name is a legal repository that fits into the
+// length limit.
+func CheckRepository(host, name string) error {
+	full := host + "/" + name
+	if len(full) > maxRepository {
+		return invalid("repository", full, "%d characters; at most %d are allowed", len(full), maxRepository)
+	}
+	for segment := range strings.SplitSeq(name, "/") {
+		if p := segmentRule().problem(segment); p != "" {
+			return invalid("repository", full, "%s", p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"fmt"
+	"strings"
+)
+
+const maxPart = 64 // the clients' limit for a module namespace or name
+
+// alphabet is a rule for one part of an address: lower-case letters and digits,
+// with some separators between them.
+type alphabet struct {
+	separators string // characters that may stand between two letters or digits
+	rule       string // the rule in words
+}
+
+func systemRule() alphabet { return alphabet{"", "only a-z and 0-9 are allowed"} }
+
+func dashRule() alphabet {
+	return alphabet{"-", `only a-z, 0-9 and single "-" between them are allowed`}
+}
+
+func hostRule() alphabet {
+	return alphabet{"-.", `only letters, digits and "-" or "." between them are allowed`}
+}
+
+func nameRule() alphabet {
+	return alphabet{"-_", `only a-z, 0-9 and "-", "_" or "__" between them are allowed`}
+}
+
+func segmentRule() alphabet {
+	return alphabet{"-_.", `only a-z, 0-9 and "-", ".", "_" or "__" between them are allowed`}
+}
+
+// problem returns why s breaks the rule, or "" if it does not.
+func (a alphabet) problem(s string) string {
+	if s == "" {
+		return "must not be empty"
+	}
+	if strings.ToLower(s) != s {
+		for _, c := range s {
+			if c >= 'A' && c <= 'Z' {
+				return fmt.Sprintf("upper-case %q cannot be stored in a repository name; %s", c, a.rule)
+			}
+		}
+	}
+	for _, c := range s {
+		if !alphanumeric(c) && !strings.ContainsRune(a.separators, c) {
+			return fmt.Sprintf("character %q is not allowed; %s", c, a.rule)
+		}
+	}
+	return a.runs(s)
+}
+
+// runs checks the runs of separators in s, all other characters being letters
+// and digits.
+func (a alphabet) runs(s string) string {
+	for i := 0; i < len(s); {
+		j := i
+		for j < len(s) && !alphanumeric(rune(s[j])) {
+			j++
+		}
+		run := s[i:j]
+		switch {
+		case run == "":
+			i++
+			continue
+		case i == 0:
+			return fmt.Sprintf("must not start with %q; %s", run, a.rule)
+		case j == len(s):
+			return fmt.Sprintf("must not end with %q; %s", run, a.rule)
+		case len(run) > 1 && !a.longRun(run):
+			return fmt.Sprintf("%q is not allowed; %s", run, a.rule)
+		}
+		i = j
+	}
+	return ""
+}
+
+// longRun reports whether a run of several separators is legal in an OCI name:
+// "__" and any number of dashes, the latter only where the rule is not the one
+// of providers.
+func (a alphabet) longRun(run string) bool {
+	if a.separators == "-" {
+		return false
+	}
+	return run == "__" || strings.Trim(run, "-") == ""
+}
+
+func alphanumeric(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func checkPart(what, s string, a alphabet) error {
+	if p := a.problem(s); p != "" {
+		return invalid(what, s, "%s", p)
+	}
+	if len(s) > maxPart {
+		return invalid(what, s, "%d characters; at most %d are allowed", len(s), maxPart)
+	}
+	return nil
+}

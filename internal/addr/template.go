@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"slices"
+	"strings"
+)
+
+// token is a piece of a template between "/" or ".": a literal or a placeholder.
+type token struct {
+	literal, placeholder string
+	dotted               bool // the value may contain dots itself
+}
+
+const prefixSlash = "{prefix}/"
+
+func withPrefix(template, prefix string) string {
+	rest, ok := strings.CutPrefix(template, prefixSlash)
+	switch {
+	case !ok:
+		return template
+	case prefix == "":
+		return rest
+	}
+	return prefix + "/" + rest
+}
+
+// segments splits the template at "/", and each segment at ".".
+func (k layoutKind) segments(prefix string) [][]token {
+	var segments [][]token
+	for segment := range strings.SplitSeq(withPrefix(k.template, prefix), "/") {
+		var tokens []token
+		for part := range strings.SplitSeq(segment, ".") {
+			name, ok := placeholder(part)
+			if !ok {
+				tokens = append(tokens, token{literal: part})
+				continue
+			}
+			tokens = append(tokens, token{placeholder: name, dotted: name == "hostname" || k.kind == KindState})
+		}
+		segments = append(segments, tokens)
+	}
+	return segments
+}
+
+func placeholder(part string) (string, bool) {
+	if !strings.HasPrefix(part, "{") || !strings.HasSuffix(part, "}") {
+		return "", false
+	}
+	return part[1 : len(part)-1], true
+}
+
+// validate checks one template on its own.
+func (k layoutKind) validate(prefix string) error {
+	what := "layout of " + k.kind
+	var found []string
+	for _, tokens := range k.segments(prefix) {
+		for i, t := range tokens {
+			switch {
+			case t.placeholder == "" && segmentRule().problem(t.literal) != "":
+				return invalid(what, k.template, "%q: placeholders stand alone between / or ., all else is a-z, 0-9, - and _", t.literal)
+			case t.placeholder == "prefix":
+				return invalid(what, k.template, "{prefix} must be the first segment")
+			case t.dotted && i != 0:
+				return invalid(what, k.template, "{hostname} and the state {name} must come first in their segment")
+			case t.placeholder != "":
+				found = append(found, t.placeholder)
+			}
+		}
+	}
+	slices.Sort(found)
+	want := slices.Sorted(slices.Values(k.placeholders))
+	if !slices.Equal(found, want) {
+		return invalid(what, k.template, "must have the placeholders %s, each once", "{"+strings.Join(k.placeholders, "}, {")+"}")
+	}
+	return nil
+}
+
+// match reads name backwards through the template.
+func match(template [][]token, name string) (map[string]string, bool) {
+	segments := strings.Split(name, "/")
+	if len(segments) != len(template) {
+		return nil, false
+	}
+	values := map[string]string{}
+	for i, tokens := range template {
+		parts := strings.Split(segments[i], ".")
+		if extra := len(parts) - len(tokens); extra > 0 && tokens[0].dotted {
+			parts = append([]string{strings.Join(parts[:extra+1], ".")}, parts[extra+1:]...)
+		}
+		if len(parts) != len(tokens) {
+			return nil, false
+		}
+		for j, t := range tokens {
+			switch {
+			case t.placeholder == "" && t.literal != parts[j]:
+				return nil, false
+			case t.placeholder != "":
+				values[t.placeholder] = parts[j]
+			}
+		}
+	}
+	return values, true
+}
+
+// overlap reports whether two templates may produce one name. It errs on the
+// side of yes.
+func overlap(a, b [][]token) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !overlapSegment(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// overlapSegment compares from the right, since what may contain dots comes
+// first.
+func overlapSegment(a, b []token) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) < len(b) && !a[0].dotted {
+		return false // a has fewer dots than b has at least
+	}
+	for i := 1; i <= len(a); i++ {
+		ta, tb := a[len(a)-i], b[len(b)-i]
+		if ta.dotted || tb.dotted {
+			return true
+		}
+		if !overlapToken(ta, tb) {
+			return false
+		}
+	}
+	return true
+}
+
+func overlapToken(a, b token) bool {
+	switch {
+	case a.placeholder == "" && b.placeholder == "":
+		return a.literal == b.literal
+	case a.placeholder == "":
+		return nameRule().problem(a.literal) == ""
+	case b.placeholder == "":
+		return nameRule().problem(b.literal) == ""
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import (
+	"cmp"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// maxTag is the longest tag of the OCI distribution specification.
+const maxTag = 128
+
+// Version is a strict SemVer 2.0.0 version. Versions are comparable with ==; the
+// zero value is no version.
+type Version struct{ s string }
+
+// ParseVersion parses a complete version, such as "1.2.3-rc.1+build.5". One
+// leading "v" is removed. The error is a [*SyntaxError].
+func ParseVersion(s string) (Version, error) {
+	trimmed := strings.TrimPrefix(s, "v")
+	switch {
+	case !strict(trimmed):
+		if full := complete("v" + trimmed); full != "" {
+			return Version{}, invalid("version", s, "is not a complete semantic version; did you mean %s?", full)
+		}
+		return Version{}, invalid("version", s, "is not a semantic version such as 1.2.3 or 1.2.3-rc.1")
+	case len(trimmed) > maxTag:
+		return Version{}, invalid("version", s, "%d characters; a tag has at most %d", len(trimmed), maxTag)
+	}
+	return Version{trimmed}, nil
+}
+
+// VersionFromTag returns the version that tag stands for. It is false for every
+// tag that ParseVersion's Tag would not produce.
+func VersionFromTag(tag string) (Version, bool) {
+	s := strings.Replace(tag, "_", "+", 1)
+	if strings.Contains(tag, "+") || len(tag) > maxTag || !strict(s) {
+		return Version{}, false
+	}
+	return Version{s}, true
+}
+
+// VersionFromGit reads a git tag, such as "v1.4", or in a repository with
+// several modules "modules/vpc/v1.4.0", which also names a directory. Missing
+// numbers are zero.
+func VersionFromGit(tag string) (dir string, v Version, err error) {
+	s := tag
+	if i := strings.LastIndex(tag, "/"); i >= 0 {
+		dir, s = tag[:i], tag[i+1:]
+	}
+	full := complete("v" + strings.TrimPrefix(s, "v"))
+	if full == "" {
+		return "", Version{}, invalid("git tag", tag, "does not end in a semantic version such as v1.2.3")
+	}
+	v, err = ParseVersion(full)
+	return dir, v, err
+}
+
+// strict reports whether s has all three numbers and is otherwise SemVer.
+func strict(s string) bool {
+	v := "v" + s
+	return semver.IsValid(v) && semver.Canonical(v)+semver.Build(v) == v
+}
+
+// complete returns v without "v" and with three numbers, or "".
+func complete(v string) string {
+	if !semver.IsValid(v) {
+		return ""
+	}
+	return semver.Canonical(v)[1:] + semver.Build(v)
+}
+
+// String returns the version without a leading "v", "" for the zero value.
+func (v Version) String() string { return v.s }
+
+// Tag returns the tag under which the version is stored: "+" is "_".
+func (v Version) Tag() string { return strings.Replace(v.s, "+", "_", 1) }
+
+// Compare orders versions by SemVer precedence, then by build metadata, byte by
+// byte.
+func (v Version) Compare(o Version) int {
+	return cmp.Or(semver.Compare("v"+v.s, "v"+o.s), cmp.Compare(v.build(), o.build()))
+}
+
+// Prerelease reports whether v has a pre-release part.
+func (v Version) Prerelease() bool { return v.prerelease() != "" }
+
+// Edition reports whether v names one edition of a version, see WithEdition.
+func (v Version) Edition() bool {
+	_, _, ok := v.cutEdition()
+	return ok
+}
+
+// EditionOf returns the version that the edition v belongs to, v itself if it is
+// none.
+func (v Version) EditionOf() Version {
+	core, _, ok := v.cutEdition()
+	if !ok {
+		return v
+	}
+	return Version{core + v.build()}
+}
+
+// WithEdition returns the name of the edition of v whose manifest has the
+// SHA-256 digest hexDigest. The name is a pre-release, so that only an exact
+// constraint selects it, and its letter "e" keeps it from being a number.
+func (v Version) WithEdition(hexDigest string) (Version, error) {
+	if len(hexDigest) < editionHex || !isHex(hexDigest[:editionHex]) {
+		return Version{}, invalid("digest", hexDigest, "is not lower-case hex")
+	}
+	core := strings.TrimSuffix(v.s, v.build())
+	return ParseVersion(core + "-e" + hexDigest[:editionHex] + v.build())
+}
+
+// NextPatch returns the release after v: the release itself for a pre-release,
+// else the same with a higher patch number.
+func (v Version) NextPatch() Version {
+	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
+	if v.Prerelease() {
+		return Version{core}
+	}
+	i := strings.LastIndex(core, ".")
+	return Version{core[:i+1] + increment(core[i+1:])}
+}
+
+const editionHex = 12
+
+// cutEdition splits "1.0.0-rc.1-e9d6a0c4471b2+b" into "1.0.0-rc.1" and the hex.
+func (v Version) cutEdition() (core, hex string, ok bool) {
+	s := strings.TrimSuffix(v.s, v.build())
+	i := len(s) - editionHex - len("-e")
+	if !v.Prerelease() || i < 0 || s[i:i+2] != "-e" || !isHex(s[i+2:]) {
+		return "", "", false
+	}
+	return s[:i], s[i+2:], strict(s[:i])
+}
+
+func (v Version) prerelease() string { return semver.Prerelease("v" + v.s) }
+func (v Version) build() string      { return semver.Build("v" + v.s) }
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// increment adds one to a decimal number of any length.
+func increment(n string) string {
+	digits := []byte(n)
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] != '9' {
+			digits[i]++
+			return string(digits)
+		}
+		digits[i] = '0'
+	}
+	return "1" + string(digits)
+}
+
+// MarshalText returns the version as in String.
+func (v Version) MarshalText() ([]byte, error) { return []byte(v.s), nil }
+
+// UnmarshalText parses as ParseVersion does.
+func (v *Version) UnmarshalText(b []byte) error {
+	parsed, err := ParseVersion(string(b))
+	*v = parsed
+	return err
+}
