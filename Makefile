@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Needs Go, git and make. Everything else is a pinned Go module, built once into .cache.
+export GOFLAGS := -buildvcs=false
+export GOWORK  := off
+CACHE   := .cache
+TOFU    := $(CACHE)/tofu/1.12.6/tofu
+TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
+REG     := $(CACHE)/registry/3.1.2/registry
+NESTED  := internal/e2e internal/conformance
+
+.PHONY: build tools test lint race cover bench fuzz demo interop models docs
+demo: tools
+	sh testdata/demo/demo.sh
+test: tools
+	go test ./...
+	for m in $(NESTED); do (cd $$m && go test -timeout 20m ./...) || exit 1; done
+build:
+	go build -o bin/okara ./cmd/okara
+tools: build $(TOFU) $(TIME) $(REG)
+lint:
+	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
+	go vet ./...
+	go fix -diff ./...
+	go tool staticcheck -checks inherit,-ST1005 ./... # ST1005: repotest holds error texts to the stricter rule
+	go tool errcheck -exclude .ci/errcheck ./...
+	@out=$$(go tool deadcode ./cmd/okara); test -z "$$out" || { echo "no command reaches: $$out"; exit 1; }
+race:
+	CGO_ENABLED=1 go test -race ./...
+cover:
+	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
+docs:
+	OKARA_UPDATE=1 go test -count=1 -run 'TestCommandPages' ./cmd/okara
+
+$(CACHE)/tofu/%/tofu: internal/e2e/tofu/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o "$(CURDIR)/$@" github.com/opentofu/opentofu/cmd/tofu
+$(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
+$(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod
+	cd internal/e2e && go run ./dist provider/time github.com/hashicorp/terraform-provider-time $(notdir $(@D)) "$(CURDIR)/$(@D)" darwin_arm64 linux_amd64 $$(go env GOOS)_$$(go env GOARCH)

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e drives okara together with stock OpenTofu and Terraform, as
+// processes, through every flow that a user has. Nothing is faked: the tools
+// and the provider are built from their pinned modules, the registry is
+// `okara serve` or the distribution program.
+//
+// Scripts are testscript files (one topic each):
+//
+//	testdata/each  runs twice, with $TOOL tofu and then terraform
+//	testdata/tofu  OpenTofu only: oci:// sources, oci_mirror
+//	testdata/both  both tools in one script: state that they share
+//
+// Terraform is used where 1.10 or newer is on PATH; otherwise its tests are
+// skipped and say so. Besides the usual commands, a script has
+//
+//	registry VAR             a distribution process; $VAR is its host:port
+//	serve VAR [args...]      an `okara serve` process; $VAR is its host:port, $VAR_URL its URL
+//	stop VAR                 ends either with SIGTERM and wants exit code 0
+//
+// and the variables $DIST (the packed time provider), $MODULES (the modules of
+// the repository's testdata) and $TOOL. Home is empty.
+package e2e

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The pinned tools, as the Makefile of the repository builds them.
+const (
+	tofuVersion     = "1.12.6"
+	timeVersion     = "0.14.2"
+	registryVersion = "3.1.2"
+)
+
+// tools are the absolute names of the programs under test.
+type tools struct {
+	root, okara, tofu, registry, dist string
+}
+
+func findTools() (tools, error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return tools{}, err
+	}
+	cache := filepath.Join(root, ".cache")
+	t := tools{
+		root:     root,
+		okara:    filepath.Join(root, "bin", "okara"),
+		tofu:     filepath.Join(cache, "tofu", tofuVersion, "tofu"),
+		registry: filepath.Join(cache, "registry", registryVersion, "registry"),
+		dist:     filepath.Join(cache, "provider", "time", timeVersion),
+	}
+	if other := os.Getenv("OKARA_TEST_TOFU"); other != "" {
+		t.tofu = other
+	}
+	return t, nil
+}
+
+// TestMain builds what is missing, which takes minutes the first time.
+func TestMain(m *testing.M) {
+	build := exec.Command("make", "-s", "-C", "../..", "tools")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "make tools:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestTofu(t *testing.T) {
+	runScripts(t, "each", "tofu")
+	runScripts(t, "tofu", "tofu")
+}
+
+func TestTerraform(t *testing.T) {
+	needTerraform(t)
+	runScripts(t, "each", "terraform")
+}
+
+func TestBoth(t *testing.T) {
+	needTerraform(t)
+	runScripts(t, "both", "")
+}
+
+// needTerraform skips a test where no terraform that okara supports is on PATH.
+func needTerraform(t *testing.T) {
+	t.Helper()
+	name, err := exec.LookPath("terraform")
+	if err != nil {
+		t.Skip("terraform is not on PATH; its licence keeps it from being built here")
+	}
+	cmd := exec.Command(name, "version", "-json")
+	cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("terraform version: %v", err)
+	}
+	var v struct {
+		Version string `json:"terraform_version"`
+	}
+	if err := json.Unmarshal(out, &v); err != nil {
+		t.Fatalf("terraform version: %v", err)
+	}
+	parts := strings.SplitN(v.Version, ".", 3)
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil {
+		t.Fatalf("terraform version %q: %v", v.Version, err)
+	}
+	if parts[0] == "1" && minor < 10 {
+		t.Skipf("terraform %s is on PATH; okara needs 1.10 or newer", v.Version)
+	}
+}
+
+func runScripts(t *testing.T, folder, tool string) {
+	t.Helper()
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", folder),
+		RequireExplicitExec: true,
+		Setup:               func(env *testscript.Env) error { return set.setup(env, tool) },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"registry": set.startRegistry,
+			"serve":    set.startOkara,
+			"stop":     stop,
+			"save":     save,
+		},
+	})
+}
+
+// setup gives a script an empty home and the tools on its PATH; nothing of the
+// caller's configuration reaches it.
+func (s tools) setup(env *testscript.Env, tool string) error {
+	home := filepath.Join(env.WorkDir, ".home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return err
+	}
+	path := []string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}
+	env.Setenv("HOME", home)
+	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
+	env.Setenv("TOOL", tool)
+	env.Setenv("DIST", s.dist)
+	env.Setenv("MODULES", filepath.Join(s.root, "testdata", "modules"))
+	env.Setenv("CHECKPOINT_DISABLE", "1")
+	env.Setenv("TF_IN_AUTOMATION", "1")
+	env.Setenv("TF_INPUT", "0")
+	env.Setenv("TF_CLI_CONFIG_FILE", filepath.Join(env.WorkDir, "cli.tfrc"))
+	env.Values[processesKey{}] = &processes{}
+	env.Defer(env.Values[processesKey{}].(*processes).killAll)
+	return os.WriteFile(filepath.Join(env.WorkDir, "cli.tfrc"), nil, 0o600)
+}
+
+// save keeps what the last command wrote in a variable: save stdout VAR.
+func save(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: save stdout|FILE VAR")
+	}
+	ts.Setenv(args[1], strings.TrimSpace(ts.ReadFile(args[0])))
+}

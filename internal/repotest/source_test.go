@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const licence = "// SPDX-License-Identifier: Apache-2.0\n"
+
+// TestSource checks what every Go file of the repository must and must not
+// contain, the nested modules included.
+func TestSource(t *testing.T) {
+	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") || strings.HasPrefix(name, "testdata/") {
+			continue
+		}
+		src := read(t, name)
+		if !bytes.HasPrefix(src, []byte(licence)) {
+			t.Errorf("%s: the first line must be %q", name, strings.TrimSpace(licence))
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		c := check{t: t, fset: fset, test: strings.HasSuffix(name, "_test.go")}
+		c.file(file)
+	}
+}
+
+type check struct {
+	t    *testing.T
+	fset *token.FileSet
+	test bool
+}
+
+func (c check) errorf(n ast.Node, format string, args ...any) {
+	c.t.Helper()
+	c.t.Errorf("%s: "+format, append([]any{c.fset.Position(n.Pos())}, args...)...)
+}
+
+func (c check) file(f *ast.File) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "init" {
+				c.errorf(d, "no init functions: work at start hides in imports and cannot be passed options")
+			}
+		case *ast.GenDecl:
+			if d.Tok == token.VAR && !c.test {
+				c.vars(d)
+			}
+		}
+	}
+	if c.test {
+		return
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			c.call(call)
+		}
+		return true
+	})
+}
+
+// constant lists the calls whose result nobody can change, so that a package
+// variable may hold it.
+var constant = []string{
+	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "template.Must",
+	"netip.MustParsePrefix", "netip.MustParseAddr", "digest.Digest",
+}
+
+// vars allows a package variable that is an error, a compiled expression, an
+// embedded file or a check that a type implements an interface. A table is a
+// switch or a function; a counter or a cache is a field.
+func (c check) vars(d *ast.GenDecl) {
+	for _, spec := range d.Specs {
+		v := spec.(*ast.ValueSpec)
+		if embeds(d.Doc) || embeds(v.Doc) {
+			continue
+		}
+		for i, name := range v.Names {
+			if name.Name == "_" {
+				continue
+			}
+			if i < len(v.Values) {
+				if call, ok := v.Values[i].(*ast.CallExpr); ok && slices.Contains(constant, callee(call)) {
+					continue
+				}
+			}
+			c.errorf(name, "package variable %s can change: pass it as a field, or make it a constant, a switch or a function", name.Name)
+		}
+	}
+}
+
+func embeds(doc *ast.CommentGroup) bool {
+	if doc == nil {
+		return false
+	}
+	return slices.ContainsFunc(doc.List, func(l *ast.Comment) bool { return strings.HasPrefix(l.Text, "//go:embed ") })
+}
+
+func (c check) call(call *ast.CallExpr) {
+	switch callee(call) {
+	case "panic":
+		if !aborts(call) {
+			c.errorf(call, "no panics outside tests: return an error")
+		}
+	case "errors.New", "fmt.Errorf":
+		c.message(call)
+	}
+}
+
+// aborts recognises panic(http.ErrAbortHandler), net/http's own way to cut a
+// connection whose answer is already under way.
+func aborts(call *ast.CallExpr) bool {
+	sel, ok := call.Args[0].(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "ErrAbortHandler"
+}
+
+// message holds an error's text to the style of the repository.
+func (c check) message(call *ast.CallExpr) {
+	if len(call.Args) == 0 {
+		return
+	}
+	lit, ok := call.Args[0].(*ast.BasicLit)
+	if !ok {
+		return
+	}
+	text, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return
+	}
+	if strings.HasPrefix(text, "failed to") || strings.HasPrefix(text, "unable to") || strings.HasPrefix(text, "error ") {
+		c.errorf(call, "error text %q: say what was done with what, an error says by itself that it failed", text)
+	}
+	if strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "...") {
+		c.errorf(call, "error text %q ends with a period", text)
+	}
+}
+
+// callee names the function of a call as it is written: "panic", "errors.New".
+func callee(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		if x, ok := f.X.(*ast.Ident); ok {
+			return x.Name + "." + f.Sel.Name
+		}
+	}
+	return ""
+}
+
+// TestNoMachinePaths keeps the names of somebody's folders out of the tree.
+func TestNoMachinePaths(t *testing.T) {
+	self := filepath.ToSlash("internal/repotest/source_test.go")
+	for _, name := range tracked(t) {
+		if name == self || name == "LICENSE" {
+			continue
+		}
+		src := read(t, name)
+		for _, bad := range []string{"/root/", "/work/main", "/tmp/w/", "C:\\Users\\"} {
+			if i := bytes.Index(src, []byte(bad)); i >= 0 {
+				t.Errorf("%s:%d: %q is a path of one machine", name, 1+bytes.Count(src[:i], []byte("\n")), bad)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// top lists what the top folder may hold. Anything else needs a reason and a
+// line here.
+var top = []string{
+	"cmd", "oci", "statebackend", "registry", "credentials", "internal", "testdata", "docs",
+	"go.mod", "go.sum", "Makefile", "LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml",
+	".gitignore", ".ci",
+}
+
+func TestTopFolder(t *testing.T) {
+	for _, name := range tracked(t) {
+		if first, _, _ := strings.Cut(name, "/"); !slices.Contains(top, first) {
+			t.Errorf("%s: the top folder holds nothing but %s", name, strings.Join(top, ", "))
+		}
+	}
+}
+
+// markdownLink finds the target of [text](target) and of ![alt](target).
+var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks wants each relative link of the documentation to have a target.
+func TestLinks(t *testing.T) {
+	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, m := range markdownLink.FindAllStringSubmatch(string(read(t, name)), -1) {
+			u, err := url.Parse(m[1])
+			if err != nil || u.IsAbs() || u.Path == "" {
+				continue
+			}
+			target := path.Join(path.Dir(name), u.Path)
+			if _, err := os.Stat(filepath.Join("../..", target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
+
+// TestChangelog wants each entry to be short and in the user's voice.
+func TestChangelog(t *testing.T) {
+	for _, name := range tracked(t) {
+		if !strings.HasPrefix(name, "docs/changelog/unreleased/") {
+			continue
+		}
+		text := strings.TrimSpace(string(read(t, name)))
+		if !strings.HasPrefix(text, "okara") && !strings.HasPrefix(text, "`okara") {
+			t.Errorf("%s: an entry says what okara now does, from its first word", name)
+		}
+		if len(text) > 600 {
+			t.Errorf("%s: %d characters; an entry is one or two sentences", name, len(text))
+		}
+	}
+}
+
+// tracked lists the files of the repository: those in git, and those that
+// would be added. Outside a git checkout, as in a source archive, it is every
+// file that is not hidden or built.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		return walked(t)
+	}
+	var names []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if _, err := os.Stat(filepath.Join("../..", name)); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func walked(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (name == ".git" || name == ".cache" || name == "bin") {
+			return fs.SkipDir
+		}
+		if !d.IsDir() {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
