@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+// session authenticates the requests for one repository. Credentials and
+// tokens of different repositories never mix: sources of credentials may
+// answer per repository, and registries such as GHCR refuse joined scopes.
+type session struct {
+	host, name string
+	secrets    secrets
+	follow     *auth.Client // follows redirects of GET and HEAD
+	stay       *auth.Client // hands every redirect to the caller
+}
+
+func newSession(c *Client, name string) *session {
+	s := &session{host: c.host, name: name}
+	cache := &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
+	header := http.Header{}
+	if c.o.UserAgent != "" {
+		header.Set("User-Agent", c.o.UserAgent)
+	}
+	client := func(redirect func(*http.Request, []*http.Request) error) *auth.Client {
+		return &auth.Client{
+			Client: &http.Client{Transport: c.transport, CheckRedirect: redirect},
+			Header: header, Cache: cache, ClientID: "okara",
+			Credential: func(ctx context.Context, _ string) (auth.Credential, error) { return s.credential(ctx, c.o.Credential) },
+		}
+	}
+	s.follow = client(followReads)
+	s.stay = client(func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse })
+	return s
+}
+
+func (s *session) credential(ctx context.Context, find CredentialFunc) (auth.Credential, error) {
+	if find == nil {
+		return auth.EmptyCredential, nil
+	}
+	c, err := find(ctx, s.host, s.name)
+	if err != nil {
+		return auth.EmptyCredential, &credentialError{s.host, s.name, err}
+	}
+	s.secrets.addCredential(c)
+	return auth.Credential{
+		Username: c.Username, Password: c.Password,
+		RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken,
+	}, nil
+}
+
+// maxRedirects is what browsers and net/http allow.
+const maxRedirects = 10
+
+// followReads follows redirects of reads only: a write that is sent on to
+// another place is answered by nobody we asked. The Authorization header is
+// removed by auth.Client when a redirect leaves the registry's origin.
+func followReads(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	if first.Method != http.MethodGet && first.Method != http.MethodHead {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	if first.URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return fmt.Errorf("redirect from https to %s://%s refused", req.URL.Scheme, req.URL.Host)
+	}
+	return nil
+}
+
+// tokenCache keeps tokens per registry host and action set. Unlike the
+// library's it renews tokens before they expire and serves a narrow request
+// from a wider token, so that registries whose challenge differs from what we
+// asked for do not cost a refused request each time.
+type tokenCache struct {
+	secrets *secrets
+	flight  singleflight.Group
+	now     func() time.Time
+
+	mu      sync.Mutex // guards the maps
+	schemes map[string]auth.Scheme
+	tokens  map[string]token // by tokenKey
+}
+
+type token struct {
+	value string
+	renew time.Time // zero: unknown, used until it is refused
+}
+
+func tokenKey(registry string, scheme auth.Scheme, scopes string) string {
+	return registry + " " + scheme.String() + " " + scopes
+}
+
+func (c *tokenCache) GetScheme(_ context.Context, registry string) (auth.Scheme, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.schemes[registry]; ok {
+		return s, nil
+	}
+	return auth.SchemeUnknown, errdef.ErrNotFound
+}
+
+func (c *tokenCache) GetToken(_ context.Context, registry string, scheme auth.Scheme, scopes string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t, ok := c.tokens[tokenKey(registry, scheme, scopes)]; ok {
+		if c.fresh(t) {
+			return t.value, nil
+		}
+		return "", errdef.ErrNotFound
+	}
+	prefix := tokenKey(registry, scheme, "")
+	for key, t := range c.tokens {
+		if wider, ok := strings.CutPrefix(key, prefix); ok && c.fresh(t) && covers(wider, scopes) {
+			return t.value, nil
+		}
+	}
+	return "", errdef.ErrNotFound
+}
+
+func (c *tokenCache) fresh(t token) bool { return t.renew.IsZero() || c.now().Before(t.renew) }
+
+func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Scheme, scopes string, fetch func(context.Context) (string, error)) (string, error) {
+	key := tokenKey(registry, scheme, scopes)
+	for {
+		v, err, shared := c.flight.Do(key, func() (any, error) { return fetch(ctx) })
+		if err != nil {
+			if shared && ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+				continue // the caller who fetched for us gave up, we did not
+			}
+			return "", err
+		}
+		value := v.(string)
+		c.secrets.add(value)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.schemes[registry] != scheme {
+			clear(c.tokens)
+		}
+		c.schemes[registry] = scheme
+		c.tokens[key] = token{value: value, renew: renewAt(value, c.now())}
+		return value, nil
+	}
+}
+
+// covers reports whether a token for the scopes have serves a request that
+// wants want. Both are lists as the library joins them: sorted
+// "repository:name:action,action" separated by spaces.
+func covers(have, want string) bool {
+	actions := map[string][]string{}
+	for _, s := range strings.Fields(have) {
+		if i := strings.LastIndexByte(s, ':'); i > 0 {
+			actions[s[:i]] = strings.Split(s[i+1:], ",")
+		}
+	}
+	for _, s := range strings.Fields(want) {
+		i := strings.LastIndexByte(s, ':')
+		if i <= 0 {
+			return false
+		}
+		for _, a := range strings.Split(s[i+1:], ",") {
+			if !slices.Contains(actions[s[:i]], a) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// renewAt reads the life time out of a token that is a JWT. Only differences
+// of its own times are used, so a clock that is wrong here does no harm. The
+// signature is the registry's business.
+func renewAt(value string, now time.Time) time.Time {
+	parts := strings.Split(value, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires float64 `json:"exp"`
+		Issued  float64 `json:"iat"`
+		Begins  float64 `json:"nbf"`
+	}
+	if json.Unmarshal(raw, &claims) != nil {
+		return time.Time{}
+	}
+	start := max(claims.Issued, claims.Begins)
+	life := time.Duration((claims.Expires - start) * float64(time.Second))
+	if start == 0 || life <= 0 || life > 24*time.Hour {
+		return time.Time{}
+	}
+	return now.Add(life - min(life/5, 30*time.Second))
+}

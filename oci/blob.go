@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "crypto/sha512" // digests of descriptors we did not write
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Descriptor names content by media type, digest and size.
+type Descriptor = ocispec.Descriptor
+
+// Blob is content to push. Open is called once per attempt.
+type Blob struct {
+	Descriptor
+	Open func() (io.ReadCloser, error)
+}
+
+// BytesBlob returns a blob of bytes, which must not change afterwards.
+func BytesBlob(mediaType string, b []byte) Blob {
+	return Blob{
+		Descriptor: Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))},
+		Open:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil },
+	}
+}
+
+// FileBlob returns the content of a file as a blob. The file is read once
+// here for its digest and must not change until it is pushed; if it does, the
+// registry refuses it.
+func FileBlob(mediaType, path string) (Blob, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Blob{}, err
+	}
+	defer f.Close()
+	h := digest.SHA256.Digester()
+	n, err := io.CopyBuffer(h.Hash(), struct{ io.Reader }{f}, make([]byte, copyBuffer))
+	if err != nil {
+		return Blob{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return Blob{
+		Descriptor: Descriptor{MediaType: mediaType, Digest: h.Digest(), Size: n},
+		Open:       func() (io.ReadCloser, error) { return os.Open(path) },
+	}, nil
+}
+
+// EmptyBlob returns the two bytes "{}" that stand for "no config" (OCI image
+// specification 1.1, "Guidance for an Empty Descriptor").
+func EmptyBlob() Blob {
+	b := BytesBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))
+	b.Data = []byte("{}")
+	return b
+}
+
+const copyBuffer = 256 << 10
+
+// Open streams a blob. At its end size and digest have been verified: a
+// difference is ErrCorrupt instead of io.EOF. A connection that breaks is
+// resumed where it broke. The caller closes.
+func (r *Repo) Open(ctx context.Context, d Descriptor) (io.ReadCloser, error) {
+	if err := d.Digest.Validate(); err != nil {
+		return nil, fmt.Errorf("blob %q of %s: %w: %w", d.Digest, r, ErrCorrupt, err)
+	}
+	body, err := r.OpenAt(ctx, d, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &verified{
+		body: body, hash: d.Digest.Algorithm().Hash(), d: d, repo: r.String(), left: r.c.o.Retry.MaxAttempts - 1,
+		resume: func(at int64) (io.ReadCloser, error) { return r.OpenAt(ctx, d, at) },
+	}, nil
+}
+
+// verified reads a blob, resumes after a cut and checks the digest at the end.
+type verified struct {
+	body   io.ReadCloser
+	hash   hash.Hash
+	n      int64
+	d      Descriptor
+	repo   string
+	left   int // resumptions
+	resume func(at int64) (io.ReadCloser, error)
+	err    error
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	if v.err != nil {
+		return 0, v.err
+	}
+	n, err := v.body.Read(p)
+	v.hash.Write(p[:n])
+	v.n += int64(n)
+	switch {
+	case v.n > v.d.Size:
+		v.err = v.corrupt("has more than its %d bytes", v.d.Size)
+		return 0, v.err
+	case err == io.EOF && v.n == v.d.Size:
+		v.err = v.verdict()
+	case err != nil:
+		v.err = v.reopen(err)
+	}
+	return n, v.err
+}
+
+func (v *verified) verdict() error {
+	if got := digest.NewDigest(v.d.Digest.Algorithm(), v.hash); got != v.d.Digest {
+		return v.corrupt("has digest %s", got)
+	}
+	return io.EOF
+}
+
+// reopen continues a body that ended early; it returns nil if it can.
+func (v *verified) reopen(cause error) error {
+	if cause == io.EOF {
+		cause = io.ErrUnexpectedEOF
+	}
+	if v.left <= 0 || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("read blob %s of %s: %w: %w", v.d.Digest, v.repo, ErrUnavailable, cause)
+	}
+	v.left--
+	v.body.Close()
+	body, err := v.resume(v.n)
+	if err != nil {
+		v.body = http.NoBody
+		return err
+	}
+	v.body = body
+	return nil
+}
+
+func (v *verified) corrupt(format string, args ...any) error {
+	return fmt.Errorf("blob %s of %s: %w: %s", v.d.Digest, v.repo, ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+func (v *verified) Close() error { return v.body.Close() }
+
+// OpenAt streams a blob from offset on, unverified. Where the registry ignores
+// ranges the bytes before it are read and dropped. The caller closes.
+func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, error) {
+	body, _, err := r.open(ctx, d, offset, false)
+	return body, err
+}
+
+// OpenOrRedirect is OpenAt for a server that may pass a redirect on to its
+// own client: if the registry sends us to another host over https, that URL
+// is returned instead of a body. It often is a secret for some minutes.
+func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
+	return r.open(ctx, d, offset, true)
+}
+
+func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) (io.ReadCloser, *url.URL, error) {
+	if offset < 0 || offset > d.Size {
+		return nil, nil, fmt.Errorf("blob %s of %s: offset %d is outside of its %d bytes", d.Digest, r, offset, d.Size)
+	}
+	if offset == d.Size && offset > 0 {
+		return http.NoBody, nil, nil
+	}
+	// identity: some servers label a gzip layer as Content-Encoding, and
+	// net/http would then hand us other bytes than those with this digest.
+	q := request{method: http.MethodGet, path: "blobs/" + d.Digest.String(), stay: stay, header: http.Header{"Accept-Encoding": {"identity"}}}
+	if offset > 0 {
+		q.header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
+	}
+	resp, err := r.send(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if resp.StatusCode/100 == 3 {
+		u, err := resp.Location()
+		resp.Body.Close()
+		if err == nil && u.Scheme == "https" && u.Host != resp.Request.URL.Host {
+			return nil, u, nil
+		}
+		return r.open(ctx, d, offset, false)
+	}
+	body, err := r.positioned(resp, d, offset)
+	return body, nil, err
+}
+
+// positioned checks that the answer is the blob and starts at offset.
+func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
+	want := d.Size
+	if resp.StatusCode == http.StatusPartialContent {
+		if !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(offset, 10)+"-") {
+			resp.Body.Close()
+			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, plainText(resp.Header.Get("Content-Range")))
+		}
+		want -= offset
+		offset = 0
+	}
+	if n := resp.ContentLength; n >= 0 && n != want {
+		resp.Body.Close()
+		if isHTML(resp.Header) {
+			return nil, r.notRegistry(resp)
+		}
+		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes announced instead of %d", d.Digest, r, ErrCorrupt, n, want)
+	}
+	if offset > 0 {
+		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
+			resp.Body.Close()
+			return nil, fmt.Errorf("read blob %s of %s: %w: %w", d.Digest, r, ErrUnavailable, err)
+		}
+	}
+	return resp.Body, nil
+}
+
+// notRegistry is the error for a page where data should have been.
+func (r *Repo) notRegistry(resp *http.Response) error {
+	return fmt.Errorf("%s %s: %w: %s answered with HTML, is this an OCI registry?",
+		resp.Request.Method, safeURL(resp.Request.URL), ErrUnavailable, resp.Request.URL.Host)
+}
+
+// ReadBlob returns a blob of at most limit bytes, verified. Data embedded in
+// the descriptor saves the request.
+func (r *Repo) ReadBlob(ctx context.Context, d Descriptor, limit int64) ([]byte, error) {
+	if d.Size > limit {
+		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes, at most %d", d.Digest, r, ErrTooLarge, d.Size, limit)
+	}
+	if d.Size < 0 {
+		return nil, fmt.Errorf("blob %s of %s: %w: size %d", d.Digest, r, ErrCorrupt, d.Size)
+	}
+	if err := d.Digest.Validate(); err != nil {
+		return nil, fmt.Errorf("blob %q of %s: %w: %w", d.Digest, r, ErrCorrupt, err)
+	}
+	if d.Data != nil && int64(len(d.Data)) == d.Size && d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
+		return bytes.Clone(d.Data), nil
+	}
+	body, err := r.Open(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var buf bytes.Buffer
+	buf.Grow(int(min(d.Size, 64<<20)) + bytes.MinRead) // the size is a claim until the bytes are here
+	if _, err := buf.ReadFrom(body); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// HasBlob asks whether the repository has the blob.
+func (r *Repo) HasBlob(ctx context.Context, d Descriptor) (bool, error) {
+	_, err := r.done(ctx, request{method: http.MethodHead, path: "blobs/" + d.Digest.String()})
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// EnsureBlob pushes the blob unless the repository has it.
+func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) {
+	if has, err := r.HasBlob(ctx, b.Descriptor); has || err != nil {
+		return false, err
+	}
+	return true, r.PushBlob(ctx, b)
+}
+
+// PushBlob stores a blob: one POST, one PUT. An upload that breaks starts
+// again from its beginning.
+func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
+	for attempt := 1; ; attempt++ {
+		err := r.upload(ctx, b)
+		if err == nil {
+			r.c.transport.recent.add(r.name, b.Digest)
+			return nil
+		}
+		pause, again := r.uploadAgain(ctx, err, attempt)
+		if !again {
+			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
+		}
+		if cerr := sleep(ctx, pause); cerr != nil {
+			return fmt.Errorf("push blob %s to %s: %w: %w", b.Digest, r, cerr, err)
+		}
+	}
+}
+
+// upload opens an upload session and sends the blob in one piece.
+func (r *Repo) upload(ctx context.Context, b Blob) error {
+	resp, err := r.done(ctx, request{method: http.MethodPost, path: "blobs/uploads/"})
+	if err != nil {
+		return err
+	}
+	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
+	if err != nil || resp.Header.Get("Location") == "" {
+		return fmt.Errorf("%w: upload without a usable Location", ErrCorrupt)
+	}
+	// The session's own query must stay as it is, only the digest is added.
+	if u.RawQuery != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += url.Values{"digest": {b.Digest.String()}}.Encode()
+	resp, err = r.send(ctx, request{
+		method: http.MethodPut, url: u, body: b.Open, size: b.Size,
+		header: http.Header{"Content-Type": {"application/octet-stream"}},
+	})
+	if err != nil {
+		return &uploadError{err}
+	}
+	discard(resp)
+	return nil
+}
+
+// uploadError marks a failure of the PUT, which the transport does not repeat
+// because the session may hold a part of the bytes.
+type uploadError struct{ error }
+
+func (e *uploadError) Unwrap() error { return e.error }
+
+func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Duration, bool) {
+	retry := r.c.o.Retry
+	_, put := errors.AsType[*uploadError](err)
+	passing := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRateLimited) || errors.Is(err, ErrNotFound)
+	if !put || !passing || ctx.Err() != nil || attempt >= retry.MaxAttempts {
+		return 0, false
+	}
+	pause := backoff(retry.InitialBackoff, retry.MaxBackoff, attempt)
+	if e, ok := errors.AsType[*ResponseError](err); ok {
+		if e.RetryAfter > retry.MaxBackoff {
+			return 0, false
+		}
+		pause = max(pause, e.RetryAfter)
+	}
+	return pause, waitFits(ctx, pause)
+}
+
+// MountBlob makes a blob of another repository of the same registry, named
+// without host, part of this one. False: the registry did not, push it.
+func (r *Repo) MountBlob(ctx context.Context, d Descriptor, from string) (bool, error) {
+	resp, err := r.done(ctx, request{
+		method: http.MethodPost, path: "blobs/uploads/", from: from,
+		query: url.Values{"mount": {d.Digest.String()}, "from": {from}},
+	})
+	if err != nil {
+		return false, err
+	}
+	if resp.StatusCode == http.StatusCreated {
+		r.c.transport.recent.add(r.name, d.Digest)
+		return true, nil
+	}
+	return false, nil // an upload session was opened instead; it expires
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Credential is what a registry accepts as proof of identity. The zero value
+// is anonymous.
+type Credential struct {
+	Username, Password string
+	IdentityToken      string // an OAuth2 refresh token, exchanged for access tokens
+	RegistryToken      string // an access token, sent as it is
+}
+
+// CredentialFunc finds the credential for a repository. It is called when a
+// registry asks for one and again when that one is refused, so it should
+// cache; a credential that expires is replaced by returning the new one.
+type CredentialFunc func(ctx context.Context, host, repository string) (Credential, error)
+
+// Options configure a [Client]. The zero value is anonymous access over
+// https.
+type Options struct {
+	// Credential finds credentials; nil is anonymous.
+	Credential CredentialFunc
+	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
+	// authentication and redirects are added by this package.
+	Transport http.RoundTripper
+	// PlainHTTP speaks http only. Without it requests go over https, except
+	// to loopback hosts, which are asked once whether they speak TLS.
+	PlainHTTP bool
+	// UserAgent is sent with each request, "okara/<version>".
+	UserAgent string
+	// Actions are asked for in every token in addition to those that a
+	// request needs. A caller that knows it will write sets "pull", "push"
+	// and needs one token exchange instead of two. A registry grants the part
+	// that the user may have.
+	Actions []string
+	// Logger gets one debug record per request, without secrets; nil: none.
+	Logger *slog.Logger
+	// Retry says how repeatable requests are repeated.
+	Retry Retry
+}
+
+// Retry bounds the repetition of requests that may be repeated. Its zero
+// value means the defaults given with each field.
+type Retry struct {
+	MaxAttempts    int           // 5; 1 means no repetition
+	InitialBackoff time.Duration // 500 ms, doubled each time, with jitter
+	MaxBackoff     time.Duration // 30 s; a registry that asks to wait longer is not waited for
+}
+
+func (r Retry) withDefaults() Retry {
+	if r.MaxAttempts <= 0 {
+		r.MaxAttempts = 5
+	}
+	if r.InitialBackoff <= 0 {
+		r.InitialBackoff = 500 * time.Millisecond
+	}
+	if r.MaxBackoff <= 0 {
+		r.MaxBackoff = 30 * time.Second
+	}
+	return r
+}
+
+// Client reaches the repositories of one registry below one prefix. It is
+// safe for concurrent use and meant for one identity: tokens are kept per
+// repository.
+type Client struct {
+	host      string // as the user wrote it; credentials and messages use this
+	prefix    string
+	o         Options
+	transport *transport
+	scheme    schemeProbe
+
+	mu       sync.Mutex // guards sessions
+	sessions map[string]*session
+}
+
+// New returns a client for "host[:port][/prefix]". It sends nothing.
+func New(prefix string, o Options) (*Client, error) {
+	host, path, _ := strings.Cut(prefix, "/")
+	if err := checkHost(prefix, host); err != nil {
+		return nil, err
+	}
+	if strings.Contains(prefix, "/") && !nameRE.MatchString(path) {
+		return nil, fmt.Errorf("parse registry %q: %q is not a repository path: %s", prefix, path, nameRule)
+	}
+	o.Retry = o.Retry.withDefaults()
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	return &Client{
+		host: host, prefix: path, o: o,
+		transport: newTransport(o),
+		scheme:    newSchemeProbe(apiHost(host), o.PlainHTTP),
+		sessions:  map[string]*session{},
+	}, nil
+}
+
+// OpenRepo returns the repository named by "host[:port]/path", without tag or
+// digest. It sends nothing.
+func OpenRepo(reference string, o Options) (*Repo, error) {
+	host, name, ok := strings.Cut(reference, "/")
+	if !ok {
+		return nil, fmt.Errorf("parse repository %q: no path after the host, want host[:port]/path", reference)
+	}
+	if err := checkHost(reference, host); err != nil {
+		return nil, err
+	}
+	c, err := New(host, o)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Repo(name)
+	if err != nil {
+		return nil, fmt.Errorf("parse repository %q: %w", reference, err)
+	}
+	return r, nil
+}
+
+// Host returns the registry as it was given to [New], without the prefix.
+func (c *Client) Host() string { return c.host }
+
+// Repo returns the repository with this name below the client's prefix.
+// It sends nothing.
+func (c *Client) Repo(name string) (*Repo, error) {
+	full := name
+	if c.prefix != "" {
+		full = c.prefix + "/" + name
+	}
+	if !nameRE.MatchString(name) {
+		if tag := strings.LastIndexAny(name, ":@"); tag > 0 {
+			return nil, fmt.Errorf("repository name %q: remove %q, no tag or digest belongs here", name, name[tag:])
+		}
+		return nil, fmt.Errorf("repository name %q: %s", name, nameRule)
+	}
+	if len(full) > maxName {
+		return nil, fmt.Errorf("repository name %q: longer than %d characters", full, maxName)
+	}
+	return &Repo{c: c, name: full, s: c.session(full)}, nil
+}
+
+const (
+	nameRule = "want lower-case letters and digits, joined by single '.', '_' or '-', parts separated by '/'"
+	// maxName is what most registries accept; the specification sets no bound
+	// for the name alone.
+	maxName = 255
+	// maxSessions bounds the token caches that one client keeps.
+	maxSessions = 4096
+)
+
+// Grammar of repository names and tags: OCI distribution specification 1.1,
+// "Pulling manifests".
+var (
+	nameRE = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	tagRE  = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+	hostRE = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
+)
+
+func checkHost(whole, host string) error {
+	switch {
+	case whole == "":
+		return errors.New("no registry given, want host[:port][/prefix]")
+	case strings.Contains(whole, "://"):
+		return fmt.Errorf("parse registry %q: remove the scheme, want host[:port][/prefix]", cutUserinfo(whole))
+	case strings.Contains(host, "@"):
+		return fmt.Errorf("parse registry %q: credentials do not belong into the address", cutUserinfo(whole))
+	case !hostRE.MatchString(host):
+		return fmt.Errorf("parse registry %q: %q is not host[:port]", whole, host)
+	}
+	return nil
+}
+
+// cutUserinfo removes "user:password@" from text that goes into a message.
+func cutUserinfo(s string) string {
+	head, rest := "", s
+	if i := strings.Index(s, "://"); i >= 0 {
+		head, rest = s[:i+3], s[i+3:]
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndex(host, "@"); i >= 0 {
+		host = "***" + host[i:]
+	}
+	if path != "" {
+		path = "/" + path
+	}
+	return head + host + path
+}
+
+// apiHost returns where a registry's API is: Docker Hub's name for people
+// and its name for machines differ.
+func apiHost(host string) string {
+	switch host {
+	case "docker.io", "index.docker.io":
+		return "registry-1.docker.io"
+	}
+	return host
+}
+
+// session returns the state kept for one repository: its tokens.
+func (c *Client) session(name string) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.sessions[name]; ok {
+		return s
+	}
+	if len(c.sessions) >= maxSessions {
+		clear(c.sessions) // Repos in use keep theirs; others ask for a token again
+	}
+	s := newSession(c, name)
+	c.sessions[name] = s
+	return s
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// Every error that a registry or the way to it causes leads by [errors.Is] to
+// one of these, so that the edges decide exit codes and status codes without
+// reading text.
+var (
+	ErrNotFound        = errors.New("not found")
+	ErrExists          = errors.New("exists already")
+	ErrUnauthenticated = errors.New("authentication required")
+	ErrDenied          = errors.New("access denied")
+	ErrTooLarge        = errors.New("too large")
+	ErrRateLimited     = errors.New("rate limited")
+	ErrUnavailable     = errors.New("registry unavailable")
+	ErrCorrupt         = errors.New("corrupt data")
+	ErrUnsupported     = errors.New("not supported by the registry")
+
+	// ErrUncertain says that a write was sent and its answer lost, so that it
+	// may or may not have taken effect. Such errors are ErrUnavailable too.
+	ErrUncertain = errors.New("outcome unknown")
+)
+
+// ResponseError is a registry's refusal. Message holds the registry's own
+// words, shortened and without anything that looks like a credential.
+type ResponseError struct {
+	Method     string
+	URL        string // without userinfo and query
+	Status     int
+	Code       string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN; may be empty
+	Message    string
+	RetryAfter time.Duration // zero if the registry did not say
+
+	sentinel error
+}
+
+func (e *ResponseError) Error() string {
+	s := fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
+	if e.Code != "" {
+		s += ": " + e.Code
+	}
+	if e.Message != "" {
+		s += ": " + strconv.Quote(e.Message)
+	}
+	return s
+}
+
+// Unwrap leads to the sentinel that fits the answer, or nil.
+func (e *ResponseError) Unwrap() error { return e.sentinel }
+
+const (
+	// maxErrorBody bounds what is read of an error answer; registries send a
+	// few hundred bytes, proxies a page of HTML.
+	maxErrorBody = 16 << 10
+	// maxErrorText bounds what is shown of it.
+	maxErrorText = 512
+)
+
+// responseError reads and closes the body of an answer that is a refusal.
+func (s *session) responseError(resp *http.Response) error {
+	defer resp.Body.Close()
+	e := &ResponseError{
+		Method: resp.Request.Method, URL: safeURL(resp.Request.URL), Status: resp.StatusCode,
+		RetryAfter: retryAfter(resp, time.Now()),
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what arrived is all we can quote
+	var codes []string
+	codes, e.Message = parseErrors(body)
+	if len(codes) > 0 {
+		e.Code = codes[0]
+	}
+	html := isHTML(resp.Header)
+	if html {
+		e.Message = "answered with HTML, is this an OCI registry?"
+	}
+	e.Message = s.secrets.redact(e.Message)
+	e.sentinel = sentinel(resp, codes, html)
+	if uncertainAnswer(resp) {
+		return fmt.Errorf("%w: %w", ErrUncertain, e)
+	}
+	return e
+}
+
+// uncertainAnswer is true for a server error on a request that must not be
+// repeated: a gateway's 502 or 504 says nothing about what is behind it.
+func uncertainAnswer(resp *http.Response) bool {
+	return resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented && changesTag(resp.Request)
+}
+
+func sentinel(resp *http.Response, codes []string, html bool) error {
+	has := func(code string) bool { return slices.Contains(codes, code) }
+	method := resp.Request.Method
+	switch status := resp.StatusCode; {
+	case has("TOOMANYREQUESTS"), status == http.StatusTooManyRequests:
+		return ErrRateLimited
+	case has("UNSUPPORTED"), status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+		return ErrUnsupported
+	case method == http.MethodDelete && status == http.StatusBadRequest:
+		return ErrUnsupported
+	case status == http.StatusUnauthorized:
+		if strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope") || has("DENIED") {
+			return ErrDenied
+		}
+		return ErrUnauthenticated
+	case status == http.StatusForbidden:
+		return ErrDenied
+	case status == http.StatusNotFound && html && resp.Header.Get("Docker-Distribution-Api-Version") == "":
+		return ErrUnavailable
+	case status == http.StatusNotFound:
+		return ErrNotFound
+	case status == http.StatusConflict, status == http.StatusPreconditionFailed, method == http.MethodPut && tagExists(codes):
+		return ErrExists
+	case status == http.StatusRequestEntityTooLarge:
+		return ErrTooLarge
+	case has("DIGEST_INVALID"):
+		return ErrCorrupt
+	case status >= 500, status == http.StatusRequestTimeout:
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// tagExists recognises the codes for a tag that may not move: ECR's
+// ImageTagAlreadyExistsException arrives as TAG_INVALID or by its own name.
+func tagExists(codes []string) bool {
+	return slices.ContainsFunc(codes, func(c string) bool {
+		c = strings.ToLower(strings.ReplaceAll(c, "_", ""))
+		return strings.Contains(c, "tagalreadyexists") || strings.Contains(c, "tagimmutable")
+	})
+}
+
+// parseErrors reads the error document of the distribution API; any other
+// text is returned as the message.
+func parseErrors(body []byte) (codes []string, message string) {
+	var doc struct {
+		Errors []struct {
+			Code    string          `json:"code"`
+			Message string          `json:"message"`
+			Detail  json.RawMessage `json:"detail"`
+		} `json:"errors"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, plainText(string(body))
+	}
+	var texts []string
+	for _, e := range doc.Errors {
+		if e.Code != "" {
+			codes = append(codes, e.Code)
+		}
+		text := e.Message
+		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
+			text += " " + d
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 && doc.Message != "" {
+		texts = append(texts, doc.Message)
+	}
+	return codes, plainText(strings.Join(texts, "; "))
+}
+
+// plainText makes foreign text safe for a terminal and a log line.
+func plainText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "..."
+	}
+	return s
+}
+
+func isHTML(h http.Header) bool {
+	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && (t == "text/html" || t == "application/xhtml+xml")
+}
+
+// requestError turns what the HTTP client returned into an error that names
+// the host and the reason once and leaks neither a query nor a credential.
+func (s *session) requestError(method string, u *url.URL, err error) error {
+	if e, ok := errors.AsType[*credentialError](err); ok {
+		return e
+	}
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		return fmt.Errorf("%s asks for a login and there are no credentials for %s: %w", s.host, s.name, ErrUnauthenticated)
+	}
+	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
+		return s.tokenError(e)
+	}
+	for {
+		e, ok := errors.AsType[*url.Error](err)
+		if !ok {
+			break
+		}
+		err = e.Err
+	}
+	err = s.secrets.redactError(err)
+	if errors.Is(err, context.Canceled) && !errors.Is(err, ErrUncertain) {
+		return fmt.Errorf("%s %s: %w", method, safeURL(u), err)
+	}
+	return fmt.Errorf("%s %s: %w: %w", method, safeURL(u), ErrUnavailable, err)
+}
+
+// tokenError is the refusal of a token server.
+func (s *session) tokenError(e *errcode.ErrorResponse) error {
+	r := &ResponseError{Method: e.Method, URL: safeURL(e.URL), Status: e.StatusCode}
+	var texts []string
+	for _, x := range e.Errors {
+		if r.Code == "" {
+			r.Code = x.Code
+		}
+		texts = append(texts, x.Message)
+	}
+	r.Message = s.secrets.redact(plainText(strings.Join(texts, "; ")))
+	switch {
+	case e.StatusCode == http.StatusForbidden:
+		r.sentinel = ErrDenied
+	case e.StatusCode == http.StatusTooManyRequests:
+		r.sentinel = ErrRateLimited
+	case e.StatusCode >= 500:
+		r.sentinel = ErrUnavailable
+	default: // 400 and 401 are how token servers refuse a password or a refresh token
+		r.sentinel = ErrUnauthenticated
+	}
+	return fmt.Errorf("get a token for %s: %w", s.name, r)
+}
+
+// credentialError is what the credential function returned.
+type credentialError struct {
+	host, name string
+	err        error
+}
+
+func (e *credentialError) Error() string {
+	return fmt.Sprintf("find credentials for %s/%s: %v", e.host, e.name, e.err)
+}
+
+func (e *credentialError) Unwrap() error { return e.err }
+
+// safeURL prints a URL without userinfo and without its query, in which
+// upload sessions, presigned blobs and token servers carry secrets.
+func safeURL(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// retryAfter reads the header of that name, seconds or a date (RFC 9110,
+// section 10.2.3).
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	v := resp.Header.Get("Retry-After")
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}

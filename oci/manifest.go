@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// MaxManifest is the largest manifest that is written or read: what the
+// distribution specification tells registries to accept at least ("Pushing
+// Manifests").
+const MaxManifest = 4 << 20
+
+// Manifest is a manifest's bytes with their descriptor. Bytes are never
+// encoded again: their digest is the manifest's name.
+type Manifest struct {
+	Descriptor // MediaType, Digest, Size, ArtifactType
+	Bytes      []byte
+}
+
+// Media types of Docker's manifests, which registries may hand out.
+const (
+	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// acceptManifests is sent with reads; without it registries convert or refuse.
+var acceptManifests = strings.Join([]string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerList}, ", ")
+
+// NewManifest encodes an image manifest. Schema version and media type are
+// filled in.
+func NewManifest(m ocispec.Manifest) (Manifest, error) {
+	m.Versioned = specs.Versioned{SchemaVersion: 2}
+	m.MediaType = ocispec.MediaTypeImageManifest
+	if m.Layers == nil {
+		m.Layers = []Descriptor{}
+	}
+	return encode(m, m.MediaType, m.ArtifactType)
+}
+
+// NewIndex encodes an index. Schema version and media type are filled in.
+func NewIndex(i ocispec.Index) (Manifest, error) {
+	i.Versioned = specs.Versioned{SchemaVersion: 2}
+	i.MediaType = ocispec.MediaTypeImageIndex
+	if i.Manifests == nil {
+		i.Manifests = []Descriptor{}
+	}
+	return encode(i, i.MediaType, i.ArtifactType)
+}
+
+func encode(v any, mediaType, artifactType string) (Manifest, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("encode manifest: %w", err)
+	}
+	if len(b) > MaxManifest {
+		return Manifest{}, fmt.Errorf("encode manifest: %w: %d bytes, at most %d", ErrTooLarge, len(b), MaxManifest)
+	}
+	return Manifest{
+		Descriptor: Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b)), ArtifactType: artifactType},
+		Bytes:      b,
+	}, nil
+}
+
+// Image decodes an image manifest; anything else is ErrCorrupt.
+func (m Manifest) Image() (ocispec.Manifest, error) {
+	var doc struct {
+		ocispec.Manifest
+		Manifests json.RawMessage `json:"manifests"`
+	}
+	if err := m.decode(&doc, ocispec.MediaTypeImageManifest, dockerManifest); err != nil {
+		return ocispec.Manifest{}, err
+	}
+	// One document must not be two kinds of manifest for two readers.
+	if doc.Manifests != nil {
+		return ocispec.Manifest{}, m.corrupt("an image manifest with a list of manifests")
+	}
+	if err := m.checkType(doc.MediaType, doc.SchemaVersion); err != nil {
+		return ocispec.Manifest{}, err
+	}
+	return doc.Manifest, checkDescriptors(m, append([]Descriptor{doc.Config}, doc.Layers...))
+}
+
+// Index decodes an index; anything else is ErrCorrupt.
+func (m Manifest) Index() (ocispec.Index, error) {
+	var doc struct {
+		ocispec.Index
+		Layers json.RawMessage `json:"layers"`
+	}
+	if err := m.decode(&doc, ocispec.MediaTypeImageIndex, dockerList); err != nil {
+		return ocispec.Index{}, err
+	}
+	if doc.Layers != nil {
+		return ocispec.Index{}, m.corrupt("an index with layers")
+	}
+	if err := m.checkType(doc.MediaType, doc.SchemaVersion); err != nil {
+		return ocispec.Index{}, err
+	}
+	return doc.Index, checkDescriptors(m, doc.Manifests)
+}
+
+func (m Manifest) decode(v any, types ...string) error {
+	for _, t := range types {
+		if m.MediaType == t {
+			if err := json.Unmarshal(m.Bytes, v); err != nil {
+				return m.corrupt("%v", err)
+			}
+			return nil
+		}
+	}
+	return m.corrupt("media type %q instead of %q", plainText(m.MediaType), types[0])
+}
+
+func (m Manifest) checkType(mediaType string, schema int) error {
+	if mediaType != "" && mediaType != m.MediaType {
+		return m.corrupt("says it is %q but was served as %q", plainText(mediaType), m.MediaType)
+	}
+	if schema != 2 {
+		return m.corrupt("schema version %d", schema)
+	}
+	return nil
+}
+
+func checkDescriptors(m Manifest, ds []Descriptor) error {
+	for _, d := range ds {
+		if err := d.Digest.Validate(); err != nil {
+			return m.corrupt("digest %q: %v", plainText(d.Digest.String()), err)
+		}
+		if d.Size < 0 {
+			return m.corrupt("size %d of %s", d.Size, d.Digest)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) corrupt(format string, args ...any) error {
+	return fmt.Errorf("manifest %s: %w: %s", m.Digest, ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// Resolve asks what a tag or digest names. It is one HEAD; where the registry
+// leaves the digest or the size out of the answer, the manifest is read.
+// ArtifactType stays empty unless it was.
+func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
+	if err := r.checkRef(ref); err != nil {
+		return Descriptor{}, err
+	}
+	resp, err := r.done(ctx, request{method: http.MethodHead, path: "manifests/" + ref, header: http.Header{"Accept": {acceptManifests}}})
+	if err != nil {
+		return Descriptor{}, err
+	}
+	d := Descriptor{
+		MediaType: mediaType(resp.Header),
+		Digest:    digest.Digest(resp.Header.Get("Docker-Content-Digest")),
+		Size:      resp.ContentLength,
+	}
+	if isDigest(ref) && d.Digest == "" {
+		d.Digest = digest.Digest(ref)
+	}
+	if d.Digest.Validate() != nil || d.Size < 0 || !isManifestType(d.MediaType) {
+		m, err := r.Fetch(ctx, ref)
+		return m.Descriptor, err
+	}
+	if isDigest(ref) && d.Digest != digest.Digest(ref) && d.Digest.Algorithm() == digest.Digest(ref).Algorithm() {
+		return Descriptor{}, fmt.Errorf("manifest %s of %s: %w: the registry answered for %s", ref, r, ErrCorrupt, d.Digest)
+	}
+	return d, nil
+}
+
+func (r *Repo) checkRef(ref string) error {
+	if isDigest(ref) {
+		if err := digest.Digest(ref).Validate(); err != nil {
+			return fmt.Errorf("reference %q of %s: %w", ref, r, err)
+		}
+		return nil
+	}
+	if !tagRE.MatchString(ref) {
+		return fmt.Errorf("reference %q of %s: not a tag or digest", ref, r)
+	}
+	return nil
+}
+
+func mediaType(h http.Header) string {
+	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+func isManifestType(t string) bool {
+	switch t {
+	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerList:
+		return true
+	}
+	return false
+}
+
+// Fetch reads the manifest that a tag or digest names with one GET and
+// verifies its digest.
+func (r *Repo) Fetch(ctx context.Context, ref string) (Manifest, error) {
+	if err := r.checkRef(ref); err != nil {
+		return Manifest{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		m, err := r.fetch(ctx, ref)
+		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
+			return m, err
+		}
+		if err := sleep(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
+			return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
+		}
+	}
+}
+
+func (r *Repo) fetch(ctx context.Context, ref string) (Manifest, error) {
+	resp, cancel, err := r.quick(ctx, request{
+		method: http.MethodGet, path: "manifests/" + ref,
+		header: http.Header{"Accept": {acceptManifests}, "Accept-Encoding": {"identity"}},
+	})
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer cancel()
+	defer resp.Body.Close()
+	if isHTML(resp.Header) {
+		return Manifest{}, r.notRegistry(resp)
+	}
+	body, err := readManifest(resp)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("manifest %s of %s: %w", ref, r, err)
+	}
+	return r.verify(ref, resp, body)
+}
+
+func readManifest(resp *http.Response) ([]byte, error) {
+	if resp.ContentLength > MaxManifest {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, resp.ContentLength, MaxManifest)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", ErrUnavailable, errCut, err)
+	}
+	if len(body) > MaxManifest {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxManifest)
+	}
+	return body, nil
+}
+
+// verify compares the bytes with the digest that was asked for, or else with
+// the one in the answer.
+func (r *Repo) verify(ref string, resp *http.Response, body []byte) (Manifest, error) {
+	want := digest.Digest(resp.Header.Get("Docker-Content-Digest"))
+	if isDigest(ref) {
+		want = digest.Digest(ref)
+	}
+	d := digest.FromBytes(body)
+	if want != "" {
+		if want.Validate() != nil {
+			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: digest %q", ref, r, ErrCorrupt, plainText(want.String()))
+		}
+		if got := want.Algorithm().FromBytes(body); got != want {
+			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: has digest %s instead of %s", ref, r, ErrCorrupt, got, want)
+		}
+		d = want
+	}
+	var doc struct {
+		MediaType    string `json:"mediaType"`
+		ArtifactType string `json:"artifactType"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return Manifest{}, fmt.Errorf("manifest %s of %s: %w: %s answered with something else than a manifest", ref, r, ErrCorrupt, r.c.host)
+	}
+	m := Manifest{Descriptor: Descriptor{MediaType: mediaType(resp.Header), Digest: d, Size: int64(len(body)), ArtifactType: doc.ArtifactType}, Bytes: body}
+	if !isManifestType(m.MediaType) && doc.MediaType != "" {
+		m.MediaType = doc.MediaType
+	}
+	return m, nil
+}
+
+// PutManifest stores a manifest under its digest only. It may be repeated.
+func (r *Repo) PutManifest(ctx context.Context, m Manifest) error {
+	return r.put(ctx, m.Digest.String(), m)
+}
+
+func (r *Repo) put(ctx context.Context, ref string, m Manifest) error {
+	_, err := r.putManifest(ctx, ref, m)
+	return err
+}
+
+func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.Header, error) {
+	if len(m.Bytes) > MaxManifest {
+		return nil, fmt.Errorf("manifest %s of %s: %w: %d bytes, at most %d", ref, r, ErrTooLarge, len(m.Bytes), MaxManifest)
+	}
+	resp, err := r.done(ctx, request{
+		method: http.MethodPut, path: "manifests/" + ref, header: http.Header{"Content-Type": {m.MediaType}},
+		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Bytes)), nil }, size: int64(len(m.Bytes)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.c.transport.recent.add(r.name, m.Digest)
+	return resp.Header, nil
+}
+
+// Delete removes a manifest by its digest with one DELETE, on most registries
+// together with all its tags. Where the registry refuses: ErrUnsupported. A
+// lost answer is ErrUncertain.
+func (r *Repo) Delete(ctx context.Context, d Descriptor) error {
+	if err := d.Digest.Validate(); err != nil {
+		return fmt.Errorf("delete %q of %s: %w", d.Digest, r, err)
+	}
+	r.c.transport.recent.forget(r.name, d.Digest)
+	return r.delete(ctx, d.Digest.String())
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxSecrets bounds what one session remembers for redaction. The newest
+	// are kept: only those can still turn up in an answer.
+	maxSecrets = 32
+	// minSecret is the length under which a secret is not searched for; it
+	// would blank half of every message.
+	minSecret = 4
+)
+
+var (
+	authHeader = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}`)
+	jwt        = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
+	userinfo   = regexp.MustCompile(`://[^/\s"@]+@`)
+	headerLine = regexp.MustCompile(`(?i)\b(authorization|x-registry-auth|cookie)("?\s*[:=]\s*)(\["?|")?[^\s",\]]+`)
+	querySig   = regexp.MustCompile(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
+)
+
+// secrets knows what a session has sent to prove who it is, so that none of
+// it comes back in an error: some registries and proxies echo the headers of
+// a request they refuse.
+type secrets struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (s *secrets) add(values ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range values {
+		if len(v) >= minSecret {
+			s.list = append(s.list, v)
+		}
+	}
+	if n := len(s.list) - maxSecrets; n > 0 {
+		s.list = s.list[n:]
+	}
+}
+
+func (s *secrets) addCredential(c Credential) {
+	s.add(c.Password, c.IdentityToken, c.RegistryToken)
+	if c.Password != "" {
+		s.add(base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password)))
+	}
+}
+
+func (s *secrets) redact(text string) string {
+	text = authHeader.ReplaceAllString(text, "$1 ***")
+	text = headerLine.ReplaceAllString(text, "$1$2$3***")
+	text = jwt.ReplaceAllString(text, "***")
+	text = userinfo.ReplaceAllString(text, "://***@")
+	text = querySig.ReplaceAllString(text, "$1***")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.list {
+		text = strings.ReplaceAll(text, v, "***")
+	}
+	return text
+}
+
+// redactError returns err itself unless its text holds a secret.
+func (s *secrets) redactError(err error) error {
+	text := err.Error()
+	if clean := s.redact(text); clean != text {
+		return &redactedError{text: clean, err: err}
+	}
+	return err
+}
+
+// redactedError keeps the chain for errors.Is and hides the text.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }

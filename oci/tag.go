@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// maxTagPage bounds one page of a tag list: registries that ignore paging
+	// send all at once, about 100 bytes for the longest names.
+	maxTagPage = 64 << 20
+	// maxTagPages bounds the pages of one list.
+	maxTagPages = 100_000
+)
+
+// TagList is the list of tags as one sequence of requests saw it.
+type TagList struct {
+	Tags   []string  // without duplicates, in the registry's order
+	Date   time.Time // the Date header of the first page; zero if none
+	Pages  int
+	Cached bool // some page had an Age header: a cache answered
+}
+
+// Tags lists all tags, in the registry's order, each once. A repository that
+// does not exist is ErrNotFound.
+func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := map[string]bool{}
+		for p, err := range r.tagPages(ctx) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, t := range p.tags {
+				if !seen[t] {
+					seen[t] = true
+					if !yield(t, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Snapshot lists all tags together with what is needed to judge the list.
+func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
+	var l TagList
+	seen := map[string]bool{}
+	for p, err := range r.tagPages(ctx) {
+		if err != nil {
+			return TagList{}, err
+		}
+		if l.Pages++; l.Pages == 1 {
+			l.Date = p.date
+		}
+		l.Cached = l.Cached || p.cached
+		for _, t := range p.tags {
+			if !seen[t] {
+				seen[t] = true
+				l.Tags = append(l.Tags, t)
+			}
+		}
+	}
+	return l, nil
+}
+
+type tagPage struct {
+	tags   []string
+	date   time.Time
+	cached bool
+	next   string // the Link header
+	url    *url.URL
+}
+
+// tagPages follows the Link headers to their end. The first request carries
+// no n: registries differ in what they make of it. A link seen before ends
+// the list, as some registries repeat their last one for ever.
+func (r *Repo) tagPages(ctx context.Context) iter.Seq2[tagPage, error] {
+	return func(yield func(tagPage, error) bool) {
+		q := request{method: http.MethodGet, path: "tags/list", header: http.Header{"Cache-Control": {"no-cache"}, "Accept": {"application/json"}}}
+		seen := map[string]bool{}
+		for range maxTagPages {
+			p, err := r.tagPage(ctx, q)
+			if err != nil || !yield(p, nil) {
+				if err != nil {
+					yield(tagPage{}, err)
+				}
+				return
+			}
+			u, err := nextPage(p.url, p.next)
+			if err != nil {
+				yield(tagPage{}, fmt.Errorf("list tags of %s: %w: %w", r, ErrCorrupt, err))
+				return
+			}
+			if u == nil || seen[u.String()] {
+				return
+			}
+			seen[u.String()] = true
+			q.url = u
+		}
+		yield(tagPage{}, fmt.Errorf("list tags of %s: %w: more than %d pages", r, ErrTooLarge, maxTagPages))
+	}
+}
+
+func (r *Repo) tagPage(ctx context.Context, q request) (tagPage, error) {
+	for attempt := 1; ; attempt++ {
+		p, err := r.readTagPage(ctx, q)
+		if !errors.Is(err, errCut) || attempt >= r.c.o.Retry.MaxAttempts || ctx.Err() != nil {
+			return p, err
+		}
+		if err := sleep(ctx, backoff(r.c.o.Retry.InitialBackoff, r.c.o.Retry.MaxBackoff, attempt)); err != nil {
+			return tagPage{}, fmt.Errorf("list tags of %s: %w", r, err)
+		}
+	}
+}
+
+// errCut marks a small body that broke off, which is read again.
+var errCut = errors.New("the answer broke off")
+
+func (r *Repo) readTagPage(ctx context.Context, q request) (tagPage, error) {
+	resp, cancel, err := r.quick(ctx, q)
+	if err != nil {
+		return tagPage{}, err
+	}
+	defer cancel()
+	defer resp.Body.Close()
+	if isHTML(resp.Header) {
+		return tagPage{}, r.notRegistry(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTagPage+1))
+	if err != nil {
+		return tagPage{}, fmt.Errorf("list tags of %s: %w: %w: %w", r, ErrUnavailable, errCut, err)
+	}
+	if len(body) > maxTagPage {
+		return tagPage{}, fmt.Errorf("list tags of %s: %w: more than %d bytes", r, ErrTooLarge, maxTagPage)
+	}
+	var doc struct {
+		Tags []string `json:"tags"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return tagPage{}, fmt.Errorf("list tags of %s: %w: %s answered with something else than a tag list: %w", r, ErrCorrupt, r.c.host, err)
+	}
+	p := tagPage{tags: doc.Tags, cached: resp.Header.Get("Age") != "", next: strings.Join(resp.Header.Values("Link"), ", "), url: resp.Request.URL}
+	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		p.date = t
+	}
+	return p, nil
+}
+
+// nextPage returns the URL of rel="next" in a Link header, nil if there is
+// none.
+func nextPage(base *url.URL, link string) (*url.URL, error) {
+	target := nextLink(link)
+	if target == "" {
+		return nil, nil
+	}
+	u, err := follow(base, target)
+	if err != nil {
+		return nil, fmt.Errorf("link %q: %w", target, err)
+	}
+	if u.Host != base.Host {
+		return nil, fmt.Errorf("link to another host %q", u.Host)
+	}
+	return u, nil
+}
+
+// nextLink parses RFC 8288: <target>; param; param, <target>...
+func nextLink(h string) string {
+	for {
+		open := strings.IndexByte(h, '<')
+		if open < 0 {
+			return ""
+		}
+		h = h[open+1:]
+		end := strings.IndexByte(h, '>')
+		if end < 0 {
+			return ""
+		}
+		target := h[:end]
+		h = h[end+1:]
+		params := h
+		if i := strings.IndexByte(h, '<'); i >= 0 {
+			params, h = h[:i], h[i:]
+		}
+		for p := range strings.SplitSeq(strings.TrimRight(params, ", \t"), ";") {
+			k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+			if !strings.EqualFold(strings.TrimSpace(k), "rel") {
+				continue
+			}
+			for rel := range strings.FieldsSeq(strings.Trim(strings.TrimSpace(v), `"`)) {
+				if strings.EqualFold(rel, "next") {
+					return target
+				}
+			}
+		}
+	}
+}
+
+// PutTag points a tag at a manifest with exactly one PUT, whatever happens
+// (a refused token is renewed and the PUT, which had no effect, sent again).
+// An answer that got lost is ErrUncertain: read the tag before anything else.
+func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
+	if !tagRE.MatchString(tag) {
+		return fmt.Errorf("tag %q of %s: want 1 to 128 letters, digits, '_', '.' or '-', not starting with '.' or '-'", tag, r)
+	}
+	return r.put(ctx, tag, m)
+}
+
+// Untag removes a tag with one DELETE and leaves the manifest. Many
+// registries cannot: ErrUnsupported. A lost answer is ErrUncertain.
+func (r *Repo) Untag(ctx context.Context, tag string) error {
+	if !tagRE.MatchString(tag) {
+		return fmt.Errorf("tag %q of %s: not a tag", tag, r)
+	}
+	return r.delete(ctx, tag)
+}
+
+func (r *Repo) delete(ctx context.Context, ref string) error {
+	_, err := r.done(ctx, request{method: http.MethodDelete, path: "manifests/" + ref})
+	return err
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// transport is the one place that repeats requests. Reads, the opening of an
+// upload and writes by digest are repeated; the PUT or DELETE of a tag never
+// is, since between two attempts the tag may have become somebody else's. A
+// write of a tag whose answer is lost ends in [ErrUncertain].
+type transport struct {
+	base     http.RoundTripper
+	retry    Retry
+	logger   *slog.Logger
+	answered atomic.Bool // some request got an answer, so the address is right
+	recent   recentPushes
+}
+
+func newTransport(o Options) *transport {
+	l := o.Logger
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return &transport{base: o.Transport, retry: o.Retry, logger: l}
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		resp, sent, err := t.attempt(req, attempt)
+		wait, again := t.again(req, resp, err, attempt)
+		if again {
+			again = waitFits(req.Context(), wait)
+		}
+		if !again {
+			return t.finish(req, resp, sent, err)
+		}
+		if resp != nil {
+			// A short drain lets the connection be used again.
+			_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
+			resp.Body.Close()
+		}
+		if cerr := sleep(req.Context(), wait); cerr != nil {
+			if err == nil {
+				err = fmt.Errorf("last answer %s", resp.Status)
+			}
+			return nil, fmt.Errorf("%w while waiting to repeat: %w", cerr, err)
+		}
+	}
+}
+
+// attempt sends the request once. sent is false if it certainly never left.
+func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response, sent bool, err error) {
+	var connected atomic.Bool
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	r := req.Clone(ctx)
+	if attempt > 1 && req.GetBody != nil {
+		if r.Body, err = req.GetBody(); err != nil {
+			return nil, false, fmt.Errorf("open the body again: %w", err)
+		}
+	}
+	start := time.Now()
+	resp, err = t.base.RoundTrip(r)
+	t.log(req, resp, err, attempt, time.Since(start))
+	if err == nil {
+		t.answered.Store(true)
+		resp.Request = req
+	}
+	return resp, connected.Load() || !isNetError(err), err
+}
+
+// isNetError is false for transports that are not net/http's, which fire no
+// trace: there nothing is certain.
+func isNetError(err error) bool {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*net.DNSError](err)
+	return ok || isCertificateError(err)
+}
+
+func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, err error) (*http.Response, error) {
+	if err != nil && sent && changesTag(req) {
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+	return resp, err
+}
+
+// log writes one record. Query and headers are left out: tokens are there.
+func (t *transport) log(req *http.Request, resp *http.Response, err error, attempt int, took time.Duration) {
+	ctx := req.Context()
+	if !t.logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", req.Method), slog.String("url", safeURL(req.URL)),
+		slog.Int("attempt", attempt), slog.Duration("took", took),
+	}
+	if err != nil {
+		var s secrets
+		attrs = append(attrs, slog.String("error", s.redact(err.Error())))
+	} else {
+		attrs = append(attrs, slog.Int("status", resp.StatusCode))
+	}
+	t.logger.LogAttrs(ctx, slog.LevelDebug, "registry request", attrs...)
+}
+
+// again decides whether to repeat, and after which pause.
+func (t *transport) again(req *http.Request, resp *http.Response, err error, attempt int) (time.Duration, bool) {
+	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		return 0, false
+	}
+	pause := backoff(t.retry.InitialBackoff, t.retry.MaxBackoff, attempt)
+	if err != nil {
+		return pause, attempt < t.retry.MaxAttempts && repeatable(req) && t.transient(req.Context(), err)
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), attempt <= freshRepeats && t.recent.has(req.URL)
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		asked := retryAfter(resp, time.Now())
+		return max(pause, asked), attempt < t.retry.MaxAttempts && repeatable(req) && asked <= t.retry.MaxBackoff
+	}
+	return 0, false
+}
+
+// transient tells errors that may pass from those that will not. A refused
+// connection or an unknown name is final as long as nothing was ever answered
+// there: then it is the address that is wrong.
+func (t *transport) transient(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || isCertificateError(err) || errors.Is(err, http.ErrSchemeMismatch) {
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !op.Timeout() {
+		return t.answered.Load()
+	}
+	return true
+}
+
+func isCertificateError(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
+}
+
+// repeatable requests have the same effect once and twice. POST opens an
+// upload or asks for a token; one more of either is forgotten.
+func repeatable(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+		return true
+	case http.MethodPut:
+		ref, ok := manifestRef(req.URL)
+		return ok && isDigest(ref)
+	}
+	return false
+}
+
+// changesTag is true for requests that must reach the registry at most once.
+func changesTag(req *http.Request) bool {
+	ref, ok := manifestRef(req.URL)
+	return ok && (req.Method == http.MethodDelete || req.Method == http.MethodPut && !isDigest(ref))
+}
+
+// manifestRef returns the tag or digest of /v2/<name>/manifests/<reference>.
+func manifestRef(u *url.URL) (string, bool) {
+	rest, ok := strings.CutPrefix(u.Path, "/v2/")
+	if !ok {
+		return "", false
+	}
+	i := strings.LastIndex(rest, "/manifests/")
+	if i < 0 {
+		return "", false
+	}
+	return rest[i+len("/manifests/"):], true
+}
+
+func isDigest(ref string) bool { return strings.Contains(ref, ":") }
+
+// backoff doubles from first, with full jitter in its upper half.
+func backoff(first, most time.Duration, attempt int) time.Duration {
+	d := first
+	for range attempt - 1 {
+		if d *= 2; d >= most {
+			d = most
+			break
+		}
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// waitFits is false if the deadline would pass during the pause: then the
+// answer at hand says more than "deadline exceeded".
+func waitFits(ctx context.Context, d time.Duration) bool {
+	end, ok := ctx.Deadline()
+	return !ok || time.Until(end) > d
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+const (
+	// freshFor is how long a digest that this client pushed may answer 404
+	// (GHCR does so for some seconds after the push).
+	freshFor     = time.Minute
+	freshRepeats = 5
+	freshBackoff = 100 * time.Millisecond
+	maxRecent    = 4096
+)
+
+// recentPushes remembers what this client pushed within the last minute.
+type recentPushes struct {
+	mu   sync.Mutex // guards when
+	when map[string]time.Time
+}
+
+func recentKey(name string, d digest.Digest) string { return name + "@" + string(d) }
+
+func (p *recentPushes) add(name string, d digest.Digest) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.when == nil || len(p.when) >= maxRecent {
+		p.when = map[string]time.Time{}
+	}
+	p.when[recentKey(name, d)] = now
+}
+
+func (p *recentPushes) forget(name string, d digest.Digest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.when, recentKey(name, d))
+}
+
+// has reports whether the URL names a blob or manifest pushed just now.
+func (p *recentPushes) has(u *url.URL) bool {
+	rest, ok := strings.CutPrefix(u.Path, "/v2/")
+	if !ok {
+		return false
+	}
+	i := strings.LastIndexByte(rest, '/')
+	if i < 0 || !isDigest(rest[i+1:]) {
+		return false
+	}
+	j := strings.LastIndexByte(rest[:i], '/')
+	if j < 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.when[recentKey(rest[:j], digest.Digest(rest[i+1:]))]
+	return ok && time.Since(t) < freshFor
+}
+
+// schemeProbe decides between https and http. Only a loopback host is asked:
+// a TLS handshake on a connection of its own, so that no request has to be
+// sent twice, and the answer holds as long as the client.
+type schemeProbe struct {
+	mu     sync.Mutex // guards scheme
+	scheme string     // empty: not known yet
+	addr   string     // host:port to ask
+}
+
+// probeTimeout bounds the handshake; a server that waits for the end of a
+// line in our ClientHello speaks plain http.
+const probeTimeout = 3 * time.Second
+
+func newSchemeProbe(host string, plain bool) schemeProbe {
+	switch {
+	case plain:
+		return schemeProbe{scheme: "http"}
+	case !isLoopback(host):
+		return schemeProbe{scheme: "https"}
+	}
+	addr := host
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		addr = net.JoinHostPort(strings.Trim(host, "[]"), "443")
+	}
+	return schemeProbe{addr: addr}
+}
+
+func (p *schemeProbe) get(ctx context.Context) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.scheme != "" {
+		return p.scheme
+	}
+	dialer := net.Dialer{Timeout: probeTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", p.addr)
+	if err != nil {
+		return "https" // not remembered; the request itself will tell the reason
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	// Nothing is sent over this connection but the handshake, so there is
+	// nothing that a wrong certificate could endanger.
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // see above
+	if _, alert := errors.AsType[tls.AlertError](err); err == nil || alert {
+		p.scheme = "https"
+	} else {
+		p.scheme = "http"
+	}
+	return p.scheme
+}
+
+func isLoopback(host string) bool {
+	h := host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		h = name
+	}
+	h = strings.ToLower(strings.Trim(h, "[]"))
+	if h == "localhost" || strings.HasSuffix(h, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(h)
+	return ip != nil && ip.IsLoopback()
+}
