@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Sizes that an origin's answer may have, in bytes. They are far above what
+// the public registries send: their longest version list has 400 KiB, a
+// SHA256SUMS of 20 platforms 3 KiB.
+const (
+	maxJSON    = 16 << 20
+	maxSums    = 1 << 20
+	maxPackage = 4 << 30
+)
+
+// TokenFunc returns the API token for the services of one host, as a
+// `credentials` block or TF_TOKEN_… gives it; empty means none.
+type TokenFunc func(host string) string
+
+// Client sends the requests of all sources of this package.
+type Client struct {
+	HTTP      *http.Client // nil: http.DefaultClient
+	Token     TokenFunc    // nil: anonymous
+	UserAgent string
+}
+
+func (c *Client) http() *http.Client {
+	if c.HTTP != nil {
+		return c.HTTP
+	}
+	return http.DefaultClient
+}
+
+// get sends one GET. The host's token goes along only if auth is set: archive
+// and checksum URLs never get it, as no client of these protocols sends it
+// there. The caller closes the body of a nil error, which is a 200.
+func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
+	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
+		return nil, fmt.Errorf("%s: origins are read over https: %w", u.Redacted(), oci.ErrUnsupported)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", u.Redacted(), err)
+	}
+	if c.UserAgent != "" {
+		req.Header.Set("User-Agent", c.UserAgent)
+	}
+	if auth && c.Token != nil {
+		if t := c.Token(u.Host); t != "" {
+			req.Header.Set("Authorization", "Bearer "+t)
+		}
+	}
+	resp, err := c.http().Do(req)
+	if err != nil {
+		if uerr, ok := errors.AsType[*url.Error](err); ok {
+			err = uerr.Err // its text repeats the URL, query included
+		}
+		return nil, fmt.Errorf("asking %s: %w: %w", where(u), err, oci.ErrUnavailable)
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
+		return resp, nil
+	}
+	resp.Body.Close()
+	return nil, fmt.Errorf("asking %s: %s: %w", where(u), resp.Status, statusError(resp.StatusCode))
+}
+
+// where prints a URL without user, password and query: a signed URL is a secret.
+func where(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+func statusError(code int) error {
+	switch {
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return oci.ErrNotFound
+	case code == http.StatusUnauthorized:
+		return oci.ErrUnauthenticated
+	case code == http.StatusForbidden:
+		return oci.ErrDenied
+	case code == http.StatusTooManyRequests:
+		return oci.ErrRateLimited
+	case code >= http.StatusInternalServerError:
+		return oci.ErrUnavailable
+	}
+	return oci.ErrCorrupt
+}
+
+// json reads one JSON document into v and returns the URL it came from in the
+// end, which relative references in it resolve against.
+func (c *Client) json(ctx context.Context, u *url.URL, v any) (*url.URL, error) {
+	resp, err := c.get(ctx, u, true)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return nil, fmt.Errorf("%s answered with %q instead of application/json: %w",
+			where(u), resp.Header.Get("Content-Type"), oci.ErrCorrupt)
+	}
+	b, err := readAll(resp.Body, maxJSON)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", where(u), err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return nil, fmt.Errorf("reading %s: %w: %w", where(u), err, oci.ErrCorrupt)
+	}
+	return resp.Request.URL, nil
+}
+
+// bytes reads a small file without credentials.
+func (c *Client) bytes(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
+	resp, err := c.get(ctx, u, false)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := readAll(resp.Body, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", where(u), err)
+	}
+	return b, nil
+}
+
+// open starts a download without credentials. The caller closes the body.
+func (c *Client) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	resp, err := c.get(ctx, u, false)
+	if err != nil {
+		return nil, err
+	}
+	if resp.ContentLength > maxPackage {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s has %d bytes: %w", where(u), resp.ContentLength, oci.ErrTooLarge)
+	}
+	return limitedBody{io.LimitReader(resp.Body, maxPackage), resp.Body}, nil
+}
+
+type limitedBody struct {
+	io.Reader
+	io.Closer
+}
+
+func readAll(r io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("more than %d bytes: %w", limit, oci.ErrTooLarge)
+	}
+	return b, nil
+}
+
+// services reads the discovery document of a host and returns the base URL of
+// one service, with its final slash.
+func (c *Client) service(ctx context.Context, host, id string) (*url.URL, error) {
+	scheme := "https"
+	doc := map[string]json.RawMessage{}
+	base, err := c.json(ctx, &url.URL{Scheme: scheme, Host: host, Path: "/.well-known/terraform.json"}, &doc)
+	if err != nil && isLoopback(hostname(host)) && errors.Is(err, oci.ErrUnavailable) {
+		base, err = c.json(ctx, &url.URL{Scheme: "http", Host: host, Path: "/.well-known/terraform.json"}, &doc)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discovering the services of %s: %w", host, err)
+	}
+	var ref string
+	if raw, ok := doc[id]; !ok || json.Unmarshal(raw, &ref) != nil || ref == "" {
+		return nil, fmt.Errorf("%s offers no %s: %w", host, id, oci.ErrNotFound)
+	}
+	u, err := base.Parse(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%s has a bad address for %s: %w", host, id, oci.ErrCorrupt)
+	}
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
+	}
+	return u, nil
+}
+
+func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upstream reads providers and modules from where others publish them:
+// registries found by service discovery, network mirrors, filesystem mirrors
+// and OCI repositories.
+//
+// A source answers three questions of one provider: which versions are there,
+// which platforms has a version, and where is the package of one platform with
+// everything that proves it (SHA256SUMS, its signature and the keys that may
+// have made it). Sources only read. They check that an answer has the shape its
+// protocol demands and bound its size; they trust nothing in it: verifying
+// sums and signatures is the caller's duty and happens before anything is
+// stored, see package depot.
+//
+// What each origin can prove:
+//
+//	origin                checksum                      signature
+//	provider registry     SHA256SUMS                    over SHA256SUMS, with keys
+//	OCI repository        SHA256SUMS, if stored         likewise
+//	network mirror        h1: and zh: hashes, optional  none
+//	filesystem mirror     none                          none
+//
+// References: the provider registry protocol, the provider network mirror
+// protocol and the filesystem mirror layout as documented by OpenTofu.
+package upstream

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Git reads modules from git repositories.
+type Git struct {
+	// Token returns the HTTPS token for a host; "" is anonymous. SSH uses the
+	// user's agent.
+	Token TokenFunc
+}
+
+// Tag is a tag of a git repository with the commit it names.
+type Tag struct {
+	Name   string
+	Commit string // 40 hex digits; of the commit, also for annotated tags
+}
+
+func (g *Git) auth(l Location) transport.AuthMethod {
+	if g.Token == nil || l.URL.Scheme != "https" {
+		return nil
+	}
+	if t := g.Token(l.URL.Host); t != "" {
+		return &githttp.BasicAuth{Username: "x-access-token", Password: t}
+	}
+	return nil
+}
+
+// Tags lists the tags of a repository in one exchange, in name order.
+func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
+	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{l.URL.String()}})
+	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: g.auth(l), PeelingOption: git.AppendPeeled})
+	if err != nil {
+		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), gitError(err))
+	}
+	commits := map[string]string{}
+	for _, ref := range refs {
+		name, ok := strings.CutPrefix(ref.Name().String(), "refs/tags/")
+		if !ok {
+			continue
+		}
+		base, peeled := strings.CutSuffix(name, "^{}")
+		if _, seen := commits[base]; peeled || !seen {
+			commits[base] = ref.Hash().String()
+		}
+	}
+	tags := make([]Tag, 0, len(commits))
+	for name, commit := range commits {
+		tags = append(tags, Tag{Name: name, Commit: commit})
+	}
+	slices.SortFunc(tags, func(a, b Tag) int { return strings.Compare(a.Name, b.Name) })
+	return tags, nil
+}
+
+// Checkout writes the tree of l.Ref (a tag, branch or full commit; "" is the
+// default branch) into dir, which must be empty, and returns the commit. One
+// commit is fetched for a name; for a commit it is the whole history, since few
+// servers hand out a commit by its hash. Submodules and LFS content are not
+// fetched.
+func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
+	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags}
+	if plumbing.IsHash(l.Ref) {
+		o.NoCheckout = true
+		o.Tags = git.AllTags
+	} else {
+		o.Depth, o.SingleBranch = 1, true
+	}
+	repo, err := clone(ctx, dir, l.Ref, o)
+	if err != nil {
+		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), gitError(err))
+	}
+	if plumbing.IsHash(l.Ref) {
+		return l.Ref, checkoutCommit(repo, l)
+	}
+	head, err := repo.Head()
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", redact(l.URL.String()), err)
+	}
+	return head.Hash().String(), nil
+}
+
+// clone tries each reference that ref can mean.
+func clone(ctx context.Context, dir, ref string, o *git.CloneOptions) (repo *git.Repository, err error) {
+	for _, name := range refNames(ref) {
+		o.ReferenceName = name
+		if repo, err = git.PlainCloneContext(ctx, dir, false, o); !errors.As(err, &git.NoMatchingRefSpecError{}) {
+			break
+		}
+	}
+	return repo, err
+}
+
+func checkoutCommit(repo *git.Repository, l Location) error {
+	tree, err := repo.Worktree()
+	if err == nil {
+		err = tree.Checkout(&git.CheckoutOptions{Hash: plumbing.NewHash(l.Ref)})
+	}
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		err = fmt.Errorf("%w: %w", err, oci.ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("checking out %s of %s: %w", l.Ref, redact(l.URL.String()), err)
+	}
+	return nil
+}
+
+// refNames are the references that a short name can mean, tags first as git
+// itself resolves them.
+func refNames(ref string) []plumbing.ReferenceName {
+	switch {
+	case ref == "", plumbing.IsHash(ref):
+		return []plumbing.ReferenceName{plumbing.HEAD}
+	case strings.HasPrefix(ref, "refs/"):
+		return []plumbing.ReferenceName{plumbing.ReferenceName(ref)}
+	}
+	return []plumbing.ReferenceName{plumbing.NewTagReferenceName(ref), plumbing.NewBranchReferenceName(ref)}
+}
+
+// gitError maps go-git's errors to the sentinels of package oci.
+func gitError(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrRepositoryNotFound), errors.As(err, &git.NoMatchingRefSpecError{}):
+		return fmt.Errorf("%w: %w", err, oci.ErrNotFound)
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		return fmt.Errorf("%w: %w", err, oci.ErrUnauthenticated)
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return fmt.Errorf("%w: %w", err, oci.ErrDenied)
+	}
+	return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+}

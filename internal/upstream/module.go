@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ModuleRegistry is a module registry of the modules.v1 protocol.
+type ModuleRegistry struct {
+	Client *Client
+	Host   string   // where modules.v1 is discovered
+	Base   *url.URL // set, it replaces discovery
+}
+
+func (r *ModuleRegistry) base(ctx context.Context) (*url.URL, error) {
+	if r.Base != nil {
+		return r.Base, nil
+	}
+	return r.Client.service(ctx, r.Host, "modules.v1")
+}
+
+// Versions lists the versions that okara can store, highest first. Unknown:
+// oci.ErrNotFound.
+func (r *ModuleRegistry) Versions(ctx context.Context, m addr.Module) ([]addr.Version, error) {
+	base, err := r.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Modules []struct {
+			Versions []struct{ Version string }
+		}
+	}
+	if _, err := r.Client.json(ctx, base.JoinPath(m.Namespace, m.Name, m.System, "versions"), &doc); err != nil {
+		return nil, fmt.Errorf("listing the versions of %s: %w", m, err)
+	}
+	if len(doc.Modules) == 0 {
+		return nil, fmt.Errorf("listing the versions of %s: the answer has no module: %w", m, oci.ErrCorrupt)
+	}
+	var out []addr.Version
+	for _, v := range doc.Modules[0].Versions {
+		if parsed, err := addr.ParseVersion(v.Version); err == nil {
+			out = append(out, parsed)
+		}
+	}
+	return sortVersions(out), nil
+}
+
+// Location asks where the tree of one version is. Both forms of the answer are
+// understood: the X-Terraform-Get header, and OpenTofu's JSON body.
+func (r *ModuleRegistry) Location(ctx context.Context, m addr.Module, v addr.Version) (Location, error) {
+	base, err := r.base(ctx)
+	if err != nil {
+		return Location{}, err
+	}
+	u := base.JoinPath(m.Namespace, m.Name, m.System, v.String(), "download")
+	resp, err := r.Client.get(ctx, u, true)
+	if err != nil {
+		return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
+	}
+	defer resp.Body.Close()
+	ref := resp.Header.Get("X-Terraform-Get")
+	if ref == "" {
+		if ref, err = locationBody(resp); err != nil {
+			return Location{}, fmt.Errorf("asking for %s %s: %w", m, v, err)
+		}
+	}
+	if strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../") {
+		abs, err := resp.Request.URL.Parse(ref)
+		if err != nil {
+			return Location{}, fmt.Errorf("%s %s: the registry names a bad address: %w", m, v, oci.ErrCorrupt)
+		}
+		ref = abs.String()
+	}
+	return ParseLocation(ref)
+}
+
+func locationBody(resp *http.Response) (string, error) {
+	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return "", fmt.Errorf("the answer names no location: %w", oci.ErrCorrupt)
+	}
+	b, err := readAll(resp.Body, maxSums)
+	if err != nil {
+		return "", err
+	}
+	var doc struct{ Location string }
+	if json.Unmarshal(b, &doc) != nil || doc.Location == "" {
+		return "", fmt.Errorf("the answer names no location: %w", oci.ErrCorrupt)
+	}
+	return doc.Location, nil
+}
+
+// Kind says how the tree of a Location is fetched.
+type Kind string
+
+// The kinds of module sources that okara fetches.
+const (
+	KindArchive Kind = "archive" // one zip or tar.gz over https
+	KindGit     Kind = "git"
+	KindOCI     Kind = "oci"
+)
+
+// Location is a module source address in the syntax of OpenTofu and Terraform,
+// taken apart. References: "Module Sources" in OpenTofu's documentation.
+type Location struct {
+	Kind   Kind
+	URL    *url.URL // without the subdirectory and the arguments below
+	Ref    string   // git: branch, tag or commit; oci: tag or digest; "" is the default
+	Subdir string   // below the root of the fetched tree
+}
+
+// ParseLocation takes a source address apart. Kinds that okara does not fetch
+// (hg::, s3::, gcs::, local paths) wrap oci.ErrUnsupported.
+func ParseLocation(s string) (Location, error) {
+	forced, rest, _ := cutForced(s)
+	rest = expand(rest)
+	if forced == "" && strings.HasPrefix(rest, "git::") {
+		forced, rest = "git", strings.TrimPrefix(rest, "git::")
+	}
+	rest, sub := cutSubdir(rest)
+	u, err := url.Parse(rest)
+	if err != nil || u.Scheme == "" {
+		return Location{}, fmt.Errorf("module source %q is not an address okara can fetch: %w", redact(s), oci.ErrUnsupported)
+	}
+	l := Location{URL: u, Subdir: sub}
+	q := u.Query()
+	switch {
+	case forced == "git", forced == "" && (u.Scheme == "ssh" || strings.HasSuffix(u.Path, ".git")):
+		l.Kind, l.Ref = KindGit, q.Get("ref")
+		q.Del("ref")
+		q.Del("depth")
+	case forced == "" && u.Scheme == "oci":
+		l.Kind, l.Ref = KindOCI, q.Get("digest")
+		if l.Ref == "" {
+			l.Ref = q.Get("tag")
+		}
+		q = url.Values{}
+	case forced == "" && (u.Scheme == "https" || u.Scheme == "http"):
+		l.Kind = KindArchive
+		q.Del("archive")
+		q.Del("checksum")
+	default:
+		return Location{}, fmt.Errorf("module source %q: okara fetches git, oci and https archives only: %w", redact(s), oci.ErrUnsupported)
+	}
+	u.RawQuery = q.Encode()
+	return l, nil
+}
+
+// cutForced splits "git::ADDRESS" into its parts.
+func cutForced(s string) (forced, rest string, ok bool) {
+	if name, rest, ok := strings.Cut(s, "::"); ok && !strings.ContainsAny(name, ":/.@") {
+		return name, rest, true
+	}
+	return "", s, false
+}
+
+// expand writes out the shorthands github.com/…, bitbucket.org/… and
+// git@host:path.
+func expand(s string) string {
+	if host, rest, ok := strings.Cut(s, "/"); ok && (host == "github.com" || host == "gitlab.com" || host == "bitbucket.org") {
+		parts := strings.SplitN(rest, "/", 3)
+		if len(parts) < 2 {
+			return s
+		}
+		name, query, _ := strings.Cut(parts[1], "?")
+		out := "git::https://" + host + "/" + parts[0] + "/" + strings.TrimSuffix(name, ".git") + ".git"
+		if len(parts) == 3 {
+			out += "/" + parts[2]
+		}
+		if query != "" {
+			out += "?" + query
+		}
+		return out
+	}
+	if user, rest, ok := strings.Cut(s, "@"); ok && !strings.ContainsAny(user, ":/") && !strings.Contains(s, "://") {
+		if host, path, ok := strings.Cut(rest, ":"); ok {
+			return "git::ssh://" + user + "@" + host + "/" + path
+		}
+	}
+	return s
+}
+
+// cutSubdir takes "//sub/dir" out of an address, keeping its query.
+func cutSubdir(s string) (rest, sub string) {
+	start := 0
+	if i := strings.Index(s, "://"); i >= 0 {
+		start = i + len("://")
+	}
+	address, query, hasQuery := strings.Cut(s, "?")
+	i := strings.Index(address[min(start, len(address)):], "//")
+	if i < 0 {
+		return s, ""
+	}
+	i += start
+	rest, sub = address[:i], strings.Trim(address[i+2:], "/")
+	if hasQuery {
+		rest += "?" + query
+	}
+	return rest, sub
+}
+
+// redact removes user and query of an address that goes into a message.
+func redact(s string) string {
+	s, _, _ = strings.Cut(s, "?")
+	if u, err := url.Parse(s); err == nil && u.User != nil {
+		u.User = nil
+		return u.String()
+	}
+	return s
+}
+
+// Archive starts the download of an archive location. The caller closes it.
+func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error) {
+	return c.open(ctx, l.URL)
+}

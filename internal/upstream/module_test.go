@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream_test
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newDialer() *net.Dialer { return &net.Dialer{Timeout: 5 * time.Second} }
+
+func TestParseLocation(t *testing.T) {
+	for in, want := range map[string][4]string{
+		"https://x.com/a.zip?archive=zip":                {"archive", "https://x.com/a.zip", "", ""},
+		"https://x.com/a.tar.gz//mod/sub?sig=1":          {"archive", "https://x.com/a.tar.gz?sig=1", "", "mod/sub"},
+		"git::https://x.com/r.git//sub?ref=v1.0&depth=1": {"git", "https://x.com/r.git", "v1.0", "sub"},
+		"git::ssh://git@x.com/r.git":                     {"git", "ssh://git@x.com/r.git", "", ""},
+		"github.com/org/repo//modules/a?ref=v2":          {"git", "https://github.com/org/repo.git", "v2", "modules/a"},
+		"git@github.com:org/repo.git?ref=main":           {"git", "ssh://git@github.com/org/repo.git", "main", ""},
+		"oci://x.com/a/b//sub?tag=1.0.0":                 {"oci", "oci://x.com/a/b", "1.0.0", "sub"},
+		"oci://x.com/a/b?digest=sha256:ab":               {"oci", "oci://x.com/a/b", "sha256:ab", ""},
+	} {
+		t.Run(in, func(t *testing.T) {
+			l, err := upstream.ParseLocation(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, [4]string{string(l.Kind), l.URL.String(), l.Ref, l.Subdir}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for _, in := range []string{"", "./x", "hg::https://x.com/r", "s3::https://x.com/b", "net/vpc/aws", "ftp://x.com/a.zip"} {
+		if l, err := upstream.ParseLocation(in); !errors.Is(err, oci.ErrUnsupported) {
+			t.Errorf("%q: got %+v, %v", in, l, err)
+		}
+	}
+}
+
+func TestModuleRegistry(t *testing.T) {
+	u := origin(t)
+	r := &upstream.ModuleRegistry{Client: client(), Host: u.Host}
+	m, err := addr.ParseModule("net/vpc/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, err := r.Versions(t.Context(), m)
+	if err != nil || len(versions) != 2 {
+		t.Fatalf("versions %v, %v", versions, err)
+	}
+	for i, want := range []string{"https://example.com/vpc.git", u.String() + "/files/vpc.zip"} {
+		l, err := r.Location(t.Context(), m, versions[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.URL.String(); got != want {
+			t.Errorf("%s: got %s, want %s", versions[i], got, want)
+		}
+	}
+}
+
+// newGitRepo makes a repository with one commit per entry, each tagged with the
+// name of its entry, and returns its location and the commits.
+func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
+	t.Helper()
+	dir := t.TempDir()
+	repo, err := git.PlainInit(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := &object.Signature{Name: "a", Email: "a@example.com", When: time.Unix(1, 0)}
+	var commits []string
+	for _, tag := range tags {
+		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+tag), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tree.Add("main.tf"); err != nil {
+			t.Fatal(err)
+		}
+		h, err := tree.Commit(tag, &git.CommitOptions{Author: who})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := repo.CreateTag(tag, h, &git.CreateTagOptions{Tagger: who, Message: tag}); err != nil {
+			t.Fatal(err)
+		}
+		commits = append(commits, h.String())
+	}
+	return upstream.Location{Kind: upstream.KindGit, URL: &url.URL{Scheme: "file", Path: dir}}, commits
+}
+
+func TestGit(t *testing.T) {
+	l, commits := newGitRepo(t, "v1.0.0", "v1.1.0")
+	var g upstream.Git
+	tags, err := g.Tags(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []upstream.Tag{{Name: "v1.0.0", Commit: commits[0]}, {Name: "v1.1.0", Commit: commits[1]}}
+	if diff := cmp.Diff(want, tags); diff != "" {
+		t.Error(diff)
+	}
+	for ref, want := range map[string]int{"v1.0.0": 0, "v1.1.0": 1, commits[0]: 0, "": 1, string(plumbing.Master): 1} {
+		l.Ref = ref
+		dir := t.TempDir()
+		commit, err := g.Checkout(t.Context(), l, dir)
+		if err != nil {
+			t.Errorf("%q: %v", ref, err)
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "main.tf"))
+		if err != nil || commit != commits[want] || string(b) != "# "+tags[want].Name {
+			t.Errorf("%q: commit %s, tree %q, %v", ref, commit, b, err)
+		}
+	}
+	l.Ref = "v9"
+	if _, err := g.Checkout(t.Context(), l, t.TempDir()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("an unknown tag: %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Package is one provider package at its origin and what the origin says of it.
+type Package struct {
+	Platform addr.Platform
+	Filename string // terraform-provider-{type}_{version}_{os}_{arch}.zip
+	Zh       string // SHA-256 of the zip, 64 lower-case hex digits; "" if the origin does not tell
+	H1       string // "h1:…"; "" if the origin does not tell
+	Open     func(ctx context.Context) (io.ReadCloser, error)
+
+	// Shasums, Signature and Keys are the same for every package of a version;
+	// empty if the origin has none.
+	Shasums   []byte
+	Signature []byte
+	Keys      []oci.SigningKey
+	Protocols []string // "5.0"; empty if the origin does not tell
+}
+
+// Registry is a provider registry of the providers.v1 protocol. The zero
+// Hostname of an address is not allowed: the address names the registry.
+type Registry struct {
+	Client *Client
+	// Host overrides where the services of an address are discovered, for an
+	// origin that publishes others' addresses; "" takes the address's own host.
+	Host string
+	// Base is the providers.v1 base URL; set, it replaces discovery, as a `host`
+	// block of a CLI configuration does.
+	Base *url.URL
+}
+
+type versionsDoc struct {
+	Versions []struct {
+		Version   string
+		Protocols []string
+		Platforms []struct{ OS, Arch string }
+	}
+}
+
+func (r *Registry) base(ctx context.Context, p addr.Provider) (*url.URL, error) {
+	if r.Base != nil {
+		return r.Base, nil
+	}
+	host := r.Host
+	if host == "" {
+		host = p.Hostname
+	}
+	if host == "" {
+		return nil, fmt.Errorf("provider %s names no registry: %w", p, oci.ErrNotFound)
+	}
+	return r.Client.service(ctx, host, "providers.v1")
+}
+
+func (r *Registry) versions(ctx context.Context, p addr.Provider) (versionsDoc, error) {
+	base, err := r.base(ctx, p)
+	if err != nil {
+		return versionsDoc{}, err
+	}
+	var doc versionsDoc
+	if _, err := r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, "versions"), &doc); err != nil {
+		return versionsDoc{}, fmt.Errorf("listing the versions of %s: %w", p, err)
+	}
+	return doc, nil
+}
+
+// Versions lists the versions that okara can store, highest first; others, which
+// no strict SemVer parser accepts, are left out. Unknown: oci.ErrNotFound.
+func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
+	doc, err := r.versions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var out []addr.Version
+	for _, v := range doc.Versions {
+		if parsed, err := addr.ParseVersion(v.Version); err == nil {
+			out = append(out, parsed)
+		}
+	}
+	return sortVersions(out), nil
+}
+
+// Platforms lists the platforms that the registry announces for v.
+func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	doc, err := r.versions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, have := range doc.Versions {
+		if parsed, err := addr.ParseVersion(have.Version); err != nil || parsed != v {
+			continue
+		}
+		var out []addr.Platform
+		for _, t := range have.Platforms {
+			out = append(out, addr.Platform{OS: t.OS, Arch: t.Arch})
+		}
+		return sortPlatforms(out), nil
+	}
+	return nil, fmt.Errorf("%s has no version %s: %w", p, v, oci.ErrNotFound)
+}
+
+type packageDoc struct {
+	Protocols           []string
+	OS, Arch, Filename  string
+	DownloadURL         string `json:"download_url"`
+	Shasum              string
+	ShasumsURL          string `json:"shasums_url"`
+	ShasumsSignatureURL string `json:"shasums_signature_url"`
+	SigningKeys         struct {
+		GPGPublicKeys []oci.SigningKey `json:"gpg_public_keys"`
+	} `json:"signing_keys"`
+	Packages map[string]struct{ Hashes []string }
+}
+
+// Package asks for the package of one platform and fetches SHA256SUMS and its
+// signature. An answer for another platform than the requested one is corrupt.
+func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
+	base, err := r.base(ctx, p)
+	if err != nil {
+		return Package{}, err
+	}
+	var doc packageDoc
+	from, err := r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc)
+	if err != nil {
+		return Package{}, fmt.Errorf("asking for %s %s on %s: %w", p, v, t, err)
+	}
+	if doc.OS != t.OS || doc.Arch != t.Arch {
+		return Package{}, fmt.Errorf("%s %s: asked for %s, the origin answered for %s_%s: %w", p, v, t, doc.OS, doc.Arch, oci.ErrCorrupt)
+	}
+	pkg := Package{
+		Platform: t, Filename: doc.Filename, Zh: strings.ToLower(doc.Shasum),
+		Keys: doc.SigningKeys.GPGPublicKeys, Protocols: doc.Protocols,
+	}
+	for _, h := range doc.Packages[t.String()].Hashes {
+		if strings.HasPrefix(h, "h1:") {
+			pkg.H1 = h
+		}
+	}
+	zip, err := from.Parse(doc.DownloadURL)
+	if err != nil || doc.DownloadURL == "" || doc.Filename != path.Base(doc.Filename) {
+		return Package{}, fmt.Errorf("%s %s: the origin's answer names no package: %w", p, v, oci.ErrCorrupt)
+	}
+	pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Client.open(ctx, zip) }
+	if pkg.Shasums, err = r.sibling(ctx, from, doc.ShasumsURL); err != nil {
+		return Package{}, err
+	}
+	if pkg.Signature, err = r.sibling(ctx, from, doc.ShasumsSignatureURL); err != nil {
+		return Package{}, err
+	}
+	return pkg, nil
+}
+
+func (r *Registry) sibling(ctx context.Context, from *url.URL, ref string) ([]byte, error) {
+	if ref == "" {
+		return nil, nil
+	}
+	u, err := from.Parse(ref)
+	if err != nil {
+		return nil, fmt.Errorf("the origin names a bad address: %w", oci.ErrCorrupt)
+	}
+	return r.Client.bytes(ctx, u, maxSums)
+}
+
+func sortVersions(vs []addr.Version) []addr.Version {
+	slices.SortFunc(vs, func(a, b addr.Version) int { return b.Compare(a) })
+	return slices.Compact(vs)
+}
+
+func sortPlatforms(ts []addr.Platform) []addr.Platform {
+	slices.SortFunc(ts, func(a, b addr.Platform) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(ts)
+}

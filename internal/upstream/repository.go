@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Repository reads providers from OCI repositories: okara's own, or any that
+// OpenTofu's oci_mirror could read. It keeps the index of each version that it
+// read, so that asking for twelve platforms is one request.
+type Repository struct {
+	repo func(p addr.Provider) (*oci.Repo, error)
+
+	mu      sync.Mutex // guards indexes
+	indexes map[string]oci.ProviderIndex
+}
+
+// NewRepository returns a source over the repositories that repo names.
+func NewRepository(repo func(p addr.Provider) (*oci.Repo, error)) *Repository {
+	return &Repository{repo: repo, indexes: map[string]oci.ProviderIndex{}}
+}
+
+// Versions lists the tags that are versions, highest first.
+func (s *Repository) Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
+	r, err := s.repo(p)
+	if err != nil {
+		return nil, err
+	}
+	var out []addr.Version
+	for tag, err := range r.Tags(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("listing the versions of %s: %w", p, err)
+		}
+		if v, ok := addr.VersionFromTag(tag); ok {
+			out = append(out, v)
+		}
+	}
+	return sortVersions(out), nil
+}
+
+func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version) (*oci.Repo, oci.ProviderIndex, error) {
+	r, err := s.repo(p)
+	if err != nil {
+		return nil, oci.ProviderIndex{}, err
+	}
+	key := p.String() + " " + v.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if idx, ok := s.indexes[key]; ok {
+		return r, idx, nil
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, oci.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
+	}
+	idx, err := oci.ParseProviderIndex(m)
+	if err != nil {
+		return nil, oci.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
+	}
+	s.indexes[key] = idx
+	return r, idx, nil
+}
+
+// Platforms lists the platforms of the version's index.
+func (s *Repository) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	_, idx, err := s.index(ctx, p, v)
+	if err != nil {
+		return nil, err
+	}
+	var out []addr.Platform
+	for _, t := range idx.Platforms {
+		out = append(out, t.Platform)
+	}
+	return sortPlatforms(out), nil
+}
+
+// Package returns one platform's zip, with SHA256SUMS, signature and keys where
+// the index has a metadata child.
+func (s *Repository) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
+	r, idx, err := s.index(ctx, p, v)
+	if err != nil {
+		return Package{}, err
+	}
+	for _, have := range idx.Platforms {
+		if have.Platform == t {
+			return s.packageOf(ctx, r, p, idx, have)
+		}
+	}
+	return Package{}, fmt.Errorf("%s %s has no package for %s: %w", p, v, t, oci.ErrNotFound)
+}
+
+func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider, idx oci.ProviderIndex, t oci.ProviderPlatform) (Package, error) {
+	zip, err := r.ProviderZip(ctx, t)
+	if err != nil {
+		return Package{}, fmt.Errorf("reading %s: %w", p, err)
+	}
+	pkg := Package{
+		Platform: t.Platform, Filename: t.Filename, Zh: zip.Digest.Encoded(), H1: t.H1, Protocols: idx.Protocols,
+		Open: func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, zip) },
+	}
+	if pkg.Filename == "" {
+		pkg.Filename = PackageName(p, idx.Version, t.Platform)
+	}
+	if idx.Metadata == nil {
+		return pkg, nil
+	}
+	md, err := r.ProviderMetadata(ctx, idx)
+	if err != nil {
+		return Package{}, fmt.Errorf("reading the checksums of %s: %w", p, err)
+	}
+	pkg.Shasums, pkg.Keys = md.ShasumsBytes, md.Keys
+	if md.Signature.Digest != "" {
+		pkg.Signature, err = r.ReadBlob(ctx, md.Signature, maxSums)
+	}
+	return pkg, err
+}
