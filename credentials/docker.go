@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/cli/cli/config/types"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// dockerFile is the part of a Docker configuration file, or of a containers
+// auth.json, that is about credentials. Entries are kept raw, so that one
+// broken entry does not hide the others.
+type dockerFile struct {
+	Auths       map[string]json.RawMessage `json:"auths"`
+	CredHelpers map[string]string          `json:"credHelpers"`
+	CredsStore  string                     `json:"credsStore"`
+}
+
+// parseDocker returns what a file offers: its helpers, then its static
+// entries. With legacy set the whole document is the auths object, which is
+// the form of ~/.dockercfg. The errors tell which entries were skipped.
+func parseDocker(b []byte, legacy bool) (helpers, static []entry, err error) {
+	var f dockerFile
+	if legacy {
+		err = json.Unmarshal(b, &f.Auths)
+	} else {
+		err = json.Unmarshal(b, &f)
+	}
+	if err != nil {
+		return nil, nil, jsonError(err)
+	}
+	var errs []error
+	for _, k := range sortedKeys(f.Auths) {
+		c, err := parseAuth(f.Auths[k])
+		switch {
+		case parseKey(k).host == "":
+			errs = append(errs, fmt.Errorf("entry %q names no registry", k))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("entry %q: %w", k, err))
+		case c != (oci.Credential{}):
+			static = append(static, entry{raw: k, key: parseKey(k), cred: c})
+		}
+	}
+	for _, k := range sortedKeys(f.CredHelpers) {
+		if name := f.CredHelpers[k]; name != "" && parseKey(k).host != "" {
+			helpers = append(helpers, entry{raw: k, key: parseKey(k), helper: name})
+		}
+	}
+	if f.CredsStore != "" {
+		helpers = append(helpers, entry{raw: "credsStore", helper: f.CredsStore})
+	}
+	return helpers, static, errors.Join(errs...)
+}
+
+// parseAuth decodes one entry of auths. The zero credential is returned for an
+// empty entry, which Docker leaves behind when a helper has the secret.
+func parseAuth(raw json.RawMessage) (oci.Credential, error) {
+	var a types.AuthConfig
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return oci.Credential{}, jsonError(err)
+	}
+	if a.Auth != "" {
+		b, err := base64.StdEncoding.DecodeString(a.Auth)
+		if err != nil {
+			return oci.Credential{}, fmt.Errorf("auth: %w", err)
+		}
+		user, password, ok := strings.Cut(string(b), ":")
+		if !ok || user == "" {
+			return oci.Credential{}, errors.New("auth is not the base64 form of USER:PASSWORD")
+		}
+		a.Username, a.Password = user, strings.Trim(password, "\x00")
+	}
+	c := oci.Credential{
+		Username: a.Username, Password: a.Password,
+		IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
+	}
+	if c.Password == "" && c.IdentityToken == "" && c.RegistryToken == "" {
+		return oci.Credential{}, nil
+	}
+	return c, nil
+}
+
+// sortedKeys puts keys in their normal form first: of "https://ghcr.io" and
+// "ghcr.io" in one file the second counts.
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		if x, y := parseKey(a).String() == a, parseKey(b).String() == b; x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// jsonError rewords a decoding error so that it never carries a value of the
+// document, which may be a secret.
+func jsonError(err error) error {
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("not valid JSON at byte %d", e.Offset)
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+		return fmt.Errorf("field %s has the wrong type, at byte %d", e.Field, e.Offset)
+	}
+	return errors.New("not a JSON document of the expected form")
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Candidate is one credential, or one place without any, that was considered
+// for a repository. It holds no secret.
+type Candidate struct {
+	Source   string     `json:"source"`             // "explicit", "CLI configuration", "docker configuration", ...
+	Location string     `json:"location"`           // a file, a variable, where a setting was given
+	Key      string     `json:"key,omitempty"`      // the entry, as written there
+	Match    string     `json:"match,omitempty"`    // "repository", "prefix", "host", "default"; "": it does not match
+	Kind     string     `json:"kind,omitempty"`     // "password", "identity token", "registry token"; "": not known
+	Helper   string     `json:"helper,omitempty"`   // the credential helper that has the secret
+	Username string     `json:"username,omitempty"` // masked where it may be the secret itself
+	Secret   string     `json:"secret,omitempty"`   // masked
+	Expires  *time.Time `json:"expires,omitempty"`  // if the credential tells it
+	Chosen   bool       `json:"chosen"`
+	Reason   string     `json:"reason"` // why it was chosen, or why not
+}
+
+const masked = "********"
+
+// Explain returns every candidate in order of rank: the matching ones first,
+// the most specific at the top, then all places that offer nothing for this
+// repository. The last one stands for anonymous access. Helpers are asked as
+// Credential asks them, so those behind the chosen candidate are not.
+func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Candidate, error) {
+	t := newTarget(host, repository)
+	found, err := r.resolve(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Candidate, 0, len(found)+1)
+	anonymous := true
+	for _, f := range found {
+		anonymous = anonymous && !f.chosen
+		list = append(list, f.candidate(t))
+	}
+	last := Candidate{Source: "anonymous", Location: "no credentials", Match: "default", Chosen: anonymous}
+	last.Reason = "a source has credentials"
+	if anonymous {
+		last.Reason = "no source has credentials for " + t.String()
+	}
+	return append(list, last), nil
+}
+
+func (f finding) candidate(t target) Candidate {
+	c := Candidate{
+		Source: f.source.name, Location: f.source.location, Key: f.entry.raw,
+		Match: f.match.name(f.entry.key, t), Helper: f.entry.helper, Chosen: f.chosen,
+		Reason: f.reason(),
+	}
+	if f.match != matchNone {
+		c.describe(f.cred)
+	}
+	return c
+}
+
+func (f finding) reason() string {
+	switch {
+	case f.chosen:
+		return "the most specific match, from the first source that has one"
+	case errors.Is(f.err, errNoEntry):
+		return "the helper has no entry for this registry"
+	case f.err != nil:
+		return "skipped: " + f.err.Error()
+	case f.bare && f.source.missing:
+		return "not there"
+	case f.bare:
+		return "has no credentials"
+	case f.match == matchNone:
+		return "is for another registry or repository"
+	case f.entry.helper != "":
+		return "not asked: a better match exists"
+	}
+	return "a better match exists"
+}
+
+// describe fills in what may be shown of a credential.
+func (c *Candidate) describe(cred oci.Credential) {
+	switch {
+	case cred.RegistryToken != "":
+		c.Kind, c.Secret = "registry token", masked
+	case cred.IdentityToken != "":
+		c.Kind, c.Secret = "identity token", masked
+	case cred.Password != "":
+		c.Kind, c.Secret = "password", masked
+	default:
+		return
+	}
+	if t := expiry(cred); !t.IsZero() {
+		c.Expires = &t
+	}
+	c.Username = cred.Username
+	if cred.Password == "" || cred.Password == "x-oauth-basic" {
+		c.Username = "" // some services take a token as the user name
+	}
+}

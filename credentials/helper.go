@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	helperPrefix = "docker-credential-"
+
+	// maxHelperAnswer bounds what is read from a helper. The longest
+	// credentials in use, ECR passwords and JWTs, are a few KiB.
+	maxHelperAnswer = 64 << 10
+
+	// helperGrace is how long the pipes of a helper that was cut off may stay
+	// open, so that a program it started cannot hold okara.
+	helperGrace = time.Second
+
+	// tokenUser is the user name with which a helper says that the secret is
+	// an identity token.
+	tokenUser = "<token>"
+)
+
+// errNoEntry means that a helper works and has nothing for a registry.
+var errNoEntry = errors.New("no entry")
+
+// helperProgram runs one Docker credential helper, docker-credential-NAME.
+type helperProgram struct {
+	name    string
+	path    string // value of PATH
+	goos    string
+	timeout time.Duration
+}
+
+// helperAnswer is the JSON of the protocol's get and store.
+type helperAnswer struct {
+	ServerURL string
+	Username  string
+	Secret    string
+}
+
+// get asks for a registry under each of the keys a tool may have stored it
+// with. It returns errNoEntry when the helper has none of them.
+func (h helperProgram) get(ctx context.Context, host string) (oci.Credential, error) {
+	for _, k := range helperKeys(host) {
+		out, err := h.run(ctx, "get", []byte(k))
+		if errors.Is(err, errNoEntry) {
+			continue
+		}
+		if err != nil {
+			return oci.Credential{}, err
+		}
+		var a helperAnswer
+		if json.Unmarshal(out, &a) != nil {
+			return oci.Credential{}, fmt.Errorf("credential helper %s: the answer is not the JSON of the helper protocol", h.name)
+		}
+		switch {
+		case a.Secret == "" && a.Username == "":
+			continue
+		case a.Username == tokenUser:
+			return oci.Credential{IdentityToken: a.Secret}, nil
+		}
+		return oci.Credential{Username: a.Username, Password: a.Secret}, nil
+	}
+	return oci.Credential{}, errNoEntry
+}
+
+func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Credential) error {
+	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
+	if c.IdentityToken != "" {
+		a.Username, a.Secret = tokenUser, c.IdentityToken
+	}
+	in, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("credential helper %s: %w", h.name, err)
+	}
+	_, err = h.run(ctx, "store", in)
+	return err
+}
+
+// erase removes a registry; errNoEntry means that there was nothing.
+func (h helperProgram) erase(ctx context.Context, serverKey string) error {
+	_, err := h.run(ctx, "erase", []byte(serverKey))
+	return err
+}
+
+// run starts the helper once. What it writes to stderr is dropped: helpers log
+// there, some of them secrets.
+func (h helperProgram) run(ctx context.Context, verb string, in []byte) ([]byte, error) {
+	program, err := h.find()
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	var out limitedBuffer
+	cmd := exec.CommandContext(limited, program, verb)
+	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stdout = &out
+	cmd.Stderr = io.Discard
+	cmd.WaitDelay = helperGrace
+	err = cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("credential helper %s: no answer to %q within %s, cut off", h.name, verb, h.timeout)
+	case out.over:
+		return nil, fmt.Errorf("credential helper %s: the answer is longer than %d bytes", h.name, maxHelperAnswer)
+	case err == nil:
+		return out.b, nil
+	}
+	// The protocol reports errors on stdout and defines this text.
+	text := strings.TrimSpace(string(out.b))
+	if strings.Contains(strings.ToLower(text), "credentials not found") {
+		return nil, errNoEntry
+	}
+	return nil, fmt.Errorf("credential helper %s: %w%s", h.name, err, quoteHelper(text))
+}
+
+// find looks the program up in PATH. Relative entries of PATH are skipped, as
+// os/exec does, so that a working directory cannot supply a helper.
+func (h helperProgram) find() (string, error) {
+	if !validHelper(h.name) {
+		return "", fmt.Errorf("credential helper %q: the name may have letters, digits, dots, dashes and underscores only", h.name)
+	}
+	file := helperPrefix + h.name
+	if h.goos == "windows" {
+		file += ".exe"
+	}
+	for _, dir := range filepath.SplitList(h.path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		full := filepath.Join(dir, file)
+		info, err := os.Stat(full)
+		if err == nil && info.Mode().IsRegular() && (h.goos == "windows" || info.Mode()&0o111 != 0) {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("credential helper %s: %s is not on PATH", h.name, file)
+}
+
+func validHelper(name string) bool {
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	}
+	return name != "" && !strings.ContainsFunc(name, bad)
+}
+
+// helperKeys lists the keys under which tools store a registry in a helper:
+// Docker and ORAS without a scheme, OpenTofu with one, and Docker Hub under
+// its historical URL.
+func helperKeys(host string) []string {
+	if host == hubHost {
+		return []string{hubKey, hubHost, "docker.io"}
+	}
+	return []string{host, "https://" + host}
+}
+
+// quoteHelper returns the helper's own message in parentheses. Text that may
+// be an answer, and with it a secret, is not quoted.
+func quoteHelper(text string) string {
+	const most = 200
+	text, _, _ = strings.Cut(text, "\n")
+	if text == "" || strings.ContainsAny(text, "{}") {
+		return ""
+	}
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return fmt.Sprintf(" (%q)", text)
+}
+
+// limitedBuffer keeps at most maxHelperAnswer bytes and remembers that there
+// were more. It never fails, so that the helper is not stopped by a broken pipe.
+type limitedBuffer struct {
+	b    []byte
+	over bool
+}
+
+func (l *limitedBuffer) Write(p []byte) (int, error) {
+	room := maxHelperAnswer - len(l.b)
+	l.over = l.over || len(p) > room
+	l.b = append(l.b, p[:min(len(p), room)]...)
+	return len(p), nil
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import "strings"
+
+// Match says how closely a key fits a repository. A greater value is more
+// specific: matchHost plus the number of path segments that the key names.
+type match int
+
+const (
+	matchNone    match = iota
+	matchDefault       // the source names no host
+	matchHost          // the whole registry
+)
+
+// hubHost is the name under which all spellings of Docker Hub are compared,
+// and hubKey the key under which Docker stores its credentials.
+const (
+	hubHost = "index.docker.io"
+	hubKey  = "https://index.docker.io/v1/"
+)
+
+// target is the repository that credentials are wanted for.
+type target struct {
+	host string // normalised
+	path string // without host; "" stands for the registry as a whole
+}
+
+func newTarget(host, repository string) target {
+	return target{host: normalHost(host), path: strings.Trim(repository, "/")}
+}
+
+func (t target) String() string {
+	if t.path == "" {
+		return t.host
+	}
+	return t.host + "/" + t.path
+}
+
+// key is a normalised HOST[/PATH], as auth files and oci_credentials blocks
+// use it. The zero key fits every host.
+type key struct{ host, path string }
+
+// parseKey reads a key. Docker writes URLs for some registries; their path is
+// an API version and not a repository, so only the host of a URL counts. A key
+// without a scheme may go on with a path, as containers-auth.json(5) defines.
+func parseKey(s string) key {
+	bare := strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
+	host, path, _ := strings.Cut(bare, "/")
+	if bare != s {
+		path = ""
+	}
+	return key{host: normalHost(host), path: strings.Trim(path, "/")}
+}
+
+func (k key) String() string {
+	if k.path == "" {
+		return k.host
+	}
+	return k.host + "/" + k.path
+}
+
+// match compares whole path segments: "acme" fits "acme/net" and not "acmeco".
+func (k key) match(t target) match {
+	switch {
+	case k.host == "":
+		return matchDefault
+	case k.host != t.host:
+		return matchNone
+	case k.path == "":
+		return matchHost
+	case k.path == t.path, strings.HasPrefix(t.path, k.path+"/"):
+		return matchHost + match(1+strings.Count(k.path, "/"))
+	}
+	return matchNone
+}
+
+// name is the word for a match in explanations.
+func (m match) name(k key, t target) string {
+	switch {
+	case m == matchNone:
+		return ""
+	case m == matchDefault:
+		return "default"
+	case m == matchHost:
+		return "host"
+	case k.path == t.path:
+		return "repository"
+	}
+	return "prefix"
+}
+
+func normalHost(host string) string {
+	host = strings.ToLower(host)
+	switch host {
+	case "docker.io", "registry-1.docker.io":
+		return hubHost
+	}
+	return host
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl"
+	"github.com/hashicorp/hcl/hcl/parser"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// cliConfig is what one file of the OpenTofu or Terraform CLI configuration
+// says about credentials. The tools read these files with version 1 of HCL, in
+// its native and its JSON form, and so does okara.
+type cliConfig struct {
+	Credentials map[string]map[string]any `hcl:"credentials"`
+	OCI         map[string]*ociBlock      `hcl:"oci_credentials"`
+	Default     *ociDefault               `hcl:"oci_default_credentials"`
+}
+
+type ociBlock struct {
+	Username     string `hcl:"username"`
+	Password     string `hcl:"password"`
+	AccessToken  string `hcl:"access_token"`
+	RefreshToken string `hcl:"refresh_token"`
+	Helper       string `hcl:"docker_credentials_helper"`
+}
+
+type ociDefault struct {
+	Discover *bool     `hcl:"discover_ambient_credentials"`
+	Files    *[]string `hcl:"docker_style_config_files"`
+	Helper   string    `hcl:"docker_credentials_helper"`
+}
+
+// ambient is what oci_default_credentials says about the sources outside of
+// the CLI configuration.
+type ambient struct {
+	off   bool     // discover_ambient_credentials = false
+	files []string // docker_style_config_files
+	fixed bool     // files replace the usual places
+}
+
+// parseCLIConfig returns the entries of one file. Relative file names in it
+// are relative to dir. As with Docker files, a bad block is reported and the
+// others count.
+func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
+	var f cliConfig
+	if err := decodeHCL(&f, b); err != nil {
+		return nil, ambient{}, err
+	}
+	var entries []entry
+	var errs []error
+	for _, label := range slices.Sorted(maps.Keys(f.OCI)) {
+		e, err := f.OCI[label].entry(label)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("oci_credentials %q: %w", label, err))
+			continue
+		}
+		entries = append(entries, e)
+	}
+	for _, host := range slices.Sorted(maps.Keys(f.Credentials)) {
+		token, _ := f.Credentials[host]["token"].(string)
+		if token == "" {
+			continue // some other scheme of a service, not for registries
+		}
+		entries = append(entries, entry{raw: "credentials " + host, key: key{host: normalHost(host)}, cred: DecodeToken(token)})
+	}
+	var a ambient
+	if d := f.Default; d != nil {
+		a.off = d.Discover != nil && !*d.Discover
+		if d.Files != nil {
+			a.fixed = true
+			for _, name := range *d.Files {
+				if !filepath.IsAbs(name) {
+					name = filepath.Join(dir, name)
+				}
+				a.files = append(a.files, name)
+			}
+		}
+		if d.Helper != "" {
+			entries = append(entries, entry{raw: "oci_default_credentials", helper: d.Helper})
+		}
+	}
+	return entries, a, errors.Join(errs...)
+}
+
+func (b *ociBlock) entry(label string) (entry, error) {
+	k := parseKey(label)
+	e := entry{raw: "oci_credentials " + label, key: k}
+	basic, tokens := b.Username != "" || b.Password != "", b.AccessToken != "" || b.RefreshToken != ""
+	switch {
+	case k.host == "" || strings.Contains(label, "://"):
+		return e, errors.New("the label must be HOST[:PORT][/PATH]")
+	case b.Helper != "" && (basic || tokens), basic && tokens:
+		return e, errors.New("set only one of username and password, access_token and refresh_token, docker_credentials_helper")
+	case b.Helper != "" && k.path != "":
+		return e, errors.New("docker_credentials_helper serves whole registries, the label has a path")
+	case b.Helper != "":
+		e.helper = b.Helper
+	case b.Username != "" && b.Password != "":
+		e.cred = oci.Credential{Username: b.Username, Password: b.Password}
+	case tokens:
+		e.cred = oci.Credential{RegistryToken: b.AccessToken, IdentityToken: b.RefreshToken}
+	default:
+		return e, errors.New("needs username and password, access_token and refresh_token, or docker_credentials_helper")
+	}
+	return e, nil
+}
+
+// decodeHCL decodes a file and rewords errors so that they carry a place and
+// never a token of the document, which may be a secret.
+func decodeHCL(out any, b []byte) error {
+	err := hcl.Decode(out, string(b))
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*parser.PosError](err); ok {
+		return fmt.Errorf("not a valid CLI configuration, line %d", e.Pos.Line)
+	}
+	return errors.New("not a valid CLI configuration")
+}
+
+// Shapes of the tokens that carry a registry credential through clients which
+// know bearer tokens only: TF_TOKEN_..., credentials blocks.
+const (
+	tokenBasic    = "basic."
+	tokenIdentity = "identity."
+)
+
+// EncodeToken returns the one-word form of a credential which okara's
+// pass-through mode and DecodeToken understand.
+func EncodeToken(c oci.Credential) string {
+	switch {
+	case c.RegistryToken != "":
+		return c.RegistryToken
+	case c.IdentityToken != "":
+		return tokenIdentity + base64.RawURLEncoding.EncodeToString([]byte(c.IdentityToken))
+	}
+	return tokenBasic + base64.RawURLEncoding.EncodeToString([]byte(c.Username+":"+c.Password))
+}
+
+// DecodeToken reads what EncodeToken wrote. Every other text is a token for
+// the registry itself.
+func DecodeToken(s string) oci.Credential {
+	if rest, ok := strings.CutPrefix(s, tokenBasic); ok {
+		if b, err := decodeBase64URL(rest); err == nil {
+			if user, password, ok := strings.Cut(string(b), ":"); ok {
+				return oci.Credential{Username: user, Password: password}
+			}
+		}
+	}
+	if rest, ok := strings.CutPrefix(s, tokenIdentity); ok {
+		if b, err := decodeBase64URL(rest); err == nil {
+			return oci.Credential{IdentityToken: string(b)}
+		}
+	}
+	return oci.Credential{RegistryToken: s}
+}
+
+func decodeBase64URL(s string) ([]byte, error) {
+	return base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// places knows where the tools keep their files on each system.
+type places struct {
+	getenv func(string) string
+	home   string // "" if the user has none
+	goos   string
+}
+
+// inHome returns a path below the home directory, "" without one.
+func (p places) inHome(elem ...string) string {
+	if p.home == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{p.home}, elem...)...)
+}
+
+// inEnv returns a path below the directory that a variable names, "" if the
+// variable is not set.
+func (p places) inEnv(name string, elem ...string) string {
+	dir := p.getenv(name)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{dir}, elem...)...)
+}
+
+// dockerConfig is the file that docker login writes.
+func (p places) dockerConfig() string {
+	if f := p.inEnv("DOCKER_CONFIG", "config.json"); f != "" {
+		return f
+	}
+	return p.inHome(".docker", "config.json")
+}
+
+// place is one Docker-style file and the name of the tool whose place it is.
+type place struct{ source, file string }
+
+// dockerFiles lists the Docker-style files, the ones that a variable names
+// before those in the usual places.
+func (p places) dockerFiles() []place {
+	list := []place{{"REGISTRY_AUTH_FILE", p.getenv("REGISTRY_AUTH_FILE")}}
+	docker := place{"docker configuration", p.dockerConfig()}
+	if p.getenv("DOCKER_CONFIG") != "" {
+		list = append(list, docker)
+	}
+	list = append(list, place{"containers auth.json", p.containersRuntime()})
+	if f := p.configHome("containers", "auth.json"); f != p.containersRuntime() {
+		list = append(list, place{"containers auth.json", f})
+	}
+	if p.getenv("DOCKER_CONFIG") == "" {
+		list = append(list, docker)
+	}
+	list = append(list, place{"legacy docker configuration", p.inHome(".dockercfg")}, place{"helm configuration", p.helm()})
+	kept := list[:0]
+	for _, pl := range list {
+		if pl.file != "" {
+			kept = append(kept, pl)
+		}
+	}
+	return kept
+}
+
+// containersRuntime is where podman login writes by default: below the runtime
+// directory on Linux, in the home directory elsewhere.
+func (p places) containersRuntime() string {
+	if p.goos != "linux" {
+		return p.inHome(".config", "containers", "auth.json")
+	}
+	if f := p.inEnv("XDG_RUNTIME_DIR", "containers", "auth.json"); f != "" {
+		return f
+	}
+	return filepath.Join("/run/containers", strconv.Itoa(os.Getuid()), "auth.json")
+}
+
+func (p places) configHome(elem ...string) string {
+	if f := p.inEnv("XDG_CONFIG_HOME", elem...); f != "" {
+		return f
+	}
+	return p.inHome(append([]string{".config"}, elem...)...)
+}
+
+// helm is the file that helm registry login writes.
+func (p places) helm() string {
+	if f := p.getenv("HELM_REGISTRY_CONFIG"); f != "" {
+		return f
+	}
+	tail := []string{"registry", "config.json"}
+	if f := p.inEnv("HELM_CONFIG_HOME", tail...); f != "" {
+		return f
+	}
+	tail = append([]string{"helm"}, tail...)
+	if f := p.inEnv("XDG_CONFIG_HOME", tail...); f != "" {
+		return f
+	}
+	switch p.goos {
+	case "windows":
+		return p.inEnv("APPDATA", tail...)
+	case "darwin":
+		return p.inHome(append([]string{"Library", "Preferences"}, tail...)...)
+	}
+	return p.inHome(append([]string{".config"}, tail...)...)
+}
+
+// cliFiles lists the CLI configuration files, first the ones whose credentials
+// blocks win: the tools let the folder override the single file. A variable
+// that names the file switches the folder off.
+func (p places) cliFiles() []place {
+	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
+		if f := p.getenv(name); f != "" {
+			return []place{{name, f}}
+		}
+	}
+	file, dir := p.cliUnix()
+	if p.goos == "windows" {
+		file, dir = p.cliWindows()
+	}
+	var list []place
+	if dir != "" {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			entries = nil // no such folder: nothing configured there
+		}
+		for i := len(entries) - 1; i >= 0; i-- { // the last name wins
+			if name := entries[i].Name(); matchAny(name, "*.tfrc", "*.tfrc.json") {
+				list = append(list, place{"CLI configuration", filepath.Join(dir, name)})
+			}
+		}
+	}
+	if file != "" {
+		list = append(list, place{"CLI configuration", file})
+	}
+	return list
+}
+
+func (p places) cliUnix() (file, dir string) {
+	file, dir = p.inHome(".tofurc"), p.inHome(".terraform.d")
+	legacy := p.inHome(".terraformrc")
+	xdg := p.getenv("XDG_CONFIG_HOME")
+	switch {
+	case exists(file):
+	case exists(legacy):
+		file = legacy
+	case xdg != "":
+		file = filepath.Join(xdg, "opentofu", "tofurc")
+	}
+	if xdg != "" && !exists(dir) {
+		dir = filepath.Join(xdg, "opentofu")
+	}
+	return file, dir
+}
+
+func (p places) cliWindows() (file, dir string) {
+	file = p.inEnv("APPDATA", "tofu.rc")
+	if legacy := p.inEnv("APPDATA", "terraform.rc"); !exists(file) && exists(legacy) {
+		file = legacy
+	}
+	return file, p.inEnv("APPDATA", "terraform.d")
+}
+
+func exists(file string) bool {
+	if file == "" {
+		return false
+	}
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func matchAny(name string, patterns ...string) bool {
+	for _, p := range patterns {
+		if ok, err := filepath.Match(p, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// DefaultHelperTimeout is how long a credential helper may take to answer.
+const DefaultHelperTimeout = 30 * time.Second
+
+const (
+	// expiryMargin is how long before its end a credential is no longer used.
+	expiryMargin = time.Minute
+	// minHelperAge protects a helper from being asked again and again when a
+	// registry refuses what it says: a younger answer has nothing newer behind it.
+	minHelperAge = 10 * time.Second
+)
+
+// Setting is a credential that the user gave to okara itself: in a backend
+// block, in the configuration of a server, by a flag.
+type Setting struct {
+	Origin     string // where it was given, for people
+	Prefix     string // HOST[/PATH] it is for; "" is every registry
+	Credential oci.Credential
+	Helper     string // name of a credential helper to ask instead
+}
+
+// Options configure a Resolver. The zero value reads the real environment.
+type Options struct {
+	Explicit      []Setting
+	Getenv        func(string) string // nil: os.Getenv
+	Home          string              // "": from the environment; without one no file in it is looked for
+	GOOS          string              // "": of this program
+	HelperTimeout time.Duration       // 0: DefaultHelperTimeout
+	Logger        *slog.Logger        // warns of sources that were skipped; nil: nobody
+	Now           func() time.Time    // nil: time.Now
+}
+
+// Resolver finds credentials. Files are read once and helpers are asked once
+// for each registry, until a credential expires or is rejected. It is safe for
+// concurrent use.
+type Resolver struct {
+	o      Options
+	places places
+	flight singleflight.Group // one helper call at a time per helper and host
+
+	mu      sync.Mutex // guards the fields below
+	sources []source   // nil: not loaded
+	ambient bool
+	warned  map[string]bool
+	answers map[question]answer
+	spent   map[string]bool // access tokens that a registry refused
+}
+
+// question is what a helper is asked.
+type question struct{ helper, host string }
+
+// answer is what it said: a credential, errNoEntry or a failure.
+type answer struct {
+	cred    oci.Credential
+	err     error
+	at      time.Time
+	expires time.Time // zero: unknown
+}
+
+// New returns a Resolver. Nothing is read before the first question.
+func New(o Options) *Resolver {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.GOOS == "" {
+		o.GOOS = runtime.GOOS
+	}
+	if o.Home == "" {
+		o.Home = o.Getenv(cmp.Or(map[string]string{"windows": "USERPROFILE"}[o.GOOS], "HOME"))
+	}
+	if o.HelperTimeout == 0 {
+		o.HelperTimeout = DefaultHelperTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Resolver{
+		o:       o,
+		places:  places{getenv: o.Getenv, home: o.Home, goos: o.GOOS},
+		warned:  map[string]bool{},
+		answers: map[question]answer{},
+		spent:   map[string]bool{},
+	}
+}
+
+// Credential returns the credential for a repository, or the zero value if no
+// source has one. It is an oci.CredentialFunc. An error means that ctx ended:
+// sources that do not work are logged and skipped.
+func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci.Credential, error) {
+	found, err := r.resolve(ctx, newTarget(host, repository))
+	if err != nil {
+		return oci.Credential{}, err
+	}
+	if i := slices.IndexFunc(found, func(f finding) bool { return f.chosen }); i >= 0 {
+		return found[i].cred, nil
+	}
+	return oci.Credential{}, nil
+}
+
+// Rejected tells the resolver that a registry or its token service refused c,
+// so that the next question is answered afresh: helpers are asked again, files
+// are read again, and an access token with a refresh token beside it is
+// replaced by the latter.
+func (r *Resolver) Rejected(host, _ string, c oci.Credential) {
+	host = normalHost(host)
+	now := r.o.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sources = nil
+	if c.RegistryToken != "" && c.IdentityToken != "" {
+		r.spent[c.RegistryToken] = true
+	}
+	for q, a := range r.answers {
+		if q.host == host && a.err == nil && a.cred == c && now.Sub(a.at) >= minHelperAge {
+			delete(r.answers, q)
+		}
+	}
+}
+
+// finding is one entry of one source seen from one repository, or a source
+// as a whole that has none or is broken.
+type finding struct {
+	source source
+	bare   bool // the source as a whole
+	entry  entry
+	match  match
+	cred   oci.Credential
+	chosen bool
+	err    error
+}
+
+// resolve returns every entry of every source in order of rank, with at most
+// one of them chosen. Helpers are asked only until one of them answers.
+func (r *Resolver) resolve(ctx context.Context, t target) ([]finding, error) {
+	var found []finding
+	for _, s := range r.all(t.host) {
+		r.warn(s.location, s.err)
+		if len(s.entries) == 0 || s.err != nil {
+			found = append(found, finding{source: s, bare: true, err: s.err})
+		}
+		for _, e := range s.entries {
+			m := e.key.match(t)
+			if e.weak && m > matchDefault {
+				m = matchDefault
+			}
+			found = append(found, finding{source: s, entry: e, match: m, cred: e.cred})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b finding) int {
+		return cmp.Or(-cmp.Compare(a.match, b.match), cmp.Compare(a.source.class, b.source.class))
+	})
+	for i := range found {
+		f := &found[i]
+		if f.match == matchNone {
+			break // the rest does not match either
+		}
+		if f.entry.helper != "" {
+			if err := r.askFor(ctx, f, t.host); err != nil {
+				return nil, err
+			}
+			if f.err != nil {
+				continue
+			}
+		}
+		f.cred = r.withoutSpent(f.cred)
+		f.chosen = true
+		break
+	}
+	return found, nil
+}
+
+// all returns the sources for one host in order of class.
+func (r *Resolver) all(host string) []source {
+	r.mu.Lock()
+	if r.sources == nil {
+		r.sources, r.ambient = r.loadSources()
+	}
+	list, ambient := slices.Clone(r.sources), r.ambient
+	r.mu.Unlock()
+	list = append([]source{tokenVariables(r.o.Getenv, host)}, list...)
+	if ambient {
+		list = append(list, r.cloudSource(host))
+	}
+	slices.SortStableFunc(list, func(a, b source) int { return cmp.Compare(a.class, b.class) })
+	return list
+}
+
+// askFor fills in what a helper says. The error is that of ctx only.
+func (r *Resolver) askFor(ctx context.Context, f *finding, host string) error {
+	a, err := r.ask(ctx, question{helper: f.entry.helper, host: host})
+	if err != nil {
+		return err
+	}
+	f.cred, f.err = a.cred, a.err
+	if a.err != nil && !errors.Is(a.err, errNoEntry) {
+		r.warn(f.source.location, a.err)
+	}
+	return nil
+}
+
+// ask returns the cached answer of a helper, or asks it. The call does not end
+// with ctx, because others may wait for the same answer; its own time-out ends it.
+func (r *Resolver) ask(ctx context.Context, q question) (answer, error) {
+	r.mu.Lock()
+	a, ok := r.answers[q]
+	r.mu.Unlock()
+	if ok && (a.expires.IsZero() || r.o.Now().Before(a.expires.Add(-expiryMargin))) {
+		return a, nil
+	}
+	detached := context.WithoutCancel(ctx)
+	ch := r.flight.DoChan(q.helper+" "+q.host, func() (any, error) {
+		var a answer
+		a.cred, a.err = r.program(q.helper).get(detached, q.host)
+		a.at, a.expires = r.o.Now(), expiry(a.cred)
+		r.mu.Lock()
+		r.answers[q] = a
+		r.mu.Unlock()
+		return a, nil
+	})
+	select {
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	case res := <-ch:
+		a, _ := res.Val.(answer)
+		return a, res.Err
+	}
+}
+
+func (r *Resolver) program(name string) helperProgram {
+	return helperProgram{name: name, path: r.o.Getenv("PATH"), goos: r.o.GOOS, timeout: r.o.HelperTimeout}
+}
+
+func (r *Resolver) withoutSpent(c oci.Credential) oci.Credential {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spent[c.RegistryToken] {
+		c.RegistryToken = ""
+	}
+	return c
+}
+
+// warn logs a problem once.
+func (r *Resolver) warn(location string, err error) {
+	if err == nil {
+		return
+	}
+	id := location + "\x00" + err.Error()
+	r.mu.Lock()
+	seen := r.warned[id]
+	r.warned[id] = true
+	r.mu.Unlock()
+	if !seen {
+		r.o.Logger.Warn("credentials skipped", "where", location, "reason", err.Error())
+	}
+}

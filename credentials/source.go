@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// class orders the sources; it decides between equally specific matches.
+type class int
+
+const (
+	classExplicit class = iota
+	classCLI
+	classHelper
+	classFile
+	classEnvironment
+)
+
+// entry is one credential, or one helper to ask for it, under one key.
+type entry struct {
+	raw    string // the key as written, for people
+	key    key
+	weak   bool // fits its host as a default only
+	cred   oci.Credential
+	helper string
+}
+
+// source is one place that was looked at and what it offers.
+type source struct {
+	class    class
+	name     string
+	location string
+	entries  []entry
+	err      error // what was skipped; nil with a missing file
+	missing  bool
+}
+
+// maxFile bounds a configuration file.
+const maxFile = 4 << 20
+
+// loadSources reads everything that does not depend on the registry asked for.
+// The second result is false if the user wants no sources beside explicit
+// settings and the CLI configuration.
+func (r *Resolver) loadSources() (_ []source, ambient bool) {
+	explicit := make([]source, 0, len(r.o.Explicit))
+	for _, s := range r.o.Explicit {
+		explicit = append(explicit, source{
+			class: classExplicit, name: "explicit", location: s.Origin,
+			entries: []entry{{raw: s.Prefix, key: parseKey(s.Prefix), cred: s.Credential, helper: s.Helper}},
+		})
+	}
+	cli, around := loadCLI(r.places)
+	list := append(explicit, cli...)
+	if around.off {
+		return list, false
+	}
+	helpers, files := loadDockerStyle(r.places, around)
+	list = append(append(list, helpers...), files...)
+	return append(list, environment(r.o.Getenv)...), true
+}
+
+func loadCLI(p places) ([]source, ambient) {
+	var list []source
+	var around ambient
+	for _, pl := range p.cliFiles() {
+		s := source{class: classCLI, name: pl.source, location: pl.file}
+		b, err := readFile(pl.file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.missing = true
+		case err != nil:
+			s.err = err
+		default:
+			var a ambient
+			s.entries, a, s.err = parseCLIConfig(b, filepath.Dir(pl.file))
+			around.off = around.off || a.off
+			if a.fixed {
+				around.fixed, around.files = true, append(around.files, a.files...)
+			}
+		}
+		list = append(list, s)
+	}
+	return list, around
+}
+
+// loadDockerStyle reads each Docker-style file once. A file is two sources,
+// because helpers come before static entries whatever file they are from.
+func loadDockerStyle(p places, around ambient) (helpers, files []source) {
+	add := func(name, location string, b []byte, legacy bool, err error) {
+		h := source{class: classHelper, name: name, location: location}
+		f := source{class: classFile, name: name, location: location}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			f.missing = true
+		case err != nil:
+			f.err = err
+		default:
+			h.entries, f.entries, f.err = parseDocker(b, legacy)
+		}
+		if len(h.entries) > 0 {
+			helpers = append(helpers, h)
+		}
+		files = append(files, f)
+	}
+	if around.fixed {
+		for _, file := range around.files {
+			b, err := readFile(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%s is named in docker_style_config_files and does not exist", file)
+			}
+			add("docker_style_config_files", file, b, false, err)
+		}
+		return helpers, files
+	}
+	if v := p.getenv("DOCKER_AUTH_CONFIG"); v != "" {
+		add("DOCKER_AUTH_CONFIG", "variable DOCKER_AUTH_CONFIG", []byte(v), false, nil)
+	}
+	for _, pl := range p.dockerFiles() {
+		b, err := readFile(pl.file)
+		add(pl.source, pl.file, b, filepath.Base(pl.file) == ".dockercfg", err)
+	}
+	return helpers, files
+}
+
+func readFile(name string) (_ []byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return b, nil
+}
+
+// environment returns the credentials that CI systems give to a job. They are
+// weak, because a token that happens to be exported must not beat a login.
+func environment(getenv func(string) string) []source {
+	var list []source
+	add := func(variable, host, user, secret string) {
+		s := source{class: classEnvironment, name: "environment", location: "variable " + variable}
+		if host == "" || secret == "" {
+			s.missing = true
+		} else {
+			s.entries = []entry{{raw: host, key: key{host: normalHost(host)}, weak: true,
+				cred: oci.Credential{Username: user, Password: secret}}}
+		}
+		list = append(list, s)
+	}
+	actor := getenv("GITHUB_ACTOR")
+	if actor == "" {
+		actor = "github-actions" // GHCR reads the token only, but wants some name
+	}
+	add("GITHUB_TOKEN", "ghcr.io", actor, getenv("GITHUB_TOKEN"))
+	registry := getenv("CI_REGISTRY")
+	if user := getenv("CI_REGISTRY_USER"); user != "" {
+		add("CI_REGISTRY_PASSWORD", registry, user, getenv("CI_REGISTRY_PASSWORD"))
+	}
+	add("CI_JOB_TOKEN", registry, "gitlab-ci-token", getenv("CI_JOB_TOKEN"))
+	return list
+}
+
+// tokenVariables returns the TF_TOKEN_... source for one host. The tools write
+// a dot as one underscore and a dash as two, and accept both characters
+// unchanged where the shell can set such a name.
+func tokenVariables(getenv func(string) string, host string) source {
+	const prefix = "TF_TOKEN_"
+	dots := strings.NewReplacer(".", "_")
+	both := strings.NewReplacer(".", "_", "-", "__")
+	dashes := strings.NewReplacer("-", "__")
+	s := source{class: classCLI, name: "environment", location: "variable " + prefix + both.Replace(host), missing: true}
+	for _, name := range []string{both.Replace(host), dots.Replace(host), dashes.Replace(host), host} {
+		if token := getenv(prefix + name); token != "" {
+			s.location, s.missing = "variable "+prefix+name, false
+			s.entries = []entry{{raw: host, key: key{host: host}, cred: DecodeToken(token)}}
+			return s
+		}
+	}
+	return s
+}
