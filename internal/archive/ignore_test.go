@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+)
+
+// newTree makes a tree of empty files, except where the name is followed by
+// "=" and a text.
+func newTree(files ...string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for _, f := range files {
+		name, text, _ := strings.Cut(f, "=")
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return tree
+}
+
+func TestIgnore(t *testing.T) {
+	tests := []struct {
+		name  string
+		tree  fstest.MapFS
+		files []string
+		drops []archive.Dropped
+	}{
+		{"defaults",
+			newTree("main.tf", ".terraform/x", "sub/.terraform/x", "terraform.tfstate", "a.tfstate.backup", "crash.log", "crash.1.log", ".DS_Store", ".terraform.lock.hcl"),
+			[]string{".terraform.lock.hcl", "main.tf"},
+			[]archive.Dropped{
+				{".DS_Store", "left out by default: .DS_Store"}, {".terraform/", "left out by default: .terraform/"},
+				{"a.tfstate.backup", "left out by default: *.tfstate.*"}, {"crash.1.log", "left out by default: crash.*.log"},
+				{"crash.log", "left out by default: crash.log"}, {"sub/.terraform/", "left out by default: .terraform/"},
+				{"terraform.tfstate", "left out by default: *.tfstate"},
+			}},
+		{"always",
+			newTree("main.tf", ".git/config", ".github/w.yml", "sub/.gitattributes", ".tfignore=!.git*\n!.tfignore"),
+			[]string{"main.tf"},
+			[]archive.Dropped{
+				{".git/", "never shipped: .git*"}, {".github/", "never shipped: .git*"},
+				{".tfignore", "never shipped: ignore file"}, {"sub/.gitattributes", "never shipped: .git*"},
+			}},
+		{"include a default again", newTree(".tfignore=!*.tfstate", "fixture.tfstate"),
+			[]string{"fixture.tfstate"}, []archive.Dropped{{".tfignore", "never shipped: ignore file"}}},
+		{"tfignore after terraformignore", newTree(".terraformignore=!a.txt", ".tfignore=*.txt", "a.txt", "m.tf"),
+			[]string{"m.tf"}, []archive.Dropped{
+				{".terraformignore", "never shipped: ignore file"}, {".tfignore", "never shipped: ignore file"}, {"a.txt", ".tfignore:1: *.txt"}}},
+		{"deeper wins", newTree(".terraformignore=*.txt", "d/.terraformignore=# keep\n!a.txt", "d/a.txt", "a.txt"),
+			[]string{"d/a.txt"}, []archive.Dropped{
+				{".terraformignore", "never shipped: ignore file"}, {"a.txt", ".terraformignore:1: *.txt"}, {"d/.terraformignore", "never shipped: ignore file"}}},
+		{"nothing below an excluded directory", newTree(".tfignore=docs/\n!docs/a.txt", "docs/a.txt", "m.tf"),
+			[]string{"m.tf"}, []archive.Dropped{{".tfignore", "never shipped: ignore file"}, {"docs/", ".tfignore:1: docs/"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := mustList(t, tt.tree, archive.Options{})
+			if diff := cmp.Diff(paths(got), tt.files); diff != "" {
+				t.Errorf("files (-got +want)\n%s", diff)
+			}
+			if diff := cmp.Diff(got.Dropped, tt.drops); diff != "" {
+				t.Errorf("dropped (-got +want)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestIgnoreIsGitignore asks git about the same rules.
+func TestIgnoreIsGitignore(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not on PATH")
+	}
+	files := []string{
+		"a.txt", "b.txt", "doc/a.txt", "doc/sub/a.txt", "doc/sub/deep/a.txt", "x/doc/a.txt", "a/b/c", "a/x/b/c", "a/b/x/b/c", "a/x/y/b/c",
+		"foo", "bar/foo/z", "foobar", "#hash", "!bang", "sp ace", "trail ", "ab", "a]b", "a-b", "azb", "a9b", "[ab", "q?", "q*", "UPPER.TXT", `dir.d/file`,
+	}
+	rules := []string{
+		"*.txt", "/*.txt", "doc", "doc/", "/doc/", "doc/a.txt", "doc/*", "doc/**", "**/doc", "**/a.txt", "a/**/b/c", "a/**/b", "a/*/c", "x/**/a.txt",
+		"foo*", "*foo", "f?o", "/foo", "foo/", "#hash", `\#hash`, `\!bang`, "sp ace", "trail ", `trail\ `, "a[bz]b", "a[!b]b", "a[^9]b", "a[a-z]b",
+		"a[0-9]b", "a[[:digit:]]b", "a[]-]b", "[ab", `\[ab`, `q\?`, `q\*`, "q?", `foo\`, "", "   ", "/", "//", "**", "*", "*.txt\n!a.txt", "doc/*\n!doc/sub",
+		"doc/**\n!doc/sub/\n!doc/sub/a.txt", "*\n!*/\n!*.txt", "/*\n!/doc", "a**b", "**b", "a/**", "!a.txt", "*.TXT", "dir.d", "doc/sub/**/a.txt", "/**/a.txt", "doc\n!doc",
+	}
+	for _, text := range rules {
+		t.Run(text, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, f := range files {
+				mustWrite(t, filepath.Join(dir, f), "")
+			}
+			mustWrite(t, filepath.Join(dir, ".tfignore"), text)
+			tree := mustList(t, mustRoot(t, dir), archive.Options{})
+			cmd := exec.CommandContext(t.Context(), git, "-c", "core.quotePath=false", "ls-files", "-z", "--others", "--exclude-per-directory=.tfignore")
+			cmd.Dir = dir
+			cmd.Env = []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir}
+			if out, err := exec.CommandContext(t.Context(), git, "init", "-q", dir).CombinedOutput(); err != nil {
+				t.Fatalf("git init: %v: %s", err, out)
+			}
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for name := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+				if len(name) > 0 && string(name) != ".tfignore" {
+					want = append(want, string(name))
+				}
+			}
+			if diff := cmp.Diff(paths(tree), want); diff != "" {
+				t.Errorf("(-got +git)\n%s", diff)
+			}
+		})
+	}
+}
+
+func mustWrite(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Options say what a tree may hold.
+type Options struct {
+	Limits      Limits
+	Dereference bool // ship what a link inside the tree points to, instead of refusing it
+}
+
+// Tree is what ships of a tree of files.
+type Tree struct {
+	Files   []File    // sorted by path
+	Dropped []Dropped // sorted by path; nothing below a dropped directory
+	Bytes   int64     // sum of the sizes
+
+	fsys fs.FS
+}
+
+// File is a file that ships.
+type File struct {
+	Path string
+	Size int64
+	Exec bool // the owner may execute it
+}
+
+// Dropped is a file, or a directory with a final slash, that does not ship.
+type Dropped struct{ Path, Reason string }
+
+// maxLinks is the number of links to directories on one path. A loop passes it.
+const maxLinks = 8
+
+// List walks tree and returns what ships. Links are followed by tree itself, so
+// it should be the FS of an [os.Root], which they cannot leave.
+func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
+	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
+	if err := w.dir(ctx, ".", defaultRules(), 0); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.out.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(w.out.Dropped, func(a, b Dropped) int { return strings.Compare(a.Path, b.Path) })
+	return w.out, nil
+}
+
+type walk struct {
+	tree   fs.FS
+	o      Options
+	limits Limits
+	folded map[string]string // path in one case -> path
+	out    *Tree
+}
+
+// dir lists a directory; links counts the links followed on the way to it.
+func (w *walk) dir(ctx context.Context, dir string, rules []rule, links int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	own, err := readRules(w.tree, dir)
+	if err != nil {
+		return err
+	}
+	rules = append(slices.Clip(rules), own...)
+	entries, err := fs.ReadDir(w.tree, dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := w.entry(ctx, path.Join(dir, e.Name()), e, rules, links); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []rule, links int) error {
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	if reason := alwaysDropped(e.Name()); reason != "" {
+		w.drop(name, e.IsDir(), reason)
+		return nil
+	}
+	if r, ok := excluded(rules, name, e.IsDir()); ok {
+		w.drop(name, e.IsDir(), r.source)
+		return nil
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if info, err = w.follow(name); err != nil {
+			return err
+		}
+		if links++; links > maxLinks {
+			return fmt.Errorf("%s: links in a loop: %w", name, ErrUnsafe)
+		}
+	}
+	if err := w.checkName(name); err != nil {
+		return err
+	}
+	switch {
+	case info.IsDir():
+		return w.dir(ctx, name, rules, links)
+	case info.Mode().IsRegular():
+		return w.file(name, info)
+	}
+	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
+}
+
+func (w *walk) drop(name string, isDir bool, reason string) {
+	if isDir {
+		name += "/"
+	}
+	w.out.Dropped = append(w.out.Dropped, Dropped{name, reason})
+}
+
+// follow returns what the link name points to, if links are allowed and it
+// stays in the tree.
+func (w *walk) follow(name string) (fs.FileInfo, error) {
+	target, err := fs.ReadLink(w.tree, name)
+	if err != nil {
+		return nil, err
+	}
+	if !w.o.Dereference {
+		return nil, fmt.Errorf("%s: symbolic link to %s: %w", name, target, ErrUnsafe)
+	}
+	if path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target)) {
+		return nil, fmt.Errorf("%s: symbolic link to %s leaves the tree: %w", name, target, ErrUnsafe)
+	}
+	info, err := fs.Stat(w.tree, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: symbolic link to %s: %v: %w", name, target, err, ErrUnsafe)
+	}
+	return info, nil
+}
+
+func (w *walk) checkName(name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	key := strings.ToLower(strings.ToUpper(name))
+	if other, ok := w.folded[key]; ok {
+		return fmt.Errorf("%s and %s differ only in case: %w", other, name, ErrUnsafe)
+	}
+	w.folded[key] = name
+	return nil
+}
+
+// checkName refuses names that some system cannot hold.
+func checkName(name string) error {
+	switch {
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%q: name is not UTF-8: %w", name, ErrUnsafe)
+	case strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, `\`):
+		return fmt.Errorf("%q: name with a control character or a backslash: %w", name, ErrUnsafe)
+	case !fs.ValidPath(name):
+		return fmt.Errorf("%q: name leaves the tree: %w", name, ErrUnsafe)
+	}
+	return nil
+}
+
+func (w *walk) file(name string, info fs.FileInfo) error {
+	w.out.Files = append(w.out.Files, File{Path: name, Size: info.Size(), Exec: info.Mode()&0o100 != 0})
+	w.out.Bytes += info.Size()
+	switch {
+	case info.Size() > w.limits.FileSize:
+		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, info.Size(), w.limits.FileSize, ErrTooLarge)
+	case len(w.out.Files) > w.limits.Files:
+		return fmt.Errorf("more than %d files: %w", w.limits.Files, ErrTooLarge)
+	case w.out.Bytes > w.limits.Bytes:
+		return fmt.Errorf("more than %d bytes: %w", w.limits.Bytes, ErrTooLarge)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// Packed is a tree in both forms, in temporary files. Close removes them.
+type Packed struct {
+	Tar, Zip      PackedFile
+	ContentDigest string // "sha256:…" of the uncompressed tar
+}
+
+// PackedFile is one archive.
+type PackedFile struct {
+	Path   string
+	Digest string // "sha256:…"
+	Size   int64
+}
+
+// Close removes the files.
+func (p *Packed) Close() error {
+	err := os.Remove(p.Tar.Path)
+	if err2 := os.Remove(p.Zip.Path); err == nil {
+		err = err2
+	}
+	return err
+}
+
+// Pack writes t as tar.gz and as zip into temporary files in dir; "" is the
+// system's folder for them. Each file is read once, so that both archives hold
+// the same bytes even while somebody edits the tree.
+func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
+	tarFile, err := newOutput(dir, "okara-*.tar.gz")
+	if err != nil {
+		return nil, err
+	}
+	zipFile, err := newOutput(dir, "okara-*.zip")
+	if err != nil {
+		tarFile.discard()
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			tarFile.discard()
+			zipFile.discard()
+		}
+	}()
+	gz, err := gzip.NewWriterLevel(tarFile, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	gz.ModTime = time.Unix(0, 0) // "none"; this library writes another number for the zero Time
+	content := sha256.New()
+	if err := t.write(ctx, io.MultiWriter(content, gz), zipFile); err != nil {
+		return nil, err
+	}
+	if err := gz.Close(); err != nil {
+		return nil, err
+	}
+	p := &Packed{ContentDigest: digest(content)}
+	if p.Tar, err = tarFile.finish(); err != nil {
+		return nil, err
+	}
+	p.Zip, err = zipFile.finish()
+	return p, err
+}
+
+// ContentDigest returns the digest that Pack would find.
+func (t *Tree) ContentDigest(ctx context.Context) (string, error) {
+	content := sha256.New()
+	err := t.write(ctx, content, io.Discard)
+	return digest(content), err
+}
+
+func (t *Tree) write(ctx context.Context, tarball, zipball io.Writer) error {
+	w := &packer{tar: tar.NewWriter(tarball), zip: zip.NewWriter(zipball), dirs: map[string]bool{}}
+	w.zip.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(out, flate.BestCompression)
+	})
+	for _, f := range t.Files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.file(t.fsys, f); err != nil {
+			return fmt.Errorf("pack %s: %w", f.Path, err)
+		}
+	}
+	if err := w.tar.Close(); err != nil {
+		return err
+	}
+	return w.zip.Close()
+}
+
+// packer writes the same entries to a tar and a zip stream.
+type packer struct {
+	tar  *tar.Writer
+	zip  *zip.Writer
+	dirs map[string]bool // written so far
+}
+
+// epoch is the earliest time that a zip can hold.
+func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func (w *packer) file(fsys fs.FS, f File) error {
+	if err := w.parents(path.Dir(f.Path)); err != nil {
+		return err
+	}
+	in, err := fsys.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	mode := fs.FileMode(0o644)
+	if f.Exec {
+		mode = 0o755
+	}
+	zipped, err := w.header(f.Path, mode, f.Size)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(io.MultiWriter(w.tar, zipped), io.LimitReader(in, f.Size+1))
+	if err == nil && n != f.Size {
+		err = fmt.Errorf("%d bytes, %d when it was listed: the tree is changing", n, f.Size)
+	}
+	return err
+}
+
+// parents writes the entries of a directory and those above it, once.
+func (w *packer) parents(dir string) error {
+	if dir == "." || w.dirs[dir] {
+		return nil
+	}
+	if err := w.parents(path.Dir(dir)); err != nil {
+		return err
+	}
+	w.dirs[dir] = true
+	_, err := w.header(dir+"/", fs.ModeDir|0o755, 0)
+	return err
+}
+
+func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, error) {
+	th := &tar.Header{Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: epoch(), Typeflag: tar.TypeReg}
+	zh := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	if mode.IsDir() {
+		th.Typeflag, zh.Method = tar.TypeDir, zip.Store
+	}
+	if err := w.tar.WriteHeader(th); err != nil {
+		return nil, err
+	}
+	zh.SetMode(mode)
+	//lint:ignore SA1019 the field Modified would add an extra field to every entry
+	zh.ModifiedDate = 1<<5 | 1 // epoch as a DOS date
+	return w.zip.CreateHeader(zh)
+}
+
+// output is a temporary file that knows its digest.
+type output struct {
+	file *os.File
+	hash hash.Hash
+	size int64
+}
+
+func newOutput(dir, pattern string) (*output, error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	return &output{file: f, hash: sha256.New()}, nil
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.file.Write(b)
+	o.hash.Write(b[:n])
+	o.size += int64(n)
+	return n, err
+}
+
+func (o *output) finish() (PackedFile, error) {
+	if err := o.file.Close(); err != nil {
+		return PackedFile{}, err
+	}
+	return PackedFile{Path: o.file.Name(), Digest: digest(o.hash), Size: o.size}, nil
+}
+
+// discard is for a failed Pack, whose error matters more than these.
+func (o *output) discard() {
+	_ = o.file.Close()
+	_ = os.Remove(o.file.Name())
+}
+
+func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive_test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+)
+
+func mustList(t *testing.T, tree fs.FS, o archive.Options) *archive.Tree {
+	t.Helper()
+	got, err := archive.List(t.Context(), tree, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func mustPack(t *testing.T, tree fs.FS) *archive.Packed {
+	t.Helper()
+	p, err := mustList(t, tree, archive.Options{}).Pack(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func paths(tree *archive.Tree) []string {
+	var out []string
+	for _, f := range tree.Files {
+		out = append(out, f.Path)
+	}
+	return out
+}
+
+func mustRoot(t *testing.T, dir string) fs.FS {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return root.FS()
+}
+
+// writeTree makes the same tree with other times and modes.
+func writeTree(t *testing.T, umask int, when time.Time) string {
+	t.Helper()
+	old := syscall.Umask(umask)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"main.tf": "variable \"a\" {}\n", "a.tf": "", "a/b.tf": "locals {}\n", "a/deep/ü.tf": "", "run.sh": "#!/bin/sh\n",
+		strings.Repeat("long/", 40) + strings.Repeat("x", 120) + ".tf": "",
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		mode := fs.FileMode(0o666)
+		if name == "run.sh" {
+			mode = 0o777
+		}
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestPackIsDeterministic(t *testing.T) {
+	one := mustPack(t, mustRoot(t, writeTree(t, 0o022, time.Unix(1e9, 0))))
+	two := mustPack(t, mustRoot(t, writeTree(t, 0o077, time.Unix(1.7e9, 5))))
+	one.Tar.Path, one.Zip.Path, two.Tar.Path, two.Zip.Path = "", "", "", ""
+	if diff := cmp.Diff(one, two); diff != "" {
+		t.Errorf("(-umask 022 +umask 077)\n%s", diff)
+	}
+	// The content digest is stored in every registry: it must not change.
+	const golden = "sha256:d8c94968d9e4b879c1142d4dec27752af7fce012eee2e9c7bdd9b47e06824dcc"
+	if one.ContentDigest != golden {
+		t.Errorf("content digest %s, want %s", one.ContentDigest, golden)
+	}
+}
+
+func TestPackHoldsTheSameInBothForms(t *testing.T) {
+	p := mustPack(t, mustRoot(t, writeTree(t, 0o022, time.Unix(1e9, 0))))
+	type entry struct {
+		Name, Text string
+		Mode       fs.FileMode
+		Time       time.Time
+	}
+	var tarred, zipped []entry
+	f, err := os.Open(p.Tar.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	gz, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gz.Name != "" || gz.Comment != "" || !gz.ModTime.IsZero() || gz.OS != 255 {
+		t.Errorf("gzip header %+v", gz.Header)
+	}
+	for tr := tar.NewReader(gz); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid+h.Gid != 0 || h.Uname+h.Gname != "" {
+			t.Errorf("%s has an owner", h.Name)
+		}
+		for key := range h.PAXRecords {
+			if key != "path" {
+				t.Errorf("%s has PAX record %s", h.Name, key)
+			}
+		}
+		tarred = append(tarred, entry{h.Name, string(b), h.FileInfo().Mode(), h.ModTime.UTC()})
+	}
+	z, err := zip.OpenReader(p.Zip.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for _, h := range z.File {
+		r, err := h.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(h.Extra) > 0 {
+			t.Errorf("%s has an extra field", h.Name)
+		}
+		zipped = append(zipped, entry{h.Name, string(b), h.Mode(), h.Modified.UTC()})
+	}
+	if diff := cmp.Diff(tarred, zipped); diff != "" {
+		t.Errorf("(-tar +zip)\n%s", diff)
+	}
+	var names []string
+	for _, e := range zipped[:5] {
+		names = append(names, e.Name)
+		if want := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); !e.Time.Equal(want) {
+			t.Errorf("%s has time %v", e.Name, e.Time)
+		}
+	}
+	if diff := cmp.Diff(names, []string{"a.tf", "a/", "a/b.tf", "a/deep/", "a/deep/ü.tf"}); diff != "" {
+		t.Errorf("order (-got +want)\n%s", diff)
+	}
+}
+
+func TestPackLeavesNothingAfterAnError(t *testing.T) {
+	dir := t.TempDir()
+	tree := mustList(t, fstest.MapFS{"a.tf": {Data: []byte("x")}}, archive.Options{})
+	tree.Files[0].Size = 5 // as if the file had shrunk since
+	if _, err := tree.Pack(t.Context(), dir); err == nil {
+		t.Error("want an error")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestListRefuses(t *testing.T) {
+	many := fstest.MapFS{}
+	for _, name := range []string{"a", "b", "c"} {
+		many[name+".tf"] = &fstest.MapFile{Data: []byte("12345")}
+	}
+	tests := []struct {
+		name   string
+		tree   fs.FS
+		limits archive.Limits
+		want   error
+		text   string
+	}{
+		{"link", fstest.MapFS{"l": {Mode: fs.ModeSymlink, Data: []byte("x")}}, archive.Limits{}, archive.ErrUnsafe, "l: symbolic link to x"},
+		{"device", fstest.MapFS{"d": {Mode: fs.ModeDevice}}, archive.Limits{}, archive.ErrUnsafe, "not a regular file"},
+		{"case", fstest.MapFS{"Main.tf": {}, "main.tf": {}}, archive.Limits{}, archive.ErrUnsafe, "differ only in case"},
+		{"case of a folder", fstest.MapFS{"A/x.tf": {}, "a/y.tf": {}}, archive.Limits{}, archive.ErrUnsafe, "differ only in case"},
+		{"backslash", fstest.MapFS{`a\b.tf`: {}}, archive.Limits{}, archive.ErrUnsafe, "backslash"},
+		{"control character", fstest.MapFS{"a\nb.tf": {}}, archive.Limits{}, archive.ErrUnsafe, "control character"},
+		{"files", many, archive.Limits{Files: 2}, archive.ErrTooLarge, "more than 2 files"},
+		{"bytes", many, archive.Limits{Bytes: 14}, archive.ErrTooLarge, "more than 14 bytes"},
+		{"one file", many, archive.Limits{FileSize: 4}, archive.ErrTooLarge, "a.tf: 5 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := archive.List(t.Context(), tt.tree, archive.Options{Limits: tt.limits})
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+func TestListLinks(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	for _, err := range []error{
+		os.WriteFile(outside, []byte("secret"), 0o600),
+		os.MkdirAll(filepath.Join(dir, "shared"), 0o755),
+		os.WriteFile(filepath.Join(dir, "shared", "a.tf"), []byte("a"), 0o644),
+		os.Symlink("shared/a.tf", filepath.Join(dir, "a.tf")),
+		os.Symlink("shared", filepath.Join(dir, "copy")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := mustList(t, mustRoot(t, dir), archive.Options{Dereference: true})
+	if diff := cmp.Diff(paths(tree), []string{"a.tf", "copy/a.tf", "shared/a.tf"}); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	for name, target := range map[string]string{"absolute": outside, "up": "../x", "loop": ".", "dangling": "none", "self": "self"} {
+		t.Run(name, func(t *testing.T) {
+			link := filepath.Join(dir, name)
+			if err := os.Symlink(target, link); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(link)
+			if _, err := archive.List(t.Context(), mustRoot(t, dir), archive.Options{Dereference: true}); !errors.Is(err, archive.ErrUnsafe) {
+				t.Errorf("got %v, want ErrUnsafe", err)
+			}
+		})
+	}
+}

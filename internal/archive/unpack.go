@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// expansion is how far an archive may expand. Text compresses to about a fifth;
+// a bomb to a thousandth.
+const expansion = 20
+
+// minExpanded lets small archives expand further: a short file of one repeated
+// line is no bomb.
+const minExpanded = 1 << 20
+
+// Unpack writes the files of a zip or tar.gz of size bytes into the empty folder
+// dir. Anything but regular files and directories is refused, as is an archive
+// that expands to more than the limits or twenty times its size. After an error
+// dir may hold some of the files.
+func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	l = l.withDefaults()
+	l.Bytes = min(l.Bytes, max(size*expansion, minExpanded))
+	u := &unpacker{root: root, limits: l}
+	magic := make([]byte, 4)
+	if _, err := r.ReadAt(magic, 0); err != nil {
+		return fmt.Errorf("archive of %d bytes: %w", size, ErrUnsafe)
+	}
+	switch {
+	case string(magic) == "PK\x03\x04":
+		return u.zip(ctx, r, size)
+	case magic[0] == 0x1f && magic[1] == 0x8b:
+		return u.tarGz(ctx, io.NewSectionReader(r, 0, size))
+	}
+	return fmt.Errorf("archive is neither zip nor tar.gz: %w", ErrUnsafe)
+}
+
+type unpacker struct {
+	root   *os.Root
+	limits Limits
+	files  int
+	bytes  int64
+}
+
+func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
+	z, err := zip.NewReader(r, size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // those names are refused below, by name
+		return fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
+	}
+	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, "/") {
+			if err := u.dir(f.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := u.zipFile(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *unpacker) zipFile(ctx context.Context, f *zip.File) error {
+	if !f.Mode().IsRegular() {
+		return fmt.Errorf("%q: %s is not a regular file: %w", f.Name, f.Mode().Type(), ErrUnsafe)
+	}
+	in, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("zip: %q: %v: %w", f.Name, err, ErrUnsafe)
+	}
+	defer in.Close()
+	return u.file(ctx, f.Name, f.Mode(), in)
+}
+
+func (u *unpacker) tarGz(ctx context.Context, r io.Reader) error {
+	gz, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("gzip: %v: %w", err, ErrUnsafe)
+	}
+	defer gz.Close()
+	// Headers and padding count too, so that a stream of nothing else ends.
+	limited := &io.LimitedReader{R: gz, N: u.limits.Bytes + int64(u.limits.Files)*2048 + 1}
+	tr := tar.NewReader(limited)
+	for {
+		h, err := tr.Next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case limited.N <= 0:
+			return fmt.Errorf("expands to more than %d bytes: %w", u.limits.Bytes, ErrTooLarge)
+		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
+			return fmt.Errorf("tar: %v: %w", err, ErrUnsafe)
+		}
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = u.dir(h.Name)
+		case tar.TypeReg:
+			err = u.file(ctx, h.Name, h.FileInfo().Mode(), tr)
+		case tar.TypeXGlobalHeader: // git archive writes one
+			err = nil
+		default:
+			err = fmt.Errorf("%q: not a regular file: %w", h.Name, ErrUnsafe)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (u *unpacker) dir(name string) error {
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
+	if name == "" || name == "." {
+		return nil
+	}
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return u.root.MkdirAll(name, 0o755)
+}
+
+func (u *unpacker) file(ctx context.Context, name string, mode fs.FileMode, in io.Reader) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	name = strings.TrimPrefix(name, "./")
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if u.files++; u.files > u.limits.Files {
+		return fmt.Errorf("more than %d files: %w", u.limits.Files, ErrTooLarge)
+	}
+	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
+	}
+	perm := fs.FileMode(0o644)
+	if mode&0o100 != 0 {
+		perm = 0o755
+	}
+	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
+	}
+	defer func() {
+		if err2 := out.Close(); err == nil {
+			err = err2
+		}
+	}()
+	limit := min(u.limits.FileSize, u.limits.Bytes-u.bytes)
+	n, err := io.Copy(out, io.LimitReader(in, limit+1))
+	u.bytes += n
+	switch {
+	case n > limit:
+		return fmt.Errorf("%q: expands to more than %d bytes: %w", name, limit, ErrTooLarge)
+	case err != nil:
+		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive_test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+)
+
+func TestUnpackReversesPack(t *testing.T) {
+	p := mustPack(t, mustRoot(t, writeTree(t, 0o022, time.Unix(1e9, 0))))
+	for _, packed := range []archive.PackedFile{p.Tar, p.Zip} {
+		b, err := os.ReadFile(packed.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := mustList(t, mustRoot(t, dir), archive.Options{}).ContentDigest(t.Context())
+		if err != nil || got != p.ContentDigest {
+			t.Errorf("content digest %s, %v, want %s", got, err, p.ContentDigest)
+		}
+	}
+}
+
+type entry struct {
+	name, text string
+	mode       fs.FileMode
+}
+
+func newZip(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, e := range entries {
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+		h.SetMode(e.mode | 0o644)
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(e.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func newTarGz(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	w := tar.NewWriter(gz)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.text)), Typeflag: tar.TypeReg}
+		if e.mode&fs.ModeSymlink != 0 {
+			h.Typeflag, h.Linkname, h.Size, e.text = tar.TypeSymlink, e.text, 0, ""
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(e.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), gz.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestUnpackRefuses(t *testing.T) {
+	bomb := strings.Repeat("0", 4<<20)
+	tests := []struct {
+		name    string
+		entries []entry
+		want    error
+	}{
+		{"parent", []entry{{"../x.tf", "", 0}}, archive.ErrUnsafe},
+		{"parent inside", []entry{{"a/../../x.tf", "", 0}}, archive.ErrUnsafe},
+		{"absolute", []entry{{"/etc/x", "", 0}}, archive.ErrUnsafe},
+		{"backslash", []entry{{`..\x.tf`, "", 0}}, archive.ErrUnsafe},
+		{"link", []entry{{"l", "/etc/passwd", fs.ModeSymlink}}, archive.ErrUnsafe},
+		{"file through a link", []entry{{"l", "..", fs.ModeSymlink}, {"l/x", "", 0}}, archive.ErrUnsafe},
+		{"file twice", []entry{{"a", "1", 0}, {"a", "2", 0}}, archive.ErrUnsafe},
+		{"file as directory", []entry{{"a", "1", 0}, {"a/b", "2", 0}}, archive.ErrUnsafe},
+		{"bomb", []entry{{"a", bomb, 0}}, archive.ErrTooLarge},
+		{"bomb of parts", []entry{{"a", bomb[:700<<10], 0}, {"b", bomb[:700<<10], 0}}, archive.ErrTooLarge},
+		{"many files", []entry{{"a", "", 0}, {"b", "", 0}, {"c", "", 0}, {"d", "", 0}}, archive.ErrTooLarge},
+	}
+	for _, tt := range tests {
+		for form, b := range map[string][]byte{"zip": newZip(t, tt.entries...), "tar.gz": newTarGz(t, tt.entries...)} {
+			t.Run(tt.name+"/"+form, func(t *testing.T) {
+				parent := t.TempDir()
+				dir := parent + "/in"
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{Files: 3})
+				if !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				left, err := os.ReadDir(parent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(len(left), 1); diff != "" {
+					t.Errorf("files outside: %v", left)
+				}
+			})
+		}
+	}
+	for name, b := range map[string][]byte{
+		"neither": []byte("hello world"), "empty": {}, "cut zip": newZip(t, entry{"a", "b", 0})[:20], "cut gzip": newTarGz(t, entry{"a", "b", 0})[:20],
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), t.TempDir(), archive.Limits{}); !errors.Is(err, archive.ErrUnsafe) {
+				t.Errorf("got %v, want ErrUnsafe", err)
+			}
+		})
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add([]byte("PK\x03\x04"))
+	f.Add([]byte{0x1f, 0x8b, 8, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		if err := os.Mkdir(dir+"/in", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir+"/in", archive.Limits{Files: 50, Bytes: 1 << 20})
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("outside: %v, %v", left, err)
+		}
+	})
+}
