@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"cuelabs.dev/go/oci/ociregistry/ocimem"
+	"cuelabs.dev/go/oci/ociregistry/ociserver"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+)
+
+// Each runs f as a subtest on every registry in process: distribution in
+// memory, distribution with each quirk that leaves okara able to work, and
+// cue-labs' ociregistry, which has a referrers API. Quirks that make locking
+// refuse, such as a late tag list, are not among them; use [New].
+func Each(t *testing.T, f func(t *testing.T, host string)) {
+	t.Helper()
+	for _, v := range []struct {
+		name string
+		q    Quirks
+	}{
+		{"distribution", Quirks{}},
+		{"no-delete", Quirks{NoDelete: true}},
+		{"digest-delete-only", Quirks{DigestDeleteOnly: true}},
+		{"tag-delete-only", Quirks{TagDeleteOnly: true}},
+		{"page-size-2", Quirks{PageSize: 2}},
+		{"no-digest-header", Quirks{NoDigestHeader: true}},
+		{"absolute-links", Quirks{PageSize: 3, AbsoluteLinks: true}},
+	} {
+		t.Run(v.name, func(t *testing.T) { f(t, New(t, v.q)) })
+	}
+	t.Run("ociregistry", func(t *testing.T) { f(t, serve(t, newMem())) })
+}
+
+// New starts a distribution registry in memory with the quirks and returns
+// its "host:port".
+func New(t testing.TB, q Quirks) string {
+	t.Helper()
+	return serve(t, Handler(t, q))
+}
+
+// Handler is the registry of [New] without a listener.
+func Handler(t testing.TB, q Quirks) http.Handler {
+	t.Helper()
+	h, err := embedded.New("", embedded.Options{DisableDelete: q.NoDelete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.wrap(h)
+}
+
+// newMem is ociregistry's own memory and server. Tags may move.
+func newMem() http.Handler {
+	return ociserver.New(ocimem.New(), nil)
+}
+
+func serve(t testing.TB, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}

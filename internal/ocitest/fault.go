@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Fault is a transport that does something else than sending to the nth
+// request that matches.
+type Fault struct {
+	Base  http.RoundTripper        // nil: http.DefaultTransport
+	Match func(*http.Request) bool // nil: every request
+	Nth   int                      // the first that fails, counted from 1; 0 is 1
+	Times int                      // how many fail from there on; 0 is 1, -1 all
+	Do    Act
+
+	mu   sync.Mutex // guards seen
+	seen int
+}
+
+// Act answers a request instead of next, or around it.
+type Act func(r *http.Request, next http.RoundTripper) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f *Fault) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := orDefault(f.Base)
+	if f.Match != nil && !f.Match(r) {
+		return base.RoundTrip(r)
+	}
+	f.mu.Lock()
+	f.seen++
+	first, times := max(f.Nth, 1), f.Times
+	if times == 0 {
+		times = 1
+	}
+	hit := f.seen >= first && (times < 0 || f.seen < first+times)
+	f.mu.Unlock()
+	if !hit {
+		return base.RoundTrip(r)
+	}
+	return f.Do(r, base)
+}
+
+// Seen returns how many matching requests came by.
+func (f *Fault) Seen() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
+func orDefault(t http.RoundTripper) http.RoundTripper {
+	if t == nil {
+		return http.DefaultTransport
+	}
+	return t
+}
+
+// FailBefore loses the request: the connection breaks and nothing arrives,
+// which the client cannot know.
+func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	closeBody(r)
+	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+}
+
+// FailAfter loses the answer: the request takes its effect.
+func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+}
+
+// Refuse is a port on which nobody listens.
+func Refuse(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	closeBody(r)
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// Status answers with a status, and Retry-After unless that is negative.
+func Status(status, retryAfter int) Act {
+	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		closeBody(r)
+		h := http.Header{"Content-Type": {"application/json"}}
+		if retryAfter >= 0 {
+			h.Set("Retry-After", strconv.Itoa(retryAfter))
+		}
+		return answer(r, status, h, `{"errors":[{"code":"UNKNOWN","message":"made for a test"}]}`), nil
+	}
+}
+
+// StatusAfter lets the request take its effect and answers with a status.
+func StatusAfter(status int) Act {
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if _, err := FailAfter(r, next); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			return nil, err
+		}
+		return answer(r, status, http.Header{}, ""), nil
+	}
+}
+
+// Respond answers 200 with a body of a content type.
+func Respond(contentType, body string) Act {
+	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		closeBody(r)
+		return answer(r, http.StatusOK, http.Header{"Content-Type": {contentType}}, body), nil
+	}
+}
+
+// CutBody breaks the answer's body off in its middle.
+func CutBody(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)/2]), brokenReader{}))
+	return resp, nil
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// Corrupt changes one byte in the middle of the answer's body.
+func Corrupt(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		body[len(body)/2] ^= 1
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// Hang waits until the request is given up.
+func Hang(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	closeBody(r)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// Slow waits before it sends.
+func Slow(d time.Duration) Act {
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return next.RoundTrip(r)
+		case <-r.Context().Done():
+			closeBody(r)
+			return nil, r.Context().Err()
+		}
+	}
+}
+
+// Stale returns an act that answers with what the first matching request got:
+// a cache that never learns. Use it with Times: -1.
+func Stale() Act {
+	var mu sync.Mutex // guards kept
+	kept := map[string]*http.Response{}
+	bodies := map[string][]byte{}
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := r.Method + " " + r.URL.String()
+		if kept[key] == nil {
+			resp, err := next.RoundTrip(r)
+			if err != nil {
+				return nil, err
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				return nil, err
+			}
+			kept[key], bodies[key] = resp, body
+		}
+		resp := *kept[key]
+		resp.Header = resp.Header.Clone()
+		resp.Body = io.NopCloser(bytes.NewReader(bodies[key]))
+		resp.Request = r
+		return &resp, nil
+	}
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+func answer(r *http.Request, status int, h http.Header, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// On matches requests of one method ("" any) and kind ("" any): tags,
+// manifest, blob, upload, referrers, ping, token.
+func On(method, kind string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return (method == "" || r.Method == method) && (kind == "" || parse(r.URL.Path).kind == kind)
+	}
+}
+
+// OnTag matches requests for manifests by tag, of any method if that is "".
+func OnTag(method string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		p := parse(r.URL.Path)
+		return (method == "" || r.Method == method) && p.kind == "manifest" && !p.digest()
+	}
+}
+
+// Count is a transport that counts requests by "METHOD kind", where kind is
+// tags, manifest, blob, upload, referrers, ping or token.
+type Count struct {
+	Base http.RoundTripper // nil: http.DefaultTransport
+
+	mu sync.Mutex // guards n
+	n  map[string]int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *Count) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[r.Method+" "+parse(r.URL.Path).kind]++
+	c.mu.Unlock()
+	return orDefault(c.Base).RoundTrip(r)
+}
+
+// Take returns the counts since the last Take and starts again at zero.
+func (c *Count) Take() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := maps.Clone(c.n)
+	if n == nil {
+		n = map[string]int{}
+	}
+	c.n = nil
+	return n
+}
+
+// Total is the sum of [Count.Take] without resetting.
+func (c *Count) Total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := 0
+	for _, n := range c.n {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Issuer guards a registry: with Basic authentication, or with tokens (JWTs)
+// that it issues itself at /token, each for the repositories and actions that
+// were asked for and allowed.
+type Issuer struct {
+	Users  map[string]string                          // name to password; a refresh token is its own user named by itself
+	Allow  func(user, repository, action string) bool // nil: known users everything, others nothing
+	Basic  bool                                       // no tokens
+	TTL    time.Duration                              // of a token; 0: five minutes
+	Opaque bool                                       // tokens that show no expiry
+	Realm  string                                     // of the challenge; empty: this server's /token
+
+	mu     sync.Mutex // guards the fields below
+	scopes []string
+	opaque map[string]claims
+	gone   bool
+}
+
+// Scopes returns what tokens were asked for, in order, one string per token.
+func (i *Issuer) Scopes() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.scopes)
+}
+
+// Revoke makes all tokens issued so far worthless, as when they expire early.
+func (i *Issuer) Revoke() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.gone = true
+	i.opaque = nil
+}
+
+type claims struct {
+	Access  []access `json:"access"`
+	Issued  float64  `json:"iat"`
+	Expires float64  `json:"exp"`
+	User    string   `json:"sub"`
+	Serial  int      `json:"jti"`
+}
+
+type access struct {
+	Type    string   `json:"type"`
+	Name    string   `json:"name"`
+	Actions []string `json:"actions"`
+}
+
+const issuerKey = "a key for tests only"
+
+func (i *Issuer) protect(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			i.token(w, r)
+			return
+		}
+		p := parse(r.URL.Path)
+		actions := []string{"pull"}
+		switch r.Method {
+		case http.MethodDelete:
+			actions = []string{"delete"}
+		case http.MethodPut, http.MethodPost, http.MethodPatch:
+			actions = []string{"pull", "push"}
+		}
+		if i.authorized(r, p.name, actions) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", i.challenge(r, p.name, actions))
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+	})
+}
+
+func (i *Issuer) challenge(r *http.Request, name string, actions []string) string {
+	if i.Basic {
+		return `Basic realm="registry"`
+	}
+	realm := i.Realm
+	if realm == "" {
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		realm = scheme + "://" + r.Host + "/token"
+	}
+	c := fmt.Sprintf(`Bearer realm=%q,service="test"`, realm)
+	if name != "" {
+		c += fmt.Sprintf(`,scope="repository:%s:%s"`, name, strings.Join(actions, ","))
+	}
+	if r.Header.Get("Authorization") != "" {
+		c += `,error="invalid_token"`
+	}
+	return c
+}
+
+func (i *Issuer) authorized(r *http.Request, name string, actions []string) bool {
+	if i.Basic {
+		user, password, ok := r.BasicAuth()
+		return i.allowed(user, password, ok, name, actions)
+	}
+	raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return false
+	}
+	c, ok := i.read(raw)
+	if !ok || time.Now().After(time.UnixMilli(int64(c.Expires*1000))) {
+		return false
+	}
+	for _, a := range actions {
+		if !slices.ContainsFunc(c.Access, func(x access) bool { return x.Name == name && slices.Contains(x.Actions, a) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (i *Issuer) allowed(user, password string, ok bool, name string, actions []string) bool {
+	if ok && i.Users[user] != password {
+		return false
+	}
+	if !ok {
+		user = ""
+	}
+	return !slices.ContainsFunc(actions, func(a string) bool { return !i.may(user, name, a) })
+}
+
+func (i *Issuer) may(user, name, action string) bool {
+	if i.Allow != nil {
+		return i.Allow(user, name, action)
+	}
+	_, known := i.Users[user]
+	return known
+}
+
+// token answers the GET of the distribution token specification and the POST
+// of its OAuth2 variant.
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	user, password, ok := r.BasicAuth()
+	scopes := r.URL.Query()["scope"]
+	if r.Method == http.MethodPost {
+		user = r.PostFormValue("refresh_token")
+		password, ok = user, true
+		scopes = strings.Fields(r.PostFormValue("scope"))
+	}
+	if ok && (i.Users[user] == "" || i.Users[user] != password) {
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "wrong user name or password")
+		return
+	}
+	value := i.issue(user, scopes)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": value, "access_token": value})
+}
+
+func (i *Issuer) issue(user string, scopes []string) string {
+	ttl := i.TTL
+	if ttl == 0 {
+		ttl = 5 * time.Minute
+	}
+	now := float64(time.Now().UnixMilli()) / 1000
+	c := claims{Issued: now, Expires: now + ttl.Seconds(), User: user}
+	for _, s := range scopes {
+		part := strings.SplitN(s, ":", 2)
+		if len(part) != 2 {
+			continue
+		}
+		end := strings.LastIndexByte(part[1], ':')
+		if end < 0 {
+			continue
+		}
+		a := access{Type: part[0], Name: part[1][:end]}
+		for _, action := range strings.Split(part[1][end+1:], ",") {
+			if i.may(user, a.Name, action) {
+				a.Actions = append(a.Actions, action)
+			}
+		}
+		c.Access = append(c.Access, a)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.scopes = append(i.scopes, strings.Join(scopes, " "))
+	c.Serial = len(i.scopes)
+	i.gone = false
+	if i.Opaque {
+		if i.opaque == nil {
+			i.opaque = map[string]claims{}
+		}
+		value := fmt.Sprintf("opaque-token-%d", c.Serial)
+		i.opaque[value] = c
+		return value
+	}
+	return sign(c)
+}
+
+func (i *Issuer) read(raw string) (claims, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.Opaque {
+		c, ok := i.opaque[raw]
+		return c, ok
+	}
+	if i.gone {
+		return claims{}, false
+	}
+	part := strings.Split(raw, ".")
+	if len(part) != 3 {
+		return claims{}, false
+	}
+	body, err := base64.RawURLEncoding.DecodeString(part[1])
+	if err != nil {
+		return claims{}, false
+	}
+	var c claims
+	if json.Unmarshal(body, &c) != nil || sign(c) != raw {
+		return claims{}, false
+	}
+	return c, true
+}
+
+func sign(c claims) string {
+	body, _ := json.Marshal(c)
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
+	mac := hmac.New(sha256.New, []byte(issuerKey))
+	mac.Write([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Quirks are deviations that registries in the field have. The zero value is
+// distribution as it is, with deleting enabled.
+type Quirks struct {
+	NoDelete         bool    // every DELETE: 405 (distribution's default, GHCR, Docker Hub)
+	DigestDeleteOnly bool    // DELETE of a tag: 405 UNSUPPORTED (Harbor, ACR, distribution 2.8)
+	TagDeleteOnly    bool    // DELETE of a digest: 405 UNSUPPORTED (Artifact Registry while tagged)
+	PageSize         int     // tag lists come in pages of this size, with Link (GHCR, ECR)
+	AbsoluteLinks    bool    // Link is a whole URL with a wrong scheme, as behind a proxy
+	EndlessLink      bool    // the last page repeats its own Link
+	NoDigestHeader   bool    // no Docker-Content-Digest in any answer
+	LateList         int     // a pushed tag is missing from the next n lists (caches: Quay, mirrors)
+	CachedList       bool    // tag lists carry an Age header
+	Immutable        bool    // PUT of an existing tag with other bytes: 412 (Harbor's rules)
+	RedirectBlobs    string  // GET of a blob: 307 to this URL prefix + digest (S3, GCS)
+	NoRange          bool    // ranges on blobs are ignored
+	FreshMissing     int     // a digest just pushed answers 404 to its next n reads (GHCR)
+	EchoHeaders      bool    // refusals repeat the request's headers in their text
+	Auth             *Issuer // who may do what; nil: everybody everything
+}
+
+func (q Quirks) wrap(h http.Handler) http.Handler {
+	if q.PageSize > 0 || q.EndlessLink {
+		h = q.paged(h)
+	}
+	if q.LateList > 0 {
+		h = lateList(h, q.LateList)
+	}
+	if q.FreshMissing > 0 {
+		h = freshMissing(h, q.FreshMissing)
+	}
+	if q.Immutable {
+		h = immutable(h)
+	}
+	h = q.simple(h)
+	if q.Auth != nil {
+		h = q.Auth.protect(h)
+	}
+	if q.EchoHeaders {
+		h = echoHeaders(h)
+	}
+	return h
+}
+
+// simple holds the quirks that need no memory.
+func (q Quirks) simple(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		switch {
+		case r.Method == http.MethodDelete && p.kind == "manifest" && (q.DigestDeleteOnly && !p.digest() || q.TagDeleteOnly && p.digest()):
+			refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
+			return
+		case r.Method == http.MethodGet && p.kind == "blob" && q.RedirectBlobs != "":
+			http.Redirect(w, r, q.RedirectBlobs+p.ref, http.StatusTemporaryRedirect)
+			return
+		}
+		if q.NoRange {
+			r.Header.Del("Range")
+		}
+		if q.NoDigestHeader {
+			w = &headerDropper{ResponseWriter: w, name: "Docker-Content-Digest"}
+		}
+		if q.CachedList && p.kind == "tags" {
+			w.Header().Set("Age", "30")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// headerDropper removes one header just before the answer is sent.
+type headerDropper struct {
+	http.ResponseWriter
+	name string
+}
+
+func (d *headerDropper) WriteHeader(status int) {
+	d.Header().Del(d.name)
+	d.ResponseWriter.WriteHeader(status)
+}
+
+func (d *headerDropper) Write(p []byte) (int, error) {
+	d.Header().Del(d.name)
+	return d.ResponseWriter.Write(p)
+}
+
+// listTags returns the inner registry's list, nil and the answer if that is
+// not one.
+func listTags(h http.Handler, r *http.Request) ([]string, *httptest.ResponseRecorder) {
+	rec := httptest.NewRecorder()
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = ""
+	h.ServeHTTP(rec, r)
+	var doc struct {
+		Tags []string `json:"tags"`
+	}
+	if rec.Code != http.StatusOK || json.Unmarshal(rec.Body.Bytes(), &doc) != nil {
+		return nil, rec
+	}
+	return doc.Tags, nil
+}
+
+func replay(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+	for k, v := range rec.Header() {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes())
+}
+
+func writeTags(w http.ResponseWriter, name string, tags []string) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "tags": tags})
+}
+
+func (q Quirks) paged(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		if r.Method != http.MethodGet || p.kind != "tags" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		tags, other := listTags(h, r)
+		if other != nil {
+			replay(w, other)
+			return
+		}
+		slices.Sort(tags)
+		size := q.PageSize
+		if n, err := strconv.Atoi(r.URL.Query().Get("n")); err == nil && n > 0 && (size == 0 || n < size) {
+			size = n
+		}
+		last := r.URL.Query().Get("last")
+		i, found := slices.BinarySearch(tags, last)
+		if found {
+			i++
+		}
+		tags = tags[i:]
+		more := size > 0 && len(tags) > size
+		if more {
+			tags = tags[:size]
+		}
+		if more || q.EndlessLink && len(tags) > 0 {
+			w.Header().Set("Link", q.link(r, size, tags[len(tags)-1]))
+		} else if q.EndlessLink {
+			w.Header().Set("Link", q.link(r, size, last))
+		}
+		writeTags(w, p.name, tags)
+	})
+}
+
+func (q Quirks) link(r *http.Request, size int, last string) string {
+	u := fmt.Sprintf("%s?last=%s&n=%d", r.URL.Path, last, size)
+	if q.AbsoluteLinks {
+		u = "https://" + r.Host + u
+	}
+	return "<" + u + `>; rel="next"`
+}
+
+// lateList hides each newly pushed tag from the next n lists. Deleted tags
+// vanish at once. What lists show is always a prefix of the order of pushes.
+func lateList(h http.Handler, n int) http.Handler {
+	var mu sync.Mutex // guards hidden
+	hidden := map[string]int{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		switch {
+		case r.Method == http.MethodPut && p.kind == "manifest" && !p.digest():
+			mu.Lock()
+			if _, old := hidden[p.name+":"+p.ref]; !old {
+				hidden[p.name+":"+p.ref] = n
+			}
+			mu.Unlock()
+		case r.Method == http.MethodGet && p.kind == "tags":
+			tags, other := listTags(h, r)
+			if other != nil {
+				replay(w, other)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			writeTags(w, p.name, slices.DeleteFunc(tags, func(tag string) bool {
+				key := p.name + ":" + tag
+				left := hidden[key]
+				if left > 0 {
+					hidden[key] = left - 1
+				}
+				return left > 0
+			}))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// freshMissing answers 404 to the first n reads of a digest after its push.
+func freshMissing(h http.Handler, n int) http.Handler {
+	var mu sync.Mutex // guards left
+	left := map[string]int{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		switch {
+		case r.Method == http.MethodPut && p.kind == "manifest" && p.digest():
+			mu.Lock()
+			left[p.name+"@"+p.ref] = n
+			mu.Unlock()
+		case r.Method == http.MethodPut && p.kind == "upload":
+			mu.Lock()
+			left[p.name+"@"+r.URL.Query().Get("digest")] = n
+			mu.Unlock()
+		case r.Method == http.MethodGet || r.Method == http.MethodHead:
+			key := p.name + "@" + p.ref
+			mu.Lock()
+			k := left[key]
+			if k > 0 {
+				left[key] = k - 1
+			}
+			mu.Unlock()
+			if k > 0 {
+				refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "not here yet")
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// immutable refuses to move a tag that exists.
+func immutable(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		if r.Method != http.MethodPut || p.kind != "manifest" || p.digest() {
+			h.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "MANIFEST_INVALID", err.Error())
+			return
+		}
+		rec := httptest.NewRecorder()
+		get := httptest.NewRequest(http.MethodGet, r.URL.Path, nil).WithContext(r.Context())
+		get.Header.Set("Accept", r.Header.Get("Content-Type"))
+		h.ServeHTTP(rec, get)
+		if rec.Code == http.StatusOK && rec.Body.String() != string(body) {
+			refuse(w, http.StatusPreconditionFailed, "PRECONDITION", "tag "+p.ref+" is immutable")
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		h.ServeHTTP(w, r)
+	})
+}
+
+// echoHeaders repeats the request's headers in every refusal.
+func echoHeaders(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		if rec.Code < 400 {
+			replay(w, rec)
+			return
+		}
+		for k, v := range rec.Header() {
+			w.Header()[k] = v
+		}
+		w.Header().Del("Content-Length")
+		refuse(w, rec.Code, "DENIED", fmt.Sprintf("refused, your headers were %v", r.Header))
+	})
+}
+
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
+}
+
+// place is what a path of the distribution API names.
+type place struct{ kind, name, ref string }
+
+func (p place) digest() bool { return strings.Contains(p.ref, ":") }
+
+// parse sorts a path into kinds: ping, tags, manifest, blob, upload,
+// referrers; anything outside of /v2/ is "token".
+func parse(path string) place {
+	rest, ok := strings.CutPrefix(path, "/v2/")
+	if !ok {
+		if path == "/v2" {
+			return place{kind: "ping"}
+		}
+		return place{kind: "token"}
+	}
+	if rest == "" {
+		return place{kind: "ping"}
+	}
+	if name, ok := strings.CutSuffix(rest, "/tags/list"); ok {
+		return place{kind: "tags", name: name}
+	}
+	for _, k := range []struct{ mark, kind string }{
+		{"/blobs/uploads/", "upload"}, {"/blobs/", "blob"}, {"/manifests/", "manifest"}, {"/referrers/", "referrers"},
+	} {
+		if i := strings.LastIndex(rest, k.mark); i > 0 {
+			return place{kind: k.kind, name: rest[:i], ref: rest[i+len(k.mark):]}
+		}
+	}
+	return place{kind: "other"}
+}
