@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-github/v84/github"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxWait is the longest that a call waits for GitHub's rate limit; the limit
+// is counted per hour.
+const maxWait = time.Hour
+
+// GitHub reads tags, releases and trees over GitHub's REST API. Repeated lists
+// are conditional requests: an unchanged one costs no quota. A call that meets
+// the rate limit waits until GitHub's own reset time.
+type GitHub struct {
+	http  *http.Client
+	api   *url.URL
+	token TokenFunc
+	wait  func(context.Context, time.Duration) error
+
+	mu      sync.Mutex // guards clients
+	clients map[string]*github.Client
+}
+
+// NewGitHub returns a reader of the API at api, nil for github.com's. token is
+// asked with "HOST/OWNER", so that each organisation can have its own. h is
+// where requests go; nil is the default client.
+func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
+	if h == nil {
+		h = http.DefaultClient
+	}
+	conditional := *h
+	conditional.Transport = &conditionalTransport{next: h.Transport, kept: map[string]keptAnswer{}}
+	if api == nil {
+		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
+	}
+	return &GitHub{http: &conditional, api: api, token: token, wait: sleep, clients: map[string]*github.Client{}}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+func (g *GitHub) client(owner string) *github.Client {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c, ok := g.clients[owner]; ok {
+		return c
+	}
+	c := github.NewClient(g.http)
+	if g.token != nil {
+		if t := g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + owner); t != "" {
+			c = c.WithAuthToken(t)
+		}
+	}
+	base := *g.api
+	if !strings.HasSuffix(base.Path, "/") {
+		base.Path += "/"
+	}
+	c.BaseURL = &base
+	g.clients[owner] = c
+	return c
+}
+
+// Tags lists the tags of a repository with their commits, all pages.
+func (g *GitHub) Tags(ctx context.Context, owner, name string) ([]Tag, error) {
+	o := &github.ListOptions{PerPage: 100}
+	var tags []Tag
+	for {
+		var page []*github.RepositoryTag
+		next, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
+			page, r, err = c.Repositories.ListTags(ctx, owner, name, o)
+			return r, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing the tags of %s/%s: %w", owner, name, err)
+		}
+		for _, t := range page {
+			tags = append(tags, Tag{Name: t.GetName(), Commit: t.GetCommit().GetSHA()})
+		}
+		if next == 0 {
+			return tags, nil
+		}
+		o.Page = next
+	}
+}
+
+// Releases lists the tags of the published releases; drafts are left out. The
+// API does not tell their commits.
+func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error) {
+	o := &github.ListOptions{PerPage: 100}
+	var tags []Tag
+	for {
+		var page []*github.RepositoryRelease
+		next, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
+			page, r, err = c.Repositories.ListReleases(ctx, owner, name, o)
+			return r, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing the releases of %s/%s: %w", owner, name, err)
+		}
+		for _, r := range page {
+			if !r.GetDraft() {
+				tags = append(tags, Tag{Name: r.GetTagName()})
+			}
+		}
+		if next == 0 {
+			return tags, nil
+		}
+		o.Page = next
+	}
+}
+
+// Tarball opens the tar.gz of a tree; ref is a commit, tag or branch. All its
+// files are below one top directory. The caller closes it.
+func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadCloser, error) {
+	var link *url.URL
+	_, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
+		link, r, err = c.Repositories.GetArchiveLink(ctx, owner, name, github.Tarball, &github.RepositoryContentGetOptions{Ref: ref}, 2)
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s of %s/%s: %w", ref, owner, name, err)
+	}
+	plain := &Client{HTTP: g.http} // the link carries its own signature; the token stays here
+	return plain.open(ctx, link)
+}
+
+// call repeats f once after waiting for the rate limit, and maps its error.
+func (g *GitHub) call(ctx context.Context, owner string, f func(*github.Client) (*github.Response, error)) (nextPage int, err error) {
+	c := g.client(owner)
+	resp, err := f(c)
+	if pause, limited := rateLimited(err); limited && pause <= maxWait {
+		if err := g.wait(ctx, pause); err != nil {
+			return 0, err
+		}
+		resp, err = f(c)
+	}
+	if err != nil {
+		return 0, githubError(err)
+	}
+	return resp.NextPage, nil
+}
+
+func rateLimited(err error) (time.Duration, bool) {
+	if e, ok := errors.AsType[*github.RateLimitError](err); ok {
+		return max(time.Until(e.Rate.Reset.Time), 0) + time.Second, true
+	}
+	if e, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
+		if e.RetryAfter != nil {
+			return *e.RetryAfter, true
+		}
+		return time.Minute, true // GitHub's documented pause for secondary limits
+	}
+	return 0, false
+}
+
+// githubError keeps GitHub's words and adds the sentinel.
+func githubError(err error) error {
+	if _, limited := rateLimited(err); limited {
+		return fmt.Errorf("%w: %w", err, oci.ErrRateLimited)
+	}
+	if e, ok := errors.AsType[*github.ErrorResponse](err); ok && e.Response != nil {
+		return fmt.Errorf("GitHub says %q (%s): %w", e.Message, e.Response.Status, statusError(e.Response.StatusCode))
+	}
+	return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// gitHub serves a small part of GitHub's API. Each counted request costs one of
+// the quota; 304 answers are free, as GitHub documents.
+type gitHub struct {
+	quota    atomic.Int64
+	tokens   chan string
+	requests atomic.Int64
+}
+
+func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.requests.Add(1)
+	select {
+	case g.tokens <- r.Header.Get("Authorization"):
+	default:
+	}
+	page := r.URL.Query().Get("page")
+	etag := `"tags` + page + `"`
+	if r.Header.Get("If-None-Match") == etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if g.quota.Add(-1) < 0 {
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Limit", "60")
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(-time.Second).Unix()))
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"message":"API rate limit exceeded"}`)
+		return
+	}
+	w.Header().Set("ETag", etag)
+	switch r.URL.Path {
+	case "/repos/acme/vpc/tags":
+		if page != "2" {
+			w.Header().Set("Link", `<http://`+r.Host+`/repos/acme/vpc/tags?page=2>; rel="next"`)
+			io.WriteString(w, `[{"name":"v1.1.0","commit":{"sha":"b"}}]`)
+			return
+		}
+		io.WriteString(w, `[{"name":"v1.0.0","commit":{"sha":"a"}}]`)
+	case "/repos/acme/vpc/releases":
+		io.WriteString(w, `[{"tag_name":"v1.1.0"},{"tag_name":"v2","draft":true}]`)
+	case "/repos/acme/vpc/tarball/b":
+		http.Redirect(w, r, "http://"+r.Host+"/download/b", http.StatusFound)
+	case "/download/b":
+		if r.Header.Get("Authorization") != "" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		io.WriteString(w, "tree")
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, `{"message":"Not Found"}`)
+	}
+}
+
+func newGitHub(t *testing.T, quota int64) (*gitHub, *GitHub) {
+	t.Helper()
+	srv := &gitHub{tokens: make(chan string, 100)}
+	srv.quota.Store(quota)
+	ts := httptest.NewServer(srv)
+	t.Cleanup(ts.Close)
+	u, err := url.Parse(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, NewGitHub(nil, u, func(key string) string { return key[len(u.Hostname())+1:] + "-token" })
+}
+
+func TestGitHubListsCostNoQuotaTwice(t *testing.T) {
+	srv, g := newGitHub(t, 2)
+	want := []Tag{{"v1.1.0", "b"}, {"v1.0.0", "a"}}
+	for range 3 {
+		got, err := g.Tags(t.Context(), "acme", "vpc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if got := srv.quota.Load(); got != 0 {
+		t.Errorf("quota left %d, want 0 of 2", got)
+	}
+	if got := srv.requests.Load(); got != 6 {
+		t.Errorf("%d requests, want two pages three times", got)
+	}
+	if token := <-srv.tokens; token != "Bearer acme-token" {
+		t.Errorf("token %q", token)
+	}
+}
+
+func TestGitHubWaitsForTheRateLimit(t *testing.T) {
+	srv, g := newGitHub(t, 0)
+	waits := 0
+	g.wait = func(context.Context, time.Duration) error {
+		waits++
+		srv.quota.Store(10)
+		return nil
+	}
+	tags, err := g.Releases(t.Context(), "acme", "vpc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Tag{{Name: "v1.1.0"}}, tags); diff != "" || waits != 1 {
+		t.Errorf("%d waits, %s", waits, diff)
+	}
+}
+
+func TestGitHubTarballAndErrors(t *testing.T) {
+	_, g := newGitHub(t, 10)
+	body, err := g.Tarball(t.Context(), "acme", "vpc", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if b, err := io.ReadAll(body); err != nil || string(b) != "tree" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	if _, err := g.Tags(t.Context(), "acme", "none"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("an unknown repository: %v", err)
+	}
+}
