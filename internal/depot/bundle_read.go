@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxBundleIndex bounds index.json: at 250 bytes a tag, more than a million tags.
+const maxBundleIndex = 256 << 20
+
+// Bundle is a bundle file opened for reading. Where its blobs are is known,
+// their content was not checked.
+type Bundle struct {
+	Index    ocispec.Index
+	IndexRaw []byte
+	file     *os.File
+	blobs    map[digest.Digest]span
+}
+
+type span struct{ offset, size int64 }
+
+// OpenBundle reads the index of a bundle and finds its blobs. The caller closes
+// it. A file that is no bundle wraps oci.ErrCorrupt.
+func OpenBundle(file string) (*Bundle, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("opening the bundle: %w", err)
+	}
+	b := &Bundle{file: f, blobs: map[digest.Digest]span{}}
+	if err := b.scan(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reading the bundle %s: %w", file, err)
+	}
+	return b, nil
+}
+
+// Close closes the file.
+func (b *Bundle) Close() error { return b.file.Close() }
+
+// Digests returns the blobs that the bundle holds or requires, for a bundle
+// that builds on it.
+func (b *Bundle) Digests() map[digest.Digest]bool {
+	out := b.required()
+	for d := range b.blobs {
+		out[d] = true
+	}
+	return out
+}
+
+func (b *Bundle) required() map[digest.Digest]bool {
+	out := map[digest.Digest]bool{}
+	for d := range strings.FieldsSeq(b.Index.Annotations[bundleRequires]) {
+		out[digest.Digest(d)] = true
+	}
+	return out
+}
+
+func (b *Bundle) scan() error {
+	r := tar.NewReader(b.file)
+	layout := false
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, oci.ErrCorrupt)
+		}
+		switch {
+		case h.Typeflag == tar.TypeDir:
+		case h.Typeflag != tar.TypeReg:
+			return fmt.Errorf("%q is not a regular file: %w", h.Name, oci.ErrCorrupt)
+		case h.Name == "oci-layout":
+			layout = true
+		case h.Name == "index.json":
+			if err := b.readIndex(r, h.Size); err != nil {
+				return err
+			}
+		default:
+			d, ok := blobDigest(h.Name)
+			if !ok {
+				return fmt.Errorf("%q does not belong into an OCI layout: %w", h.Name, oci.ErrCorrupt)
+			}
+			offset, err := b.file.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return err
+			}
+			b.blobs[d] = span{offset, h.Size}
+		}
+	}
+	if !layout || b.IndexRaw == nil {
+		return fmt.Errorf("it is not an OCI image layout: %w", oci.ErrCorrupt)
+	}
+	return nil
+}
+
+func (b *Bundle) readIndex(r io.Reader, size int64) error {
+	if size > maxBundleIndex {
+		return fmt.Errorf("index.json has %d bytes: %w", size, oci.ErrTooLarge)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, oci.ErrCorrupt)
+	}
+	b.IndexRaw = raw
+	if err := json.Unmarshal(raw, &b.Index); err != nil {
+		return fmt.Errorf("index.json: %w: %w", err, oci.ErrCorrupt)
+	}
+	for _, d := range b.Index.Manifests {
+		if _, err := parseBundleRef(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func blobDigest(name string) (digest.Digest, bool) {
+	hex, ok := strings.CutPrefix(name, "blobs/sha256/")
+	d := digest.NewDigestFromEncoded(digest.SHA256, hex)
+	return d, ok && d.Validate() == nil
+}
+
+// bundleRef is one entry of index.json: a tag, or with an empty Tag a referrer.
+type bundleRef struct {
+	repository, tag string
+}
+
+func parseBundleRef(d oci.Descriptor) (bundleRef, error) {
+	name := d.Annotations[ocispec.AnnotationRefName]
+	if repo, hex, ok := strings.Cut(name, "@"); ok && hex == d.Digest.String() && repo != "" {
+		return bundleRef{repository: repo}, nil
+	}
+	repo, tag, ok := strings.Cut(name, ":")
+	if !ok || repo == "" || !legalTag(tag) {
+		return bundleRef{}, fmt.Errorf("index.json: %q is not REPOSITORY:TAG: %w", name, oci.ErrCorrupt)
+	}
+	return bundleRef{repo, tag}, nil
+}
+
+// legalTag is the grammar of a tag in the OCI distribution specification.
+func legalTag(tag string) bool {
+	if tag == "" || len(tag) > 128 || tag[0] == '.' || tag[0] == '-' {
+		return false
+	}
+	return strings.Trim(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
+}
+
+func (b *Bundle) open(d oci.Descriptor) (io.ReadCloser, error) {
+	s, ok := b.blobs[d.Digest]
+	if !ok {
+		return nil, fmt.Errorf("the bundle has no blob %s: %w", d.Digest, oci.ErrNotFound)
+	}
+	return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)), nil
+}
+
+func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
+	s, ok := b.blobs[d.Digest]
+	if !ok {
+		return oci.Manifest{}, fmt.Errorf("the bundle has no manifest %s: %w", d.Digest, oci.ErrNotFound)
+	}
+	if s.size > oci.MaxManifest {
+		return oci.Manifest{}, fmt.Errorf("manifest %s has %d bytes: %w", d.Digest, s.size, oci.ErrTooLarge)
+	}
+	raw := make([]byte, s.size)
+	if _, err := b.file.ReadAt(raw, s.offset); err != nil {
+		return oci.Manifest{}, fmt.Errorf("manifest %s: %w: %w", d.Digest, err, oci.ErrCorrupt)
+	}
+	if digest.FromBytes(raw) != d.Digest {
+		return oci.Manifest{}, fmt.Errorf("manifest %s: its bytes have another digest: %w", d.Digest, oci.ErrCorrupt)
+	}
+	d.Size = s.size
+	return oci.Manifest{Descriptor: d, Bytes: raw}, nil
+}
+
+// Verify checks the bundle without a registry, in constant memory: each blob
+// has the content its name says, and everything that index.json reaches is in
+// the bundle or required from an earlier one.
+func (b *Bundle) Verify(ctx context.Context) (BundleReport, error) {
+	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	for d, s := range b.blobs {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		if !blobIntact(b.file, s.offset, oci.Descriptor{Digest: d, Size: s.size}) {
+			return report, fmt.Errorf("blob %s: its bytes have another digest: %w", d, oci.ErrCorrupt)
+		}
+		report.Bytes += s.size
+	}
+	required := b.required()
+	for _, root := range b.Index.Manifests {
+		if err := b.reach(root, required); err != nil {
+			return report, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
+		}
+	}
+	return report, nil
+}
+
+func (b *Bundle) reach(d oci.Descriptor, required map[digest.Digest]bool) error {
+	if _, ok := b.blobs[d.Digest]; !ok && required[d.Digest] {
+		return nil
+	}
+	m, err := b.manifest(d)
+	if err != nil {
+		return err
+	}
+	children, blobs, err := references(m)
+	if err != nil {
+		return err
+	}
+	for _, blob := range blobs {
+		if s, ok := b.blobs[blob.Digest]; ok && s.size != blob.Size {
+			return fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", blob.Digest, s.size, blob.Size, oci.ErrCorrupt)
+		} else if !ok && !required[blob.Digest] {
+			return fmt.Errorf("blob %s is missing: %w", blob.Digest, oci.ErrCorrupt)
+		}
+	}
+	for _, child := range children {
+		if err := b.reach(child, required); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load pushes what the registry does not have yet: blobs, then manifests from
+// the bottom up, version tags last. A tag that exists with another digest is
+// left as it is and reported. Repeated, it does only what is missing.
+func (b *Bundle) Load(ctx context.Context, open func(repository string) (*oci.Repo, error)) (BundleReport, error) {
+	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	for _, tagged := range []bool{false, true} { // referrers first: a version is visible only with its signatures
+		for _, root := range b.Index.Manifests {
+			ref, err := parseBundleRef(root)
+			if err != nil {
+				return report, err
+			}
+			if (ref.tag != "") != tagged {
+				continue
+			}
+			if err := b.loadRoot(ctx, open, root, ref, &report); err != nil {
+				return report, fmt.Errorf("loading %s: %w", root.Annotations[ocispec.AnnotationRefName], err)
+			}
+		}
+	}
+	return report, nil
+}
+
+func (b *Bundle) loadRoot(ctx context.Context, open func(string) (*oci.Repo, error), root oci.Descriptor, ref bundleRef, report *BundleReport) error {
+	r, err := open(ref.repository)
+	if err != nil {
+		return err
+	}
+	if ref.tag != "" {
+		have, err := r.Resolve(ctx, ref.tag)
+		switch {
+		case err == nil && have.Digest == root.Digest:
+			return nil
+		case err == nil && !isVersion(ref.tag):
+			return nil // latest and referrers indexes are the registry's own to move
+		case err == nil:
+			report.Conflict = append(report.Conflict, fmt.Sprintf("%s:%s is %s, the bundle has %s", r, ref.tag, have.Digest, root.Digest))
+			return nil
+		case !errors.Is(err, oci.ErrNotFound):
+			return err
+		}
+	}
+	m, err := b.push(ctx, r, root, report)
+	if err != nil || ref.tag == "" {
+		return err
+	}
+	return r.PutTag(ctx, ref.tag, m)
+}
+
+func isVersion(tag string) bool {
+	_, ok := addr.VersionFromTag(tag)
+	return ok
+}
+
+// push stores one manifest by digest with all that it needs. Where the bundle
+// lacks it, the registry must have it.
+func (b *Bundle) push(ctx context.Context, r *oci.Repo, d oci.Descriptor, report *BundleReport) (oci.Manifest, error) {
+	if _, ok := b.blobs[d.Digest]; !ok {
+		return r.Fetch(ctx, d.Digest.String())
+	}
+	m, err := b.manifest(d)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	children, blobs, err := references(m)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	for _, blob := range blobs {
+		if err := b.pushBlob(ctx, r, blob, report); err != nil {
+			return oci.Manifest{}, err
+		}
+	}
+	for _, child := range children {
+		if _, err := b.push(ctx, r, child, report); err != nil {
+			return oci.Manifest{}, err
+		}
+	}
+	if image, err := m.Image(); err == nil && image.Subject != nil {
+		return m, r.PutReferrer(ctx, m, *image.Subject)
+	}
+	return m, r.PutManifest(ctx, m)
+}
+
+func (b *Bundle) pushBlob(ctx context.Context, r *oci.Repo, d oci.Descriptor, report *BundleReport) error {
+	if _, ok := b.blobs[d.Digest]; !ok {
+		have, err := r.HasBlob(ctx, d)
+		if err == nil && !have {
+			err = fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
+		}
+		return err
+	}
+	pushed, err := r.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return b.open(d) }})
+	if pushed {
+		report.Pushed++
+	}
+	return err
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// Set is a depot file: what a registry shall hold and where it comes from.
+type Set struct {
+	Registry  string // HOST[/PREFIX]; "" leaves it to the command line
+	Interval  time.Duration
+	Modules   []ModuleEntry
+	Providers []ProviderEntry
+	Auth      map[string]Auth // by name
+}
+
+// Entry is what modules and providers of a depot file have in common, with the
+// defaults of the file filled in.
+type Entry struct {
+	Where    string // file:line, for messages
+	Versions addr.Constraint
+	Limit    int      // newest versions to take of those the constraint allows; 0: all
+	Keep     int      // newest versions that retention keeps; 0: all
+	Pin      []string // versions that retention never removes
+	Scan     ScanPolicy
+	Approval ApprovalPolicy
+	Auth     string // name of an auth block; "": anonymous
+}
+
+// ModuleEntry is one module block.
+type ModuleEntry struct {
+	Entry
+	Address addr.Module
+	Source  ModuleSource
+	Subdir  string
+	Policy  string // "immutable" or "editions"
+	Ignore  []string
+}
+
+// ModuleSource is where the versions of a module are: a repository whose tags
+// they are, a module registry, or an OCI repository.
+type ModuleSource struct {
+	Kind      SourceKind
+	Location  upstream.Location // git, github and oci
+	Host      string            // registry
+	Address   addr.Module       // registry
+	TagPrefix string            // git and github: only tags that start so; it is removed
+	Releases  bool              // github: releases instead of tags
+}
+
+// SourceKind names a kind of module source.
+type SourceKind string
+
+// The kinds of module sources.
+const (
+	SourceGit      SourceKind = "git"
+	SourceGitHub   SourceKind = "github"
+	SourceRegistry SourceKind = "registry"
+	SourceOCI      SourceKind = "oci"
+)
+
+// ProviderEntry is one provider block.
+type ProviderEntry struct {
+	Entry
+	Address       addr.Provider // with its host name
+	Origin        string        // "", a registry host, https://…/ (network mirror), a directory, or oci://HOST/TEMPLATE
+	Platforms     []addr.Platform
+	AllowUnsigned bool
+}
+
+// ScanPolicy says what must be scanned before a version becomes visible.
+type ScanPolicy struct {
+	Scanner  string        // "": no scan; "trivy", or a command that writes SARIF to stdout
+	Block    string        // lowest level that blocks: "low", "medium", "high", "critical"; "": none
+	Database string        // directory of the scanner's offline database
+	MaxAge   time.Duration // scan again when the newest report is older; 0: never
+}
+
+// ApprovalPolicy says which new versions wait. Required false lets all pass;
+// else a version passes if one of the rules holds.
+type ApprovalPolicy struct {
+	Required bool
+	Patch    bool          // releases that change only the patch number of one that is there
+	SignedBy []string      // key ids that signed SHA256SUMS
+	OlderAge time.Duration // versions known to the depot for this long
+}
+
+// Auth is a credential by name. The secret stays outside of the file.
+type Auth struct {
+	Host     string
+	TokenEnv string // environment variable that holds the token
+	File     string // file that holds it, 0600
+}
+
+// The shapes of the file. Pointers tell an absent argument from an empty one.
+type setFile struct {
+	Registry  *string         `hcl:"registry"`
+	Interval  *string         `hcl:"interval"`
+	Defaults  *defaultsBlock  `hcl:"defaults,block"`
+	Auth      []authBlock     `hcl:"auth,block"`
+	Modules   []moduleBlock   `hcl:"module,block"`
+	Providers []providerBlock `hcl:"provider,block"`
+}
+
+type common struct {
+	versions *string
+	limit    *int
+	keep     *int
+	pin      *[]string
+	auth     *string
+	scan     *scanBlock
+	approval *approvalBlock
+}
+
+type defaultsBlock struct {
+	Limit     *int           `hcl:"limit"`
+	Keep      *int           `hcl:"keep"`
+	Auth      *string        `hcl:"auth"`
+	Policy    *string        `hcl:"policy"`
+	Ignore    *[]string      `hcl:"ignore"`
+	Platforms *[]string      `hcl:"platforms"`
+	Scan      *scanBlock     `hcl:"scan,block"`
+	Approval  *approvalBlock `hcl:"approval,block"`
+}
+
+type authBlock struct {
+	Name     string    `hcl:"name,label"`
+	Host     string    `hcl:"host"`
+	TokenEnv string    `hcl:"token_env,optional"`
+	File     string    `hcl:"token_file,optional"`
+	Range    hcl.Range `hcl:",def_range"`
+}
+
+type moduleBlock struct {
+	Name      string         `hcl:"address,label"`
+	Source    string         `hcl:"source"`
+	Versions  *string        `hcl:"versions"`
+	Subdir    string         `hcl:"subdir,optional"`
+	TagPrefix string         `hcl:"tag_prefix,optional"`
+	Releases  bool           `hcl:"releases,optional"`
+	Limit     *int           `hcl:"limit"`
+	Keep      *int           `hcl:"keep"`
+	Pin       *[]string      `hcl:"pin"`
+	Auth      *string        `hcl:"auth"`
+	Policy    *string        `hcl:"policy"`
+	Ignore    *[]string      `hcl:"ignore"`
+	Scan      *scanBlock     `hcl:"scan,block"`
+	Approval  *approvalBlock `hcl:"approval,block"`
+	Range     hcl.Range      `hcl:",def_range"`
+}
+
+type providerBlock struct {
+	Name          string         `hcl:"address,label"`
+	Versions      *string        `hcl:"versions"`
+	Origin        string         `hcl:"origin,optional"`
+	Platforms     *[]string      `hcl:"platforms"`
+	AllowUnsigned bool           `hcl:"allow_unsigned,optional"`
+	Limit         *int           `hcl:"limit"`
+	Keep          *int           `hcl:"keep"`
+	Pin           *[]string      `hcl:"pin"`
+	Auth          *string        `hcl:"auth"`
+	Scan          *scanBlock     `hcl:"scan,block"`
+	Approval      *approvalBlock `hcl:"approval,block"`
+	Range         hcl.Range      `hcl:",def_range"`
+}
+
+type scanBlock struct {
+	Scanner  string `hcl:"scanner"`
+	Block    string `hcl:"block,optional"`
+	Database string `hcl:"database,optional"`
+	MaxAge   string `hcl:"max_age,optional"`
+}
+
+type approvalBlock struct {
+	Required  bool     `hcl:"required,optional"`
+	Patch     bool     `hcl:"patch,optional"`
+	SignedBy  []string `hcl:"signed_by,optional"`
+	OlderThan string   `hcl:"older_than,optional"`
+}
+
+// ParseSet reads a depot file in HCL, or in JSON if its name ends in .json.
+// Every mistake is reported with file and line.
+func ParseSet(name string, src []byte) (*Set, error) {
+	parser := hclparse.NewParser()
+	parse := parser.ParseHCL
+	if path.Ext(name) == ".json" {
+		parse = parser.ParseJSON
+	}
+	f, diags := parse(src, name)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	var file setFile
+	if diags := gohcl.DecodeBody(f.Body, nil, &file); diags.HasErrors() {
+		return nil, diags
+	}
+	b := setBuilder{file: file, set: &Set{Auth: map[string]Auth{}, Interval: time.Hour}}
+	b.build(name)
+	if b.diags.HasErrors() {
+		return nil, b.diags
+	}
+	return b.set, nil
+}
+
+type setBuilder struct {
+	file  setFile
+	set   *Set
+	diags hcl.Diagnostics
+}
+
+func (b *setBuilder) fail(at hcl.Range, err error) {
+	if err != nil {
+		b.diags = append(b.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: err.Error(), Subject: &at})
+	}
+}
+
+func (b *setBuilder) build(name string) {
+	top := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	b.set.Registry = deref(b.file.Registry)
+	if b.set.Registry != "" {
+		_, _, err := addr.SplitRegistry(b.set.Registry)
+		b.fail(top, err)
+	}
+	if b.file.Interval != nil {
+		b.set.Interval = b.duration(top, "interval", *b.file.Interval)
+	}
+	if b.file.Defaults == nil {
+		b.file.Defaults = &defaultsBlock{}
+	}
+	for _, a := range b.file.Auth {
+		if (a.TokenEnv == "") == (a.File == "") {
+			b.fail(a.Range, fmt.Errorf("auth %q needs token_env or token_file, and not both", a.Name))
+		}
+		if _, ok := b.set.Auth[a.Name]; ok {
+			b.fail(a.Range, fmt.Errorf("auth %q is there twice", a.Name))
+		}
+		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File}
+	}
+	for _, m := range b.file.Modules {
+		b.module(m)
+	}
+	for _, p := range b.file.Providers {
+		b.provider(p)
+	}
+}
+
+func (b *setBuilder) module(m moduleBlock) {
+	d := b.file.Defaults
+	e := ModuleEntry{Subdir: m.Subdir, Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore))}
+	var err error
+	e.Address, err = addr.ParseModule(m.Name)
+	b.fail(m.Range, err)
+	e.Entry = b.entry(m.Range, common{
+		m.Versions, or(m.Limit, d.Limit), or(m.Keep, d.Keep), m.Pin, or(m.Auth, d.Auth), or(m.Scan, d.Scan), or(m.Approval, d.Approval),
+	})
+	if e.Policy == "" {
+		e.Policy = "immutable"
+	}
+	if e.Policy != "immutable" && e.Policy != "editions" {
+		b.fail(m.Range, fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
+	}
+	e.Source, err = parseModuleSource(m.Source)
+	b.fail(m.Range, err)
+	e.Source.TagPrefix, e.Source.Releases = m.TagPrefix, m.Releases
+	if m.Releases && e.Source.Kind != SourceGitHub && err == nil {
+		b.fail(m.Range, fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
+	}
+	if e.Subdir == "" {
+		e.Subdir = e.Source.Location.Subdir
+	}
+	if slices.ContainsFunc(b.set.Modules, func(have ModuleEntry) bool { return have.Address == e.Address }) {
+		b.fail(m.Range, fmt.Errorf("module %s is there twice", e.Address))
+	}
+	b.set.Modules = append(b.set.Modules, e)
+}
+
+func (b *setBuilder) provider(p providerBlock) {
+	d := b.file.Defaults
+	e := ProviderEntry{Origin: p.Origin, AllowUnsigned: p.AllowUnsigned}
+	var err error
+	e.Address, err = addr.ParseProvider(p.Name)
+	b.fail(p.Range, err)
+	if e.Address.Hostname == "" {
+		e.Address.Hostname = defaultOrigin
+	}
+	e.Entry = b.entry(p.Range, common{
+		p.Versions, or(p.Limit, d.Limit), or(p.Keep, d.Keep), p.Pin, or(p.Auth, d.Auth), or(p.Scan, d.Scan), or(p.Approval, d.Approval),
+	})
+	for _, s := range deref(or(p.Platforms, d.Platforms)) {
+		t, err := addr.ParsePlatform(s)
+		b.fail(p.Range, err)
+		e.Platforms = append(e.Platforms, t)
+	}
+	if slices.ContainsFunc(b.set.Providers, func(have ProviderEntry) bool { return have.Address == e.Address }) {
+		b.fail(p.Range, fmt.Errorf("provider %s is there twice", e.Address))
+	}
+	b.set.Providers = append(b.set.Providers, e)
+}
+
+// defaultOrigin is the registry of a provider address without a host name.
+const defaultOrigin = "registry.opentofu.org"
+
+func (b *setBuilder) entry(at hcl.Range, c common) Entry {
+	e := Entry{
+		Where: fmt.Sprintf("%s:%d", at.Filename, at.Start.Line),
+		Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth),
+	}
+	var err error
+	e.Versions, err = addr.ParseConstraint(deref(c.versions))
+	b.fail(at, err)
+	if e.Limit < 0 || e.Keep < 0 {
+		b.fail(at, fmt.Errorf("limit and keep are counts of versions, 0 or more"))
+	}
+	for _, s := range e.Pin {
+		_, err := addr.ParseVersion(s)
+		b.fail(at, err)
+	}
+	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
+		b.fail(at, fmt.Errorf("there is no auth block %q", e.Auth))
+	}
+	if s := c.scan; s != nil {
+		if !slices.Contains([]string{"", "low", "medium", "high", "critical"}, s.Block) {
+			b.fail(at, fmt.Errorf("block %q is none of low, medium, high, critical", s.Block))
+		}
+		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge)}
+	}
+	if a := c.approval; a != nil {
+		e.Approval = ApprovalPolicy{
+			Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: b.duration(at, "older_than", a.OlderThan),
+		}
+	}
+	return e
+}
+
+func (b *setBuilder) duration(at hcl.Range, name, s string) time.Duration {
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		b.fail(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
+	}
+	return d
+}
+
+func or[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}

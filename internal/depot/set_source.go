@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// parseModuleSource reads the source argument of a module block:
+// [HOST/]NAMESPACE/NAME/SYSTEM, github.com/OWNER/REPOSITORY, a git URL, or
+// oci://HOST/REPOSITORY. Versions are not part of it.
+func parseModuleSource(s string) (ModuleSource, error) {
+	if host, m, ok := registryAddress(s); ok {
+		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m}, nil
+	}
+	l, err := upstream.ParseLocation(s)
+	if err != nil {
+		return ModuleSource{}, err
+	}
+	if l.Ref != "" {
+		return ModuleSource{}, fmt.Errorf("source %q names one version; the versions argument selects them", s)
+	}
+	switch {
+	case l.Kind == upstream.KindOCI:
+		return ModuleSource{Kind: SourceOCI, Location: l}, nil
+	case l.Kind == upstream.KindGit && l.URL.Hostname() == "github.com":
+		return ModuleSource{Kind: SourceGitHub, Location: l}, nil
+	case l.Kind == upstream.KindGit:
+		return ModuleSource{Kind: SourceGit, Location: l}, nil
+	}
+	return ModuleSource{}, fmt.Errorf("source %q is one archive and has no versions; use a git URL, a registry address or an OCI repository", s)
+}
+
+func registryAddress(s string) (host string, m addr.Module, ok bool) {
+	parts := strings.Split(s, "/")
+	host = defaultOrigin
+	if len(parts) == 4 && strings.ContainsAny(parts[0], ".:") && !strings.Contains(s, "://") && parts[0] != "github.com" {
+		host, parts = parts[0], parts[1:]
+	}
+	if len(parts) != 3 || strings.Contains(parts[0], ".") {
+		return "", addr.Module{}, false
+	}
+	m, err := addr.ParseModule(strings.Join(parts, "/"))
+	return host, m, err == nil
+}
+
+// ownerAndName splits the path of a forge's repository.
+func ownerAndName(u *url.URL) (owner, name string) {
+	owner, name, _ = strings.Cut(strings.Trim(strings.TrimSuffix(u.Path, ".git"), "/"), "/")
+	return owner, name
+}
