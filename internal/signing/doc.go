@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package signing makes and checks SHA256SUMS files, the OpenPGP signatures over
+// them, and the signatures that cosign and Flux check.
+//
+// OpenPGP is the only signature that OpenTofu and Terraform check themselves, so
+// what is made here is what both accept: binary, detached, version 4, SHA-256.
+// Keys are RSA-4096 unless the caller asks for Ed25519, which older Terraform
+// releases refuse. A private key exists in a file of its owner only; servers and
+// registries hold public keys.
+//
+// A signature file may hold the packets of several keys; one that verifies with a
+// usable key is enough, since the clients see it so. [Verify] names why the others
+// did not count: [ErrBadSignature], [ErrRevokedKey], [ErrExpiredKey] or
+// [ErrUnknownKey], in this order of importance.
+package signing

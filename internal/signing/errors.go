@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import "errors"
+
+// Reasons why a signature or a key is not accepted.
+var (
+	ErrBadSignature = errors.New("signature does not match")
+	ErrRevokedKey   = errors.New("key is revoked")
+	ErrExpiredKey   = errors.New("key has expired")
+	ErrUnknownKey   = errors.New("signed by an unknown key")
+	ErrSums         = errors.New("SHA256SUMS does not match")
+)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+const (
+	// DefaultLifetime is how long a new key is valid.
+	DefaultLifetime = 2 * 365 * 24 * time.Hour
+	defaultBits     = 4096
+	minimumBits     = 3072 // smaller RSA keys are not made and not signed with
+)
+
+// Key is a private key that signs.
+type Key struct{ entity *openpgp.Entity }
+
+// KeyOptions describe a new key.
+type KeyOptions struct {
+	Name, Email string
+	Lifetime    time.Duration    // 0: DefaultLifetime
+	ECC         bool             // Ed25519, which older Terraform releases refuse, instead of RSA-4096
+	Now         func() time.Time // nil: time.Now
+}
+
+// NewKey makes a key with one user ID and no subkeys.
+func NewKey(o KeyOptions) (*Key, error) {
+	if o.Lifetime == 0 {
+		o.Lifetime = DefaultLifetime
+	}
+	c := config(o.Now)
+	c.KeyLifetimeSecs = uint32(o.Lifetime / time.Second)
+	if o.ECC {
+		c.Algorithm, c.Curve = packet.PubKeyAlgoEdDSA, packet.Curve25519
+		entity, err := openpgp.NewEntity(o.Name, "", o.Email, c)
+		if err != nil {
+			return nil, fmt.Errorf("make key: %w", err)
+		}
+		entity.Subkeys = nil // for encryption only
+		return &Key{entity}, nil
+	}
+	private, err := rsa.GenerateKey(rand.Reader, defaultBits)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	primary := packet.NewSignerPrivateKey(c.Now(), private)
+	entity := &openpgp.Entity{PrimaryKey: &primary.PublicKey, PrivateKey: primary, Identities: map[string]*openpgp.Identity{}}
+	if err := entity.AddUserId(o.Name, "", o.Email, c); err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	return &Key{entity}, nil
+}
+
+// ParseKey reads an armored private key. A protected one needs the passphrase;
+// the error of a wrong one does not repeat it.
+func ParseKey(armored, passphrase []byte) (*Key, error) {
+	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(armored))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read private key: %w", err)
+	case len(list) != 1:
+		return nil, fmt.Errorf("read private key: %d keys in one file, want one", len(list))
+	case list[0].PrivateKey == nil:
+		return nil, errors.New("read private key: this is a public key")
+	}
+	k := &Key{list[0]}
+	if k.entity.PrivateKey.Encrypted {
+		if len(passphrase) == 0 {
+			return nil, fmt.Errorf("key %s is protected by a passphrase", k.ID())
+		}
+		if err := k.entity.DecryptPrivateKeys(passphrase); err != nil {
+			return nil, fmt.Errorf("key %s: wrong passphrase", k.ID())
+		}
+	}
+	return k, nil
+}
+
+// Armor returns the private key in armor, protected if there is a passphrase. k
+// itself stays usable.
+func (k *Key) Armor(passphrase []byte) ([]byte, error) {
+	var plain bytes.Buffer
+	if err := k.entity.SerializePrivateWithoutSigning(&plain, nil); err != nil {
+		return nil, fmt.Errorf("write private key: %w", err)
+	}
+	if len(passphrase) > 0 {
+		list, err := openpgp.ReadKeyRing(bytes.NewReader(plain.Bytes()))
+		if err != nil {
+			return nil, fmt.Errorf("write private key: %w", err)
+		}
+		if err := list[0].EncryptPrivateKeys(passphrase, nil); err != nil {
+			return nil, fmt.Errorf("write private key: %w", err)
+		}
+		plain.Reset()
+		if err := list[0].SerializePrivateWithoutSigning(&plain, nil); err != nil {
+			return nil, fmt.Errorf("write private key: %w", err)
+		}
+	}
+	return armored(openpgp.PrivateKeyType, plain.Bytes())
+}
+
+// ID returns the key ID as the provider protocol writes it.
+func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
+
+// Public returns the public half.
+func (k *Key) Public() (PublicKey, error) {
+	var b bytes.Buffer
+	if err := k.entity.Serialize(&b); err != nil {
+		return PublicKey{}, fmt.Errorf("write public key: %w", err)
+	}
+	text, err := armored(openpgp.PublicKeyType, b.Bytes())
+	if err != nil {
+		return PublicKey{}, err
+	}
+	return newPublicKey(k.entity, string(text)), nil
+}
+
+// Sign returns a detached signature over message. A key that has expired, is
+// revoked or too short does not sign.
+func (k *Key) Sign(message []byte, now time.Time) ([]byte, error) {
+	public, err := k.Public()
+	if err != nil {
+		return nil, err
+	}
+	switch bits, _ := k.entity.PrimaryKey.BitLength(); {
+	case public.Revoked:
+		return nil, fmt.Errorf("key %s: %w", k.ID(), ErrRevokedKey)
+	case public.Expired(now):
+		return nil, fmt.Errorf("key %s expired on %s: %w", k.ID(), public.Expires.Format(time.DateOnly), ErrExpiredKey)
+	case k.entity.PrimaryKey.PubKeyAlgo == packet.PubKeyAlgoRSA && bits < minimumBits:
+		return nil, fmt.Errorf("key %s has %d bits, at least %d are needed", k.ID(), bits, minimumBits)
+	}
+	var b bytes.Buffer
+	if err := openpgp.DetachSign(&b, k.entity, bytes.NewReader(message), config(func() time.Time { return now })); err != nil {
+		return nil, fmt.Errorf("sign with key %s: %w", k.ID(), err)
+	}
+	return b.Bytes(), nil
+}
+
+// Revoke marks the key as revoked. What Public returns from now on says so.
+func (k *Key) Revoke(now time.Time, reason string) error {
+	return k.entity.RevokeKey(packet.NoReason, reason, config(func() time.Time { return now }))
+}
+
+func config(now func() time.Time) *packet.Config {
+	return &packet.Config{Time: now, DefaultHash: crypto.SHA256, NonDeterministicSignaturesViaNotation: packet.BoolPointer(false)}
+}
+
+func armored(kind string, b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := armor.Encode(&out, kind, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimRight(out.String(), "\n") + "\n"), nil
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// PublicKey is one key that others trust. Armor holds exactly this key: the
+// clients read only the first block of a text.
+type PublicKey struct {
+	ID          string // 16 hex digits, upper case
+	Fingerprint string // 40 hex digits, upper case
+	UserID      string
+	Armor       string
+	Created     time.Time
+	Expires     time.Time // zero: never
+	Revoked     bool
+
+	entity *openpgp.Entity
+}
+
+const armorEnd = "-----END PGP PUBLIC KEY BLOCK-----"
+
+// ParsePublicKeys reads one or more armored blocks. Each key becomes an entry
+// with an armor of its own.
+func ParsePublicKeys(text []byte) ([]PublicKey, error) {
+	var keys []PublicKey
+	for _, block := range bytes.SplitAfter(text, []byte(armorEnd)) {
+		if len(bytes.TrimSpace(block)) == 0 {
+			continue
+		}
+		list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(block))
+		if err != nil {
+			return nil, fmt.Errorf("read public key: %w", err)
+		}
+		for _, entity := range list {
+			if entity.PrivateKey != nil {
+				return nil, errors.New("read public key: this is a private key")
+			}
+			if len(list) == 1 {
+				keys = append(keys, newPublicKey(entity, strings.TrimSpace(string(block))+"\n"))
+				continue
+			}
+			key, err := (&Key{entity}).Public()
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("read public key: no key found")
+	}
+	return keys, nil
+}
+
+func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
+	primary := entity.PrimaryKey
+	k := PublicKey{
+		ID:          primary.KeyIdString(),
+		Fingerprint: strings.ToUpper(fmt.Sprintf("%x", primary.Fingerprint)),
+		Armor:       text,
+		Created:     primary.CreationTime.UTC(),
+		Revoked:     len(entity.Revocations) > 0,
+		entity:      entity,
+	}
+	if id := entity.PrimaryIdentity(); id != nil {
+		k.UserID = id.Name
+	}
+	if sig, _ := entity.PrimarySelfSignature(); sig != nil && sig.KeyLifetimeSecs != nil && *sig.KeyLifetimeSecs > 0 {
+		k.Expires = k.Created.Add(time.Duration(*sig.KeyLifetimeSecs) * time.Second)
+	}
+	return k
+}
+
+// Expired reports whether the key was no longer valid at now.
+func (k PublicKey) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
+// SortKeys puts keys in the order in which they are served: unexpired ones
+// first, then newest first.
+func SortKeys(keys []PublicKey, now time.Time) {
+	slices.SortStableFunc(keys, func(a, b PublicKey) int {
+		if a.Expired(now) != b.Expired(now) {
+			if a.Expired(now) {
+				return 1
+			}
+			return -1
+		}
+		return b.Created.Compare(a.Created)
+	})
+}
+
+// VerifyOptions say what Verify accepts.
+type VerifyOptions struct {
+	Now          time.Time // zero: time.Now
+	AllowExpired bool      // accept a key that has expired since it signed
+}
+
+// maxSignature bounds a signature file of several packets.
+const maxSignature = 64 << 10
+
+// Verify checks that signature, one or more packets, has one that a usable key
+// made over message, and returns that key. The error wraps the most important
+// reason; an unknown key is named by the IDs in the signature.
+func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (PublicKey, error) {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	if len(signature) > maxSignature {
+		return PublicKey{}, fmt.Errorf("signature of %d bytes: %w", len(signature), ErrBadSignature)
+	}
+	issuers, err := issuers(signature)
+	if err != nil {
+		return PublicKey{}, err
+	}
+	var reasons []error
+	for _, k := range keys {
+		err := k.verify(message, signature, o)
+		if err == nil {
+			return k, nil
+		}
+		if !errors.Is(err, ErrUnknownKey) {
+			reasons = append(reasons, fmt.Errorf("key %s: %w", k.ID, err))
+		}
+	}
+	if len(reasons) == 0 {
+		return PublicKey{}, fmt.Errorf("%w: %s", ErrUnknownKey, strings.Join(issuers, ", "))
+	}
+	return PublicKey{}, slices.MinFunc(reasons, func(a, b error) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+func rank(err error) int {
+	return slices.IndexFunc([]error{ErrBadSignature, ErrRevokedKey, ErrExpiredKey}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// verify checks all packets that k could have made.
+func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
+	c := config(func() time.Time { return o.Now })
+	_, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgperrors.ErrUnknownIssuer):
+		return ErrUnknownKey
+	case errors.Is(err, pgperrors.ErrKeyRevoked):
+		return ErrRevokedKey
+	case errors.Is(err, pgperrors.ErrKeyExpired), errors.Is(err, pgperrors.ErrSignatureExpired):
+		if o.AllowExpired {
+			return nil
+		}
+		return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
+	}
+	return fmt.Errorf("%w (%v)", ErrBadSignature, err)
+}
+
+// issuers returns the key IDs in the packets of a signature file.
+func issuers(signature []byte) ([]string, error) {
+	var ids []string
+	packets := packet.NewReader(bytes.NewReader(signature))
+	for {
+		p, err := packets.Next()
+		if err != nil && len(ids) > 0 {
+			return ids, nil // the clients do not look behind the first packet that they can use
+		}
+		if err != nil {
+			return nil, fmt.Errorf("not an OpenPGP signature: %w", ErrBadSignature)
+		}
+		sig, ok := p.(*packet.Signature)
+		if !ok || sig.IssuerKeyId == nil {
+			return nil, fmt.Errorf("not a detached OpenPGP signature: %w", ErrBadSignature)
+		}
+		ids = append(ids, fmt.Sprintf("%016X", *sig.IssuerKeyId))
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+)
+
+func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+
+func newKey(t *testing.T, o signing.KeyOptions) (*signing.Key, signing.PublicKey) {
+	t.Helper()
+	o.Name, o.ECC = "Test", true
+	if o.Now == nil {
+		o.Now = func() time.Time { return day(1) }
+	}
+	k, err := signing.NewKey(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, mustPublic(t, k)
+}
+
+func mustPublic(t *testing.T, k *signing.Key) signing.PublicKey {
+	t.Helper()
+	public, err := k.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Through the armor, as everybody else reads it.
+	keys, err := signing.ParsePublicKeys([]byte(public.Armor))
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	return keys[0]
+}
+
+func mustSign(t *testing.T, k *signing.Key, message string, now time.Time) []byte {
+	t.Helper()
+	sig, err := k.Sign([]byte(message), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sig
+}
+
+func TestVerify(t *testing.T) {
+	one, onePub := newKey(t, signing.KeyOptions{})
+	two, twoPub := newKey(t, signing.KeyOptions{})
+	short, shortPub := newKey(t, signing.KeyOptions{Lifetime: 48 * time.Hour})
+	revoked, _ := newKey(t, signing.KeyOptions{})
+	const message = "sums"
+	byRevoked := mustSign(t, revoked, message, day(2))
+	if err := revoked.Revoke(day(2), "lost"); err != nil {
+		t.Fatal(err)
+	}
+	revokedPub := mustPublic(t, revoked)
+	byOne, byTwo, byShort := mustSign(t, one, message, day(2)), mustSign(t, two, message, day(2)), mustSign(t, short, message, day(2))
+
+	tests := []struct {
+		name    string
+		message string
+		sig     []byte
+		keys    []signing.PublicKey
+		expired bool
+		want    error
+		text    string
+	}{
+		{name: "good", message: message, sig: byOne, keys: []signing.PublicKey{onePub}},
+		{name: "second key", message: message, sig: byTwo, keys: []signing.PublicKey{onePub, twoPub}},
+		{name: "second packet", message: message, sig: slices.Concat(byOne, byTwo), keys: []signing.PublicKey{twoPub}},
+		{name: "other message", message: "other", sig: byOne, keys: []signing.PublicKey{onePub}, want: signing.ErrBadSignature, text: onePub.ID},
+		{name: "unknown", message: message, sig: byOne, keys: []signing.PublicKey{twoPub}, want: signing.ErrUnknownKey, text: onePub.ID},
+		{name: "no keys", message: message, sig: byOne, want: signing.ErrUnknownKey},
+		{name: "expired", message: message, sig: byShort, keys: []signing.PublicKey{shortPub}, want: signing.ErrExpiredKey, text: "2026-01-03"},
+		{name: "expired but allowed", message: message, sig: byShort, keys: []signing.PublicKey{shortPub}, expired: true},
+		{name: "revoked", message: message, sig: byRevoked, keys: []signing.PublicKey{revokedPub}, expired: true, want: signing.ErrRevokedKey},
+		{name: "expired beside unknown", message: message, sig: slices.Concat(byOne, byShort), keys: []signing.PublicKey{shortPub}, want: signing.ErrExpiredKey},
+		{name: "garbage", message: message, sig: []byte("hello"), keys: []signing.PublicKey{onePub}, want: signing.ErrBadSignature},
+		{name: "empty", message: message, keys: []signing.PublicKey{onePub}, want: signing.ErrBadSignature},
+		{name: "too long", message: message, sig: make([]byte, 1<<20), keys: []signing.PublicKey{onePub}, want: signing.ErrBadSignature},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := signing.Verify([]byte(tt.message), tt.sig, tt.keys, signing.VerifyOptions{Now: day(10), AllowExpired: tt.expired})
+			if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
+			}
+		})
+	}
+}
+
+func TestSignRefuses(t *testing.T) {
+	k, _ := newKey(t, signing.KeyOptions{Lifetime: 48 * time.Hour})
+	if _, err := k.Sign([]byte("x"), day(4)); !errors.Is(err, signing.ErrExpiredKey) {
+		t.Errorf("expired: got %v", err)
+	}
+	if err := k.Revoke(day(1), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Sign([]byte("x"), day(2)); !errors.Is(err, signing.ErrRevokedKey) {
+		t.Errorf("revoked: got %v", err)
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	k, public := newKey(t, signing.KeyOptions{Email: "a@example.com"})
+	for _, passphrase := range []string{"", "correct horse"} {
+		b, err := k.Armor([]byte(passphrase))
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := signing.ParseKey(b, []byte(passphrase))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig := mustSign(t, back, "m", day(2))
+		if _, err := signing.Verify([]byte("m"), sig, []signing.PublicKey{public}, signing.VerifyOptions{Now: day(2)}); err != nil {
+			t.Error(err)
+		}
+		if passphrase == "" {
+			continue
+		}
+		for _, wrong := range []string{"", "battery staple"} {
+			if _, err := signing.ParseKey(b, []byte(wrong)); err == nil || wrong != "" && strings.Contains(err.Error(), wrong) {
+				t.Errorf("passphrase %q: %v", wrong, err)
+			}
+		}
+	}
+	if _, err := signing.ParseKey([]byte(public.Armor), nil); err == nil {
+		t.Error("a public key was taken for a private one")
+	}
+	private, err := k.Armor(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signing.ParsePublicKeys(private); err == nil {
+		t.Error("a private key was taken for a public one")
+	}
+}
+
+func TestParsePublicKeysSplitsBlocks(t *testing.T) {
+	_, one := newKey(t, signing.KeyOptions{})
+	_, two := newKey(t, signing.KeyOptions{Lifetime: 24 * time.Hour})
+	keys, err := signing.ParsePublicKeys([]byte(one.Armor + "\n" + two.Armor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, k := range keys {
+		ids = append(ids, k.ID)
+		if strings.Count(k.Armor, "BEGIN") != 1 {
+			t.Errorf("armor of %s holds several blocks", k.ID)
+		}
+	}
+	if diff := cmp.Diff(ids, []string{one.ID, two.ID}); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	signing.SortKeys(keys, day(9))
+	if keys[0].ID != one.ID || !keys[1].Expired(day(9)) {
+		t.Error("an expired key is not last")
+	}
+	for _, s := range []string{"", "hello", one.Armor[:200]} {
+		if _, err := signing.ParsePublicKeys([]byte(s)); err == nil {
+			t.Errorf("%.20q: want an error", s)
+		}
+	}
+}
+
+func TestRSAKeyAndGnuPG(t *testing.T) {
+	k, err := signing.NewKey(signing.KeyOptions{Name: "Acme", Email: "release@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := k.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := public.Expires.Sub(public.Created); got != signing.DefaultLifetime || public.UserID != "Acme <release@example.com>" {
+		t.Errorf("lifetime %v, user %q", got, public.UserID)
+	}
+	sig := mustSign(t, k, "message\n", time.Now())
+	if _, err := signing.Verify([]byte("message\n"), sig, []signing.PublicKey{public}, signing.VerifyOptions{}); err != nil {
+		t.Error(err)
+	}
+	gpg, err := exec.LookPath("gpg")
+	if err != nil {
+		t.Skip("gpg is not on PATH")
+	}
+	dir := t.TempDir()
+	for name, b := range map[string][]byte{"key.asc": []byte(public.Armor), "m": []byte("message\n"), "m.sig": sig} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"--import", "key.asc"}, {"--verify", "m.sig", "m"}} {
+		cmd := exec.CommandContext(t.Context(), gpg, append([]string{"--homedir", dir, "--batch"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("gpg %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+func TestParseSums(t *testing.T) {
+	a, b := strings.Repeat("a", 64), strings.Repeat("B", 64)
+	got, err := signing.ParseSums([]byte(a + "  x.zip\r\n\n" + b + " *y.zip\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, signing.Sums{"x.zip": a, "y.zip": strings.ToLower(b)}); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	if diff := cmp.Diff(string(got.Bytes()), a+"  x.zip\n"+strings.ToLower(b)+"  y.zip\n"); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	if err := got.Check("x.zip", a); err != nil {
+		t.Error(err)
+	}
+	for name, sum := range map[string]string{"x.zip": strings.ToLower(b), "z.zip": a} {
+		if err := got.Check(name, sum); !errors.Is(err, signing.ErrSums) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, s := range []string{"x", a, a + "  ", a[:60] + "  x", a + "  ../x", a + "  x\n" + b + "  x"} {
+		if _, err := signing.ParseSums([]byte(s)); !errors.Is(err, signing.ErrSums) {
+			t.Errorf("%q: got %v", s, err)
+		}
+	}
+}
