@@ -5,6 +5,7 @@ export GOWORK  := off
 CACHE   := .cache
 TOFU    := $(CACHE)/tofu/1.12.6/tofu
 TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
+OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
 REG     := $(CACHE)/registry/3.1.2/registry
 NESTED  := internal/e2e internal/conformance
 
@@ -28,6 +29,16 @@ race:
 	CGO_ENABLED=1 go test -race ./...
 cover:
 	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+fuzz:
+	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
+		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s "$${f%:*}" || exit 1; done
+interop: tools $(OTHERS)
+	for v in $(OTHERS); do (cd internal/e2e && OKARA_TEST_TOFU="$(CURDIR)/$$v" go test -count=1 -run 'TestTofu' .) || exit 1; done
+	cd internal/conformance && go test -count=1 ./...
+models:
+	sh statebackend/models/run.sh
 docs:
 	OKARA_UPDATE=1 go test -count=1 -run 'TestCommandPages' ./cmd/okara
 
