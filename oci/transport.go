@@ -271,22 +271,19 @@ func (p *recentPushes) forget(name string, d digest.Digest) {
 
 // has reports whether the URL names a blob or manifest pushed just now.
 func (p *recentPushes) has(u *url.URL) bool {
-	rest, ok := strings.CutPrefix(u.Path, "/v2/")
-	if !ok {
-		return false
+	for _, kind := range []string{"/manifests/", "/blobs/"} {
+		name, ref, ok := strings.Cut(strings.TrimPrefix(u.Path, "/v2/"), kind)
+		if !ok || !isDigest(ref) {
+			continue
+		}
+		p.mu.Lock()
+		t, ok := p.when[recentKey(name, digest.Digest(ref))]
+		p.mu.Unlock()
+		if ok && time.Since(t) < freshFor {
+			return true
+		}
 	}
-	i := strings.LastIndexByte(rest, '/')
-	if i < 0 || !isDigest(rest[i+1:]) {
-		return false
-	}
-	j := strings.LastIndexByte(rest[:i], '/')
-	if j < 0 {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t, ok := p.when[recentKey(rest[:j], digest.Digest(rest[i+1:]))]
-	return ok && time.Since(t) < freshFor
+	return false
 }
 
 // schemeProbe decides between https and http. Only a loopback host is asked:
