@@ -26,6 +26,9 @@ type Candidate struct {
 	Reason   string     `json:"reason"` // why it was chosen, or why not
 }
 
+// Anonymous is the Source of the candidate that stands for no credentials.
+const Anonymous = "anonymous"
+
 const masked = "********"
 
 // Explain returns every candidate in order of rank: the matching ones first,
@@ -44,7 +47,7 @@ func (r *Resolver) Explain(ctx context.Context, host, repository string) ([]Cand
 		anonymous = anonymous && !f.chosen
 		list = append(list, f.candidate(t))
 	}
-	last := Candidate{Source: "anonymous", Location: "no credentials", Match: "default", Chosen: anonymous}
+	last := Candidate{Source: Anonymous, Location: "no credentials", Match: "default", Chosen: anonymous}
 	last.Reason = "a source has credentials"
 	if anonymous {
 		last.Reason = "no source has credentials for " + t.String()

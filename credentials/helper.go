@@ -56,28 +56,33 @@ type helperAnswer struct {
 // with. It returns errNoEntry when the helper has none of them.
 func (h helperProgram) get(ctx context.Context, host string) (oci.Credential, error) {
 	for _, k := range helperKeys(host) {
-		out, err := h.run(ctx, "get", []byte(k))
-		if errors.Is(err, errNoEntry) {
-			continue
+		c, err := h.getKey(ctx, k)
+		if !errors.Is(err, errNoEntry) {
+			return c, err
 		}
-		if err != nil {
-			return oci.Credential{}, err
-		}
-		var a helperAnswer
-		if json.Unmarshal(out, &a) != nil {
-			return oci.Credential{}, fmt.Errorf("credential helper %s: the answer is not the JSON of the helper protocol", h.name)
-		}
-		switch {
-		case a.Secret == "" && a.Username == "":
-			continue
-		case a.Username == tokenUser:
-			return oci.Credential{IdentityToken: a.Secret}, nil
-		}
-		return oci.Credential{Username: a.Username, Password: a.Secret}, nil
 	}
 	return oci.Credential{}, errNoEntry
 }
 
+func (h helperProgram) getKey(ctx context.Context, serverKey string) (oci.Credential, error) {
+	out, err := h.run(ctx, "get", []byte(serverKey))
+	if err != nil {
+		return oci.Credential{}, err
+	}
+	var a helperAnswer
+	if json.Unmarshal(out, &a) != nil {
+		return oci.Credential{}, fmt.Errorf("credential helper %s: the answer is not the JSON of the helper protocol", h.name)
+	}
+	switch {
+	case a.Secret == "":
+		return oci.Credential{}, errNoEntry
+	case a.Username == tokenUser:
+		return oci.Credential{IdentityToken: a.Secret}, nil
+	}
+	return oci.Credential{Username: a.Username, Password: a.Secret}, nil
+}
+
+// store keeps a credential. The protocol knows no registry tokens.
 func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Credential) error {
 	a := helperAnswer{ServerURL: serverKey, Username: c.Username, Secret: c.Password}
 	if c.IdentityToken != "" {
@@ -91,10 +96,22 @@ func (h helperProgram) store(ctx context.Context, serverKey string, c oci.Creden
 	return err
 }
 
-// erase removes a registry; errNoEntry means that there was nothing.
-func (h helperProgram) erase(ctx context.Context, serverKey string) error {
-	_, err := h.run(ctx, "erase", []byte(serverKey))
-	return err
+// eraseAll removes a host under every key that the helper has it with.
+func (h helperProgram) eraseAll(ctx context.Context, host string) (erased bool, err error) {
+	for _, k := range helperKeys(host) {
+		_, err := h.getKey(ctx, k)
+		if errors.Is(err, errNoEntry) {
+			continue
+		}
+		if err == nil {
+			_, err = h.run(ctx, "erase", []byte(k))
+		}
+		if err != nil {
+			return erased, err
+		}
+		erased = true
+	}
+	return erased, nil
 }
 
 // run starts the helper once. What it writes to stderr is dropped: helpers log

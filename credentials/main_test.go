@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +25,11 @@ import (
 // docker-credential-NAME to it behaves as the file NAME.json beside it says.
 func TestMain(m *testing.M) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"), "docker-credential-"); ok {
-		os.Exit(actHelper(filepath.Dir(os.Args[0]), name))
+		self, err := exec.LookPath(os.Args[0]) // Docker starts helpers by name
+		if err != nil {
+			os.Exit(4)
+		}
+		os.Exit(actHelper(filepath.Dir(self), name))
 	}
 	os.Exit(m.Run())
 }

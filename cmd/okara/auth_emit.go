@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newAuthEmit(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "emit REFERENCE",
+		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
+		Long: `Print the block for OpenTofu's CLI configuration that makes it use the
+credentials which okara has chosen. A credential helper is named in the block;
+any other secret is printed as it is, so keep the output from logs.`,
+		Example: `  okara auth emit ghcr.io/acme >> ~/.tofurc`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTarget(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := a.credentials().Explain(cmd.Context(), t.host, t.repository)
+			if err != nil {
+				return err
+			}
+			c, err := a.credentials().Credential(cmd.Context(), t.host, t.repository)
+			if err != nil {
+				return err
+			}
+			b, err := newOCIBlock(t, chosenHelper(list), c)
+			if err != nil {
+				return err
+			}
+			return a.printResult(b, b.text())
+		},
+	}
+}
+
+func chosenHelper(list []credentials.Candidate) string {
+	for _, c := range list {
+		if c.Chosen {
+			return c.Helper
+		}
+	}
+	return ""
+}
+
+// ociBlock is one oci_credentials block. OpenTofu wants exactly one of three
+// groups of arguments.
+type ociBlock struct {
+	Label        string `json:"label"`
+	Username     string `json:"username,omitempty"`
+	Password     string `json:"password,omitempty"`
+	AccessToken  string `json:"access_token,omitempty"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	Helper       string `json:"docker_credentials_helper,omitempty"`
+}
+
+func newOCIBlock(t target, helper string, c oci.Credential) (ociBlock, error) {
+	switch {
+	case helper != "":
+		return ociBlock{Label: t.host, Helper: helper}, nil // OpenTofu allows no path here
+	case c.RegistryToken != "":
+		return ociBlock{Label: t.String(), AccessToken: c.RegistryToken, RefreshToken: c.IdentityToken}, nil
+	case c.IdentityToken != "":
+		return ociBlock{}, withHint(fmt.Errorf("the credential for %s is an identity token, which oci_credentials cannot hold alone", t),
+			"OpenTofu can read it from a credential helper: keep it in one, and name that in docker_credentials_helper")
+	case c.Password != "":
+		return ociBlock{Label: t.String(), Username: c.Username, Password: c.Password}, nil
+	}
+	return ociBlock{}, noCredential(t)
+}
+
+func (b ociBlock) text() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "oci_credentials %s {\n", strconv.Quote(b.Label))
+	line := func(name, value string) { fmt.Fprintf(&s, "  %s = %s\n", name, strconv.Quote(value)) }
+	switch {
+	case b.Helper != "":
+		line("docker_credentials_helper", b.Helper)
+	case b.AccessToken != "":
+		line("access_token ", b.AccessToken)
+		line("refresh_token", b.RefreshToken) // must be there, even empty
+	default:
+		line("username", b.Username)
+		line("password", b.Password)
+	}
+	s.WriteString("}")
+	return s.String()
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// explanation is the result of auth explain.
+type explanation struct {
+	Reference  string                  `json:"reference"`
+	Candidates []credentials.Candidate `json:"candidates"`
+	Registry   string                  `json:"registry,omitempty"` // what the registry answered
+	Accepted   *bool                   `json:"accepted,omitempty"`
+}
+
+func newAuthExplain(a *app) *cobra.Command {
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "explain REFERENCE",
+		Short: "Show which credentials are used for a repository, and why",
+		Long: `Show every place where okara looks for credentials for a repository, in the
+order in which they count: the most specific match wins, and among equals the
+first source. Secrets are masked. The registry is asked for the repository with
+the chosen credentials, unless --offline is given; its answer does not change the
+exit code.`,
+		Example: `  okara auth explain ghcr.io/acme/modules/net
+  okara auth explain registry.example.com --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTarget(args[0])
+			if err != nil {
+				return err
+			}
+			e := explanation{Reference: t.String()}
+			if e.Candidates, err = a.credentials().Explain(cmd.Context(), t.host, t.repository); err != nil {
+				return err
+			}
+			if !offline {
+				err := a.askRegistry(cmd.Context(), t)
+				accepted := err == nil
+				e.Accepted, e.Registry = &accepted, "accepted"
+				if err != nil {
+					e.Registry = err.Error()
+				}
+			}
+			return a.printResult(e, e.text())
+		},
+	}
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask the registry")
+	return cmd
+}
+
+// askTimeout bounds what explain and login --check wait for a registry.
+const askTimeout = 20 * time.Second
+
+// askRegistry reads something small with the user's credentials. A repository
+// is asked and not the API's root, because some registries let nobody into
+// the root.
+func (a *app) askRegistry(ctx context.Context, t target) error {
+	o, err := a.ociOptions()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if t.repository == "" {
+		c, err := oci.New(t.host, o)
+		if err != nil {
+			return err
+		}
+		return c.Ping(ctx)
+	}
+	r, err := oci.OpenRepo(t.String(), o)
+	if err != nil {
+		return err
+	}
+	if t.ref != "" {
+		_, err = r.Resolve(ctx, t.ref)
+		return err
+	}
+	for _, err := range r.Tags(ctx) {
+		return err
+	}
+	return nil
+}
+
+func (e explanation) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", e.Reference)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tMATCH\tSOURCE\tLOCATION\tKEY\tCREDENTIAL\tWHY")
+	for _, c := range e.Candidates {
+		mark := ""
+		if c.Chosen {
+			mark = "->"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, cmp.Or(c.Match, "-"), c.Source, c.Location,
+			cmp.Or(c.Key, "-"), cmp.Or(shownCredential(c), "-"), c.Reason)
+	}
+	w.Flush() // a strings.Builder takes everything
+	if e.Registry != "" {
+		fmt.Fprintf(&b, "\nregistry: %s", e.Registry)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func shownCredential(c credentials.Candidate) string {
+	var parts []string
+	if c.Helper != "" {
+		parts = append(parts, "helper "+c.Helper)
+	}
+	if c.Kind != "" {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Kind, c.Username, c.Secret)))
+	}
+	if c.Expires != nil {
+		parts = append(parts, "until "+c.Expires.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(parts, ", ")
+}

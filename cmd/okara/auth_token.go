@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newAuthToken(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "token HOST",
+		Short: "Print a registry credential as one token for TF_TOKEN_... variables",
+		Long: `Print the credential for a registry in the one-word form that a front-end in
+pass-through mode hands on to that registry: basic.<base64url of USER:PASSWORD>,
+identity.<base64url of an identity token>, or a registry token as it is. The
+output is a secret.`,
+		Example: `  export TF_TOKEN_okara_example_com="$(okara auth token ghcr.io)"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := parseTarget(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.credentials().Credential(cmd.Context(), t.host, t.repository)
+			if err != nil {
+				return err
+			}
+			if c == (oci.Credential{}) {
+				return noCredential(t)
+			}
+			token := credentials.EncodeToken(c)
+			return a.printResult(map[string]string{"token": token}, token)
+		},
+	}
+}

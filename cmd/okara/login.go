@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxPassword bounds what --password-stdin reads; tokens are a few KiB.
+const maxPassword = 64 << 10
+
+// login is the result of the login command.
+type login struct {
+	Host     string `json:"host"`
+	Username string `json:"username"`
+	Stored   string `json:"stored"` // the file or helper that has it now
+	Checked  bool   `json:"checked"`
+}
+
+func newLogin(a *app) *cobra.Command {
+	var username string
+	var stdin, check bool
+	cmd := &cobra.Command{
+		Use:   "login HOST",
+		Short: "Keep credentials for a registry, where Docker keeps them",
+		Long: `Keep a user name and password, or token, for a registry. They go into the
+credential helper that the Docker configuration names (credHelpers, credsStore),
+else into the Docker configuration file itself, readable by you only. Docker,
+Podman, ORAS, Helm and OpenTofu then use them as well.
+
+On a terminal okara asks for what is missing. With --check the registry is asked
+first and nothing is kept if it refuses.`,
+		Example: `  okara login ghcr.io --username octocat
+  echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin --check`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			host, err := parseHost(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.readLogin(username, stdin)
+			if err != nil {
+				return err
+			}
+			if check {
+				if err := a.checkLogin(cmd.Context(), host, c); err != nil {
+					return err
+				}
+			}
+			where, err := a.credentials().Login(cmd.Context(), host, c)
+			if err != nil {
+				return err
+			}
+			if err := a.noteOther(cmd.Context(), host, c); err != nil {
+				return err
+			}
+			return a.printResult(login{host, c.Username, where, check},
+				fmt.Sprintf("logged in to %s as %s, kept in %s", host, c.Username, where))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&username, "username", "u", "", "user `NAME`")
+	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
+	f.BoolVar(&check, "check", false, "ask the registry before keeping anything")
+	return cmd
+}
+
+// readLogin takes what the flags do not give from standard input or asks.
+func (a *app) readLogin(username string, stdin bool) (oci.Credential, error) {
+	if stdin {
+		if username == "" {
+			return oci.Credential{}, usageError("--password-stdin needs --username")
+		}
+		b, err := io.ReadAll(io.LimitReader(a.in, maxPassword+1))
+		if err != nil {
+			return oci.Credential{}, fmt.Errorf("read the password: %w", err)
+		}
+		if len(b) > maxPassword {
+			return oci.Credential{}, usageError("the password on standard input is longer than %d bytes", maxPassword)
+		}
+		return checkedLogin(username, strings.TrimRight(string(b), "\r\n"))
+	}
+	in, ok := a.in.(*os.File)
+	if !ok || !isTerminal(in) {
+		return oci.Credential{}, withHint(usageError("no password given and standard input is not a terminal"),
+			"pipe the password in and add --username NAME --password-stdin")
+	}
+	if username == "" {
+		fmt.Fprint(a.err, "Username: ")
+		line, err := readLine(in)
+		if err != nil {
+			return oci.Credential{}, fmt.Errorf("read the user name: %w", err)
+		}
+		username = line
+	}
+	fmt.Fprint(a.err, "Password: ")
+	b, err := term.ReadPassword(int(in.Fd()))
+	fmt.Fprintln(a.err)
+	if err != nil {
+		return oci.Credential{}, fmt.Errorf("read the password: %w", err)
+	}
+	return checkedLogin(username, string(b))
+}
+
+func checkedLogin(username, password string) (oci.Credential, error) {
+	switch {
+	case username == "":
+		return oci.Credential{}, usageError("the user name is empty")
+	case strings.Contains(username, ":"):
+		return oci.Credential{}, usageError("the user name contains a colon, which registries cannot tell from the password")
+	case password == "":
+		return oci.Credential{}, usageError("the password is empty")
+	}
+	return oci.Credential{Username: username, Password: password}, nil
+}
+
+// readLine reads up to a line end byte by byte, so that nothing of what
+// follows is taken away from the next reader.
+func readLine(in io.Reader) (string, error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxPassword; {
+		n, err := in.Read(b)
+		if n == 1 {
+			if b[0] == '\n' {
+				return strings.TrimSpace(string(line)), nil
+			}
+			line = append(line, b[0])
+		}
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			return strings.TrimSpace(string(line)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("the line is too long")
+}
+
+// checkLogin asks the registry with these credentials and no others.
+func (a *app) checkLogin(ctx context.Context, host string, c oci.Credential) error {
+	o, err := a.ociOptions()
+	if err != nil {
+		return err
+	}
+	o.Credential = func(context.Context, string, string) (oci.Credential, error) { return c, nil }
+	client, err := oci.New(host, o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password, and whether the registry wants a token instead")
+	}
+	return nil
+}
+
+// noteOther tells the user if another source wins over what was just kept.
+func (a *app) noteOther(ctx context.Context, host string, c oci.Credential) error {
+	got, err := a.credentials().Credential(ctx, host, "")
+	if err != nil {
+		return err
+	}
+	if got != c {
+		a.note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/credentials"
+)
+
+// logout is the result of the logout command.
+type logout struct {
+	Host    string   `json:"host"`
+	Removed []string `json:"removed"`
+}
+
+func newLogout(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "logout HOST",
+		Short: "Remove the credentials that login has kept",
+		Long: `Remove the credentials for a registry from the credential helper or the Docker
+configuration file. Credentials that other tools keep elsewhere stay; a note says
+so if there are any.`,
+		Example: `  okara logout ghcr.io`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			host, err := parseHost(args[0])
+			if err != nil {
+				return err
+			}
+			where, err := a.credentials().Logout(cmd.Context(), host)
+			if err != nil {
+				return err
+			}
+			list, err := a.credentials().Explain(cmd.Context(), host, "")
+			if err != nil {
+				return err
+			}
+			a.noteLeft(host, list)
+			text := "logged out of " + host + ", removed from " + strings.Join(where, ", ")
+			if len(where) == 0 {
+				text = "not logged in to " + host
+			}
+			return a.printResult(logout{host, append([]string{}, where...)}, text)
+		},
+	}
+}
+
+func (a *app) noteLeft(host string, list []credentials.Candidate) {
+	for _, c := range list {
+		if c.Chosen && c.Source != credentials.Anonymous {
+			a.note("note: %s still has credentials for %s", c.Location, host)
+		}
+	}
+}

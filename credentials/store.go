@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/docker/cli/cli/config/types"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Login keeps a credential for a host the way docker login does: in the
+// credential helper that the Docker configuration names for it, else in that
+// file itself. Other keys of the file stay as they are; it is replaced in one
+// step and readable by its owner only. Login returns where the credential is.
+func (r *Resolver) Login(ctx context.Context, host string, c oci.Credential) (where string, err error) {
+	f, err := r.openDockerFile()
+	if err != nil {
+		return "", err
+	}
+	k, entry := serverKey(host), types.AuthConfig{
+		IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken,
+		Auth: base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password)),
+	}
+	where = f.name
+	if name := f.helperFor(host); name != "" {
+		if err := r.program(name).store(ctx, k, c); err != nil {
+			return "", err
+		}
+		// As Docker does, the file then only says that there is an entry.
+		where, entry = "credential helper "+name, types.AuthConfig{}
+	}
+	f.remove(host)
+	if err := f.set(k, entry); err != nil {
+		return "", err
+	}
+	if err := f.save(); err != nil {
+		return "", err
+	}
+	r.forget(host)
+	return where, nil
+}
+
+// Logout removes what Login keeps for a host and returns the places where
+// there was something.
+func (r *Resolver) Logout(ctx context.Context, host string) (where []string, err error) {
+	f, err := r.openDockerFile()
+	if err != nil {
+		return nil, err
+	}
+	if name := f.helperFor(host); name != "" {
+		erased, err := r.program(name).eraseAll(ctx, normalHost(host))
+		if err != nil {
+			return nil, err
+		}
+		if erased {
+			where = append(where, "credential helper "+name)
+		}
+	}
+	removed, secret := f.remove(host)
+	if removed {
+		if err := f.save(); err != nil {
+			return where, err
+		}
+	}
+	if secret {
+		where = append(where, f.name)
+	}
+	r.forget(host)
+	return where, nil
+}
+
+// forget drops what is cached about a host.
+func (r *Resolver) forget(host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sources = nil
+	for q := range r.answers {
+		if q.host == normalHost(host) {
+			delete(r.answers, q)
+		}
+	}
+}
+
+// serverKey is the key under which Docker keeps a host.
+func serverKey(host string) string {
+	if host = normalHost(host); host == hubHost {
+		return hubKey
+	}
+	return host
+}
+
+// dockerDocument is the Docker configuration as it is on disk, with everything
+// in it that okara does not know.
+type dockerDocument struct {
+	name  string
+	top   map[string]json.RawMessage
+	auths map[string]json.RawMessage
+}
+
+func (r *Resolver) openDockerFile() (*dockerDocument, error) {
+	f := &dockerDocument{name: r.places.dockerConfig(), top: map[string]json.RawMessage{}, auths: map[string]json.RawMessage{}}
+	if f.name == "" {
+		return nil, errors.New("no place for credentials: there is no home directory and DOCKER_CONFIG is not set")
+	}
+	b, err := readFile(f.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read docker configuration: %w", err)
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return f, nil
+	}
+	if err := json.Unmarshal(b, &f.top); err != nil {
+		return nil, fmt.Errorf("read docker configuration %s: %w", f.name, jsonError(err))
+	}
+	if raw, ok := f.top["auths"]; ok {
+		if err := json.Unmarshal(raw, &f.auths); err != nil {
+			return nil, fmt.Errorf("read docker configuration %s: auths: %w", f.name, jsonError(err))
+		}
+	}
+	if f.auths == nil || f.top == nil { // "null" is valid JSON
+		return nil, fmt.Errorf("read docker configuration %s: null is not a configuration", f.name)
+	}
+	return f, nil
+}
+
+// helperFor returns the helper that keeps a host, "" if the file itself does.
+func (f *dockerDocument) helperFor(host string) string {
+	var helpers map[string]string
+	var store string
+	// What is not of the expected type names no helper.
+	_ = json.Unmarshal(f.top["credHelpers"], &helpers)
+	_ = json.Unmarshal(f.top["credsStore"], &store)
+	for _, k := range sortedKeys(helpers) {
+		if parseKey(k) == (key{host: normalHost(host)}) {
+			return helpers[k]
+		}
+	}
+	return store
+}
+
+// remove deletes every spelling of a host. Entries for paths below it stay.
+func (f *dockerDocument) remove(host string) (removed, secret bool) {
+	for k, raw := range f.auths {
+		if parseKey(k) != (key{host: normalHost(host)}) {
+			continue
+		}
+		c, err := parseAuth(raw)
+		secret = secret || err != nil || c != oci.Credential{}
+		removed = true
+		delete(f.auths, k)
+	}
+	return removed, secret
+}
+
+func (f *dockerDocument) set(k string, a types.AuthConfig) error {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("write docker configuration: %w", err)
+	}
+	f.auths[k] = raw
+	return nil
+}
+
+// save writes a new file beside the old one and puts it in its place. A link
+// is followed, since some people keep the file elsewhere.
+func (f *dockerDocument) save() (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write docker configuration %s: %w", f.name, err)
+		}
+	}()
+	if f.top["auths"], err = json.Marshal(f.auths); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "\t")
+	if err := enc.Encode(f.top); err != nil {
+		return err
+	}
+	target := f.name
+	if full, err := filepath.EvalSymlinks(f.name); err == nil {
+		target = full
+	}
+	dir := filepath.Dir(target)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, filepath.Base(target)+".*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	_, werr := tmp.Write(b.Bytes())
+	if err := cmp.Or(werr, tmp.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	if err := os.Rename(tmp.Name(), target); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}

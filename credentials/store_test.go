@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	dockerconfig "github.com/docker/cli/cli/config"
+	"github.com/docker/cli/cli/config/types"
+	"github.com/google/go-cmp/cmp"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	orascredentials "oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestFilesOfRealTools reads what the packages behind docker login and oras
+// login write.
+func TestFilesOfRealTools(t *testing.T) {
+	want := map[string]oci.Credential{
+		"ghcr.io":         basic("octocat", "p:w"),
+		"docker.io":       basic("hub", "x"),
+		"acme.azurecr.io": {Username: "00000000-0000-0000-0000-000000000000", IdentityToken: "identity"},
+		"localhost:5000":  basic("üser", "pässword"),
+	}
+	check := func(t *testing.T, m *machine) {
+		t.Helper()
+		got := map[string]oci.Credential{}
+		for host := range want {
+			got[host] = mustCredential(t, m.resolver(), host, "a/b")
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+		if m.log.Len() > 0 {
+			t.Errorf("unexpected warnings: %s", m.log.String())
+		}
+	}
+	t.Run("docker", func(t *testing.T) {
+		m := newMachine(t, "linux")
+		f, err := dockerconfig.Load(m.path("home/.docker"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, c := range want {
+			key := host
+			if host == "docker.io" {
+				key = "https://index.docker.io/v1/"
+			}
+			a := types.AuthConfig{ServerAddress: key, Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken}
+			if err := f.GetCredentialsStore(key).Store(a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(t, m)
+	})
+	t.Run("oras", func(t *testing.T) {
+		m := newMachine(t, "linux")
+		s, err := orascredentials.NewStore(m.path("home/.docker/config.json"), orascredentials.StoreOptions{AllowPlaintextPut: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, c := range want {
+			key := orascredentials.ServerAddressFromRegistry(host)
+			a := auth.Credential{Username: c.Username, Password: c.Password, RefreshToken: c.IdentityToken}
+			if err := s.Put(t.Context(), key, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(t, m)
+	})
+	t.Run("docker with a helper", func(t *testing.T) {
+		m := newMachine(t, "linux")
+		m.helper("keys", helperScript{Answers: map[string][2]string{}})
+		t.Setenv("PATH", m.env["PATH"])
+		m.file("home/.docker/config.json", `{"credsStore": "keys"}`)
+		f, err := dockerconfig.Load(m.path("home/.docker"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := types.AuthConfig{ServerAddress: "ghcr.io", Username: "octocat", Password: "x"}
+		if err := f.GetCredentialsStore("ghcr.io").Store(a); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustCredential(t, m.resolver(), "ghcr.io", "a"); got != basic("octocat", "x") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestLoginIsReadByDocker lets Docker's own package read what Login wrote, and
+// checks that nothing else in the file has changed.
+func TestLoginIsReadByDocker(t *testing.T) {
+	const before = `{
+	"auths": {"other.example.com/path": {"auth": "bzp4"}, "https://ghcr.io/v1/": {"auth": "b2xkOng="}, "x.example.com": {"unknown": 1.50}},
+	"credHelpers": {"123456789012.dkr.ecr.eu-central-1.amazonaws.com": "ecr-login"},
+	"HttpHeaders": {"X-Meta": "a<b>&c"}, "future": {"n": 12345678901234567890, "list": [1, null]}}`
+	m := newMachine(t, "linux")
+	name := m.file("elsewhere/config.json", before)
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(m.path("home/.docker"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(name, m.path("home/.docker/config.json")); err != nil {
+		t.Fatal(err)
+	}
+	r := m.resolver()
+	if got := mustCredential(t, r, "ghcr.io", ""); got != basic("old", "x") {
+		t.Fatalf("before: got %+v", got)
+	}
+	for host, c := range map[string]oci.Credential{"ghcr.io": basic("octocat", "s3cr3t"), "docker.io": basic("hub", "x")} {
+		where, err := r.Login(t.Context(), host, c)
+		if err != nil || where != m.path("home/.docker/config.json") {
+			t.Fatalf("login: %q, %v", where, err)
+		}
+		if got := mustCredential(t, r, host, ""); got != c {
+			t.Errorf("%s: got %+v, want %+v", host, got, c)
+		}
+	}
+	f, err := dockerconfig.Load(m.path("home/.docker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]string{"ghcr.io": "octocat", "https://index.docker.io/v1/": "hub"} {
+		if a, err := f.GetAuthConfig(host); err != nil || a.Username != want {
+			t.Errorf("docker reads %q, %v for %s, want %s", a.Username, err, host, want)
+		}
+	}
+	info, err := os.Lstat(m.path("home/.docker/config.json"))
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v, %v", info, err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(m.path("elsewhere/*")); err != nil || len(left) != 1 {
+		t.Errorf("files left behind: %q, %v", left, err)
+	}
+	for _, host := range []string{"ghcr.io", "docker.io"} {
+		if where, err := r.Logout(t.Context(), host); err != nil || len(where) != 1 {
+			t.Errorf("logout %s: %q, %v", host, where, err)
+		}
+	}
+	want, got := decoded(t, before), decoded(t, string(mustRead(t, name)))
+	delete(want["auths"].(map[string]any), "https://ghcr.io/v1/")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if where, err := r.Logout(t.Context(), "ghcr.io"); err != nil || len(where) != 0 {
+		t.Errorf("second logout: %q, %v", where, err)
+	}
+}
+
+func decoded(t *testing.T, s string) map[string]any {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(s))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func mustRead(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestLoginThroughHelper(t *testing.T) {
+	for _, config := range []string{`{"credsStore": "keys", "auths": {"https://ghcr.io": {"auth": "b2xkOng="}}}`, `{"credHelpers": {"ghcr.io": "keys"}}`} {
+		m := newMachine(t, "linux")
+		m.helper("keys", helperScript{Answers: map[string][2]string{}})
+		name := m.file("home/.docker/config.json", config)
+		r := m.resolver()
+		where, err := r.Login(t.Context(), "ghcr.io", basic("octocat", "s3cr3t"))
+		if err != nil || where != "credential helper keys" {
+			t.Fatalf("got %q, %v", where, err)
+		}
+		if b := string(mustRead(t, name)); strings.Contains(b, `"auth"`) || !strings.Contains(b, `"ghcr.io": {}`) {
+			t.Errorf("the file should only say that there is an entry: %s", b)
+		}
+		if got := mustCredential(t, r, "ghcr.io", "a"); got != basic("octocat", "s3cr3t") {
+			t.Errorf("got %+v", got)
+		}
+		if where, err := r.Logout(t.Context(), "ghcr.io"); err != nil || len(where) != 1 || where[0] != "credential helper keys" {
+			t.Errorf("logout: %q, %v", where, err)
+		}
+		if got := mustCredential(t, r, "ghcr.io", "a"); got != (oci.Credential{}) {
+			t.Errorf("after logout: got %+v", got)
+		}
+	}
+}
+
+func TestLoginRefusals(t *testing.T) {
+	tests := []struct{ name, content, want string }{
+		{"broken", `{"auths": `, "config.json: not valid JSON at byte"},
+		{"auths of the wrong type", `{"auths": []}`, "config.json: auths: "},
+		{"null", `null`, "null is not a configuration"},
+		{"null auths", `{"auths": null}`, "null is not a configuration"},
+		{"helper missing", `{"credsStore": "nothere"}`, "docker-credential-nothere is not on PATH"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMachine(t, "linux")
+			name := m.file("home/.docker/config.json", tt.content)
+			_, err := m.resolver().Login(t.Context(), "ghcr.io", basic("u", "s3cr3t"))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if got := string(mustRead(t, name)); got != tt.content {
+				t.Errorf("the file was changed to %s", got)
+			}
+		})
+	}
+	t.Run("no home", func(t *testing.T) {
+		r := credentials.New(credentials.Options{Getenv: func(string) string { return "" }})
+		if _, err := r.Login(t.Context(), "ghcr.io", basic("u", "p")); err == nil || !strings.Contains(err.Error(), "DOCKER_CONFIG") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("first login", func(t *testing.T) {
+		m := newMachine(t, "linux")
+		if _, err := m.resolver().Login(t.Context(), "ghcr.io", basic("u", "p")); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(m.path("home/.docker/config.json")); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("got %v, %v", info, err)
+		}
+	})
+}
