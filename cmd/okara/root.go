@@ -56,7 +56,7 @@ func newRoot(a *app) *cobra.Command {
 	addTo(root, "artifacts", publish)
 	addTo(root, "state")
 	addTo(root, "server")
-	addTo(root, "access")
+	addTo(root, "access", newLogin(a), newLogout(a), newAuth(a))
 	usageArgs(root)
 	return root
 }
