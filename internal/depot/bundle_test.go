@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func mustRepo(t *testing.T, host, name string) *oci.Repo {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/"+name, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// pushTagged pushes an image manifest over one layer under a tag.
+func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oci.Descriptor) oci.Descriptor {
+	t.Helper()
+	blob := oci.BytesBlob("application/octet-stream", layer)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: "application/x-test", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{blob.Descriptor}, Subject: subject,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m}); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case subject != nil:
+		err = r.PutReferrer(t.Context(), m, *subject)
+	default:
+		err = r.PutTag(t.Context(), tag, m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Descriptor
+}
+
+func mustCreate(t *testing.T, file string, items []depot.BundleItem, since map[digest.Digest]bool) depot.BundleReport {
+	t.Helper()
+	report, err := depot.CreateBundle(t.Context(), file, items, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func mustOpenBundle(t *testing.T, file string) *depot.Bundle {
+	t.Helper()
+	b, err := depot.OpenBundle(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestBundle(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		r := mustRepo(t, host, "modules/a")
+		subject := pushTagged(t, r, "1.0.0", []byte("one"), nil)
+		referrer := pushTagged(t, r, "", []byte("signature"), &subject)
+		item := depot.BundleItem{Name: "modules/a", Repo: r, Tags: []string{"1.0.0"}}
+		file := filepath.Join(t.TempDir(), "b.tar")
+		mustCreate(t, file, []depot.BundleItem{item}, nil)
+		again := filepath.Join(t.TempDir(), "b.tar")
+		mustCreate(t, again, []depot.BundleItem{item}, nil)
+		if !bytes.Equal(mustRead(t, file), mustRead(t, again)) {
+			t.Error("the same content gave two bundles")
+		}
+		b := mustOpenBundle(t, file)
+		if _, err := b.Verify(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		target := ocitest.New(t, ocitest.Quirks{})
+		open := func(name string) (*oci.Repo, error) { return oci.OpenRepo(target+"/elsewhere/"+name, oci.Options{}) }
+		report, err := b.Load(t.Context(), open)
+		if err != nil || len(report.Conflict) > 0 || report.Pushed == 0 {
+			t.Fatalf("load %+v, %v", report, err)
+		}
+		loaded := mustRepo(t, target, "elsewhere/modules/a")
+		if d, err := loaded.Resolve(t.Context(), "1.0.0"); err != nil || d.Digest != subject.Digest {
+			t.Errorf("tag %v, %v", d, err)
+		}
+		refs, err := loaded.Referrers(t.Context(), subject, "")
+		if err != nil || len(refs) != 1 || refs[0].Digest != referrer.Digest {
+			t.Errorf("referrers %v, %v", refs, err)
+		}
+		if report, err := b.Load(t.Context(), open); err != nil || report.Pushed != 0 {
+			t.Errorf("a second load: %+v, %v", report, err)
+		}
+	})
+}
+
+func mustRead(t *testing.T, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	r := mustRepo(t, host, "m")
+	for _, v := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+		pushTagged(t, r, v, bytes.Repeat([]byte(v), 1000), nil)
+	}
+	dir := t.TempDir()
+	items := []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0", "2.0.0"}}}
+	whole := filepath.Join(dir, "whole.tar")
+	mustCreate(t, whole, items, nil)
+	want := mustRead(t, whole)
+	for _, cut := range []int{0, 100, len(want) / 2, len(want) - 600} {
+		file := filepath.Join(dir, "cut.tar")
+		if err := os.WriteFile(file+".part", want[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report := mustCreate(t, file, items, nil)
+		if !bytes.Equal(mustRead(t, file), want) {
+			t.Errorf("cut at %d: the continued file differs", cut)
+		}
+		if cut > len(want)/3 && report.Resumed == 0 {
+			t.Errorf("cut at %d: nothing was kept", cut)
+		}
+	}
+
+	old := mustOpenBundle(t, whole)
+	next := filepath.Join(dir, "next.tar")
+	report := mustCreate(t, next, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0", "3.0.0"}}}, old.Digests())
+	if report.Required == 0 || report.Blobs != 2 {
+		t.Errorf("report %+v, want the layer and the manifest of 3.0.0 only", report)
+	}
+	b := mustOpenBundle(t, next)
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	empty := ocitest.New(t, ocitest.Quirks{})
+	open := func(name string) (*oci.Repo, error) { return oci.OpenRepo(empty+"/"+name, oci.Options{}) }
+	if _, err := b.Load(t.Context(), open); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("loaded without the bundle it builds on: %v", err)
+	}
+	for _, bundle := range []*depot.Bundle{old, b} {
+		if _, err := bundle.Load(t.Context(), open); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := mustRepo(t, empty, "m").Resolve(t.Context(), "3.0.0"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBundleReportsAnotherDigest(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	r, other := mustRepo(t, host, "m"), mustRepo(t, host, "other/m")
+	pushTagged(t, r, "1.0.0", []byte("one"), nil)
+	kept := pushTagged(t, other, "1.0.0", []byte("foreign"), nil)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	report, err := mustOpenBundle(t, file).Load(t.Context(), func(string) (*oci.Repo, error) { return other, nil })
+	if err != nil || len(report.Conflict) != 1 {
+		t.Fatalf("report %+v, %v", report, err)
+	}
+	if d, err := other.Resolve(t.Context(), "1.0.0"); err != nil || d.Digest != kept.Digest {
+		t.Errorf("the tag moved to %s, %v", d.Digest, err)
+	}
+}
+
+func TestBundleRefusesDamage(t *testing.T) {
+	r := mustRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
+	pushTagged(t, r, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	whole := mustRead(t, file)
+	verify := func(b []byte) error {
+		damaged := filepath.Join(t.TempDir(), "d.tar")
+		if err := os.WriteFile(damaged, b, 0o600); err != nil {
+			return err
+		}
+		bundle, err := depot.OpenBundle(damaged)
+		if err != nil {
+			return err
+		}
+		defer bundle.Close()
+		_, err = bundle.Verify(context.WithoutCancel(t.Context()))
+		return err
+	}
+	if err := verify(bytes.Replace(whole, []byte("layerlayer"), []byte("layerLayer"), 1)); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("a changed blob: %v", err)
+	}
+	if err := verify(whole[:len(whole)/2]); err == nil {
+		t.Error("half a file was accepted")
+	}
+	if err := verify(bytes.Replace(whole, []byte("m:1.0.0"), []byte("m:-.0.0"), 1)); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("an illegal tag: %v", err)
+	}
+	if err := verify([]byte("no tar")); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("no tar at all: %v", err)
+	}
+}
