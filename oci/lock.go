@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Types of lock manifests. MediaLockInfo is a layer that only older tools
+// write; ours keep the lock information in an annotation.
+const (
+	ArtifactLock  = "application/vnd.opentofu.lock.v1"
+	MediaLockInfo = "application/vnd.opentofu.lockinfo.v1"
+)
+
+// Annotations of lock manifests.
+const (
+	annLockID     = "vnd.okara.lock.id"
+	annLockInfo   = "vnd.okara.lock.info"
+	annLockKind   = "vnd.okara.lock.kind"
+	annLockFence  = "vnd.okara.lock.fence"
+	annLockBeat   = "vnd.okara.lock.beat"
+	annLockNonce  = "vnd.okara.lock.nonce"
+	annLockReason = "vnd.okara.lock.reason"
+	annLockWho    = "vnd.okara.lock.who"
+
+	// Older tools put the lock information here.
+	annOldLockID   = "org.terraform.lock.id"
+	annOldLockInfo = "org.terraform.lock.info"
+)
+
+// MaxLockInfo bounds the lock information that is read or written.
+const MaxLockInfo = 64 << 10
+
+// LockKind is what a lock manifest stands for.
+type LockKind string
+
+// The kinds of lock manifests. The empty kind was written by an older tool.
+const (
+	KindClaim     LockKind = "claim"
+	KindTombstone LockKind = "tombstone"
+	KindUnlocked  LockKind = "unlocked"
+)
+
+// LockReason says why a claim ended.
+type LockReason string
+
+// The reasons of a tombstone.
+const (
+	ReasonReleased  LockReason = "released"
+	ReasonForced    LockReason = "forced"
+	ReasonExpired   LockReason = "expired"
+	ReasonUncertain LockReason = "uncertain"
+)
+
+// LockInfo describes who holds a lock, in the field names that OpenTofu and
+// Terraform use.
+type LockInfo struct {
+	ID        string
+	Operation string
+	Info      string
+	Who       string
+	Version   string
+	Created   time.Time
+	Path      string
+}
+
+// LockManifest is what a claim, a tombstone or a marker says.
+type LockManifest struct {
+	Manifest  Descriptor
+	Kind      LockKind
+	Workspace string
+	Info      LockInfo
+	Fence     int64
+	Beat      time.Time // by the registry's clock; zero without a lease
+	TTL       time.Duration
+	Nonce     string // empty: not ours
+	Reason    LockReason
+	Who       string // who ended the claim
+}
+
+// ClaimX returns the last part of a claim's tags: 8 hex digits of the lock's
+// id, by which a claim is found again, and 8 that tell attempts apart.
+func ClaimX(lockID string, attempt uint32) string {
+	return shortHash(lockID, 8) + fmt.Sprintf("%08x", attempt)
+}
+
+// ClaimOf tells whether x is of a claim with that lock id.
+func ClaimOf(x, lockID string) bool {
+	return len(x) == 16 && x[:8] == shortHash(lockID, 8)
+}
+
+// NewLockManifest encodes a claim, a tombstone or a marker.
+func NewLockManifest(l LockManifest) (Manifest, error) {
+	ann := map[string]string{
+		annStateWorkspace: l.Workspace,
+		annLockKind:       string(l.Kind),
+		annLockID:         l.Info.ID,
+		annLockNonce:      l.Nonce,
+		annLockReason:     string(l.Reason),
+		annLockWho:        l.Who,
+	}
+	if l.Kind == KindClaim {
+		info, err := json.Marshal(l.Info)
+		if err != nil {
+			return Manifest{}, fmt.Errorf("encoding lock information: %w", err)
+		}
+		if len(info) > MaxLockInfo {
+			return Manifest{}, fmt.Errorf("lock information of %d bytes: %w", len(info), ErrTooLarge)
+		}
+		ann[annLockInfo] = string(info)
+	}
+	if l.Fence > 0 {
+		ann[annLockFence] = strconv.FormatInt(l.Fence, 10)
+	}
+	if !l.Beat.IsZero() {
+		ann[annLockBeat] = l.Beat.UTC().Format(time.RFC3339) + " " + l.TTL.String()
+	}
+	for k, v := range ann {
+		if v == "" {
+			delete(ann, k)
+		}
+	}
+	return NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactLock,
+		Config:       EmptyLayer(),
+		Layers:       []Descriptor{EmptyLayer()},
+		Annotations:  ann,
+	})
+}
+
+// ParseLock reads any lock manifest. Of older tools' manifests only the lock
+// information is known, and Nonce is empty.
+func ParseLock(m Manifest) (LockManifest, error) {
+	img, err := m.Image()
+	if err != nil {
+		return LockManifest{}, err
+	}
+	ann := img.Annotations
+	r := annotationReader{ann: ann}
+	l := LockManifest{
+		Manifest:  m.Descriptor,
+		Kind:      LockKind(ann[annLockKind]),
+		Workspace: ann[annStateWorkspace],
+		Fence:     r.int(annLockFence),
+		Nonce:     ann[annLockNonce],
+		Reason:    LockReason(ann[annLockReason]),
+		Who:       ann[annLockWho],
+	}
+	if r.err != nil {
+		return LockManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, r.err)
+	}
+	var beat, ttl string
+	if n, _ := fmt.Sscan(ann[annLockBeat], &beat, &ttl); n == 2 {
+		l.Beat, _ = time.Parse(time.RFC3339, beat)
+		l.TTL, _ = time.ParseDuration(ttl)
+	}
+	info := ann[annLockInfo]
+	if info == "" {
+		info = ann[annOldLockInfo]
+	}
+	if info != "" && len(info) <= MaxLockInfo {
+		if err := json.Unmarshal([]byte(info), &l.Info); err != nil {
+			return LockManifest{}, fmt.Errorf("manifest %s: lock information: %v: %w", m.Digest, err, ErrCorrupt)
+		}
+	}
+	for _, key := range [...]string{annLockID, annOldLockID} {
+		if l.Info.ID == "" {
+			l.Info.ID = ann[key]
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Types of a stored state. MediaState carries the suffixes +zstd, +gzip and
+// +encrypted, in the order in which they were applied.
+const (
+	ArtifactState = "application/vnd.opentofu.state.v1"
+	MediaState    = "application/vnd.opentofu.statefile.v1"
+)
+
+// Annotations of a stored state.
+const (
+	annStateWorkspace = "org.opentofu.workspace"
+
+	annStateVersion       = "vnd.okara.state.version"
+	annStateParent        = "vnd.okara.state.parent"
+	annStateParentVersion = "vnd.okara.state.parent-version"
+	annStateFence         = "vnd.okara.state.fence"
+	annStateLock          = "vnd.okara.state.lock"
+	annStateLineage       = "vnd.okara.state.lineage"
+	annStateSerial        = "vnd.okara.state.serial"
+	annStateSHA256        = "vnd.okara.state.sha256"
+	annStateTool          = "vnd.okara.state.tool"
+	annStateEmpty         = "vnd.okara.state.empty"
+	annStateDeleted       = "vnd.okara.state.deleted"
+
+	annOriginRepository = "vnd.okara.state.origin.repository"
+	annOriginWorkspace  = "vnd.okara.state.origin.workspace"
+	annOriginVersion    = "vnd.okara.state.origin.version"
+	annOriginFence      = "vnd.okara.state.origin.fence"
+	annOriginParent     = "vnd.okara.state.origin.parent"
+
+	annEnvelopePrefix = "vnd.okara.state.envelope"
+)
+
+// maxInlineState is the largest stored state that is repeated in the layer
+// descriptor, so that reading it takes one request.
+const maxInlineState = 32 << 10
+
+// maxFragment keeps the longest tag, a forced tombstone, within the 128
+// characters of the distribution specification.
+const maxFragment = 80
+
+// fragmentPattern is the tag grammar of the distribution specification. The
+// first character may be anything a tag allows inside, since a fragment always
+// follows "state-" or "locked-".
+var fragmentPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,80}$`)
+
+// reservedPattern finds names whose tags would read as those of a version, a
+// claim or a tombstone of another workspace.
+var reservedPattern = regexp.MustCompile(`^ws-|-v[0-9]+$|-[0-9]{12}-[0-9a-f]{16}(-f)?$`)
+
+// StateFragment returns the tag-safe form of a workspace name: the name itself
+// where that is unambiguous, else "ws-" and 32 hex digits of its SHA-256. The
+// real name is in the annotation of every manifest.
+func StateFragment(workspace string) string {
+	if len(workspace) <= maxFragment && fragmentPattern.MatchString(workspace) && !reservedPattern.MatchString(workspace) {
+		return workspace
+	}
+	return "ws-" + shortHash(workspace, 32)
+}
+
+// OldStateFragment is the shorter hash of older layouts; it is only read.
+func OldStateFragment(workspace string) string { return "ws-" + shortHash(workspace, 16) }
+
+func shortHash(s string, n int) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:n]
+}
+
+// StateTagKind tells the tags of a state repository apart.
+type StateTagKind uint8
+
+// The kinds of tags. The zero value is no tag of ours.
+const (
+	StatePointer   StateTagKind = iota + 1 // state-W: convenience copy of the newest version
+	StateNumbered                          // state-W-v<N>: version N
+	LockMarker                             // locked-W: for people and older tools
+	UnlockMarker                           // unlocked-W: the same
+	LockClaim                              // locked-W-<F>-<x>: one attempt to lock
+	LockTombstone                          // unlocked-W-<F>-<x>: its end
+	ForceTombstone                         // unlocked-W-<F>-<x>-f: its end, decided by somebody else or uncertain
+)
+
+// StateTag is a parsed tag of a state repository.
+type StateTag struct {
+	Kind     StateTagKind
+	Fragment string // tag-safe workspace
+	N        int64  // version (StateNumbered) or fencing number (claims, tombstones)
+	X        string // 16 hex digits of a claim
+}
+
+var (
+	numberedTag = regexp.MustCompile(`^state-(.+)-v([0-9]{1,15})$`)
+	claimTag    = regexp.MustCompile(`^(un)?locked-(.+)-([0-9]{12})-([0-9a-f]{16})(-f)?$`)
+)
+
+// ParseStateTag reads a tag; false means that it is none of a state repository.
+func ParseStateTag(tag string) (StateTag, bool) {
+	if m := numberedTag.FindStringSubmatch(tag); m != nil && m[2][0] != '0' {
+		n, err := strconv.ParseInt(m[2], 10, 64)
+		return StateTag{Kind: StateNumbered, Fragment: m[1], N: n}, err == nil
+	}
+	if m := claimTag.FindStringSubmatch(tag); m != nil && (m[5] == "" || m[1] != "") {
+		f, err := strconv.ParseInt(m[3], 10, 64)
+		t := StateTag{Kind: LockClaim, Fragment: m[2], N: f, X: m[4]}
+		if m[1] != "" {
+			t.Kind = LockTombstone
+		}
+		if m[5] != "" {
+			t.Kind = ForceTombstone
+		}
+		return t, err == nil
+	}
+	for _, p := range [...]struct {
+		prefix string
+		kind   StateTagKind
+	}{{"state-", StatePointer}, {"locked-", LockMarker}, {"unlocked-", UnlockMarker}} {
+		if w, ok := strings.CutPrefix(tag, p.prefix); ok && w != "" {
+			return StateTag{Kind: p.kind, Fragment: w}, true
+		}
+	}
+	return StateTag{}, false
+}
+
+func (t StateTag) String() string {
+	switch t.Kind {
+	case StatePointer:
+		return "state-" + t.Fragment
+	case StateNumbered:
+		return fmt.Sprintf("state-%s-v%d", t.Fragment, t.N)
+	case LockMarker:
+		return "locked-" + t.Fragment
+	case UnlockMarker:
+		return "unlocked-" + t.Fragment
+	case LockClaim:
+		return fmt.Sprintf("locked-%s-%012d-%s", t.Fragment, t.N, t.X)
+	case LockTombstone:
+		return fmt.Sprintf("unlocked-%s-%012d-%s", t.Fragment, t.N, t.X)
+	case ForceTombstone:
+		return fmt.Sprintf("unlocked-%s-%012d-%s-f", t.Fragment, t.N, t.X)
+	}
+	return ""
+}
+
+// StateOrigin is where a stored state was first written. Sealed bytes are
+// bound to it, and copies (seals, replicas) keep it.
+type StateOrigin struct {
+	Repository, Workspace string
+	Version, Fence        int64
+	Parent                string
+}
+
+// StateManifest is what the manifest of one stored version says.
+type StateManifest struct {
+	Manifest  Descriptor
+	Workspace string
+	N         int64 // 0: written by a tool without versions
+	Parent    string
+	ParentN   int64
+	Fence     int64
+	LockID    string
+	Lineage   string
+	Serial    uint64
+	SHA256    string
+	Tool      string
+	Created   time.Time
+	Empty     bool // no state yet, or deleted
+	Deleted   bool
+	Origin    StateOrigin
+	Envelope  map[string]string // annotations of the sealer
+	Layer     Descriptor
+}
+
+// Encoding returns the suffixes of the layer's media type: "", "+zstd",
+// "+gzip+encrypted" and so on.
+func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.MediaType, MediaState) }
+
+// StateLayer describes stored state bytes; small ones are inlined.
+func StateLayer(encoding string, stored []byte) Blob {
+	b := BytesBlob(MediaState+encoding, stored)
+	if len(stored) <= maxInlineState {
+		b.Data = stored
+	}
+	return b
+}
+
+// EmptyLayer is the layer of manifests that say everything in annotations.
+func EmptyLayer() Descriptor {
+	d := ocispec.DescriptorEmptyJSON
+	d.Data = nil
+	return d
+}
+
+// NewStateManifest encodes s. Its layer is s.Layer; Empty ones get the empty layer.
+func NewStateManifest(s StateManifest) (Manifest, error) {
+	layer := s.Layer
+	if s.Empty {
+		layer = EmptyLayer()
+	}
+	ann := map[string]string{
+		annStateWorkspace:         s.Workspace,
+		annStateVersion:           strconv.FormatInt(s.N, 10),
+		annStateFence:             strconv.FormatInt(s.Fence, 10),
+		annOriginRepository:       s.Origin.Repository,
+		annOriginWorkspace:        s.Origin.Workspace,
+		annOriginVersion:          strconv.FormatInt(s.Origin.Version, 10),
+		annOriginFence:            strconv.FormatInt(s.Origin.Fence, 10),
+		annOriginParent:           s.Origin.Parent,
+		annStateParent:            s.Parent,
+		annStateLock:              s.LockID,
+		annStateLineage:           s.Lineage,
+		annStateSHA256:            s.SHA256,
+		annStateTool:              s.Tool,
+		ocispec.AnnotationCreated: s.Created.UTC().Format(time.RFC3339Nano),
+	}
+	if s.ParentN > 0 {
+		ann[annStateParentVersion] = strconv.FormatInt(s.ParentN, 10)
+	}
+	if s.Lineage != "" {
+		ann[annStateSerial] = strconv.FormatUint(s.Serial, 10)
+	}
+	for key, set := range map[string]bool{annStateEmpty: s.Empty, annStateDeleted: s.Deleted} {
+		if set {
+			ann[key] = "true"
+		}
+	}
+	for k, v := range s.Envelope {
+		ann[k] = v
+	}
+	for k, v := range ann {
+		if v == "" {
+			delete(ann, k)
+		}
+	}
+	return NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactState,
+		Config:       EmptyLayer(),
+		Layers:       []Descriptor{layer},
+		Annotations:  ann,
+	})
+}
+
+// ParseState reads the manifest of a stored state, including those that tools
+// without versions wrote under the same types. Anything else is ErrCorrupt.
+func ParseState(m Manifest) (StateManifest, error) {
+	img, err := m.Image()
+	if err != nil {
+		return StateManifest{}, err
+	}
+	if img.ArtifactType != ArtifactState || len(img.Layers) != 1 {
+		return StateManifest{}, fmt.Errorf("manifest %s is not a state (artifact type %q, %d layers): %w", m.Digest, img.ArtifactType, len(img.Layers), ErrCorrupt)
+	}
+	ann := img.Annotations
+	n := annotationReader{ann: ann}
+	s := StateManifest{
+		Manifest:  m.Descriptor,
+		Workspace: ann[annStateWorkspace],
+		N:         n.int(annStateVersion),
+		Parent:    ann[annStateParent],
+		ParentN:   n.int(annStateParentVersion),
+		Fence:     n.int(annStateFence),
+		LockID:    ann[annStateLock],
+		Lineage:   ann[annStateLineage],
+		Serial:    uint64(n.int(annStateSerial)),
+		SHA256:    ann[annStateSHA256],
+		Tool:      ann[annStateTool],
+		Created:   n.time(ocispec.AnnotationCreated),
+		Empty:     ann[annStateEmpty] == "true",
+		Deleted:   ann[annStateDeleted] == "true",
+		Origin: StateOrigin{
+			Repository: ann[annOriginRepository],
+			Workspace:  ann[annOriginWorkspace],
+			Version:    n.int(annOriginVersion),
+			Fence:      n.int(annOriginFence),
+			Parent:     ann[annOriginParent],
+		},
+		Envelope: map[string]string{},
+		Layer:    img.Layers[0],
+	}
+	for k, v := range ann {
+		if strings.HasPrefix(k, annEnvelopePrefix) {
+			s.Envelope[k] = v
+		}
+	}
+	if n.err != nil {
+		return StateManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, n.err)
+	}
+	if !s.Empty && !strings.HasPrefix(s.Layer.MediaType, MediaState) {
+		return StateManifest{}, fmt.Errorf("manifest %s: layer of type %q is no state: %w", m.Digest, s.Layer.MediaType, ErrCorrupt)
+	}
+	return s, nil
+}
+
+// annotationReader converts annotations and keeps the first error.
+type annotationReader struct {
+	ann map[string]string
+	err error
+}
+
+func (r *annotationReader) int(key string) int64 {
+	v, ok := r.ann[key]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if (err != nil || n < 0) && r.err == nil {
+		r.err = fmt.Errorf("annotation %s = %q is not a number: %w", key, v, ErrCorrupt)
+	}
+	return n
+}
+
+func (r *annotationReader) time(key string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, r.ann[key])
+	if err != nil {
+		return time.Time{} // informative only
+	}
+	return t
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func TestStateFragment(t *testing.T) {
+	for _, name := range []string{"prod", "prod-v", "prod-v2-f", "v1", "-", strings.Repeat("n", 80)} {
+		if got := oci.StateFragment(name); got != name {
+			t.Errorf("%q became %q", name, got)
+		}
+	}
+	for _, name := range []string{
+		"prod-v2", "ws-abc", strings.Repeat("n", 81), "with space", "Ünïcode", "",
+		"x-000000000001-0123456789abcdef", "x-000000000001-0123456789abcdef-f",
+	} {
+		got := oci.StateFragment(name)
+		if !strings.HasPrefix(got, "ws-") || len(got) != 35 {
+			t.Errorf("%q became %q, want ws- and 32 hex digits", name, got)
+		}
+		if oci.StateFragment(got) == got {
+			t.Errorf("a workspace named %q would share the tags of %q", got, name)
+		}
+	}
+}
+
+func TestStateTags(t *testing.T) {
+	const x = "0123456789abcdef"
+	for _, w := range []string{"prod", "prod-f", "prod-v", "v1", "a-000000000001", oci.StateFragment("prod-v2"), strings.Repeat("n", 80)} {
+		for _, tag := range []oci.StateTag{
+			{Kind: oci.StatePointer, Fragment: w},
+			{Kind: oci.StateNumbered, Fragment: w, N: 42},
+			{Kind: oci.LockMarker, Fragment: w},
+			{Kind: oci.UnlockMarker, Fragment: w},
+			{Kind: oci.LockClaim, Fragment: w, N: 7, X: x},
+			{Kind: oci.LockTombstone, Fragment: w, N: 7, X: x},
+			{Kind: oci.ForceTombstone, Fragment: w, N: 100_007, X: x},
+		} {
+			s := tag.String()
+			if len(s) > 128 {
+				t.Errorf("%s: %d characters", s, len(s))
+			}
+			got, ok := oci.ParseStateTag(s)
+			if diff := cmp.Diff(tag, got); !ok || diff != "" {
+				t.Errorf("%s (-want +got):\n%s", s, diff)
+			}
+		}
+	}
+	for _, s := range []string{"", "latest", "1.0.0", "state-", "okara-doctor", "locked-"} {
+		if got, ok := oci.ParseStateTag(s); ok {
+			t.Errorf("%q was read as %+v", s, got)
+		}
+	}
+}
+
+func TestStateManifestRoundTrip(t *testing.T) {
+	want := oci.StateManifest{
+		Workspace: "Ünïcode", N: 42, Parent: "sha256:" + strings.Repeat("a", 64), ParentN: 41, Fence: 40, LockID: "id",
+		Lineage: "l", Serial: 17, SHA256: "ab", Tool: "OpenTofu/1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+		Origin:   oci.StateOrigin{Repository: "r/s", Workspace: "w", Version: 3, Fence: 2, Parent: "p"},
+		Envelope: map[string]string{"vnd.okara.state.envelope": "1"},
+		Layer:    oci.StateLayer("+zstd+encrypted", []byte("bytes")).Descriptor,
+	}
+	m, err := oci.NewStateManifest(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := oci.ParseState(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Manifest = m.Descriptor
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+	if got.Encoding() != "+zstd+encrypted" {
+		t.Errorf("encoding: %q", got.Encoding())
+	}
+}
+
+func TestLockManifestRoundTrip(t *testing.T) {
+	want := oci.LockManifest{
+		Kind: oci.KindClaim, Workspace: "prod", Fence: 7, Nonce: "0123456789abcdef",
+		Info: oci.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
+		Beat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
+	}
+	m, err := oci.NewLockManifest(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := oci.ParseLock(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Manifest = m.Descriptor
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+var (
+	// ErrLockLost says that a lock was taken over, forced or removed while its
+	// owner still ran. The error around it names the version that keeps the
+	// bytes, if they were written.
+	ErrLockLost = errors.New("lock lost")
+	// ErrStale says that a state does not continue the stored one: another
+	// lineage, or a serial that does not grow.
+	ErrStale = errors.New("state does not continue the stored one")
+	// ErrUnsafe says that locking is refused on this registry.
+	ErrUnsafe = errors.New("locking refused")
+	// ErrReplica says that a repository is a read-only copy of another one.
+	ErrReplica = errors.New("repository is a replica")
+)
+
+// LockedError says that somebody else holds the lock.
+type LockedError struct {
+	Held       LockInfo
+	Workspace  string
+	Repository string
+	Since      time.Duration // age of the lock; 0: unknown
+}
+
+func (e *LockedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "workspace %q in %s is locked", e.Workspace, e.Repository)
+	h := e.Held
+	if h.Who != "" {
+		fmt.Fprintf(&b, " by %s", h.Who)
+	}
+	if !h.Created.IsZero() {
+		fmt.Fprintf(&b, " since %s (%s ago)", h.Created.UTC().Format(time.RFC3339), e.Since.Round(time.Second))
+	}
+	for _, part := range [...]struct{ name, value string }{
+		{"operation", h.Operation}, {"run", h.Info}, {"lock id", h.ID},
+	} {
+		if part.value != "" {
+			fmt.Fprintf(&b, ", %s %s", part.name, part.value)
+		}
+	}
+	if h.ID != "" {
+		fmt.Fprintf(&b, "\nhint: if that run is gone: okara state unlock %s -w %s --id %s", e.Repository, quoteArg(e.Workspace), quoteArg(h.ID))
+	}
+	return b.String()
+}
+
+// quoteArg makes s one word for a POSIX shell.
+func quoteArg(s string) string {
+	safe := strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@", r)
+	}) < 0
+	if safe && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// lostError says who took a lock over, and where the bytes are.
+func lostError(repository, workspace string, kept int64, by oci.LockManifest) error {
+	var b strings.Builder
+	b.WriteString("the lock was taken over")
+	if by.Who != "" {
+		fmt.Fprintf(&b, " by %s", by.Who)
+	}
+	if by.Reason != "" {
+		fmt.Fprintf(&b, " (%s)", by.Reason)
+	}
+	if kept == 0 {
+		return fmt.Errorf("workspace %q in %s: %s; nothing was written: %w", workspace, repository, b.String(), ErrLockLost)
+	}
+	return fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w\n"+
+		"hint: compare with `okara state diff %s -w %s`, bring it back with `okara state restore %s %d -w %s`",
+		workspace, repository, b.String(), kept, ErrLockLost,
+		repository, quoteArg(workspace), repository, kept, quoteArg(workspace))
+}

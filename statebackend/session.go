@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// machine is one of acquirer, saver and releaser.
+type machine interface {
+	next(reply) request
+}
+
+// session performs what the machines ask for on the registry, for one
+// workspace and one lock.
+type session struct {
+	s         *Store
+	workspace string
+	fragment  string
+	info      LockInfo
+
+	seen    view                     // the last list
+	numbers []int64                  // the versions in it, newest first
+	fresh   bool                     // the repository is empty
+	claims  map[claimID]oci.Manifest // own claims, as written
+	foreign oci.LockManifest         // the marker an older tool wrote
+	sealed  oci.Manifest             // the seal, as written
+	head    oci.Manifest             // the version to write
+	blobs   []oci.Blob               // what head needs, pushed again if the registry lost it
+}
+
+func (s *Store) session(workspace string, info LockInfo) *session {
+	return &session{s: s, workspace: workspace, fragment: oci.StateFragment(workspace), info: info, claims: map[claimID]oci.Manifest{}}
+}
+
+// run performs requests until m is done.
+func (x *session) run(ctx context.Context, m machine) {
+	var r reply
+	for {
+		req := m.next(r)
+		if req.op == opDone {
+			return
+		}
+		if r.status == statusUncertain && req.op != opWait {
+			_ = x.s.pause(ctx, again()) // a cancelled wait ends the requests, too
+		}
+		r = x.perform(ctx, req)
+	}
+}
+
+// cleanupTime bounds each request that undoes something after the caller has
+// given up.
+const cleanupTime = 10 * time.Second
+
+func (x *session) perform(ctx context.Context, req request) reply {
+	if ctx.Err() != nil && cleansUp(req.op) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+		defer cancel()
+	}
+	r := reply{}
+	switch req.op {
+	case opList:
+		r.view, r.err = x.list(ctx)
+	case opReadMarker:
+		r.owner, r.err = x.readMarker(ctx)
+	case opReadPointer:
+		r.owner, r.err = x.readPointer(ctx, req.n)
+	case opWait:
+		r.err = x.s.pause(ctx, req.wait)
+	default:
+		r.err = x.write(ctx, req)
+	}
+	r.status = statusOf(r.err)
+	return r
+}
+
+func cleansUp(o op) bool {
+	switch o {
+	case opPutTombstone, opPutUnlocked, opDelete, opUntagMarker, opUntagClaim:
+		return true
+	}
+	return false
+}
+
+// statusOf classifies an error. What is not known to have had no effect is
+// uncertain.
+func statusOf(err error) status {
+	switch {
+	case err == nil:
+		return statusDone
+	case errors.Is(err, oci.ErrUncertain), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return statusUncertain
+	case errors.Is(err, oci.ErrUnsupported):
+		return statusUnsupported
+	case errors.Is(err, oci.ErrNotFound):
+		return statusMissing
+	}
+	return statusRefused
+}
+
+func (x *session) list(ctx context.Context) (view, error) {
+	tags, err := x.s.tags(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	x.fresh = len(tags) == 0
+	x.seen, x.numbers = newView(tags, x.fragment), numbers(tags, x.fragment)
+	return x.seen, nil
+}
+
+func (x *session) write(ctx context.Context, req request) error {
+	repo := x.s.repo
+	tag := func(k oci.StateTagKind) string {
+		return oci.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
+	}
+	switch req.op {
+	case opPutClaim:
+		m, err := x.claim(req.claim)
+		if err != nil {
+			return err
+		}
+		if x.fresh { // nobody has pushed what every lock manifest refers to
+			if err := repo.PushBlob(ctx, oci.EmptyBlob()); err != nil {
+				return fmt.Errorf("%v: %w", err, definite(err))
+			}
+			x.fresh = false
+		}
+		return x.put(ctx, tag(oci.LockClaim), m)
+	case opPutTombstone:
+		kind := oci.LockTombstone
+		if req.forced {
+			kind = oci.ForceTombstone
+		}
+		m, err := x.tombstone(req)
+		if err != nil {
+			return err
+		}
+		return x.put(ctx, tag(kind), m)
+	case opPutSeal:
+		if err := x.seal(ctx, req); err != nil {
+			return err
+		}
+		return x.put(ctx, x.numbered(req.n), x.sealed)
+	case opPutMarker:
+		return x.put(ctx, tag(oci.LockMarker), x.claims[req.claim])
+	case opPutUnlocked:
+		return x.putUnlocked(ctx, tag(oci.LockMarker), tag(oci.UnlockMarker))
+	case opDelete:
+		return repo.Delete(ctx, x.claims[req.claim].Descriptor)
+	case opUntagMarker:
+		return repo.Untag(ctx, tag(oci.LockMarker))
+	case opUntagClaim:
+		return repo.Untag(ctx, tag(oci.LockClaim))
+	case opPutVersion:
+		return x.put(ctx, x.numbered(req.n), x.head)
+	case opPutPointer:
+		return x.put(ctx, x.pointer(), x.head)
+	}
+	return fmt.Errorf("unknown request %d", req.op)
+}
+
+// put writes a manifest under a tag with one request. A registry that does not
+// have the blobs yet refuses it, which is a definite answer: then they are
+// pushed and the manifest is sent once more.
+func (x *session) put(ctx context.Context, tag string, m oci.Manifest) error {
+	err := x.s.repo.PutTag(ctx, tag, m)
+	if err == nil || !blobMissing(err) {
+		return err
+	}
+	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, x.blobs...) {
+		if perr := x.s.repo.PushBlob(ctx, b); perr != nil {
+			// Without ErrUncertain: the tag was refused, whatever became of the blob.
+			return fmt.Errorf("%v, and pushing what it needs: %v: %w", err, perr, definite(perr))
+		}
+	}
+	return x.s.repo.PutTag(ctx, tag, m)
+}
+
+// definite returns the sentinel of an error that matters to a caller and is
+// not about the outcome of a write.
+func definite(err error) error {
+	for _, e := range [...]error{oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrTooLarge, oci.ErrRateLimited} {
+		if errors.Is(err, e) {
+			return e
+		}
+	}
+	return oci.ErrUnavailable
+}
+
+// blobMissing recognises a manifest that was refused for want of its blobs, or
+// because the repository does not exist yet.
+func blobMissing(err error) bool {
+	e, ok := errors.AsType[*oci.ResponseError](err)
+	if !ok || e.Status < 400 || e.Status >= 500 {
+		return false
+	}
+	switch e.Code {
+	case "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "NAME_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNVERIFIED":
+		return true
+	}
+	return e.Code == "" && (e.Status == 400 || e.Status == 404)
+}
+
+func (x *session) claim(c claimID) (oci.Manifest, error) {
+	m, err := oci.NewLockManifest(oci.LockManifest{
+		Kind: oci.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
+	})
+	if err == nil {
+		x.claims[c] = m
+	}
+	return m, err
+}
+
+func (x *session) tombstone(req request) (oci.Manifest, error) {
+	return oci.NewLockManifest(oci.LockManifest{
+		Kind: oci.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
+		Reason: req.reason, Who: x.info.Who,
+	})
+}
+
+// putUnlocked turns the marker for people and older tools; unlocked-W is
+// written only if it is not there yet.
+func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
+	m, err := oci.NewLockManifest(oci.LockManifest{Kind: oci.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
+	if err != nil {
+		return err
+	}
+	if err := x.put(ctx, locked, m); err != nil || x.seen.written {
+		return err
+	}
+	return x.put(ctx, unlocked, m)
+}
+
+func (x *session) readMarker(ctx context.Context) (owner, error) {
+	tag := oci.StateTag{Kind: oci.LockMarker, Fragment: x.fragment}.String()
+	l, err := x.s.fetchLock(ctx, tag, x.workspace)
+	if err != nil {
+		return ownerNobody, err
+	}
+	if l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == "" {
+		return ownerOurs, nil
+	}
+	x.foreign = l
+	return ownerForeign, nil
+}
+
+// readPointer tells whose version state-W is after an uncertain write of n.
+func (x *session) readPointer(ctx context.Context, n int64) (owner, error) {
+	m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
+	switch {
+	case err != nil:
+		return ownerNobody, err
+	case m.Manifest.Digest == x.head.Digest:
+		return ownerOurs, nil
+	case m.N > n:
+		return ownerForeign, nil
+	}
+	return ownerBefore, nil
+}
+
+// seal prepares the copy of the head that a takeover writes under its first
+// number. It is built once: a repeated write must send the same bytes.
+func (x *session) seal(ctx context.Context, req request) error {
+	if x.sealed.Bytes != nil {
+		return nil
+	}
+	m := oci.StateManifest{Workspace: x.workspace, Empty: true}
+	var err error
+	switch {
+	case req.head > 0:
+		m, err = x.s.fetchState(ctx, x.numbered(req.head), x.workspace)
+	case x.seen.pointer: // written by a tool without versions
+		m, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading version %d to seal it: %w", req.head, definiteRead(err))
+	}
+	m.Parent, m.ParentN = m.Manifest.Digest.String(), req.head
+	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
+	m.Created, m.Tool = x.s.o.Now(), x.s.o.Tool
+	x.sealed, err = oci.NewStateManifest(m)
+	return err
+}
+
+// definiteRead keeps a failed read from being taken for an uncertain write.
+func definiteRead(err error) error {
+	if errors.Is(err, oci.ErrUncertain) {
+		return fmt.Errorf("%v: %w", err, oci.ErrUnavailable)
+	}
+	return err
+}
+
+func (x *session) pointer() string {
+	return oci.StateTag{Kind: oci.StatePointer, Fragment: x.fragment}.String()
+}
+
+func (x *session) numbered(n int64) string {
+	return oci.StateTag{Kind: oci.StateNumbered, Fragment: x.fragment, N: n}.String()
+}
+
+// pause waits; it returns early with the context's error.
+func (s *Store) pause(ctx context.Context, p pause) error {
+	d := p.least
+	if p.most > p.least {
+		d += rand.N(p.most - p.least)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// tags lists the repository; one that does not exist yet is empty.
+func (s *Store) tags(ctx context.Context) ([]string, error) {
+	l, err := s.repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.Cached && !s.o.UnsafeLocking {
+		return nil, fmt.Errorf("the tag list of %s came from a cache: %w", s.repo, ErrUnsafe)
+	}
+	return slices.Clip(l.Tags), nil
+}

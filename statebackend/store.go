@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Options configure a Store. The zero value works.
+type Options struct {
+	Compression   string        // "zstd" (default), "gzip" or "none"
+	Sealer        Sealer        // encrypts states; nil: stored in clear
+	LockTTL       time.Duration // lease: a lock without a beat for this long may be taken over; 0: never
+	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
+	MaxVersions   int           // pruned on release; 0: keep all
+	StrictReads   bool          // reads without a lock list the versions instead of trusting state-W
+	UnsafeLocking bool          // lock on registries that cannot keep a lock safe
+	MaxState      int64         // largest state, in bytes; 0: 512 MiB
+	Tool          string        // who writes, such as "okara/1.0.0"
+	Logger        *slog.Logger  // warnings; nil: none
+	Now           func() time.Time
+	NewID         func() string
+}
+
+// Store keeps the states of any number of workspaces in one repository. It is
+// safe for concurrent use.
+type Store struct {
+	repo  *oci.Repo
+	o     Options
+	rules rules
+
+	mu   sync.Mutex // guards the fields below
+	held map[string]*Lock
+	busy map[string]chan struct{} // lock attempts under way, by workspace and id
+	can  abilities
+}
+
+// New returns a store on r. It sends nothing.
+func New(r *oci.Repo, o Options) *Store {
+	if o.MaxState == 0 {
+		o.MaxState = 512 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}}
+}
+
+// Repo returns the repository that the store is on.
+func (s *Store) Repo() *oci.Repo { return s.repo }
+
+// Get returns the current state, without a lock. Where nothing was stored yet,
+// or the workspace was deleted, the error is oci.ErrNotFound.
+func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
+	x := s.session(workspace, LockInfo{})
+	if !s.o.StrictReads {
+		m, err := s.fetchState(ctx, x.pointer(), workspace)
+		if err == nil {
+			return s.read(ctx, m, m.N)
+		}
+		if !errors.Is(err, oci.ErrNotFound) {
+			return nil, Version{}, err
+		}
+	}
+	// No pointer does not mean no state: its writer may have died in between.
+	v, err := x.list(ctx)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	m, err := x.newest(ctx, v)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	return s.read(ctx, m, m.N)
+}
+
+// newest reads the manifest of the highest version in v, or what a tool
+// without versions wrote.
+func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error) {
+	switch {
+	case v.newest > 0:
+		return x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
+	case v.pointer:
+		return x.s.fetchState(ctx, x.pointer(), x.workspace)
+	}
+	old := oci.OldStateFragment(x.workspace)
+	if x.fragment != x.workspace {
+		return x.s.fetchState(ctx, oci.StateTag{Kind: oci.StatePointer, Fragment: old}.String(), x.workspace)
+	}
+	return oci.StateManifest{}, x.s.noState(x.workspace)
+}
+
+func (s *Store) noState(workspace string) error {
+	return fmt.Errorf("state of workspace %q in %s: %w", workspace, s.repo, oci.ErrNotFound)
+}
+
+// GetVersion returns version n of a workspace.
+func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+	x := s.session(workspace, LockInfo{})
+	m, err := s.fetchState(ctx, x.numbered(n), workspace)
+	if err != nil {
+		return nil, Version{}, fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
+	}
+	return s.read(ctx, m, 0)
+}
+
+// read returns the state of a manifest; head is the current version, 0 if not known.
+func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]byte, Version, error) {
+	v := newVersion(m)
+	v.Current = m.N == head
+	if m.Empty {
+		return nil, v, s.noState(m.Workspace)
+	}
+	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
+	if err != nil {
+		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, err)
+	}
+	state, err := s.decode(ctx, m, stored)
+	return state, v, err
+}
+
+// Decode returns the state that a manifest and its stored bytes hold, without
+// a registry: for files that were copied out of one.
+func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
+	sm, err := oci.ParseState(m)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	if !sm.Empty && sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
+		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
+	}
+	state, err := s.decode(ctx, sm, stored)
+	return state, newVersion(sm), err
+}
+
+// fetchState reads a state manifest and checks that it is of that workspace:
+// names may collide on registries that fold case.
+func (s *Store) fetchState(ctx context.Context, tag, workspace string) (oci.StateManifest, error) {
+	m, err := s.repo.Fetch(ctx, tag)
+	if err != nil {
+		return oci.StateManifest{}, err
+	}
+	sm, err := oci.ParseState(m)
+	if err != nil {
+		return sm, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
+	}
+	if sm.Workspace != "" && sm.Workspace != workspace {
+		return sm, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, s.repo, sm.Workspace, workspace, oci.ErrCorrupt)
+	}
+	sm.Workspace = workspace
+	return sm, nil
+}
+
+func (s *Store) fetchLock(ctx context.Context, tag, workspace string) (oci.LockManifest, error) {
+	m, err := s.repo.Fetch(ctx, tag)
+	if err != nil {
+		return oci.LockManifest{}, err
+	}
+	l, err := oci.ParseLock(m)
+	if err != nil {
+		return l, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
+	}
+	if l.Workspace != "" && workspace != "" && l.Workspace != workspace {
+		return l, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, s.repo, l.Workspace, workspace, oci.ErrCorrupt)
+	}
+	return l, nil
+}
+
+// parallelReads bounds the requests of one listing.
+const parallelReads = 4
+
+// Workspaces lists the workspaces that have a state, in order of their names.
+func (s *Store) Workspaces(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		names, err := s.workspaces(ctx)
+		if err != nil {
+			yield("", fmt.Errorf("listing workspaces of %s: %w", s.repo, err))
+			return
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) workspaces(ctx context.Context) ([]string, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	heads := newestTags(tags)
+	names := make([]string, len(heads))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	for i, t := range heads {
+		g.Go(func() error {
+			m, err := s.repo.Fetch(ctx, t.String())
+			if errors.Is(err, oci.ErrNotFound) {
+				return nil // a tag whose manifest is gone
+			}
+			if err != nil {
+				return err
+			}
+			sm, err := oci.ParseState(m)
+			if err != nil {
+				return nil // not ours, though its tag looks like it
+			}
+			if sm.Workspace == "" {
+				sm.Workspace = t.Fragment
+			}
+			if !sm.Empty {
+				names[i] = sm.Workspace
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// newestTags returns for each workspace the tag of its highest version, or
+// state-W where a tool without versions wrote it.
+func newestTags(tags []string) []oci.StateTag {
+	heads := map[string]oci.StateTag{}
+	for _, tag := range tags {
+		t, ok := oci.ParseStateTag(tag)
+		if !ok || t.Kind != oci.StateNumbered && t.Kind != oci.StatePointer {
+			continue
+		}
+		if old, ok := heads[t.Fragment]; !ok || old.N < t.N {
+			heads[t.Fragment] = t
+		}
+	}
+	list := make([]oci.StateTag, 0, len(heads))
+	for _, t := range heads {
+		list = append(list, t)
+	}
+	return list
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStore(t testing.TB, host string, transport http.RoundTripper, o statebackend.Options) *statebackend.Store {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{Transport: transport, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statebackend.New(r, o)
+}
+
+func mustLock(t testing.TB, s *statebackend.Store, ws, id string) *statebackend.Lock {
+	t.Helper()
+	l, err := s.Lock(t.Context(), ws, statebackend.LockInfo{ID: id, Who: "alice@" + id, Operation: "OperationTypeApply"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func mustPut(t testing.TB, l *statebackend.Lock, state []byte) statebackend.Version {
+	t.Helper()
+	v, err := l.Put(t.Context(), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func mustUnlock(t testing.TB, l *statebackend.Lock) {
+	t.Helper()
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustGet(t testing.TB, s *statebackend.Store, ws string) string {
+	t.Helper()
+	state, _, err := s.Get(t.Context(), ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(state)
+}
+
+func testState(serial int, filler int) []byte {
+	return fmt.Appendf(nil, `{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"l-1","outputs":{"x":{"value":%q}}}`, serial, strings.Repeat("ab", filler/2))
+}
+
+func TestStoreLifeCycle(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		s := newStore(t, host, nil, statebackend.Options{Tool: "test"})
+		if _, _, err := s.Get(t.Context(), "prod"); !errors.Is(err, oci.ErrNotFound) {
+			t.Fatalf("get from an empty repository: %v", err)
+		}
+		for i := range 3 {
+			l := mustLock(t, s, "prod", fmt.Sprintf("id-%d", i))
+			if _, err := newStore(t, host, nil, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{}); !isLockedBy(err, fmt.Sprintf("id-%d", i)) {
+				t.Errorf("second lock: %v", err)
+			}
+			want := string(testState(i, 100<<(5*i)))
+			v := mustPut(t, l, []byte(want))
+			if v.N != int64(i+1) || v.Serial != uint64(i) || v.Lineage != "l-1" {
+				t.Errorf("version: got %+v", v)
+			}
+			got, gv, err := l.Get(t.Context())
+			if err != nil || string(got) != want || gv.N != v.N {
+				t.Errorf("get under the lock: %d bytes, %+v, %v", len(got), gv, err)
+			}
+			mustUnlock(t, l)
+			mustUnlock(t, l)
+			if got := mustGet(t, s, "prod"); got != want {
+				t.Errorf("get: %d bytes, want %d", len(got), len(want))
+			}
+		}
+		var ns []int64
+		for v, err := range s.History(t.Context(), "prod") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns = append(ns, v.N)
+		}
+		if d := cmp.Diff([]int64{3, 2, 1}, ns); d != "" {
+			t.Errorf("history (-want +got):\n%s", d)
+		}
+		if got, _, err := s.GetVersion(t.Context(), "prod", 1); err != nil || !bytes.Equal(got, testState(0, 100)) {
+			t.Errorf("version 1: %q, %v", got, err)
+		}
+		testDelete(t, s)
+	})
+}
+
+func testDelete(t *testing.T, s *statebackend.Store) {
+	l := mustLock(t, s, "prod", "del")
+	if err := l.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, l)
+	if _, _, err := s.Get(t.Context(), "prod"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("get after delete: %v", err)
+	}
+	if got := workspaces(t, s); len(got) != 0 {
+		t.Errorf("workspaces after delete: %q", got)
+	}
+	l = mustLock(t, s, "prod", "again")
+	if v := mustPut(t, l, []byte(`{}`)); v.N != 5 {
+		t.Errorf("version after revival: %d", v.N)
+	}
+	mustUnlock(t, l)
+	if got := workspaces(t, s); !slices.Equal(got, []string{"prod"}) {
+		t.Errorf("workspaces after revival: %q", got)
+	}
+}
+
+func isLockedBy(err error, id string) bool {
+	e, ok := errors.AsType[*statebackend.LockedError](err)
+	return ok && e.Held.ID == id
+}
+
+func workspaces(t testing.TB, s *statebackend.Store) []string {
+	t.Helper()
+	var names []string
+	for name, err := range s.Workspaces(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func TestWorkspaceNames(t *testing.T) {
+	names := []string{
+		"prod", "prod-v2", "ws-abc", strings.Repeat("n", 200), "Ünïcode/with spaces", "prod-v2-f", "default", "v1", "-v1",
+		"prod-000000000001-0123456789abcdef", "prod-000000000001-0123456789abcdef-f", "state-prod", ".", "Prod",
+	}
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	for i, name := range names {
+		l := mustLock(t, s, name, fmt.Sprint("id", i))
+		mustPut(t, l, []byte(name))
+	}
+	for i, name := range names {
+		if got := mustGet(t, s, name); got != name {
+			t.Errorf("state of %q: got %q", name, got)
+		}
+		l, ok := s.Holding(name, fmt.Sprint("id", i))
+		if !ok {
+			t.Fatalf("lock of %q is not held", name)
+		}
+		mustUnlock(t, l)
+	}
+	slices.Sort(names)
+	if d := cmp.Diff(names, workspaces(t, s)); d != "" {
+		t.Errorf("workspaces (-want +got):\n%s", d)
+	}
+	if held, err := s.Locks(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("locks left: %v, %v", held, err)
+	}
+}
+
+// Requests of a warm store on distribution, as documented.
+func TestRequestCounts(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		q                ocitest.Quirks
+		lock, unlock     map[string]int
+		total, totalSame int
+	}{
+		{
+			name: "delete", total: 13,
+			lock:   map[string]int{"GET tags": 3, "PUT manifest": 2},
+			unlock: map[string]int{"DELETE manifest": 1},
+		},
+		{
+			name: "no delete", q: ocitest.Quirks{NoDelete: true}, total: 15,
+			lock:   map[string]int{"GET tags": 3, "GET manifest": 1, "PUT manifest": 2},
+			unlock: map[string]int{"PUT manifest": 2},
+		},
+		{
+			name: "tag by tag", q: ocitest.Quirks{TagDeleteOnly: true}, total: 14,
+			lock:   map[string]int{"GET tags": 3, "PUT manifest": 2},
+			unlock: map[string]int{"DELETE manifest": 2},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &ocitest.Count{}
+			s := newStore(t, ocitest.New(t, tc.q), c, statebackend.Options{Compression: "none"})
+			apply := func(i int, size int) (lock, get, put, unlock map[string]int) {
+				l := mustLock(t, s, "prod", fmt.Sprint(i))
+				lock = c.Take()
+				if _, _, err := l.Get(t.Context()); err != nil && !errors.Is(err, oci.ErrNotFound) {
+					t.Fatal(err)
+				}
+				get = c.Take()
+				mustPut(t, l, testState(i, size))
+				put = c.Take()
+				mustUnlock(t, l)
+				return lock, get, put, c.Take()
+			}
+			apply(0, 100)    // cold
+			apply(1, 64<<10) // the previous state is small
+			lock, get, put, unlock := apply(2, 64<<10)
+			for _, d := range []struct {
+				name      string
+				got, want map[string]int
+			}{
+				{"lock", lock, tc.lock},
+				{"get", get, map[string]int{"GET manifest": 1, "GET blob": 1}},
+				{"put", put, map[string]int{"POST upload": 1, "PUT upload": 1, "PUT manifest": 2, "GET tags": 1}},
+				{"unlock", unlock, tc.unlock},
+			} {
+				if diff := cmp.Diff(d.want, d.got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", d.name, diff)
+				}
+			}
+			if got := sum(lock) + sum(get) + sum(put) + sum(unlock); got > tc.total {
+				t.Errorf("one apply: %d requests, want at most %d", got, tc.total)
+			}
+			apply(3, 100)
+			_, get, _, _ = apply(4, 100)
+			if diff := cmp.Diff(map[string]int{"GET manifest": 1}, get); diff != "" {
+				t.Errorf("get of a small state (-want +got):\n%s", diff)
+			}
+			_, _, put, _ = apply(4, 100) // the same bytes
+			if got := sum(put); got != 3 {
+				t.Errorf("put of the same bytes: %v", put)
+			}
+		})
+	}
+}
+
+func sum(n map[string]int) int {
+	total := 0
+	for v := range maps.Values(n) {
+		total += v
+	}
+	return total
+}
+
+func TestLockHeldIsReadOnly(t *testing.T) {
+	c := &ocitest.Count{}
+	host := ocitest.New(t, ocitest.Quirks{})
+	mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "one")
+	s := newStore(t, host, c, statebackend.Options{})
+	_, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "two"})
+	if !isLockedBy(err, "one") {
+		t.Fatalf("lock: %v", err)
+	}
+	n := c.Take()
+	delete(n, "GET ping")
+	if diff := cmp.Diff(map[string]int{"GET tags": 1, "GET manifest": 1}, n); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(err.Error(), want) {
+		t.Errorf("message %q lacks %q", err, want)
+	}
+}
+
+func TestTakeOver(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		la := mustLock(t, a, "prod", "a")
+		mustPut(t, la, []byte("a1"))
+		lb, err := b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b", Who: "bob"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = la.Put(t.Context(), []byte("a2"))
+		if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 2:") || !strings.Contains(err.Error(), "by bob") {
+			t.Errorf("put of the overtaken holder: %v", err)
+		}
+		got, v, err := lb.Get(t.Context())
+		if err != nil || string(got) != "a1" || v.N != 100_001 {
+			t.Errorf("head of the successor: %q, %+v, %v", got, v, err)
+		}
+		if v := mustPut(t, lb, []byte("b1")); v.N != 100_002 || v.Parent != 100_001 {
+			t.Errorf("version of the successor: %+v", v)
+		}
+		if err := la.Unlock(t.Context()); err != nil {
+			t.Errorf("unlock of the overtaken holder: %v", err)
+		}
+		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "c"}); !isLockedBy(err, "b") {
+			t.Errorf("lock: %v", err)
+		}
+		mustUnlock(t, lb)
+		if got := mustGet(t, a, "prod"); got != "b1" {
+			t.Errorf("state: %q", got)
+		}
+		if got, _, err := a.GetVersion(t.Context(), "prod", 2); err != nil || string(got) != "a2" {
+			t.Errorf("the overtaken holder's bytes: %q, %v", got, err)
+		}
+		lc := mustLock(t, a, "prod", "c")
+		if v := mustPut(t, lc, []byte("c1")); v.N != 100_003 {
+			t.Errorf("version after a clean hand-over: %d", v.N)
+		}
+		mustUnlock(t, lc)
+	})
+}
+
+func TestForceUnlock(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		if err := b.ForceUnlock(t.Context(), "prod", "x"); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("unknown id, free workspace: %v", err)
+		}
+		la := mustLock(t, a, "prod", "a")
+		if err := b.ForceUnlock(t.Context(), "prod", "x"); !isLockedBy(err, "a") {
+			t.Errorf("unknown id, held workspace: %v", err)
+		}
+		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		lb := mustLock(t, b, "prod", "b")
+		mustPut(t, lb, []byte("b1"))
+		if _, err := la.Put(t.Context(), []byte("a1")); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("put of the forced holder: %v", err)
+		}
+		mustUnlock(t, lb)
+		if got := mustGet(t, b, "prod"); got != "b1" {
+			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+// The same id from another process is the same run elsewhere.
+func TestResume(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		la := mustLock(t, a, "prod", "run")
+		if again := mustLock(t, a, "prod", "run"); again != la {
+			t.Error("the same id in the same process is another lock")
+		}
+		mustPut(t, la, []byte("1"))
+		lb, err := b.Resume(t.Context(), "prod", "run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lb.Info().Who; got != "alice@run" {
+			t.Errorf("who: %q", got)
+		}
+		mustPut(t, lb, []byte("2"))
+		if _, err := la.Put(t.Context(), []byte("3")); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("put of the first process: %v", err)
+		}
+		if _, err := b.Resume(t.Context(), "prod", "other"); !isLockedBy(err, "run") {
+			t.Errorf("another id: %v", err)
+		}
+		mustUnlock(t, lb)
+		if _, err := a.Resume(t.Context(), "dev", "run"); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("nobody's id: %v", err)
+		}
+		if got := mustGet(t, a, "prod"); got != "2" {
+			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+func TestPrune(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		s := newStore(t, host, nil, statebackend.Options{MaxVersions: 2})
+		for i := range 5 {
+			l := mustLock(t, s, "prod", fmt.Sprint(i))
+			mustPut(t, l, fmt.Append(nil, i))
+			mustUnlock(t, l)
+		}
+		gone, err := s.Prune(t.Context(), "prod", 1)
+		if errors.Is(err, oci.ErrUnsupported) {
+			t.Skip("the registry deletes nothing")
+		}
+		if err != nil || !slices.Equal(gone, []int64{4}) {
+			t.Errorf("pruned %v, %v", gone, err)
+		}
+		if got := mustGet(t, s, "prod"); got != "4" {
+			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+func TestCompression(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	want := testState(1, 100<<10)
+	for _, how := range []string{"", "zstd", "gzip", "none"} {
+		s := newStore(t, host, nil, statebackend.Options{Compression: how})
+		l := mustLock(t, s, "prod", "id-"+how)
+		v := mustPut(t, l, want)
+		mustUnlock(t, l)
+		got, _, err := newStore(t, host, nil, statebackend.Options{}).Get(t.Context(), "prod")
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%q: %d bytes, %v", how, len(got), err)
+		}
+		if small := v.Size < 10<<10; small != (how != "none") {
+			t.Errorf("%q: stored %d bytes", how, v.Size)
+		}
+	}
+}
+
+func TestCancelledLockLeavesNothing(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &ocitest.Fault{Match: ocitest.On("GET", "tags"), Nth: 2, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		cancel()
+		return nil, ctx.Err()
+	}}
+	if _, err := newStore(t, host, f, statebackend.Options{}).Lock(ctx, "prod", statebackend.LockInfo{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("lock: %v", err)
+	}
+	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "next"))
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Version describes one stored version of a workspace's state.
+type Version struct {
+	N         int64 // 0: written by a tool without versions
+	Digest    string
+	Created   time.Time
+	Lineage   string
+	Serial    uint64
+	Size      int64 // bytes as stored
+	Tool      string
+	LockID    string
+	Parent    int64 // the version it was made from
+	Fence     int64 // first number of the lock that wrote it
+	Deleted   bool  // the workspace was deleted
+	Empty     bool  // there is no state
+	Current   bool  // it is the head
+	Encrypted bool  // by a Sealer
+}
+
+func newVersion(m oci.StateManifest) Version {
+	v := Version{
+		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
+		Tool: m.Tool, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
+		Encrypted: len(m.Envelope) > 0,
+	}
+	if !m.Empty {
+		v.Size = m.Layer.Size
+	}
+	return v
+}
+
+// numbers returns the version numbers of a workspace, newest first.
+func numbers(tags []string, fragment string) []int64 {
+	var list []int64
+	for _, tag := range tags {
+		if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered && t.Fragment == fragment {
+			list = append(list, t.N)
+		}
+	}
+	slices.Sort(list)
+	slices.Reverse(list)
+	return list
+}
+
+// History lists the versions of a workspace, newest first, one request each.
+// A jump of about 100,000 in the numbers marks a lock that was taken over.
+func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		tags, err := s.tags(ctx)
+		if err != nil {
+			yield(Version{}, err)
+			return
+		}
+		x := s.session(workspace, LockInfo{})
+		for i, n := range numbers(tags, x.fragment) {
+			m, err := s.fetchState(ctx, x.numbered(n), workspace)
+			if err != nil {
+				err = fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
+			}
+			v := newVersion(m)
+			v.N, v.Current = n, i == 0
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// forkAge is how long versions beside the line of the head are kept: they hold
+// what an overtaken lock wrote.
+const forkAge = 30 * 24 * time.Hour
+
+// Prune removes all but the newest keep versions and returns what it removed.
+// The highest version always stays, for its number must not be used again, and
+// so do young versions that are not on the line of the head.
+func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := s.session(workspace, LockInfo{})
+	x.seen = newView(tags, x.fragment)
+	list := numbers(tags, x.fragment)
+	return x.prune(ctx, list, max(keep, 1), len(list))
+}
+
+// prune looks at the versions after the first keep ones, oldest first, and
+// removes at most limit.
+func (x *session) prune(ctx context.Context, list []int64, keep, limit int) ([]int64, error) {
+	if len(list) <= keep {
+		return nil, nil
+	}
+	forks, err := x.forks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	var gone []int64
+	for _, n := range slices.Backward(list[keep:]) {
+		if len(gone) == limit {
+			break
+		}
+		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+		if errors.Is(err, oci.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return gone, err
+		}
+		if forks[n] && x.s.o.Now().Sub(m.Created) < forkAge {
+			continue
+		}
+		if err := x.remove(ctx, m); err != nil {
+			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, x.workspace, err)
+		}
+		gone = append(gone, n)
+	}
+	return gone, nil
+}
+
+// forks returns the versions from which the head was not made. They exist only
+// where a lock was taken over, which shows as a jump in the numbers; only then
+// the line of the head is read.
+func (x *session) forks(ctx context.Context, list []int64) (map[int64]bool, error) {
+	forks := map[int64]bool{}
+	if !jumped(list) {
+		return forks, nil
+	}
+	for _, n := range list {
+		forks[n] = true
+	}
+	for n := list[0]; forks[n]; {
+		delete(forks, n)
+		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+		if errors.Is(err, oci.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		n = m.ParentN
+	}
+	return forks, nil
+}
+
+// jumped tells whether a lock was ever taken over in this history.
+func jumped(list []int64) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i-1]-list[i] >= jump/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// remove deletes the tag of a version; by digest, where a registry cannot
+// delete tags, and then only if state-W is not the same manifest.
+func (x *session) remove(ctx context.Context, m oci.StateManifest) error {
+	err := x.s.repo.Untag(ctx, x.numbered(m.N))
+	if !errors.Is(err, oci.ErrUnsupported) {
+		return err
+	}
+	p, perr := x.s.repo.Resolve(ctx, x.pointer())
+	if perr != nil && !errors.Is(perr, oci.ErrNotFound) {
+		return perr
+	}
+	if perr == nil && p.Digest == m.Manifest.Digest {
+		return fmt.Errorf("state-%s is the same manifest: %w", x.fragment, err)
+	}
+	return x.s.repo.Delete(ctx, m.Manifest)
+}

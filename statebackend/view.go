@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// jump is how many version numbers a claim may use, and so the distance by
+// which the successor of an overtaken claim skips ahead: whatever the
+// overtaken one still writes stays below.
+const jump = 100_000
+
+// claimID identifies one attempt to lock: the first version number it may
+// write, and the part that tells attempts apart. Claims are ordered by both.
+type claimID struct {
+	fence int64
+	x     string
+}
+
+func compareClaims(a, b claimID) int {
+	return cmp.Or(cmp.Compare(a.fence, b.fence), cmp.Compare(a.x, b.x))
+}
+
+// view is what one tag list says about one workspace.
+type view struct {
+	claims  []claimID          // ordered
+	ended   map[claimID]ending // by tombstones
+	newest  int64              // highest version, 0: none
+	marker  bool               // locked-W
+	written bool               // unlocked-W
+	pointer bool               // state-W
+}
+
+// ending is how a tombstone ended a claim.
+type ending uint8
+
+const (
+	endedClean ending = iota + 1
+	endedForced
+)
+
+// newView picks the tags of one workspace out of a list.
+func newView(tags []string, fragment string) view {
+	v := view{ended: map[claimID]ending{}}
+	for _, tag := range tags {
+		t, ok := oci.ParseStateTag(tag)
+		if !ok || t.Fragment != fragment {
+			continue
+		}
+		v.add(t)
+	}
+	slices.SortFunc(v.claims, compareClaims)
+	return v
+}
+
+func (v *view) add(t oci.StateTag) {
+	c := claimID{fence: t.N, x: t.X}
+	switch t.Kind {
+	case oci.StatePointer:
+		v.pointer = true
+	case oci.StateNumbered:
+		v.newest = max(v.newest, t.N)
+	case oci.LockMarker:
+		v.marker = true
+	case oci.UnlockMarker:
+		v.written = true
+	case oci.LockClaim:
+		v.claims = append(v.claims, c)
+	case oci.LockTombstone:
+		v.ended[c] = max(v.ended[c], endedClean)
+	case oci.ForceTombstone:
+		v.ended[c] = endedForced
+	}
+}
+
+func (v view) has(c claimID) bool { return slices.Contains(v.claims, c) }
+
+// live returns the claims without a tombstone.
+func (v view) live() []claimID {
+	var live []claimID
+	for _, c := range v.claims {
+		if v.ended[c] == 0 {
+			live = append(live, c)
+		}
+	}
+	return live
+}
+
+// floor is the first number that no overtaken claim can write; 0 without one.
+func (v view) floor() int64 {
+	var floor int64
+	for c, how := range v.ended {
+		if how == endedForced {
+			floor = max(floor, c.fence+jump)
+		}
+	}
+	return floor
+}
+
+// with returns the view after one more tombstone. The receiver keeps its own.
+func (v view) with(c claimID, how ending) view {
+	ended := make(map[claimID]ending, len(v.ended)+1)
+	maps.Copy(ended, v.ended)
+	ended[c] = max(ended[c], how)
+	v.ended = ended
+	return v
+}
