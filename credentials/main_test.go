@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -189,4 +191,8 @@ func mustCredential(t *testing.T, r *credentials.Resolver, host, repository stri
 
 func basic(user, password string) oci.Credential {
 	return oci.Credential{Username: user, Password: password}
+}
+
+func imageOf(config, layer oci.Descriptor) ocispec.Manifest {
+	return ocispec.Manifest{ArtifactType: "application/vnd.test", Config: config, Layers: []oci.Descriptor{layer}}
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// guards are the ways in which distribution itself authenticates.
+func guards(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
+	users := map[string]string{"octocat": "s3cr3t"}
+	t.Run("Basic", func(t *testing.T) { f(t, ocitest.NewHTPasswd(t, users)) })
+	t.Run("Bearer", func(t *testing.T) { f(t, ocitest.NewTokens(t, users)) })
+}
+
+func mustRepo(t *testing.T, m *machine, reference string) *oci.Repo {
+	t.Helper()
+	r := m.resolver()
+	repo, err := oci.OpenRepo(reference, oci.Options{Credential: r.Credential})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// artifact has one blob with the text.
+func artifact(t *testing.T, text string) oci.Artifact {
+	t.Helper()
+	b := oci.BytesBlob("text/plain", []byte(text))
+	m := oci.EmptyBlob()
+	root, err := oci.NewManifest(imageOf(m.Descriptor, b.Descriptor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return oci.Artifact{Blobs: []oci.Blob{m, b}, Root: root}
+}
+
+func TestRealRegistries(t *testing.T) {
+	guards(t, func(t *testing.T, g *ocitest.Guard) {
+		m := newMachine(t, "linux")
+		m.helper("keys", helperScript{Answers: map[string][2]string{g.Host: {"octocat", "s3cr3t"}}})
+		m.file("home/.docker/config.json", `{"credsStore": "keys"}`)
+		repo := mustRepo(t, m, g.Host+"/acme/net")
+		a := artifact(t, "hello")
+		if _, err := repo.Push(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if err := repo.PutTag(t.Context(), "1.0.0", a.Root); err != nil {
+			t.Fatal(err)
+		}
+		g.Expire() // the credential lives on, its tokens do not
+		if _, err := repo.Fetch(t.Context(), "1.0.0"); err != nil {
+			t.Errorf("read after the token expired: %v", err)
+		}
+		g.Expire()
+		if err := repo.PutTag(t.Context(), "1.0.1", a.Root); err != nil {
+			t.Errorf("write of a tag after the token expired: %v", err)
+		}
+		g.Expire()
+		if _, err := repo.Push(t.Context(), artifact(t, "more")); err != nil {
+			t.Errorf("push after the token expired: %v", err)
+		}
+		if calls := m.calls("keys"); len(calls) != 1 {
+			t.Errorf("the helper was asked %d times in one run: %q", len(calls), calls)
+		}
+		for _, s := range g.Scopes() {
+			if strings.Contains(s, " ") || !strings.HasPrefix(s, "repository:acme/net:pull") || strings.Contains(s, "delete") {
+				t.Errorf("token asked for %q, want one repository and pull or pull,push", s)
+			}
+		}
+	})
+}
+
+func TestWrongPassword(t *testing.T) {
+	words := map[string]string{"Basic": "authentication required", "Bearer": "the issuer does not know this user name and password"}
+	for kind, word := range words {
+		t.Run(kind, func(t *testing.T) {
+			g := ocitest.NewHTPasswd(t, map[string]string{"octocat": "s3cr3t"})
+			if kind == "Bearer" {
+				g = ocitest.NewTokens(t, map[string]string{"octocat": "s3cr3t"})
+			}
+			m := newMachine(t, "linux")
+			m.file("home/.docker/config.json", auths(g.Host, "octocat:wr0ng-p4ss"))
+			_, err := mustRepo(t, m, g.Host+"/acme/net").Fetch(t.Context(), "1.0.0")
+			if !errors.Is(err, oci.ErrUnauthenticated) || strings.Count(err.Error(), word) != 1 || strings.Contains(err.Error(), "wr0ng") {
+				t.Errorf("got %v, want %q once", err, word)
+			}
+		})
+	}
+}
+
+// TestRedirect has a registry send a reader of a blob to another host: the
+// credentials must not arrive there.
+func TestRedirect(t *testing.T) {
+	const blob = "the blob"
+	var got []http.Header
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Clone())
+		_, _ = io.WriteString(w, blob)
+	}))
+	t.Cleanup(store.Close)
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		t.Run(host, func(t *testing.T) {
+			got = nil
+			authorized := 0
+			registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, _, ok := r.BasicAuth(); !ok {
+					w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				authorized++
+				http.Redirect(w, r, strings.Replace(store.URL, "127.0.0.1", host, 1)+"/blob", http.StatusTemporaryRedirect)
+			}))
+			t.Cleanup(registry.Close)
+			registryHost := strings.TrimPrefix(registry.URL, "http://")
+			m := newMachine(t, "linux")
+			m.file("home/.docker/config.json", auths(registryHost, "octocat:s3cr3t"))
+			d := oci.Descriptor{MediaType: "text/plain", Digest: digest.FromString(blob), Size: int64(len(blob))}
+			b, err := mustRepo(t, m, registryHost+"/acme/net").ReadBlob(t.Context(), d, 100)
+			if err != nil || string(b) != blob || authorized == 0 {
+				t.Fatalf("got %q, %v", b, err)
+			}
+			for _, h := range got {
+				if h.Get("Authorization") != "" || h.Get("Cookie") != "" {
+					t.Errorf("the other host got the credentials: %v", h)
+				}
+			}
+			if len(got) != 1 {
+				t.Errorf("%d requests at the other host, want 1", len(got))
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/crypto/bcrypt"
+
+	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd"
+	_ "github.com/distribution/distribution/v3/registry/auth/token"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
+)
+
+// Guard is a distribution registry with its own authentication, as it runs in
+// the field: Basic from an htpasswd file, or tokens of an issuer beside it.
+// Unlike an [Issuer] it is the registry that decides; the issuer only signs.
+type Guard struct {
+	Host string
+
+	t     testing.TB
+	users map[string]string
+	key   *ecdsa.PrivateKey
+	realm string
+
+	mu     sync.Mutex // guards the fields below
+	claims map[string]map[string]any
+	stale  map[string]string // tokens that Expire has outdated, to an expired twin
+	asked  []string
+}
+
+const guardService = "guarded registry"
+
+// NewHTPasswd starts a registry that wants Basic authentication.
+func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
+	t.Helper()
+	var lines strings.Builder
+	for user, password := range users {
+		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&lines, "%s:%s\n", user, hash)
+	}
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := &Guard{t: t, users: users}
+	g.start(configuration.Auth{"htpasswd": {"realm": guardService, "path": file}})
+	return g
+}
+
+// NewTokens starts a registry that wants tokens and the issuer that signs
+// them for these users, for any repository and action.
+func NewTokens(t testing.TB, users map[string]string) *Guard {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Guard{t: t, users: users, key: key, claims: map[string]map[string]any{}, stale: map[string]string{}}
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "test", Algorithm: "ES256", Use: "sig"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, set, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.realm = "http://" + serve(t, http.HandlerFunc(g.issue)) + "/token"
+	g.start(configuration.Auth{"token": {"realm": g.realm, "service": guardService, "issuer": "test", "jwks": file}})
+	return g
+}
+
+func (g *Guard) start(a configuration.Auth) {
+	logrus.SetOutput(io.Discard)
+	app := handlers.NewApp(context.Background(), &configuration.Configuration{
+		Auth:    a,
+		Storage: configuration.Storage{"inmemory": {}, "delete": {"enabled": true}, "maintenance": {"uploadpurging": map[any]any{"enabled": false}}},
+	})
+	g.Host = serve(g.t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+			g.mu.Lock()
+			if old, ok := g.stale[raw]; ok {
+				r.Header.Set("Authorization", "Bearer "+old)
+			}
+			g.mu.Unlock()
+		}
+		app.ServeHTTP(w, r)
+	}))
+}
+
+// Expire makes every token issued so far one that has expired long ago.
+func (g *Guard) Expire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for raw, claims := range g.claims {
+		claims["exp"] = time.Now().Add(-time.Hour).Unix()
+		g.stale[raw] = g.sign(claims)
+		delete(g.claims, raw)
+	}
+}
+
+// Scopes returns what tokens were asked for, in order, one string per token.
+func (g *Guard) Scopes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.asked)
+}
+
+func (g *Guard) sign(claims map[string]any) string {
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: g.key, KeyID: "test"}}, nil)
+	if err != nil {
+		g.t.Error(err)
+		return ""
+	}
+	body, err := json.Marshal(claims)
+	if err != nil {
+		g.t.Error(err)
+		return ""
+	}
+	signed, err := s.Sign(body)
+	if err != nil {
+		g.t.Error(err)
+		return ""
+	}
+	raw, err := signed.CompactSerialize()
+	if err != nil {
+		g.t.Error(err)
+	}
+	return raw
+}
+
+// issue answers the GET of the distribution token specification.
+func (g *Guard) issue(w http.ResponseWriter, r *http.Request) {
+	user, password, ok := r.BasicAuth()
+	if want, known := g.users[user]; !ok || !known || want != password {
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "the issuer does not know this user name and password")
+		return
+	}
+	scopes := r.URL.Query()["scope"]
+	access := []map[string]any{}
+	for _, s := range scopes {
+		part := strings.Split(s, ":")
+		if len(part) != 3 {
+			continue
+		}
+		access = append(access, map[string]any{"type": part[0], "name": part[1], "actions": strings.Split(part[2], ",")})
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = append(g.asked, strings.Join(scopes, " "))
+	now := time.Now()
+	claims := map[string]any{
+		"iss": "test", "aud": []string{guardService}, "sub": user, "access": access, "jti": fmt.Sprint(len(g.asked)),
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
+	}
+	raw := g.sign(claims)
+	g.claims[raw] = claims
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": raw, "expires_in": 300})
+}
