@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const stateLong = `Read and repair the states of a backend "oci" block without OpenTofu or
+Terraform. REPOSITORY is the repository of the block, HOST[:PORT]/PATH.
+
+States that okara encrypted need their keys: --key for each reference as in the
+encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
+--identity or OKARA_STATE_IDENTITIES for age identity files.`
+
+// stateFlags are the flags that every command below "state" has.
+type stateFlags struct {
+	keys       []string
+	identities []string
+}
+
+func newState(a *app) *cobra.Command {
+	var f stateFlags
+	cmd := parent("state", "state", "List, read, compare, repair and move states")
+	cmd.Long = stateLong
+	cmd.PersistentFlags().StringArrayVar(&f.keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
+	cmd.PersistentFlags().StringArrayVar(&f.identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
+	cmd.AddCommand(
+		newStateList(a, &f),
+		newStateShow(a, &f),
+		newStatePull(a, &f),
+		newStateHistory(a, &f),
+		newStateLocks(a, &f),
+		newStateUnlock(a, &f),
+		newStatePush(a, &f),
+		newStateDiff(a, &f),
+		newStateRestore(a, &f),
+		newStateDelete(a, &f),
+		newStatePrune(a, &f),
+	)
+	return cmd
+}
+
+// options returns how the commands store: as a backend block without further
+// arguments does, and with the keys of the command line.
+func (f *stateFlags) options(a *app) (statebackend.Options, error) {
+	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true}
+	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
+	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)
+	if len(keys)+len(identities) == 0 {
+		return o, nil
+	}
+	e, err := envelope.New(envelope.Options{Keys: keys, Identities: identities})
+	if err != nil {
+		return o, &exitError{code: exitUsage, err: err}
+	}
+	o.Sealer = e
+	return o, nil
+}
+
+// store opens the store of a repository.
+func (f *stateFlags) store(a *app, reference string) (*statebackend.Store, error) {
+	o, err := f.options(a)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.openRepo(reference)
+	if err != nil {
+		return nil, err
+	}
+	return statebackend.New(r, o), nil
+}
+
+// workspaceFlag adds --workspace with completion from the repository that the
+// command line names.
+func (f *stateFlags) workspaceFlag(a *app, cmd *cobra.Command, ws *string) {
+	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
+	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return f.completeWorkspace(a, cmd, args, toComplete)
+	}
+	_ = cmd.RegisterFlagCompletionFunc("workspace", complete) // fails only for a flag that is not there
+}
+
+// maxCompletions bounds how many names a shell is offered; each costs a request.
+const maxCompletions = 50
+
+func (f *stateFlags) completeWorkspace(a *app, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := f.store(a, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+	defer cancel()
+	var names []string
+	for name, err := range s.Workspaces(ctx) {
+		if err != nil || len(names) == maxCompletions {
+			break
+		}
+		if strings.HasPrefix(name, toComplete) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// versionJSON is a version of a state as --json shows it.
+type versionJSON struct {
+	Version   int64     `json:"version"`
+	Current   bool      `json:"current"`
+	Digest    string    `json:"digest"`
+	Created   time.Time `json:"created"`
+	Lineage   string    `json:"lineage,omitempty"`
+	Serial    uint64    `json:"serial"`
+	Size      int64     `json:"stored_bytes"`
+	Tool      string    `json:"tool,omitempty"`
+	LockID    string    `json:"lock_id,omitempty"`
+	Parent    int64     `json:"parent,omitempty"`
+	Fence     int64     `json:"fence,omitempty"`
+	Deleted   bool      `json:"deleted,omitempty"`
+	Empty     bool      `json:"empty,omitempty"`
+	Encrypted bool      `json:"encrypted,omitempty"`
+}
+
+func toVersionJSON(v statebackend.Version) versionJSON {
+	return versionJSON{
+		Version: v.N, Current: v.Current, Digest: v.Digest, Created: v.Created, Lineage: v.Lineage,
+		Serial: v.Serial, Size: v.Size, Tool: v.Tool, LockID: v.LockID, Parent: v.Parent,
+		Fence: v.Fence, Deleted: v.Deleted, Empty: v.Empty, Encrypted: v.Encrypted,
+	}
+}
+
+// lockJSON is a held lock as --json shows it.
+type lockJSON struct {
+	Workspace string    `json:"workspace"`
+	ID        string    `json:"id"`
+	Operation string    `json:"operation,omitempty"`
+	Info      string    `json:"info,omitempty"`
+	Who       string    `json:"who,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	Created   time.Time `json:"created"`
+	Fence     int64     `json:"fence,omitempty"`
+	Tag       string    `json:"tag,omitempty"`
+}
+
+func toLockJSON(h statebackend.Held) lockJSON {
+	return lockJSON{
+		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
+		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag,
+	}
+}
+
+// table aligns rows of cells; the first row is the heading.
+func table(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush() // a strings.Builder takes everything
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// timestamp is how tables show a time.
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// age is how long ago something was, for people.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// orDash fills an empty cell.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// confirm asks on the terminal; without one, or with force, the answer is given.
+func (a *app) confirm(force bool, question string) error {
+	if force {
+		return nil
+	}
+	in, ok := a.in.(*os.File)
+	if !ok || !isTerminal(in) || !isTerminal(a.err) {
+		return withHint(usageError("%s needs an answer and there is no terminal", question), "add --force to go on without being asked")
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	var answer string
+	if _, err := fmt.Fscanln(in, &answer); err != nil && answer == "" {
+		return errors.New("not confirmed")
+	}
+	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
+		return errors.New("not confirmed")
+	}
+	return nil
+}
+
+// noState explains a missing state.
+func noState(err error, reference, ws string) error {
+	if !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	return withHint(fmt.Errorf("workspace %q of %s has no state: %w", ws, reference, oci.ErrNotFound),
+		"`okara state list %s` shows the workspaces", reference)
+}
+
+func notFound(ws string) error { return fmt.Errorf("workspace %q: %w", ws, oci.ErrNotFound) }

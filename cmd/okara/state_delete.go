@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStateDelete(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "delete REPOSITORY --workspace NAME",
+		Short: "Delete a workspace; its versions stay until they are pruned",
+		Long: `Delete a workspace, as "tofu workspace delete -force" does: the infrastructure
+stays as it is. The versions stay and "okara state restore" brings one back.`,
+		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("workspace") {
+				return usageError("--workspace is needed, also for the workspace %q", ws)
+			}
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			v, err := current(ctx, s, ws)
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			if err := a.confirm(force, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
+				return err
+			}
+			err = withLock(ctx, a, s, ws, "delete", func(l *statebackend.Lock) error { return l.Delete(ctx) })
+			if err != nil {
+				return err
+			}
+			a.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
+			return a.printResult(struct {
+				Repository string `json:"repository"`
+				Workspace  string `json:"workspace"`
+				Last       int64  `json:"last_version"`
+				Deleted    bool   `json:"deleted"`
+			}{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	return cmd
+}

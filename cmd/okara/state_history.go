@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStateHistory(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "history REPOSITORY",
+		Short: "List the versions of a state, newest first",
+		Long: `List the versions of a state, newest first. A jump of 100000 in the numbers
+marks a lock that was taken over by force.`,
+		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Repository string        `json:"repository"`
+				Workspace  string        `json:"workspace"`
+				Versions   []versionJSON `json:"versions"`
+				More       bool          `json:"more"`
+			}{Repository: args[0], Workspace: ws, Versions: []versionJSON{}}
+			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WRITTEN BY", ""}}
+			for v, err := range s.History(cmd.Context(), ws) {
+				if err != nil {
+					return noState(err, args[0], ws)
+				}
+				if limit > 0 && len(out.Versions) == limit {
+					out.More = true
+					break
+				}
+				out.Versions = append(out.Versions, toVersionJSON(v))
+				rows = append(rows, historyRow(v))
+			}
+			if len(out.Versions) == 0 {
+				return noState(notFound(ws), args[0], ws)
+			}
+			if out.More {
+				a.note("older versions are not shown, --limit 0 shows all")
+			}
+			return a.printResult(out, table(rows))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().IntVar(&limit, "limit", 20, "show at most `N` versions, 0 for all")
+	return cmd
+}
+
+func historyRow(v statebackend.Version) []string {
+	mark := ""
+	switch {
+	case v.Deleted:
+		mark = "deleted"
+	case v.Empty:
+		mark = "no state"
+	case v.Encrypted:
+		mark = "encrypted"
+	}
+	if v.Current {
+		mark = "current " + mark
+	}
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), bytesText(v.Size), orDash(v.Tool), mark}
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newStateList(a *app, f *stateFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list REPOSITORY",
+		Short:   "List the workspaces that have a state",
+		Example: "  okara state list registry.example.com/infrastructure/tofu-state",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			names := []string{}
+			for name, err := range s.Workspaces(cmd.Context()) {
+				if errors.Is(err, oci.ErrNotFound) {
+					break // no repository yet: no workspace
+				}
+				if err != nil {
+					return err
+				}
+				names = append(names, name)
+			}
+			if len(names) == 0 {
+				a.note("no state in %s", args[0])
+			}
+			return a.printResult(struct {
+				Repository string   `json:"repository"`
+				Workspaces []string `json:"workspaces"`
+			}{args[0], names}, strings.Join(names, "\n"))
+		},
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStatePull(a *app, f *stateFlags) *cobra.Command {
+	var ws, output string
+	var version int64
+	cmd := &cobra.Command{
+		Use:   "pull REPOSITORY",
+		Short: "Write a state to stdout or to a file",
+		Long: `Write the current state, or version N of it, exactly as the tool wrote it.
+With --json the document describes what was read and --output is required.`,
+		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
+  okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.json && output == "" {
+				return usageError("--json needs --output, stdout cannot hold both documents")
+			}
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			state, v, err := read(cmd.Context(), s, ws, version)
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			if output == "" {
+				_, err := a.out.Write(state)
+				return err
+			}
+			if err := writePrivate(output, state); err != nil {
+				return err
+			}
+			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
+	return cmd
+}
+
+// read returns version n of a state, the current one for 0.
+func read(ctx context.Context, s *statebackend.Store, ws string, n int64) ([]byte, statebackend.Version, error) {
+	if n == 0 {
+		return s.Get(ctx, ws)
+	}
+	return s.GetVersion(ctx, ws, n)
+}
+
+// writePrivate replaces a file at once; only its owner can read it.
+func writePrivate(path string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".okara-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone after the rename
+	if _, err := tmp.Write(b); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

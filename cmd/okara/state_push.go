@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// maxState bounds a state that is read from a file.
+const maxState = 512 << 20
+
+func newStatePush(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "push REPOSITORY FILE",
+		Short: "Store a state file as the new current version",
+		Long: `Store a state file ("-" is stdin) as the new current version, under the lock.
+Its lineage must be that of the current state and its serial must be higher;
+--force skips this check. The same state again changes nothing.`,
+		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			state, err := readState(a.in, args[1])
+			if err != nil {
+				return err
+			}
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			var v statebackend.Version
+			err = withLock(cmd.Context(), a, s, ws, "push", func(l *statebackend.Lock) error {
+				v, err = push(cmd.Context(), l, state, force)
+				return err
+			})
+			if errors.Is(err, statebackend.ErrStale) {
+				return withHint(err, "compare with `okara state show %s -w %s`; --force stores it all the same", args[0], ws)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printResult(toVersionJSON(v), fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
+	return cmd
+}
+
+// push writes state under the lock unless it is the current one already.
+func push(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
+	head, v, err := l.Get(ctx)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		head = nil
+	case err != nil:
+		return v, err
+	case bytes.Equal(head, state):
+		return v, nil
+	}
+	if !force {
+		if err := statebackend.Successor(head, state); err != nil {
+			return v, err
+		}
+	}
+	return l.Put(ctx, state)
+}
+
+// readState reads a state file, or in for "-".
+func readState(in io.Reader, path string) ([]byte, error) {
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	var b bytes.Buffer
+	if f, ok := in.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() <= maxState {
+			b.Grow(int(info.Size()) + bytes.MinRead) // ReadFrom then never copies
+		}
+	}
+	if _, err := b.ReadFrom(io.LimitReader(in, maxState+1)); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if b.Len() > maxState {
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, bytesText(maxState), oci.ErrTooLarge)
+	}
+	if err := statebackend.CheckState(b.Bytes()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}

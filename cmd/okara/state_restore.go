@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStateRestore(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	cmd := &cobra.Command{
+		Use:   "restore REPOSITORY N",
+		Short: "Make the content of version N current again, as a new version",
+		Long: `Store the content of version N as a new version, under the lock. Nothing is
+removed: the versions in between stay, and restoring can be undone the same way.
+The serial becomes one more than the current one, except in states that OpenTofu
+encrypted, whose serial cannot be changed without their key.`,
+		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := versionArg(args[1])
+			if err != nil {
+				return err
+			}
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			old, _, err := s.GetVersion(ctx, ws, n)
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			var v statebackend.Version
+			err = withLock(ctx, a, s, ws, "restore", func(l *statebackend.Lock) error {
+				v, err = restore(ctx, l, old)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if statebackend.EncryptedByTool(old) {
+				a.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
+			}
+			return a.printResult(toVersionJSON(v), fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	return cmd
+}
+
+// versionArg reads a version number from the command line.
+func versionArg(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, usageError("version %q is not a number above 0", s)
+	}
+	return n, nil
+}
+
+// restore writes old as the successor of the current state.
+func restore(ctx context.Context, l *statebackend.Lock, old []byte) (statebackend.Version, error) {
+	head, _, err := l.Get(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return statebackend.Version{}, err
+	}
+	_, serial, _ := statebackend.Meta(old)
+	if _, current, ok := statebackend.Meta(head); ok {
+		serial = max(serial, current)
+	}
+	next, err := withSerial(old, serial+1)
+	if err != nil {
+		return statebackend.Version{}, err
+	}
+	return l.Put(ctx, next)
+}
+
+// withSerial returns state with another serial and otherwise the same bytes. A
+// state that OpenTofu encrypted is returned as it is, since the serial inside
+// must be the one outside.
+func withSerial(state []byte, serial uint64) ([]byte, error) {
+	if statebackend.EncryptedByTool(state) {
+		return state, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(state))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, statebackend.ErrNotState
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", statebackend.ErrNotState, err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("%w: %w", statebackend.ErrNotState, err)
+		}
+		if name != "serial" {
+			continue
+		}
+		end := int(d.InputOffset())
+		start := end - len(value)
+		return bytes.Join([][]byte{state[:start], strconv.AppendUint(nil, serial, 10), state[end:]}, nil), nil
+	}
+	return nil, fmt.Errorf("it has no serial: %w", statebackend.ErrNotState)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStateShow(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	cmd := &cobra.Command{
+		Use:     "show REPOSITORY",
+		Short:   "Show the current version of a state and who holds its lock",
+		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			v, err := current(cmd.Context(), s, ws)
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			held, err := heldLock(cmd.Context(), s, ws)
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Repository string `json:"repository"`
+				Workspace  string `json:"workspace"`
+				versionJSON
+				Lock *lockJSON `json:"lock"`
+			}{Repository: args[0], Workspace: ws, versionJSON: toVersionJSON(v)}
+			if held != nil {
+				l := toLockJSON(*held)
+				out.Lock = &l
+			}
+			return a.printResult(out, showText(args[0], ws, v, held))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	return cmd
+}
+
+func showText(reference, ws string, v statebackend.Version, held *statebackend.Held) string {
+	rows := [][]string{
+		{"repository", reference},
+		{"workspace", ws},
+		{"version", fmt.Sprint(v.N)},
+		{"created", timestamp(v.Created)},
+		{"serial", fmt.Sprint(v.Serial)},
+		{"lineage", orDash(v.Lineage)},
+		{"stored", bytesText(v.Size)},
+		{"encrypted", yesNo(v.Encrypted)},
+		{"written by", orDash(v.Tool)},
+		{"digest", v.Digest},
+	}
+	lock := "free"
+	if held != nil {
+		lock = fmt.Sprintf("held by %s for %s (%s), id %s", orDash(held.Info.Who), age(held.Age), orDash(held.Info.Operation), held.Info.ID)
+	}
+	rows = append(rows, []string{"lock", lock})
+	for _, row := range rows {
+		row[0] += ":"
+	}
+	return table(rows)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// current returns the newest version without fetching the state itself.
+func current(ctx context.Context, s *statebackend.Store, ws string) (statebackend.Version, error) {
+	for v, err := range s.History(ctx, ws) {
+		if err != nil {
+			return statebackend.Version{}, err
+		}
+		if v.Deleted || v.Empty {
+			break
+		}
+		return v, nil
+	}
+	return statebackend.Version{}, notFound(ws)
+}
+
+// heldLock returns the lock of one workspace, nil when it is free.
+func heldLock(ctx context.Context, s *statebackend.Store, ws string) (*statebackend.Held, error) {
+	locks, err := s.Locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range locks {
+		if h.Workspace == ws {
+			return &h, nil
+		}
+	}
+	return nil, nil
+}

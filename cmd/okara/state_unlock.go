@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const unlockLong = `End a lock whose holder is gone. If the holder still runs, two runs can change
+infrastructure at once; its next state write is refused and kept as a version.
+
+--id ends the lock with that id, as printed by "okara state locks". --take-over
+ends whatever holds the workspace, takes the lock and releases it again, which
+also settles the numbers of the next versions.`
+
+func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
+	var ws, id string
+	var takeOver, force bool
+	cmd := &cobra.Command{
+		Use:   "unlock REPOSITORY (--id ID | --take-over)",
+		Short: "End the lock of a run that is gone",
+		Long:  unlockLong,
+		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
+  okara state unlock registry.example.com/infrastructure/tofu-state --take-over --force`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (id == "") == !takeOver {
+				return usageError("exactly one of --id and --take-over is needed")
+			}
+			s, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.confirm(force, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+				return err
+			}
+			if takeOver {
+				err = endAnyLock(cmd.Context(), s, ws, a.userAgent())
+			} else {
+				err = s.ForceUnlock(cmd.Context(), ws, id)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printResult(struct {
+				Repository string `json:"repository"`
+				Workspace  string `json:"workspace"`
+				ID         string `json:"id,omitempty"`
+				Unlocked   bool   `json:"unlocked"`
+			}{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end whatever lock is held")
+	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	return cmd
+}
+
+// endAnyLock takes the lock over and releases it.
+func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
+	l, err := s.TakeOver(ctx, ws, lockInfo("take-over", tool))
+	if err != nil {
+		return err
+	}
+	return l.Unlock(ctx)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Tags of a state repository that belong to no workspace.
+const (
+	TagVerdict = "okara-doctor"  // what okara doctor found out about the registry
+	TagReplica = "okara-replica" // the repository is a read-only copy
+)
+
+// Types and annotations of these marks: one JSON document in one annotation.
+const (
+	artifactVerdict = "application/vnd.okara.verdict.v1"
+	artifactReplica = "application/vnd.okara.replica.v1"
+	annMark         = "vnd.okara.mark"
+)
+
+// Verdict is what a check of a registry found out about it.
+type Verdict struct {
+	Locking   string    `json:"locking"` // "exact", "settle" or "refused"
+	Reason    string    `json:"reason"`
+	Host      string    `json:"host"`
+	Checked   time.Time `json:"checked"`
+	Tool      string    `json:"tool"`
+	Rounds    int       `json:"litmus_rounds"`
+	Conflicts int       `json:"litmus_conflicts"` // rounds in which neither side saw the other
+	Stale     int       `json:"litmus_stale"`     // lists that lacked their own writer's push
+
+	DeleteTag       bool `json:"delete_tag"`
+	DeleteDigest    bool `json:"delete_digest"`
+	DigestDropsTags bool `json:"delete_digest_drops_tags"`
+	ReferrersAPI    bool `json:"referrers_api"`
+	CreateOnly      bool `json:"create_only_honoured"` // seen once; never relied on
+}
+
+// NewVerdict encodes the manifest of TagVerdict.
+func NewVerdict(v Verdict) (Manifest, error) { return newMark(artifactVerdict, v) }
+
+// ParseVerdict reads the manifest of TagVerdict.
+func ParseVerdict(m Manifest) (Verdict, error) {
+	var v Verdict
+	return v, parseMark(m, artifactVerdict, &v)
+}
+
+// ReplicaMark says whose copy a repository is.
+type ReplicaMark struct {
+	Source   string    `json:"source"` // HOST/NAME
+	Updated  time.Time `json:"updated"`
+	Promoted bool      `json:"promoted,omitempty"` // it was taken over and is a copy no longer
+}
+
+// NewReplicaMark encodes the manifest of TagReplica.
+func NewReplicaMark(r ReplicaMark) (Manifest, error) { return newMark(artifactReplica, r) }
+
+// ParseReplicaMark reads the manifest of TagReplica.
+func ParseReplicaMark(m Manifest) (ReplicaMark, error) {
+	var r ReplicaMark
+	return r, parseMark(m, artifactReplica, &r)
+}
+
+func newMark(artifactType string, v any) (Manifest, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return Manifest{}, fmt.Errorf("encode mark: %w", err)
+	}
+	return NewManifest(ocispec.Manifest{
+		ArtifactType: artifactType,
+		Config:       EmptyLayer(),
+		Layers:       []Descriptor{EmptyLayer()},
+		Annotations:  map[string]string{annMark: string(b)},
+	})
+}
+
+func parseMark(m Manifest, artifactType string, v any) error {
+	img, err := m.Image()
+	if err != nil {
+		return err
+	}
+	if img.ArtifactType != artifactType {
+		return fmt.Errorf("manifest %s has artifact type %q instead of %q: %w", m.Digest, img.ArtifactType, artifactType, ErrCorrupt)
+	}
+	if err := json.Unmarshal([]byte(img.Annotations[annMark]), v); err != nil {
+		return fmt.Errorf("manifest %s: annotation %s: %v: %w", m.Digest, annMark, err, ErrCorrupt)
+	}
+	return nil
+}

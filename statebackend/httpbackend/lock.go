@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbackend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func (s *server) lock(w http.ResponseWriter, r *http.Request, t target) error {
+	info, err := readLockInfo(w, r)
+	if err != nil {
+		return err
+	}
+	if info.ID == "" {
+		return fmt.Errorf("%w: lock information has no ID", errBody)
+	}
+	if _, err := t.store.Lock(r.Context(), t.workspace, info); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (s *server) unlock(w http.ResponseWriter, r *http.Request, t target) error {
+	info, err := readLockInfo(w, r)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.ID == "":
+		err = s.forceHeld(r.Context(), t)
+	case info.Who == "" && info.Operation == "" && info.Created.IsZero():
+		err = s.force(r.Context(), t, info.ID)
+	default:
+		err = s.release(r.Context(), t, info.ID)
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// release ends a lock for its owner: cleanly if this process won it, and then
+// by force whatever another process did under the same id. If nothing of it is
+// left, or somebody else holds the workspace by now, it is released.
+func (s *server) release(ctx context.Context, t target, id string) error {
+	l, mine := t.store.Holding(t.workspace, id)
+	if mine {
+		if err := l.Unlock(ctx); err != nil {
+			return err
+		}
+	}
+	err := t.store.ForceUnlock(ctx, t.workspace, id)
+	if _, locked := errors.AsType[*statebackend.LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
+		return nil
+	}
+	return err
+}
+
+func (s *server) force(ctx context.Context, t target, id string) error {
+	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
+	return t.store.ForceUnlock(ctx, t.workspace, id)
+}
+
+// forceHeld ends whatever lock the workspace has.
+func (s *server) forceHeld(ctx context.Context, t target) error {
+	locks, err := t.store.Locks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range locks {
+		if h.Workspace == t.workspace {
+			return s.force(ctx, t, h.Info.ID)
+		}
+	}
+	return fmt.Errorf("workspace %q is not locked: %w", t.workspace, oci.ErrNotFound)
+}
+
+// readLockInfo reads the body of LOCK and UNLOCK, which may be empty.
+func readLockInfo(w http.ResponseWriter, r *http.Request) (statebackend.LockInfo, error) {
+	var info statebackend.LockInfo
+	b, err := readBody(w, r, oci.MaxLockInfo)
+	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+		return info, err
+	}
+	if err := json.Unmarshal(b, &info); err != nil {
+		return info, fmt.Errorf("%w: lock information: %w", errBody, err)
+	}
+	return info, nil
+}

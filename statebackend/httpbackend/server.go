@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbackend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// The methods that the protocol adds to those of HTTP.
+const (
+	methodLock   = "LOCK"
+	methodUnlock = "UNLOCK"
+)
+
+const defaultMaxState = 512 << 20
+
+// Options configure a handler. Only Open is needed.
+type Options struct {
+	// Open returns the store of a name, the same one at each call, since a
+	// store remembers the locks that its process won. oci.ErrNotFound: there
+	// is no state of that name.
+	Open func(ctx context.Context, name string) (*statebackend.Store, error)
+	// MaxState bounds a state in bytes; 0 is 512 MiB.
+	MaxState int64
+	// Logger gets one record per refused request; nil is none.
+	Logger *slog.Logger
+}
+
+type server struct {
+	o Options
+}
+
+// New returns the handler of /state/{name}/{workspace}.
+func New(o Options) http.Handler {
+	if o.MaxState == 0 {
+		o.MaxState = defaultMaxState
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &server{o: o}
+}
+
+// target is what one request is about.
+type target struct {
+	store     *statebackend.Store
+	name      string
+	workspace string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := s.serve(w, r); err != nil {
+		s.writeError(w, r, err)
+	}
+}
+
+func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
+	name, workspace, err := parsePath(r.URL.EscapedPath())
+	if err != nil {
+		return err
+	}
+	store, err := s.o.Open(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	t := target{store: store, name: name, workspace: workspace}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return s.get(w, r, t)
+	case http.MethodPost:
+		return s.post(w, r, t)
+	case http.MethodDelete:
+		return s.delete(w, r, t)
+	case methodLock:
+		return s.lock(w, r, t)
+	case methodUnlock:
+		return s.unlock(w, r, t)
+	}
+	return errMethod
+}
+
+// maxSegment bounds a name or workspace in a path.
+const maxSegment = 1024
+
+// parsePath reads /state/{name}/{workspace} from an escaped path.
+func parsePath(escaped string) (name, workspace string, err error) {
+	rest, ok := strings.CutPrefix(escaped, "/state/")
+	if !ok {
+		return "", "", fmt.Errorf("path is not /state/NAME/WORKSPACE: %w", oci.ErrNotFound)
+	}
+	segments := strings.Split(rest, "/")
+	if len(segments) != 2 {
+		return "", "", fmt.Errorf("path is not /state/NAME/WORKSPACE: %w", oci.ErrNotFound)
+	}
+	for i, segment := range segments {
+		s, err := url.PathUnescape(segment)
+		if err != nil || !validSegment(s) {
+			return "", "", fmt.Errorf("path has an empty or malformed segment: %w", oci.ErrNotFound)
+		}
+		segments[i] = s
+	}
+	return segments[0], segments[1], nil
+}
+
+func validSegment(s string) bool {
+	return s != "" && s != "." && s != ".." && len(s) <= maxSegment && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// Mistakes of a request that no store error describes.
+var (
+	errMethod = errors.New("method is not GET, POST, DELETE, LOCK or UNLOCK")
+	errBody   = errors.New("bad request body")
+)
+
+// writeError is the only place that decides a status.
+func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status := status(err)
+	s.o.Logger.Warn("state request refused", "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", err)
+	var body any = map[string][]string{"errors": {err.Error()}}
+	if locked, ok := errors.AsType[*statebackend.LockedError](err); ok && status == http.StatusLocked {
+		body = locked.Held
+	}
+	if e, ok := errors.AsType[*oci.ResponseError](err); ok && e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds())+1))
+	}
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", "GET, HEAD, POST, DELETE, LOCK, UNLOCK")
+	}
+	b, err := json.Marshal(body)
+	if err != nil { // strings and times only
+		b = []byte("{}")
+	}
+	writeBytes(w, r, status, append(b, '\n'))
+}
+
+func status(err error) int {
+	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica} {
+		if errors.Is(err, conflict) {
+			return http.StatusConflict
+		}
+	}
+	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return http.StatusLocked
+	}
+	for _, c := range [...]struct {
+		err    error
+		status int
+	}{
+		{errMethod, http.StatusMethodNotAllowed},
+		{errBody, http.StatusBadRequest},
+		{oci.ErrNotFound, http.StatusNotFound},
+		{oci.ErrUnauthenticated, http.StatusUnauthorized},
+		{oci.ErrDenied, http.StatusForbidden},
+		{oci.ErrTooLarge, http.StatusRequestEntityTooLarge},
+		{oci.ErrRateLimited, http.StatusTooManyRequests},
+		{oci.ErrCorrupt, http.StatusBadGateway},
+		{oci.ErrUnsupported, http.StatusNotImplemented},
+		{statebackend.ErrUnsafe, http.StatusNotImplemented},
+		{oci.ErrUnavailable, http.StatusServiceUnavailable},
+		{context.DeadlineExceeded, http.StatusServiceUnavailable},
+	} {
+		if errors.Is(err, c.err) {
+			return c.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// writeBytes sends a complete body; a client that is gone is nobody's error.
+func writeBytes(w http.ResponseWriter, r *http.Request, status int, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = bytes.NewReader(b).WriteTo(w)
+	}
+}

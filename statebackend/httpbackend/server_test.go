@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbackend_test
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+)
+
+// client sends what OpenTofu's and Terraform's http backend send to one
+// workspace of one server.
+type client struct {
+	t         *testing.T
+	base      string // URL of the server
+	workspace string
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (c client) do(method, query, body string, header ...string) answer {
+	c.t.Helper()
+	u := c.base + "/state/app/" + url.PathEscape(c.workspace)
+	if query != "" {
+		u += "?" + query
+	}
+	req, err := http.NewRequestWithContext(c.t.Context(), method, u, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		sum := md5.Sum([]byte(body))
+		req.Header.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(b)}
+}
+
+// want sends a request and checks the status.
+func (c client) want(status int, method, query, body string) answer {
+	c.t.Helper()
+	a := c.do(method, query, body)
+	if a.status != status {
+		c.t.Fatalf("%s ?%s %.60s: status %d, want %d: %s", method, query, body, a.status, status, a.body)
+	}
+	return a
+}
+
+func (c client) wantState(state string) {
+	c.t.Helper()
+	if diff := cmp.Diff(state, c.want(http.StatusOK, http.MethodGet, "", "").body); diff != "" {
+		c.t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+// lockBody is the body of LOCK and UNLOCK as both tools send it.
+func lockBody(id string) string {
+	b, _ := json.Marshal(statebackend.LockInfo{
+		ID: id, Operation: "OperationTypeApply", Who: "alice@host", Version: "1.12.6",
+		Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	})
+	return string(b)
+}
+
+func stateOf(lineage string, serial int) string {
+	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":%q,"outputs":{},"resources":[]}`, serial, lineage)
+}
+
+// newServer serves the states of a registry as one process does: with its own
+// memory of the locks it won.
+func newServer(t *testing.T, host string) string {
+	t.Helper()
+	store := newStore(t, host, nil)
+	return serve(t, httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) {
+		if name != "app" {
+			return nil, fmt.Errorf("state %q: %w", name, oci.ErrNotFound)
+		}
+		return store, nil
+	}})
+}
+
+func serve(t *testing.T, o httpbackend.Options) string {
+	t.Helper()
+	s := httptest.NewServer(httpbackend.New(o))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func newStore(t *testing.T, host string, transport http.RoundTripper) *statebackend.Store {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statebackend.New(r, statebackend.Options{Tool: "test"})
+}
+
+func TestStates(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := client{t, newServer(t, host), "default"}
+		if a := c.want(http.StatusNoContent, http.MethodGet, "", ""); a.body != "" {
+			t.Errorf("204 with body %q", a.body)
+		}
+		one, two := stateOf("a", 1), stateOf("a", 2)
+		c.want(http.StatusOK, http.MethodPost, "", one)
+		c.wantState(one)
+		a := c.want(http.StatusOK, http.MethodHead, "", "")
+		sum := md5.Sum([]byte(one))
+		if got, want := a.header.Get("Content-MD5"), base64.StdEncoding.EncodeToString(sum[:]); got != want {
+			t.Errorf("Content-MD5 %q, want %q", got, want)
+		}
+		c.want(http.StatusOK, http.MethodPost, "", one) // repeated
+		c.want(http.StatusOK, http.MethodPost, "", two)
+		c.wantState(two)
+		if n := len(versions(t, host, "default")); n != 2 {
+			t.Errorf("%d versions after two states and one repetition", n)
+		}
+		c.want(http.StatusOK, http.MethodDelete, "", "")
+		c.want(http.StatusNoContent, http.MethodGet, "", "")
+		c.want(http.StatusOK, http.MethodDelete, "", "") // repeated
+		c.want(http.StatusOK, http.MethodPost, "", stateOf("b", 1))
+		c.wantState(stateOf("b", 1))
+	})
+}
+
+func versions(t *testing.T, host, ws string) []statebackend.Version {
+	t.Helper()
+	var list []statebackend.Version
+	for v, err := range newStore(t, host, nil).History(t.Context(), ws) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+func TestLocks(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := client{t, newServer(t, host), "default"}
+		mine, theirs := lockBody("lock-1"), lockBody("lock-2")
+		c.want(http.StatusOK, "LOCK", "", mine)
+		c.want(http.StatusOK, "LOCK", "", mine) // repeated
+		held := c.want(http.StatusLocked, "LOCK", "", theirs)
+		if diff := cmp.Diff(mine, strings.TrimSpace(held.body)); diff != "" {
+			t.Errorf("lock information of the holder (-want +got):\n%s", diff)
+		}
+		c.want(http.StatusLocked, http.MethodPost, "", stateOf("a", 1))
+		c.want(http.StatusConflict, http.MethodPost, "ID=lock-2", stateOf("a", 1))
+		c.want(http.StatusLocked, http.MethodDelete, "", "")
+		c.want(http.StatusNoContent, http.MethodGet, "", "")
+		c.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
+		c.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1)) // repeated
+		c.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 2))
+		c.want(http.StatusLocked, "UNLOCK", "", theirs)
+		c.want(http.StatusOK, "UNLOCK", "", mine)
+		c.want(http.StatusOK, "UNLOCK", "", mine) // repeated
+		c.want(http.StatusOK, "LOCK", "", theirs)
+		c.want(http.StatusOK, "UNLOCK", "", theirs)
+		c.wantState(stateOf("a", 2))
+		for i, v := range versions(t, host, "default") {
+			if want := int64(2 - i); v.N != want {
+				t.Errorf("version %d, want %d: a repetition or a clean hand-over jumped", v.N, want)
+			}
+		}
+	})
+}
+
+func TestForceUnlock(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+	}{
+		{"OpenTofu sends the ID", `{"ID":"lock-1","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`},
+		{"Terraform sends nothing", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := ocitest.New(t, ocitest.Quirks{})
+			c := client{t, newServer(t, host), "default"}
+			c.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
+			c.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
+			c.want(http.StatusOK, "UNLOCK", "", tt.body)
+			c.want(http.StatusConflict, http.MethodPost, "ID=lock-1", stateOf("a", 2))
+			c.wantState(stateOf("a", 1))
+			c.want(http.StatusNotFound, "UNLOCK", "", tt.body)
+			c.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
+			c.want(http.StatusOK, http.MethodPost, "ID=lock-2", stateOf("a", 2))
+			c.want(http.StatusOK, "UNLOCK", "", lockBody("lock-2"))
+		})
+	}
+}
+
+// TestReplicas sends the requests of one run to two processes.
+func TestReplicas(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := client{t, newServer(t, host), "default"}, client{t, newServer(t, host), "default"}
+		a.want(http.StatusOK, "LOCK", "", lockBody("lock-1"))
+		b.want(http.StatusLocked, "LOCK", "", lockBody("lock-2"))
+		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 1))
+		a.wantState(stateOf("a", 1))
+		b.want(http.StatusLocked, "LOCK", "", lockBody("lock-2"))
+		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 2))
+		a.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 3))
+		b.want(http.StatusOK, http.MethodPost, "ID=lock-1", stateOf("a", 4))
+		a.want(http.StatusOK, "UNLOCK", "", lockBody("lock-1"))
+		a.want(http.StatusOK, "LOCK", "", lockBody("lock-2"))
+		b.wantState(stateOf("a", 4))
+	})
+}
+
+func TestOrderOfStates(t *testing.T) {
+	encrypted := func(lineage string, serial int) string {
+		return fmt.Sprintf(`{"serial":%d,"lineage":%q,"meta":{"key_provider.pbkdf2.k":"e30="},"encrypted_data":"AAAA%d","encryption_version":"v0"}`, serial, lineage, serial)
+	}
+	for _, tt := range []struct {
+		name  string
+		state func(string, int) string
+	}{{"clear", stateOf}, {"encrypted by OpenTofu", encrypted}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := client{t, newServer(t, ocitest.New(t, ocitest.Quirks{})), "default"}
+			c.want(http.StatusOK, http.MethodPost, "", tt.state("a", 5))
+			c.want(http.StatusConflict, http.MethodPost, "", tt.state("a", 4))
+			c.want(http.StatusConflict, http.MethodPost, "", tt.state("b", 6))
+			c.want(http.StatusConflict, http.MethodPost, "", strings.Replace(tt.state("a", 5), "}", " }", 1))
+			c.wantState(tt.state("a", 5))
+			c.want(http.StatusOK, http.MethodPost, "", tt.state("a", 7))
+			c.want(http.StatusOK, http.MethodPost, "force=true", tt.state("b", 1))
+			c.wantState(tt.state("b", 1))
+		})
+	}
+}
+
+func TestWorkspacesStayApart(t *testing.T) {
+	server := newServer(t, ocitest.New(t, ocitest.Quirks{}))
+	names := []string{"prod", "prod-v2", "ws-abc", strings.Repeat("w", 200), "Ünïcode/with spaces", "a+b", "100%", "?x=1"}
+	for i, name := range names {
+		client{t, server, name}.want(http.StatusOK, http.MethodPost, "", stateOf(name, i+1))
+	}
+	for i, name := range names {
+		client{t, server, name}.wantState(stateOf(name, i+1))
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	store := newStore(t, host, nil)
+	base := serve(t, httpbackend.Options{
+		MaxState: 1000,
+		Open: func(_ context.Context, name string) (*statebackend.Store, error) {
+			switch name {
+			case "app":
+				return store, nil
+			case "denied":
+				return nil, oci.ErrDenied
+			case "limited":
+				return nil, fmt.Errorf("%w: %w", oci.ErrRateLimited, &oci.ResponseError{Status: 429, RetryAfter: 3 * time.Second})
+			}
+			return nil, oci.ErrNotFound
+		},
+	})
+	good := client{t, base, "default"}
+	good.want(http.StatusOK, http.MethodPost, "", stateOf("a", 1))
+	tests := []struct {
+		name, method, path, body string
+		status                   int
+	}{
+		{"unknown state", "GET", "/state/other/default", "", 404},
+		{"no workspace", "GET", "/state/app", "", 404},
+		{"empty workspace", "GET", "/state/app/", "", 404},
+		{"too many segments", "GET", "/state/app/default/x", "", 404},
+		{"parent directory", "GET", "/state/app/..", "", 404},
+		{"escaped parent directory", "GET", "/state/app/%2e%2e", "", 404},
+		{"control character", "GET", "/state/app/a%00b", "", 404},
+		{"not UTF-8", "GET", "/state/app/%ff", "", 404},
+		{"another prefix", "GET", "/v1/app/default", "", 404},
+		{"method", "PATCH", "/state/app/default", "", 405},
+		{"denied", "GET", "/state/denied/default", "", 403},
+		{"limited", "GET", "/state/limited/default", "", 429},
+		{"HTML as state", "POST", "/state/app/default", "<html></html>", 400},
+		{"truncated state", "POST", "/state/app/default", stateOf("a", 2)[:60], 400},
+		{"no state", "POST", "/state/app/default", `{"serial":2}`, 400},
+		{"empty state", "POST", "/state/app/default", "", 400},
+		{"large state", "POST", "/state/app/default", `{"serial":2,"lineage":"a","x":"` + strings.Repeat("x", 1000) + `"}`, 413},
+		{"lock without an ID", "LOCK", "/state/app/default", `{"Who":"me"}`, 400},
+		{"lock that is no JSON", "LOCK", "/state/app/default", `<lock/>`, 400},
+		{"large lock", "LOCK", "/state/app/default", `{"ID":"` + strings.Repeat("x", 70_000) + `"}`, 413},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != tt.status {
+				t.Fatalf("status %d, want %d", resp.StatusCode, tt.status)
+			}
+			var doc struct{ Errors []string }
+			if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || len(doc.Errors) != 1 {
+				t.Errorf("body is not {\"errors\":[…]}: %v, %v", doc, err)
+			}
+			if tt.status == 405 && resp.Header.Get("Allow") == "" {
+				t.Error("405 without Allow")
+			}
+			if tt.status == 429 && resp.Header.Get("Retry-After") == "" {
+				t.Error("429 without Retry-After")
+			}
+		})
+	}
+	if a := good.do(http.MethodPost, "", stateOf("a", 2), "Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="); a.status != 400 {
+		t.Errorf("wrong Content-MD5: status %d", a.status)
+	}
+	good.wantState(stateOf("a", 1))
+}
+
+// TestBrokenRegistry shows that an answer that is not a registry's is never
+// taken for "no state".
+func TestBrokenRegistry(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	client{t, newServer(t, host), "default"}.want(http.StatusOK, http.MethodPost, "", stateOf("a", 1))
+	for name, fault := range map[string]*ocitest.Fault{
+		"HTML":    {Times: -1, Do: ocitest.Respond("text/html", "<html>sign in</html>")},
+		"refused": {Times: -1, Do: ocitest.Refuse},
+		"cut":     {Times: -1, Do: ocitest.CutBody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := oci.OpenRepo(host+"/infra/state", oci.Options{
+				PlainHTTP: true, Transport: fault, Retry: oci.Retry{MaxAttempts: 1},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := statebackend.New(r, statebackend.Options{})
+			c := client{t, serve(t, httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return store, nil }}), "default"}
+			for _, a := range []answer{
+				c.do(http.MethodGet, "", ""), c.do(http.MethodPost, "", stateOf("a", 2)), c.do("LOCK", "", lockBody("x")),
+			} {
+				if a.status < 500 {
+					t.Errorf("status %d: %s", a.status, a.body)
+				}
+			}
+		})
+	}
+	client{t, newServer(t, host), "default"}.wantState(stateOf("a", 1))
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpbackend
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // the protocol's checksum, against damage and not against attackers
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func (s *server) get(w http.ResponseWriter, r *http.Request, t target) error {
+	state, _, err := t.store.Get(r.Context(), t.workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-MD5", checksum(state))
+	writeBytes(w, r, http.StatusOK, state)
+	return nil
+}
+
+func (s *server) post(w http.ResponseWriter, r *http.Request, t target) error {
+	state, err := readBody(w, r, s.o.MaxState)
+	if err != nil {
+		return err
+	}
+	if err := statebackend.CheckState(state); err != nil {
+		return fmt.Errorf("%w: %w", errBody, err)
+	}
+	q := r.URL.Query()
+	force := q.Get("force") == "true"
+	return s.underLock(w, r, t, q.Get("ID"), "write", func(ctx context.Context, l *statebackend.Lock) error {
+		return put(ctx, l, state, force)
+	})
+}
+
+// put writes state if it may follow the current one. The same bytes again are
+// the repetition of a request whose answer was lost.
+func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) error {
+	head, _, err := l.Get(ctx)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		head = nil
+	case err != nil:
+		return err
+	case bytes.Equal(head, state):
+		return nil
+	}
+	if !force {
+		if err := statebackend.Successor(head, state); err != nil {
+			return err
+		}
+	}
+	_, err = l.Put(ctx, state)
+	return err
+}
+
+func (s *server) delete(w http.ResponseWriter, r *http.Request, t target) error {
+	return s.underLock(w, r, t, r.URL.Query().Get("ID"), "delete", func(ctx context.Context, l *statebackend.Lock) error {
+		if _, _, err := l.Get(ctx); errors.Is(err, oci.ErrNotFound) {
+			return nil // there is nothing, or this is a repetition
+		}
+		return l.Delete(ctx)
+	})
+}
+
+// underLock runs do with the lock of id, or with one of its own for an empty
+// id, and answers 200.
+func (s *server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
+	var err error
+	if id == "" {
+		err = underOwnLock(r, t, operation, do)
+	} else {
+		err = underLockOf(r.Context(), t, id, do)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusOK)
+	}
+	return err
+}
+
+func underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
+	ctx := r.Context()
+	l, err := t.store.Lock(ctx, t.workspace, statebackend.LockInfo{
+		ID: uuid.NewString(), Operation: operation, Info: "http request without a lock", Who: r.UserAgent(), Path: r.URL.EscapedPath(),
+	})
+	if err != nil {
+		return err
+	}
+	err = do(ctx, l)
+	// The client may be gone; the lock must not stay.
+	if unlockErr := l.Unlock(context.WithoutCancel(ctx)); err == nil {
+		err = unlockErr
+	}
+	return err
+}
+
+// underLockOf runs do with the lock of id. Another process that answered a
+// request of the same client in between has taken the lock over; then it is
+// taken over again, once.
+func underLockOf(ctx context.Context, t target, id string, do func(context.Context, *statebackend.Lock) error) error {
+	l, err := t.store.Resume(ctx, t.workspace, id)
+	if err != nil {
+		return overtaken(err)
+	}
+	err = do(ctx, l)
+	if !errors.Is(err, statebackend.ErrLockLost) {
+		return err
+	}
+	if unlockErr := l.Unlock(ctx); unlockErr != nil {
+		return fmt.Errorf("%w; forgetting the lock: %w", err, unlockErr)
+	}
+	l, resumeErr := t.store.Resume(ctx, t.workspace, id)
+	if resumeErr != nil {
+		return err // it was not this client: err tells who it was and where the bytes are
+	}
+	return do(ctx, l)
+}
+
+// overtaken turns "somebody else holds it" into a lost lock: the client
+// believes that it holds the lock itself.
+func overtaken(err error) error {
+	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return fmt.Errorf("no lock with this ID is held: %w", statebackend.ErrLockLost)
+	}
+	return err
+}
+
+// readBody reads at most limit bytes and checks the checksum that was sent.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, fmt.Errorf("body of %d bytes, the limit is %d: %w", r.ContentLength, limit, oci.ErrTooLarge)
+	}
+	var b bytes.Buffer
+	if r.ContentLength > 0 {
+		b.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom then never copies
+	}
+	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, fmt.Errorf("body over %d bytes: %w", limit, oci.ErrTooLarge)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("%w: it ended early", errBody)
+		}
+		return nil, fmt.Errorf("%w: %w", errBody, err)
+	}
+	if sum := r.Header.Get("Content-MD5"); sum != "" && sum != checksum(b.Bytes()) {
+		return nil, fmt.Errorf("%w: Content-MD5 does not match", errBody)
+	}
+	return b.Bytes(), nil
+}
+
+func checksum(b []byte) string {
+	sum := md5.Sum(b)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}

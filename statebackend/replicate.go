@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Replica returns the mark that makes this repository a copy of another one;
+// oci.ErrNotFound if it is none.
+func (s *Store) Replica(ctx context.Context) (oci.ReplicaMark, error) {
+	m, err := s.repo.Fetch(ctx, oci.TagReplica)
+	if err != nil {
+		return oci.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", s.repo, err)
+	}
+	return oci.ParseReplicaMark(m)
+}
+
+// Replicate copies the versions of a workspace that dst lacks, in order, and
+// moves dst's pointer last. It copies stored bytes and manifests unchanged and
+// never locks, so a reader of dst sees at each moment a state that the source
+// had. Cut off, it goes on where it stopped. dst becomes a read-only replica;
+// one that was taken over meanwhile, or that has states of its own, is
+// ErrReplica.
+func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+	copied, err := s.replicate(ctx, dst, workspace)
+	if err != nil {
+		return copied, fmt.Errorf("replicating workspace %q of %s to %s: %w", workspace, s.repo, dst.repo, err)
+	}
+	return copied, nil
+}
+
+func (s *Store) replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+	from, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	to, err := dst.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.markReplica(ctx, dst, to); err != nil {
+		return nil, err
+	}
+	x := s.session(workspace, LockInfo{})
+	list := numbers(from, x.fragment)
+	if len(list) == 0 {
+		return nil, s.noState(workspace)
+	}
+	there := numbers(to, x.fragment)
+	if len(there) > 0 && there[0] > list[0] {
+		return nil, fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica)
+	}
+	var copied []int64
+	for _, n := range slices.Backward(list) {
+		if slices.Contains(there, n) {
+			continue
+		}
+		m, err := s.repo.Fetch(ctx, x.numbered(n))
+		if errors.Is(err, oci.ErrNotFound) {
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			return copied, err
+		}
+		if err := copyState(ctx, s.repo, dst.repo, x.numbered(n), m); err != nil {
+			return copied, fmt.Errorf("version %d: %w", n, err)
+		}
+		copied = append(copied, n)
+	}
+	return copied, movePointer(ctx, dst.repo, x.pointer(), x.numbered(list[0]))
+}
+
+// movePointer makes the pointer a copy of the newest version.
+func movePointer(ctx context.Context, repo *oci.Repo, pointer, newest string) error {
+	m, err := repo.Fetch(ctx, newest)
+	if err != nil {
+		return err
+	}
+	d, err := repo.Resolve(ctx, pointer)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	if err == nil && d.Digest == m.Digest {
+		return nil
+	}
+	return repo.PutTag(ctx, pointer, m)
+}
+
+// copyState copies what a manifest needs, then the manifest under its tag.
+func copyState(ctx context.Context, from, to *oci.Repo, tag string, m oci.Manifest) error {
+	sm, err := oci.ParseState(m)
+	if err != nil {
+		return err
+	}
+	blobs := []oci.Blob{oci.EmptyBlob()}
+	if !sm.Empty {
+		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return from.Open(ctx, sm.Layer) }})
+	}
+	for _, b := range blobs {
+		if _, err := to.EnsureBlob(ctx, b); err != nil {
+			return err
+		}
+	}
+	return to.PutTag(ctx, tag, m)
+}
+
+// markReplica marks dst on the first run and checks the mark on later ones.
+func (s *Store) markReplica(ctx context.Context, dst *Store, tags []string) error {
+	if slices.Contains(tags, oci.TagReplica) {
+		mark, err := dst.Replica(ctx)
+		switch {
+		case err != nil:
+			return err
+		case mark.Promoted:
+			return fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica)
+		case mark.Source != s.repo.String():
+			return fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica)
+		}
+		return nil
+	}
+	if slices.ContainsFunc(tags, func(tag string) bool { _, ok := oci.ParseStateTag(tag); return ok }) {
+		return fmt.Errorf("it has states of its own: %w", ErrReplica)
+	}
+	return dst.putReplicaMark(ctx, oci.ReplicaMark{Source: s.repo.String(), Updated: s.o.Now().UTC()})
+}
+
+func (s *Store) putReplicaMark(ctx context.Context, mark oci.ReplicaMark) error {
+	m, err := oci.NewReplicaMark(mark)
+	if err != nil {
+		return err
+	}
+	if _, err := s.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+		return err
+	}
+	return s.repo.PutTag(ctx, oci.TagReplica, m)
+}
+
+// promote makes a replica a repository of its own, before a takeover. The tag
+// stays, since not every registry deletes.
+func (s *Store) promote(ctx context.Context) error {
+	mark, err := s.Replica(ctx)
+	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mark.Promoted, mark.Updated = true, s.o.Now().UTC()
+	if err := s.putReplicaMark(ctx, mark); err != nil {
+		return fmt.Errorf("making %s a repository of its own: %w", s.repo, err)
+	}
+	return nil
+}
+
+// checkReplica refuses writes to a replica. Only a takeover ends its being one.
+func (s *Store) checkReplica(ctx context.Context, tags []string) error {
+	if !slices.Contains(tags, oci.TagReplica) {
+		return nil
+	}
+	mark, err := s.Replica(ctx)
+	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is a read-only copy of %s: %w\nhint: after making sure that nothing writes there any more: okara state unlock %s --take-over", s.repo, mark.Source, ErrReplica, s.repo)
+}

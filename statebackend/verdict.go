@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Values of oci.Verdict's field Locking.
+const (
+	LockingExact   = "exact"   // a tag list shows a finished push
+	LockingSettle  = "settle"  // it does so after a moment
+	LockingRefused = "refused" // it may not
+)
+
+// Verdict reads what the last check of the registry found out. It is kept in
+// the repository and goes before what is known of the host; oci.ErrNotFound
+// without one.
+func (s *Store) Verdict(ctx context.Context) (oci.Verdict, error) {
+	m, err := s.repo.Fetch(ctx, oci.TagVerdict)
+	if err != nil {
+		return oci.Verdict{}, fmt.Errorf("verdict on %s: %w", s.repo, err)
+	}
+	v, err := oci.ParseVerdict(m)
+	if err != nil {
+		return v, fmt.Errorf("verdict on %s: %w", s.repo, err)
+	}
+	return v, nil
+}
+
+// RecordVerdict keeps a verdict in the repository.
+func (s *Store) RecordVerdict(ctx context.Context, v oci.Verdict) error {
+	m, err := oci.NewVerdict(v)
+	if err != nil {
+		return err
+	}
+	if err := s.session("", LockInfo{}).put(ctx, oci.TagVerdict, m); err != nil {
+		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)
+	}
+	s.mu.Lock()
+	s.judgement = nil // the next lock reads it
+	s.mu.Unlock()
+	return nil
+}
+
+// abilitiesOf returns how a checked registry deletes.
+func abilitiesOf(v oci.Verdict) abilities {
+	can := abilities{byDigest: unable, byTag: unable}
+	if v.DeleteDigest && v.DigestDropsTags {
+		can.byDigest = able
+	}
+	if v.DeleteTag {
+		can.byTag = able
+	}
+	return can
+}
+
+// judgement is what the first lock of a store found out.
+type judgement struct {
+	settle time.Duration
+	err    error
+}
+
+// judge decides whether this repository can be locked, once per store: by the
+// verdict if there is one among the tags, else by the host.
+func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
+	s.mu.Lock()
+	known := s.judgement
+	s.mu.Unlock()
+	if known != nil {
+		return *known, known.err
+	}
+	verdict := hostVerdict(s.repo.Host())
+	if slices.Contains(tags, oci.TagVerdict) {
+		v, err := s.Verdict(ctx)
+		switch {
+		case err == nil:
+			verdict = v
+			s.learn(abilitiesOf(v))
+		case !errors.Is(err, oci.ErrNotFound):
+			return judgement{}, err
+		}
+	}
+	j := judgement{settle: s.o.Settle}
+	if j.settle == 0 && verdict.Locking == LockingSettle {
+		j.settle = settleTime
+	}
+	if verdict.Locking != LockingExact && verdict.Locking != LockingSettle {
+		j.err = fmt.Errorf("a lock in %s would not be safe: %s: %w\nhint: check with `okara doctor %s`; unsafe_locking = true overrides",
+			s.repo, verdict.Reason, ErrUnsafe, s.repo)
+	}
+	if j.err != nil && s.o.UnsafeLocking {
+		s.o.Logger.WarnContext(ctx, "locking although two runs may hold the lock at once", "repository", s.repo.String(), "reason", verdict.Reason)
+		j.err = nil
+	}
+	s.mu.Lock()
+	s.judgement = &j
+	s.mu.Unlock()
+	return j, j.err
+}
+
+// settleTime is the wait on hosted registries whose tag list has not been
+// proven to show a finished push at once.
+const settleTime = 2 * time.Second
+
+// hostVerdict is what is known of registries by their names. Others are taken
+// for one that shows its own writes; each lock checks that it does.
+func hostVerdict(host string) oci.Verdict {
+	for _, known := range [...]struct{ pattern, locking, reason string }{
+		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
+		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
+		{"mirror.gcr.io", LockingRefused, "it is a mirror"},
+		{"*.azurecr.io", LockingRefused, "a registry of this service may be replicated to other regions, whose lists lag behind"},
+		{"quay.io", LockingSettle, ""},
+		{"ghcr.io", LockingSettle, ""},
+		{"registry.gitlab.com", LockingSettle, ""},
+		{"*.dkr.ecr.*.amazonaws.com", LockingSettle, ""},
+		{"*-docker.pkg.dev", LockingSettle, ""},
+	} {
+		if ok, err := path.Match(known.pattern, host); err == nil && ok {
+			return oci.Verdict{Locking: known.locking, Reason: known.reason}
+		}
+	}
+	return oci.Verdict{Locking: LockingExact}
+}
