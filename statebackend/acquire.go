@@ -129,7 +129,7 @@ func (a *acquirer) looked(r reply) request {
 	if r.status != statusDone {
 		return a.end(acquired{err: r.err})
 	}
-	a.seen, a.marked = r.view, r.view.marker
+	a.seen, a.marked, a.settle = r.view, r.view.marker, r.settle
 	for _, c := range r.view.live() {
 		if !a.takeOver && !oci.ClaimOf(c.x, a.lockID) {
 			return a.end(acquired{held: true, by: c})
@@ -137,6 +137,11 @@ func (a *acquirer) looked(r reply) request {
 		// A claim under our lock id that this process did not win may be held by
 		// another process, which must be fenced.
 		a.doomed = append(a.doomed, c)
+	}
+	if r.promoted {
+		// What still arrives from the old primary must stay below, as if a lock
+		// there had been taken over.
+		a.doomed = append(a.doomed, claimID{fence: r.view.newest + 1, x: oci.ClaimX(a.lockID, a.base)})
 	}
 	if r.view.marker && !a.takeOver {
 		a.phase = phaseMarker

@@ -73,10 +73,8 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		return l, nil
 	}
 	x := s.session(workspace, info)
-	a := &acquirer{
-		lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, settle: s.o.Settle,
-		can: s.abilities(), rules: s.rules,
-	}
+	x.locks, x.takes = true, takeOver
+	a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, can: s.abilities(), rules: s.rules}
 	x.run(ctx, a)
 	s.learn(a.can)
 	if !a.result.won {

@@ -29,6 +29,9 @@ type session struct {
 	seen    view                     // the last list
 	numbers []int64                  // the versions in it, newest first
 	fresh   bool                     // the repository is empty
+	locks   bool                     // lists must be fit for locking
+	takes   bool                     // whoever holds the lock
+	copy    copyCheck                // whether the repository is a replica
 	claims  map[claimID]oci.Manifest // own claims, as written
 	foreign oci.LockManifest         // the marker an older tool wrote
 	sealed  oci.Manifest             // the seal, as written
@@ -68,7 +71,8 @@ func (x *session) perform(ctx context.Context, req request) reply {
 	r := reply{}
 	switch req.op {
 	case opList:
-		r.view, r.err = x.list(ctx)
+		r.view, r.settle, r.err = x.listToLock(ctx)
+		r.promoted = x.copy == copyPromoted
 	case opReadMarker:
 		r.owner, r.err = x.readMarker(ctx)
 	case opReadPointer:
@@ -107,13 +111,53 @@ func statusOf(err error) status {
 }
 
 func (x *session) list(ctx context.Context) (view, error) {
+	v, _, err := x.listToLock(ctx)
+	return v, err
+}
+
+// listToLock lists, and the first time of a store decides whether lists of
+// this repository are good enough for a lock.
+func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 	tags, err := x.s.tags(ctx)
 	if err != nil {
-		return view{}, err
+		return view{}, 0, err
+	}
+	var j judgement
+	if x.locks {
+		if j, err = x.s.judge(ctx, tags); err != nil {
+			return view{}, 0, err
+		}
+		if err := x.checkCopy(ctx, tags); err != nil {
+			return view{}, 0, err
+		}
 	}
 	x.fresh = len(tags) == 0
 	x.seen, x.numbers = newView(tags, x.fragment), numbers(tags, x.fragment)
-	return x.seen, nil
+	return x.seen, j.settle, nil
+}
+
+// copyCheck is what is known about a repository being a replica.
+type copyCheck uint8
+
+const (
+	copyUnknown  copyCheck = iota
+	copyNone               // it is none
+	copyPromoted           // it was until this lock
+)
+
+// checkCopy refuses to lock a replica, or makes it one no more if the lock is
+// to be taken whoever holds it.
+func (x *session) checkCopy(ctx context.Context, tags []string) error {
+	if x.copy != copyUnknown {
+		return nil
+	}
+	x.copy = copyNone
+	err := x.s.checkReplica(ctx, tags)
+	if !errors.Is(err, ErrReplica) || !x.takes {
+		return err
+	}
+	x.copy = copyPromoted
+	return x.s.promote(ctx)
 }
 
 func (x *session) write(ctx context.Context, req request) error {

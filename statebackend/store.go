@@ -45,6 +45,8 @@ type Store struct {
 	held map[string]*Lock
 	busy map[string]chan struct{} // lock attempts under way, by workspace and id
 	can  abilities
+	// judgement is nil until a lock needs it.
+	judgement *judgement
 }
 
 // New returns a store on r. It sends nothing.
