@@ -62,11 +62,12 @@ const (
 
 // reply is the answer to a request.
 type reply struct {
-	status status
-	view   view          // opList
-	settle time.Duration // opList: how long a list may lag behind
-	owner  owner         // opReadMarker, opReadPointer
-	err    error         // why status is not statusDone
+	status   status
+	view     view          // opList
+	settle   time.Duration // opList: how long a list may lag behind
+	promoted bool          // opList: the repository was a replica until now
+	owner    owner         // opReadMarker, opReadPointer
+	err      error         // why status is not statusDone
 }
 
 // owner is who wrote the tag that was read.
