@@ -19,7 +19,7 @@ import (
 
 // Four workers lock, increment the state and unlock as fast as they can. The
 // holders are counted outside of the registry, and the state has to count the
-// increments.
+// increments. On a slow machine they go on until there was some progress.
 func TestStress(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		t.Parallel()
@@ -30,7 +30,7 @@ func TestStress(t *testing.T) {
 		for w := range 4 {
 			s := newStore(t, host, nil, statebackend.Options{})
 			wg.Go(func() {
-				for i := 0; ctx.Err() == nil; i++ {
+				for i := 0; ctx.Err() == nil || puts.Load() < 2; i++ {
 					err := increment(s, fmt.Sprintf("w%d-%d", w, i), &holders, &puts)
 					if _, locked := errors.AsType[*statebackend.LockedError](err); err != nil && !locked {
 						t.Errorf("worker %d: %v", w, err)
@@ -43,9 +43,6 @@ func TestStress(t *testing.T) {
 		s := newStore(t, host, nil, statebackend.Options{})
 		if got, want := mustGet(t, s, "prod"), strconv.FormatInt(puts.Load(), 10); got != want {
 			t.Errorf("the state counts %s increments, want %s", got, want)
-		}
-		if puts.Load() < 2 {
-			t.Errorf("%d increments: no progress", puts.Load())
 		}
 		if held, err := s.Locks(t.Context()); err != nil || len(held) > 0 {
 			t.Errorf("locks left: %v, %v", held, err)
