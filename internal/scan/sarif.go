@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Counts are findings by severity.
+type Counts struct {
+	Critical int `json:"critical"`
+	High     int `json:"high"`
+	Medium   int `json:"medium"`
+	Low      int `json:"low"`
+}
+
+// Levels are the names of severities, lowest first.
+func Levels() []string { return []string{"low", "medium", "high", "critical"} }
+
+// Blocks reports whether there is a finding of at least level; "" blocks nothing.
+func (c Counts) Blocks(level string) bool {
+	total := 0
+	switch level {
+	case "low":
+		total += c.Low
+		fallthrough
+	case "medium":
+		total += c.Medium
+		fallthrough
+	case "high":
+		total += c.High
+		fallthrough
+	case "critical":
+		total += c.Critical
+	}
+	return total > 0
+}
+
+func (c Counts) String() string {
+	return fmt.Sprintf("%d critical, %d high, %d medium, %d low", c.Critical, c.High, c.Medium, c.Low)
+}
+
+// sarif is the part of SARIF 2.1.0 that counts.
+type sarif struct {
+	Version string
+	Runs    []struct {
+		Tool struct {
+			Driver struct{ Rules []sarifRule }
+		}
+		Results []sarifResult
+	}
+}
+
+type sarifRule struct {
+	ID                   string
+	Properties           map[string]json.RawMessage
+	DefaultConfiguration struct{ Level string }
+}
+
+type sarifResult struct {
+	RuleID       string
+	RuleIndex    *int
+	Level        string
+	Kind         string // "pass", "notApplicable" … are no findings; "" is "fail"
+	Suppressions []json.RawMessage
+}
+
+func parseSARIF(b []byte) (Counts, error) {
+	var doc sarif
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return Counts{}, fmt.Errorf("the report is not SARIF: %w", err)
+	}
+	if !strings.HasPrefix(doc.Version, "2.") || doc.Runs == nil {
+		return Counts{}, fmt.Errorf("the report is not SARIF 2")
+	}
+	var c Counts
+	for _, run := range doc.Runs {
+		for _, result := range run.Results {
+			if (result.Kind == "" || result.Kind == "fail") && len(result.Suppressions) == 0 {
+				c.add(result.severity(run.Tool.Driver.Rules))
+			}
+		}
+	}
+	return c, nil
+}
+
+func (c *Counts) add(severity string) {
+	switch severity {
+	case "critical":
+		c.Critical++
+	case "high":
+		c.High++
+	case "medium":
+		c.Medium++
+	case "low":
+		c.Low++
+	}
+}
+
+func (r sarifResult) severity(rules []sarifRule) string {
+	level := r.Level
+	if rule, ok := r.rule(rules); ok {
+		if score, ok := rule.score(); ok {
+			return severityOf(score)
+		}
+		if level == "" {
+			level = rule.DefaultConfiguration.Level
+		}
+	}
+	switch level {
+	case "error":
+		return "high"
+	case "note":
+		return "low"
+	case "none":
+		return ""
+	}
+	return "medium" // warning is SARIF's default
+}
+
+func (r sarifResult) rule(rules []sarifRule) (sarifRule, bool) {
+	if r.RuleIndex != nil && *r.RuleIndex >= 0 && *r.RuleIndex < len(rules) {
+		return rules[*r.RuleIndex], true
+	}
+	for _, rule := range rules {
+		if rule.ID == r.RuleID {
+			return rule, true
+		}
+	}
+	return sarifRule{}, false
+}
+
+// score reads security-severity, which tools write as text or as a number.
+func (r sarifRule) score() (float64, bool) {
+	text := strings.Trim(string(r.Properties["security-severity"]), `"`)
+	score, err := strconv.ParseFloat(text, 64)
+	return score, err == nil
+}
+
+func severityOf(score float64) string {
+	switch {
+	case score >= 9:
+		return "critical"
+	case score >= 7:
+		return "high"
+	case score >= 4:
+		return "medium"
+	}
+	return "low"
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Trivy is the scanner whose options this package knows.
+const Trivy = "trivy"
+
+// Target is what a directory holds.
+type Target uint8
+
+// The targets. Trivy looks for misconfiguration in a module and for known
+// vulnerabilities in the binary of a provider; other scanners see no difference.
+const (
+	Module Target = iota
+	Provider
+)
+
+const (
+	maxReport = 64 << 20
+	maxStderr = 4 << 10
+	// timeLimit ends a scanner that hangs; Trivy's own default is 5 minutes.
+	timeLimit = 15 * time.Minute
+)
+
+// Errors of Run. ErrMissing means that the scanner is not on PATH, ErrFailed
+// that it ran and gave no usable report.
+var (
+	ErrMissing = errors.New("scanner not found")
+	ErrFailed  = errors.New("scan failed")
+)
+
+// Options describe one scan.
+type Options struct {
+	Scanner  string // Trivy, or a command with arguments; no shell is involved
+	Dir      string
+	Target   Target
+	Database string // Trivy: directory of its cache; it is then used without a download
+}
+
+// Report is what a scanner found.
+type Report struct {
+	Tool      string // name of the scanner
+	SARIF     []byte
+	CycloneDX []byte // SBOM; nil where the scanner makes none
+	Counts    Counts
+}
+
+// Run scans a directory. No finding is a good report, not an error.
+func Run(ctx context.Context, o Options) (Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	if o.Scanner == Trivy {
+		return runTrivy(ctx, o)
+	}
+	args := strings.Fields(o.Scanner)
+	if len(args) == 0 {
+		return Report{}, fmt.Errorf("no scanner given: %w", ErrMissing)
+	}
+	sarif, err := run(ctx, args[0], append(args[1:], o.Dir)...)
+	if err != nil {
+		return Report{}, err
+	}
+	return newReport(filepath.Base(args[0]), sarif)
+}
+
+func newReport(tool string, sarif []byte) (Report, error) {
+	counts, err := parseSARIF(sarif)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w: %w", tool, err, ErrFailed)
+	}
+	return Report{Tool: tool, SARIF: sarif, Counts: counts}, nil
+}
+
+// runTrivy makes the report, and for a provider the SBOM.
+func runTrivy(ctx context.Context, o Options) (Report, error) {
+	args := []string{"config", "--skip-check-update"}
+	if o.Target == Provider {
+		args = []string{"rootfs", "--scanners", "vuln"}
+	}
+	args = append(args, "--quiet", "--exit-code", "0")
+	if o.Database != "" {
+		args = append(args, "--cache-dir", o.Database)
+		if o.Target == Provider {
+			args = append(args, "--skip-db-update", "--skip-java-db-update", "--offline-scan")
+		}
+	}
+	sarif, err := run(ctx, Trivy, append(args, "--format", "sarif", o.Dir)...)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := newReport(Trivy, sarif)
+	if err != nil || o.Target == Module {
+		return report, err
+	}
+	sbom := []string{"rootfs", "--quiet", "--format", "cyclonedx", "--skip-db-update", "--skip-java-db-update", "--offline-scan"}
+	report.CycloneDX, err = run(ctx, Trivy, append(sbom, o.Dir)...)
+	return report, err
+}
+
+// run returns the standard output of a command. It is killed when ctx ends.
+func run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, ErrMissing)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = &bounded{w: &stdout, left: maxReport}, &bounded{w: &stderr, left: maxStderr, drop: true}
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = os.Environ()
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, fmt.Errorf("running %s: %w: %s: %w", name, err, strings.TrimSpace(stderr.String()), ErrFailed)
+	}
+	return stdout.Bytes(), nil
+}
+
+// bounded fails once too much was written, or drops the rest.
+type bounded struct {
+	w    *bytes.Buffer
+	left int
+	drop bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), b.left)]
+	b.w.Write(keep)
+	b.left -= len(keep)
+	if len(keep) < len(p) && !b.drop {
+		return len(keep), fmt.Errorf("the report is larger than %d bytes", maxReport)
+	}
+	return len(p), nil
+}
