@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// SelectBundle returns the item of a repository for a bundle: the versions that
+// allow selects with their editions, the signatures of those, and every status
+// event. name is the repository without the prefix.
+func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr.Version) bool) (BundleItem, error) {
+	item := BundleItem{Name: name, Repo: r}
+	var signatures []string
+	for tag, err := range r.Tags(ctx) {
+		if err != nil {
+			return BundleItem{}, fmt.Errorf("listing %s: %w", r, err)
+		}
+		v, isVersion := addr.VersionFromTag(tag)
+		switch {
+		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), strings.HasPrefix(tag, "okara-status-"):
+			item.Tags = append(item.Tags, tag)
+		case strings.HasPrefix(tag, "sha256-") && strings.HasSuffix(tag, ".sig"):
+			signatures = append(signatures, tag)
+		}
+	}
+	if len(signatures) > 0 {
+		if err := item.addSignatures(ctx, signatures); err != nil {
+			return BundleItem{}, err
+		}
+	}
+	slices.Sort(item.Tags)
+	return item, nil
+}
+
+// addSignatures adds the cosign signatures of the selected versions.
+func (item *BundleItem) addSignatures(ctx context.Context, signatures []string) error {
+	for _, tag := range slices.Clone(item.Tags) {
+		d, err := item.Repo.Resolve(ctx, tag)
+		if err != nil {
+			return fmt.Errorf("reading %s:%s: %w", item.Repo, tag, err)
+		}
+		if sig := "sha256-" + d.Digest.Encoded() + ".sig"; slices.Contains(signatures, sig) && !slices.Contains(item.Tags, sig) {
+			item.Tags = append(item.Tags, sig)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Source is where provider packages come from. Package upstream has one for
+// each kind of origin.
+type Source interface {
+	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
+	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)
+	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
+}
+
+// Locked is what a source says about one version for a lock file.
+type Locked struct {
+	Hashes   []string        // "h1:…" and "zh:…", sorted
+	Missing  []addr.Platform // platforms whose h1: the source does not tell
+	Verified bool            // SHA256SUMS has a signature by one of the source's keys
+}
+
+// LockHashes collects the hashes of all platforms of one version: zh: of each
+// package, h1: where the source tells it or compute is set, and zh: of each line
+// of SHA256SUMS, which is what the registry protocol gives a client. A
+// SHA256SUMS whose signature is wrong, or that contradicts a package, is an
+// error; a source without one is not.
+func LockHashes(ctx context.Context, src Source, p addr.Provider, v addr.Version, compute bool) (Locked, error) {
+	platforms, err := src.Platforms(ctx, p, v)
+	if err != nil {
+		return Locked{}, err
+	}
+	var out Locked
+	for _, t := range platforms {
+		pkg, err := src.Package(ctx, p, v, t)
+		if err != nil {
+			return Locked{}, err
+		}
+		if compute && (pkg.H1 == "" || pkg.Zh == "") {
+			if err := computeHashes(ctx, &pkg); err != nil {
+				return Locked{}, fmt.Errorf("hashing %s %s for %s: %w", p, v, t, err)
+			}
+		}
+		if pkg.H1 == "" {
+			out.Missing = append(out.Missing, t)
+		}
+		sums, verified, err := verifiedSums(pkg)
+		if err != nil {
+			return Locked{}, fmt.Errorf("%s %s: %w", p, v, err)
+		}
+		out.Verified = verified
+		out.Hashes = append(out.Hashes, packageHashes(pkg, sums)...)
+	}
+	if len(out.Hashes) == 0 {
+		return Locked{}, fmt.Errorf("%s %s: the source tells no hashes: %w", p, v, oci.ErrNotFound)
+	}
+	out.Hashes = sortedHashes(out.Hashes)
+	return out, nil
+}
+
+func packageHashes(pkg upstream.Package, sums signing.Sums) []string {
+	var hashes []string
+	if pkg.H1 != "" {
+		hashes = append(hashes, pkg.H1)
+	}
+	if pkg.Zh != "" {
+		hashes = append(hashes, "zh:"+pkg.Zh)
+	}
+	for _, sum := range sums {
+		hashes = append(hashes, "zh:"+sum)
+	}
+	return hashes
+}
+
+// verifiedSums parses the SHA256SUMS of a package after checking its signature
+// and that it lists the package.
+func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
+	if len(pkg.Shasums) == 0 {
+		return nil, false, nil
+	}
+	verified := false
+	if len(pkg.Signature) > 0 && len(pkg.Keys) > 0 {
+		keys, err := publicKeys(pkg.Keys)
+		if err != nil {
+			return nil, false, err
+		}
+		if _, err := signing.Verify(pkg.Shasums, pkg.Signature, keys, signing.VerifyOptions{AllowExpired: true}); err != nil {
+			return nil, false, fmt.Errorf("SHA256SUMS: %w", err)
+		}
+		verified = true
+	}
+	sums, err := signing.ParseSums(pkg.Shasums)
+	if err != nil {
+		return nil, false, err
+	}
+	if pkg.Zh != "" && pkg.Filename != "" {
+		if err := sums.Check(pkg.Filename, pkg.Zh); err != nil {
+			return nil, false, err
+		}
+	}
+	return sums, verified, nil
+}
+
+func publicKeys(keys []oci.SigningKey) ([]signing.PublicKey, error) {
+	var out []signing.PublicKey
+	for _, k := range keys {
+		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
+		if err != nil {
+			return nil, fmt.Errorf("signing key %s: %w", k.KeyID, err)
+		}
+		out = append(out, parsed...)
+	}
+	return out, nil
+}
+
+// computeHashes downloads a package to a temporary file and fills in its
+// hashes. A package that contradicts the origin's zh: is corrupt.
+func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
+	f, err := os.CreateTemp("", "okara-*.zip")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	zh, err := fetchPackage(ctx, *pkg, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	pkg.Zh = zh
+	pkg.H1, err = dirhash.HashZip(f.Name(), dirhash.Hash1)
+	return err
+}
+
+// fetchPackage writes a package to w and returns the SHA-256 of what it wrote.
+func fetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (string, error) {
+	body, err := pkg.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	h := sha256.New()
+	if _, err := io.CopyBuffer(io.MultiWriter(w, h), body, make([]byte, copyBuffer)); err != nil {
+		return "", fmt.Errorf("downloading %s: %w", pkg.Filename, err)
+	}
+	zh := sum(h)
+	if pkg.Zh != "" && zh != pkg.Zh {
+		return "", fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
+	}
+	return zh, nil
+}
+
+const copyBuffer = 256 << 10
+
+func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// MergeLock returns the entry for the lock file: the union of its hashes and
+// the source's. Conflicts are old zh: hashes that the source does not know;
+// h1: hashes may come from platforms it lacks.
+func MergeLock(old LockedProvider, now Locked) (merged LockedProvider, conflicts []string) {
+	merged = old
+	for _, h := range old.Hashes {
+		if strings.HasPrefix(h, "zh:") && !slices.Contains(now.Hashes, h) {
+			conflicts = append(conflicts, h)
+		}
+	}
+	merged.Hashes = sortedHashes(slices.Concat(old.Hashes, now.Hashes))
+	return merged, conflicts
+}
