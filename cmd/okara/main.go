@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -68,6 +69,9 @@ func exitCode(err error) int {
 	}
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		return exitConflict
+	}
+	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
+		return exitUsage
 	}
 	switch {
 	case errors.Is(err, oci.ErrNotFound):

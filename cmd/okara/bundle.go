@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const bundleLong = `Carry modules, providers and their signatures over an air gap in one file.
+
+A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
+content gives the same file. Creating and loading can be interrupted at any
+time; the next run goes on where the last one stopped.`
+
+func newBundle(a *app) *cobra.Command {
+	cmd := parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
+	cmd.Long = bundleLong
+	cmd.AddCommand(newBundleCreate(a), newBundleVerify(a), newBundleLoad(a))
+	return cmd
+}
+
+func newBundleCreate(a *app) *cobra.Command {
+	var since string
+	cmd := &cobra.Command{
+		Use:   "create FILE ADDRESS[@CONSTRAINT]...",
+		Short: "Write a bundle",
+		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
+providers (registry.opentofu.org/hashicorp/time). Without a constraint all
+versions are taken.`,
+		Example: `  okara bundle create week.tar net/vpc/aws 'registry.opentofu.org/hashicorp/time@~> 0.14'
+  okara bundle create next.tar net/vpc/aws --since week.tar`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.bundleCreate(cmd.Context(), args[0], args[1:], since)
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
+	return cmd
+}
+
+func (a *app) bundleCreate(ctx context.Context, file string, addresses []string, since string) error {
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return err
+	}
+	known, err := bundleDigests(since)
+	if err != nil {
+		return err
+	}
+	var items []depot.BundleItem
+	for _, s := range addresses {
+		it, err := a.bundleItem(ctx, client, layout, s)
+		if err != nil {
+			return err
+		}
+		items = append(items, it)
+	}
+	report, err := depot.CreateBundle(ctx, file, items, known)
+	if err != nil {
+		return err
+	}
+	if report.Resumed > 0 {
+		a.note("continued an earlier run: %d blobs were there", report.Resumed)
+	}
+	return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, byteSize(report.Bytes)))
+}
+
+func bundleDigests(file string) (map[digest.Digest]bool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := depot.OpenBundle(file)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	return b.Digests(), nil
+}
+
+func (a *app) bundleItem(ctx context.Context, client *oci.Client, layout addr.Layout, s string) (depot.BundleItem, error) {
+	it, err := parseItem(s)
+	if err != nil {
+		return depot.BundleItem{}, err
+	}
+	name := it.repository(layout)
+	r, err := client.Repo(name)
+	if err != nil {
+		return depot.BundleItem{}, err
+	}
+	selected, err := depot.SelectBundle(ctx, r, withoutPrefix(name, layout), it.selects)
+	if err == nil && len(selected.Tags) == 0 {
+		err = fmt.Errorf("%s: no version of %s matches: %w", s, r, oci.ErrNotFound)
+	}
+	return selected, err
+}
+
+func withoutPrefix(repository string, l addr.Layout) string {
+	return strings.TrimPrefix(strings.TrimPrefix(repository, l.Prefix), "/")
+}
+
+func newBundleVerify(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check a bundle without a registry",
+		Long: `Check that every blob of a bundle has the content its name says, and that
+everything its tags need is in it or in the bundle it builds on.`,
+		Example: "  okara bundle verify week.tar",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := depot.OpenBundle(args[0])
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			report, err := b.Verify(cmd.Context())
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, byteSize(report.Bytes)))
+		},
+	}
+}
+
+func newBundleLoad(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load FILE",
+		Short: "Push a bundle to the registry",
+		Long: `Push what the registry does not have yet, version tags last. A version that
+exists with other content is left as it is and reported with exit code 4.`,
+		Example: "  okara bundle load week.tar --registry registry.example.com/platform",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.bundleLoad(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) bundleLoad(ctx context.Context, file string) (err error) {
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return err
+	}
+	b, err := depot.OpenBundle(file)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	report, err := b.Load(ctx, func(name string) (*oci.Repo, error) {
+		if layout.Prefix != "" {
+			name = layout.Prefix + "/" + name
+		}
+		return client.Repo(name)
+	})
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
+	if err := a.printResult(report, text); err != nil || len(report.Conflict) == 0 {
+		return err
+	}
+	err = fmt.Errorf("%d versions exist with other content: %w", len(report.Conflict), oci.ErrExists)
+	return withHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
+		"both contents are intact; publish the other one under a new version")
+}
+
+// byteSize prints a size for people, in powers of 1024.
+func byteSize(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
