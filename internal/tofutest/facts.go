@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tofutest
+
+import "net/http"
+
+// Tool is one of the two clients. The fields are facts observed with OpenTofu
+// 1.12.6 and Terraform 1.11.4.
+type Tool struct {
+	Name      string
+	UserAgent string // on metadata
+
+	// ArchiveAgent is sent for module archives. Terraform leaves them to a
+	// library that says only what language it is written in.
+	ArchiveAgent string
+
+	// ReadsLocation: a 200 answer to a module download must be JSON, and its
+	// "location" wins over the header. Terraform ignores the body.
+	ReadsLocation bool
+
+	// HeadsProvider: a HEAD precedes the GET of a provider archive. Both tools
+	// do that for module archives.
+	HeadsProvider bool
+
+	// SkipsUnsigned is the host whose providers need no signing key.
+	SkipsUnsigned string
+
+	// ChecksPackages: the "packages" field of a provider package is checked
+	// against the target.
+	ChecksPackages bool
+}
+
+// OpenTofu returns the facts about tofu.
+func OpenTofu() Tool {
+	return Tool{
+		Name: "tofu", UserAgent: "OpenTofu/1.12.6", ArchiveAgent: "OpenTofu/1.12.6",
+		ReadsLocation: true, SkipsUnsigned: "registry.opentofu.org", ChecksPackages: true,
+	}
+}
+
+// Terraform returns the facts about terraform.
+func Terraform() Tool {
+	return Tool{
+		Name: "terraform", UserAgent: "Terraform/1.11.4 (+https://www.terraform.io)", ArchiveAgent: "Go-http-client/1.1",
+		HeadsProvider: true,
+	}
+}
+
+// Tools returns both.
+func Tools() []Tool { return []Tool{OpenTofu(), Terraform()} }
+
+// Facts that are the same for both tools.
+const (
+	maxRedirects = 3       // of discovery
+	maxDiscovery = 1 << 20 // bytes
+	maxMetadata  = 16 << 20
+)
+
+// moduleStatus reports whether both tools read the location of a module from
+// an answer with this status.
+func moduleStatus(code int) bool {
+	return code == http.StatusOK || code == http.StatusNoContent
+}
+
+// supportedProtocol reports whether a plugin protocol version can be used.
+func supportedProtocol(major int) bool { return major == 5 || major == 6 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+const (
+	readerToken    = "oks_reader_0123456789abcdefghij"
+	publisherToken = "oks_publisher_0123456789abcdefghij"
+)
+
+func newToken(t testing.TB, token string, scopes ...string) registry.Token {
+	t.Helper()
+	id, hash, err := registry.HashToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := registry.Token{ID: id, Hash: hash}
+	for _, s := range scopes {
+		out.Scopes = append(out.Scopes, must(registry.ParseScope(s)))
+	}
+	return out
+}
+
+// private makes a front-end that nobody may use without a token.
+func private(t testing.TB) func(*registry.Options) {
+	return func(o *registry.Options) {
+		o.Access = registry.Access{Tokens: []registry.Token{
+			newToken(t, readerToken, "read:*:**"),
+			newToken(t, publisherToken, "publish:module:net/**", "write:state:shop"),
+		}}
+	}
+}
+
+// TestPrivate is rows 4, 6 and 27: with a token on metadata alone a private
+// server works, nothing of the token gets into an archive link, and without a
+// token neither metadata nor mirror answer.
+func TestPrivate(t *testing.T) {
+	f := newFront(t, private(t))
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+	for _, tool := range tofutest.Tools() {
+		c := &tofutest.Client{Tool: tool, Token: readerToken}
+		s := f.services(t, c)
+		if _, err := c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"); err != nil {
+			t.Error(err)
+		}
+		in, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64")
+		if err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(in.DownloadURL+in.ShasumsURL+in.ShasumsSignatureURL, readerToken[4:]) {
+			t.Errorf("the token is in a link: %s", in.DownloadURL)
+		}
+		if _, err := c.Mirror(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time", "1.0.0", "linux_amd64"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, path := range []string{
+		"/v1/modules/net/vpc/aws/versions", "/v1/modules/none/none/none/versions", "/v1/providers/acme/dns/versions",
+		"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/registry.opentofu.org/hashicorp/time/index.json",
+		"/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json", "/origin/registry.opentofu.org/v1/providers/hashicorp/time/versions",
+	} {
+		for token, want := range map[string]int{
+			"": 401, "nonsense": 401, readerToken + "x": 401, "oks_reader_": 401, "oks_other_0123456789abcdefghij": 401, readerToken: 200,
+		} {
+			if strings.Contains(path, "none") && want == 200 {
+				want = 404 // and 401 without a token: a refusal does not tell what exists
+			}
+			header := []string{}
+			if token != "" {
+				header = []string{"Authorization", "Bearer " + token}
+			}
+			resp, _ := ask(t, http.MethodGet, f.url(t, path), header...)
+			if resp.StatusCode != want {
+				t.Errorf("%s with %q: %d, want %d", path, token, resp.StatusCode, want)
+			}
+			if want == 401 && !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s: no challenge", path)
+			}
+			if cc := resp.Header.Get("Cache-Control"); want == 200 && !strings.HasPrefix(cc, "private") {
+				t.Errorf("%s: Cache-Control %q for a private answer", path, cc)
+			}
+		}
+	}
+	resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+publisherToken)
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a token without the right: %d, want 403", resp.StatusCode)
+	}
+}
+
+// TestArchiveWords checks the words that stand for a signature.
+func TestArchiveWords(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		access func(testing.TB) func(*registry.Options)
+		word   string
+		token  string
+		want   int
+	}{
+		{"public where all may read", open, "public", "", 200},
+		{"public where a token is needed", private, "public", "", 401},
+		{"public with a token", private, "public", readerToken, 403},
+		{"auth with a token", private, "auth", readerToken, 200},
+		{"auth without", private, "auth", "", 401},
+		{"no such word", open, "any", "", 403},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFront(t, tt.access(t))
+			archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+			u := f.url(t, "/archives/"+tt.word+"/acme/modules/net/vpc/aws/"+hexSum(archive)+"/x.zip")
+			var header []string
+			if tt.token != "" {
+				header = []string{"Authorization", "Bearer " + tt.token}
+			}
+			if resp, body := ask(t, http.MethodGet, u, header...); resp.StatusCode != tt.want {
+				t.Errorf("%d %s, want %d", resp.StatusCode, body, tt.want)
+			}
+		})
+	}
+}
+
+func open(testing.TB) func(*registry.Options) { return nil }
+
+// TestEmbedded checks the rights in front of the registry itself, as docker
+// clients use it, and that the front-end sees what was pushed there.
+func TestEmbedded(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	inner := httptest.NewServer(h)
+	t.Cleanup(inner.Close)
+	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+		private(t)(o)
+		o.Embedded = h
+	})
+	host := strings.TrimPrefix(f.URL, "http://")
+	as := func(token string) *oci.Client {
+		return newClient(t, host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+			if token == "" {
+				return oci.Credential{}, nil
+			}
+			return oci.Credential{Username: "okara", Password: token}, nil
+		}})
+	}
+	tests := []struct {
+		name, token, repository string
+		push, pull              error
+	}{
+		{"publisher", publisherToken, "acme/modules/net/vpc/aws", nil, nil},
+		{"publisher elsewhere", publisherToken, "acme/modules/other/vpc/aws", oci.ErrDenied, oci.ErrDenied},
+		{"publisher, provider", publisherToken, "acme/providers/acme/dns", oci.ErrDenied, oci.ErrDenied},
+		{"state writer", publisherToken, "acme/state/shop", nil, nil},
+		{"state of another", publisherToken, "acme/state/bank", oci.ErrDenied, oci.ErrDenied},
+		{"catalogue", publisherToken, "acme/catalog", nil, nil},
+		{"outside of the layout", publisherToken, "else/where", oci.ErrDenied, oci.ErrDenied},
+		{"reader", readerToken, "acme/modules/net/vpc/aws", oci.ErrDenied, nil},
+		{"reader, state", readerToken, "acme/state/shop", oci.ErrDenied, oci.ErrDenied},
+		{"nobody", "", "acme/modules/net/vpc/aws", oci.ErrUnauthenticated, oci.ErrUnauthenticated},
+		{"wrong token", readerToken + "x", "acme/modules/net/vpc/aws", oci.ErrUnauthenticated, oci.ErrUnauthenticated},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := must(as(tt.token).Repo(tt.repository))
+			blob := oci.BytesBlob("text/plain", []byte("x"))
+			if err := r.PushBlob(t.Context(), blob); !errors.Is(err, tt.push) {
+				t.Errorf("push: %v, want %v", err, tt.push)
+			}
+			_, err := r.ReadBlob(t.Context(), blob.Descriptor, 10)
+			if errors.Is(err, oci.ErrNotFound) {
+				err = nil
+			}
+			if !errors.Is(err, tt.pull) {
+				t.Errorf("pull: %v, want %v", err, tt.pull)
+			}
+		})
+	}
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
+	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// answer is one encoded document. It is complete before a status is written.
+type answer struct {
+	body   []byte
+	etag   string
+	length string
+	exp    int64 // of the links in it; 0: it has none
+}
+
+// encode returns v as JSON.
+func encode(v any) (*answer, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return &answer{body: b.Bytes(), etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(b.Len())}, nil
+}
+
+// answers keeps the encoded forms of one immutable value, so that each form is
+// encoded once, and again only when the links in it are renewed. The zero
+// value is ready to use.
+type answers struct {
+	forms sync.Map // form to *answer
+}
+
+// get returns the answer of a form. exp is the end of the links the answer
+// would have now, 0 for an answer without links.
+func (a *answers) get(form string, exp int64, build func() (any, error)) (*answer, error) {
+	if v, ok := a.forms.Load(form); ok {
+		if kept := v.(*answer); kept.exp == exp {
+			return kept, nil
+		}
+	}
+	v, err := build()
+	if err != nil {
+		return nil, err
+	}
+	made, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	made.exp = exp
+	a.forms.Store(form, made)
+	return made, nil
+}
+
+// Cache-Control of answers: private where a token decides who may read.
+const (
+	publicCache    = "public, max-age=30"
+	privateCache   = "private, max-age=30"
+	discoveryCache = "public, max-age=300"
+)
+
+// write sends an answer, or 304 if the client has it.
+func (a *answer) write(w http.ResponseWriter, r *http.Request, cacheControl string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", cacheControl)
+	h.Set("Vary", "Authorization, Accept-Encoding")
+	h.Set("Etag", a.etag)
+	if inm := r.Header.Get("If-None-Match"); inm != "" && matches(inm, a.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", a.length)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(a.body) // the client is gone; there is nobody to tell
+}
+
+// matches reports whether an If-None-Match header names the tag.
+func matches(header, etag string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// up is the relative reference from the document at path to the root, such as
+// "../../". Answers contain no host name, so they are right behind any proxy.
+func up(path string) string {
+	return strings.Repeat("../", strings.Count(path, "/")-1)
+}

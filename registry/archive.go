@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxStreams bounds the downloads that run at once.
+const maxStreams = 512
+
+// stallTimeout ends a download whose client takes no byte for so long. There
+// is no limit for the whole.
+const stallTimeout = 60 * time.Second
+
+// Archives says how archives are linked and delivered.
+type Archives struct {
+	Keys      []Key          // required; the first signs
+	TTL       time.Duration  // of a link; 0: 4 h
+	Redirect  string         // "auto" (default): to the registry's storage where it offers that; "never"
+	StreamFor []netip.Prefix // clients that cannot reach the registry's storage
+}
+
+func (a Archives) withDefaults() Archives {
+	if a.TTL == 0 {
+		a.TTL = 4 * time.Hour
+	}
+	return a
+}
+
+// archive delivers one blob: module and provider archives, checksums and
+// signatures alike. The clients fetch them without credentials, so the path
+// itself proves the right to.
+func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
+	b, ok := parseBlobName(r.PathValue("rest"))
+	if !ok {
+		return notFound("an archive link is /archives/TOKEN/REPOSITORY/SHA256/FILE")
+	}
+	cacheControl, err := s.admit(r, b)
+	if err != nil {
+		return err
+	}
+	d, err := s.store.blob(r.Context(), b)
+	if err != nil {
+		return missing(err, "archive %s", b.File)
+	}
+	h := w.Header()
+	h.Set("Cache-Control", cacheControl)
+	h.Set("Etag", `"`+d.Digest.String()+`"`)
+	h.Set("Content-Type", contentType(b.File))
+	h.Set("Content-Disposition", "attachment")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range") // several ranges: the whole
+	}
+	if err := s.deliver(w, r, b, d); err != nil {
+		clear(h)
+		return err
+	}
+	return nil
+}
+
+// parseBlobName splits "repository/hex/file"; the repository has slashes.
+func parseBlobName(rest string) (blobName, bool) {
+	rest, file, ok := cutLast(rest)
+	if !ok {
+		return blobName{}, false
+	}
+	repository, sum, ok := cutLast(rest)
+	if !ok || len(sum) != 64 || file == "" || strings.ToLower(sum) != sum {
+		return blobName{}, false
+	}
+	if _, err := hex.DecodeString(sum); err != nil {
+		return blobName{}, false
+	}
+	return blobName{Repository: repository, Hex: sum, File: file}, true
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// admit checks the token of a link and returns how long the answer may be
+// kept. The words public and auth stand for the rights of the request.
+func (s *server) admit(r *http.Request, b blobName) (string, error) {
+	token := r.PathValue("token")
+	if token != publicToken && token != authToken {
+		end, err := s.links.verify(token, b)
+		if err != nil {
+			return "", err
+		}
+		rest := int64(end.Sub(s.now()) / time.Second)
+		return "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
+	}
+	item, ok := s.o.Layout.Parse(b.Repository)
+	if !ok || item.Kind == addr.KindState {
+		return "", notFound("archive %s: not found", b.File)
+	}
+	address := item.Provider.String()
+	if item.Kind == addr.KindModule {
+		address = item.Module.String()
+	}
+	g, err := s.allow(r, "read", item.Kind, address)
+	if err != nil {
+		return "", err
+	}
+	if token == publicToken && !g.public {
+		return "", &httpError{status: http.StatusForbidden, text: "this archive is not public"}
+	}
+	if g.public {
+		return "public, max-age=31536000, immutable", nil
+	}
+	return "private, max-age=31536000, immutable", nil
+}
+
+// deliver answers with the blob, a part of it, or the address of the
+// registry's own storage. HEAD is never redirected: addresses signed for GET
+// refuse it.
+func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		return &httpError{status: http.StatusServiceUnavailable, text: "too many downloads run at this moment"}
+	}
+	repo, err := s.o.Client.Repo(b.Repository)
+	if err != nil {
+		return err
+	}
+	src := &source{ctx: r.Context(), repo: repo, d: d}
+	defer src.Close()
+	if small, ok := s.store.blobs.peek(b.Hex); ok {
+		src.small = small
+	} else if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
+		to, err := src.open(rangeStart(r.Header.Get("Range"), d.Size), s.mayRedirect(r))
+		if err != nil {
+			return missing(err, "archive %s", b.File)
+		}
+		if to != nil {
+			redirect(w, to)
+			return nil
+		}
+	}
+	out := &stalling{ResponseWriter: w, control: http.NewResponseController(w)}
+	http.ServeContent(out, r, "", time.Time{}, src)
+	if src.err != nil {
+		return fmt.Errorf("%w: %w", errAborted, src.err)
+	}
+	return nil
+}
+
+func redirect(w http.ResponseWriter, to *url.URL) {
+	h := w.Header()
+	clear(h)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Location", to.String())
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
+// mayRedirect reports whether the client can be sent to the registry's storage.
+func (s *server) mayRedirect(r *http.Request) bool {
+	if s.o.Archives.Redirect == "never" {
+		return false
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return true
+	}
+	for _, p := range s.o.Archives.StreamFor {
+		if p.Contains(ip.Unmap()) {
+			return false
+		}
+	}
+	return true
+}
+
+// rangeStart is where a single range begins, so that the blob is opened there
+// at once. 0 is always right; [http.ServeContent] decides about the range.
+func rangeStart(header string, size int64) int64 {
+	spec, ok := strings.CutPrefix(header, "bytes=")
+	if !ok {
+		return 0
+	}
+	first, last, _ := strings.Cut(strings.TrimSpace(spec), "-")
+	if first == "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n > size {
+			return 0
+		}
+		return size - n
+	}
+	n, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || n < 0 || n >= size {
+		return 0
+	}
+	return n
+}
+
+func contentType(file string) string {
+	switch {
+	case strings.HasSuffix(file, ".zip"):
+		return "application/zip"
+	case strings.HasSuffix(file, "_SHA256SUMS"):
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// blob returns the descriptor of what a link names. Its size is known if this
+// process made the link, else the registry is asked.
+func (s *store) blob(ctx context.Context, b blobName) (oci.Descriptor, error) {
+	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
+	size, err := s.sizes.get(ctx, b.Repository+"@"+b.Hex, s.blobPolicy, func(ctx context.Context, _ int64, _ bool) (int64, error) {
+		r, err := s.client.Repo(b.Repository)
+		if err != nil {
+			return 0, err
+		}
+		found, err := r.Stat(ctx, d.Digest)
+		return found.Size, err
+	})
+	d.Size = size
+	return d, err
+}

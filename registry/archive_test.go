@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// moduleLink publishes a module whose archive is about size bytes and returns
+// the archive and its link.
+func (f *front) moduleLink(t testing.TB, size int) ([]byte, *url.URL) {
+	t.Helper()
+	noise := make([]byte, size)
+	rand.Read(noise) // never fails
+	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "", "noise": string(noise)})
+	return archive, f.link(t)
+}
+
+// link is where the front-end says that the test module is.
+func (f *front) link(t testing.TB) *url.URL {
+	t.Helper()
+	c := &tofutest.Client{Tool: tofutest.Terraform()}
+	u, err := c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func ask(t testing.TB, method string, u *url.URL, header ...string) (*http.Response, []byte) {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), method, u.String(), nil))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp := must(client.Do(r))
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body) // a cut body is a case of some tests
+	return resp, body
+}
+
+func TestArchiveRanges(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{}, {NoRange: true}} {
+		f := newFrontAt(t, ocitest.New(t, q), nil, nil)
+		archive, u := f.moduleLink(t, 300_000)
+		etag := `"sha256:` + hexSum(archive) + `"`
+		size := len(archive)
+		tests := []struct {
+			name   string
+			header []string
+			status int
+			want   []byte
+		}{
+			{"whole", nil, 200, archive},
+			{"first bytes", []string{"Range", "bytes=0-9"}, 206, archive[:10]},
+			{"middle", []string{"Range", "bytes=100000-199999"}, 206, archive[100000:200000]},
+			{"rest", []string{"Range", "bytes=250000-"}, 206, archive[250000:]},
+			{"last bytes", []string{"Range", "bytes=-7"}, 206, archive[size-7:]},
+			{"behind the end", []string{"Range", "bytes=9999999-"}, 416, nil},
+			{"two ranges", []string{"Range", "bytes=0-1,5-6"}, 200, archive},
+			{"if-range same", []string{"Range", "bytes=0-9", "If-Range", etag}, 206, archive[:10]},
+			{"if-range other", []string{"Range", "bytes=0-9", "If-Range", `"x"`}, 200, archive},
+			{"known", []string{"If-None-Match", etag}, 304, nil},
+			{"other known", []string{"If-None-Match", `"x"`}, 200, archive},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				resp, body := ask(t, http.MethodGet, u, tt.header...)
+				if resp.StatusCode != tt.status {
+					t.Fatalf("status %d, want %d: %s", resp.StatusCode, tt.status, body)
+				}
+				if tt.want != nil && !bytes.Equal(body, tt.want) {
+					t.Errorf("%d bytes, not the %d wanted", len(body), len(tt.want))
+				}
+				if tt.status < 400 && resp.Header.Get("Etag") != etag {
+					t.Errorf("ETag %s, want %s", resp.Header.Get("Etag"), etag)
+				}
+			})
+		}
+		resp, _ := ask(t, http.MethodHead, u)
+		if resp.StatusCode != 200 || resp.ContentLength != int64(size) || resp.Header.Get("Accept-Ranges") != "bytes" {
+			t.Errorf("HEAD: %d, length %d, ranges %q", resp.StatusCode, resp.ContentLength, resp.Header.Get("Accept-Ranges"))
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "application/zip", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Terraform-Get": "",
+		} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if cc := resp.Header.Get("Cache-Control"); !strings.HasPrefix(cc, "private, max-age=1") || !strings.HasSuffix(cc, ", immutable") {
+			t.Errorf("Cache-Control: %q", cc)
+		}
+	}
+}
+
+// TestArchiveLinkFixed is row 6 of OpenDepot's defects: a signed link is good
+// for nothing but what it was made for.
+func TestArchiveLinkFixed(t *testing.T) {
+	f := newFront(t, nil)
+	_, u := f.moduleLink(t, 100)
+	f.module(t, "net/vpc/gcp", "1.0.0", map[string]string{"main.tf": "# other"})
+	part := strings.Split(u.Path, "/")
+	for name, change := range map[string]func([]string){
+		"repository": func(p []string) { p[len(p)-3] = "gcp" },
+		"digest":     func(p []string) { p[len(p)-2] = strings.Repeat("0", 64) },
+		"file":       func(p []string) { p[len(p)-1] = "other.zip" },
+		"token":      func(p []string) { p[2] += "x" },
+	} {
+		changed := append([]string(nil), part...)
+		change(changed)
+		resp, _ := ask(t, http.MethodGet, u.ResolveReference(&url.URL{Path: strings.Join(changed, "/")}))
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("another %s: %d, want 403", name, resp.StatusCode)
+		}
+	}
+}
+
+// TestArchiveRedirect sends clients to the registry's own storage, but never
+// for HEAD, and streams where they cannot reach it (row 17).
+func TestArchiveRedirect(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
+	f := newFrontAt(t, host, nil, nil)
+	archive, u := f.moduleLink(t, 1000)
+	resp, _ := ask(t, http.MethodGet, u)
+	if want := "https://storage.example.com/blobs/"; resp.StatusCode != 307 || !strings.HasPrefix(resp.Header.Get("Location"), want) {
+		t.Errorf("GET: %d to %q, want 307 to %s", resp.StatusCode, resp.Header.Get("Location"), want)
+	}
+	if resp.Header.Get("Cache-Control") != "no-store" || resp.Header.Get("Etag") != "" {
+		t.Errorf("headers of the redirect: %v", resp.Header)
+	}
+	resp, _ = ask(t, http.MethodHead, u)
+	if resp.StatusCode != 200 || resp.ContentLength != int64(len(archive)) {
+		t.Errorf("HEAD: %d, length %d", resp.StatusCode, resp.ContentLength)
+	}
+}
+
+// TestArchiveResumes shows that a client does not notice a registry that drops
+// its connections, and that wrong bytes never end well.
+func TestArchiveResumes(t *testing.T) {
+	cut := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Nth: 1, Times: 2, Do: ocitest.CutBody}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), cut, nil)
+	archive, u := f.moduleLink(t, 300_000)
+	if resp, body := ask(t, http.MethodGet, u); resp.StatusCode != 200 || !bytes.Equal(body, archive) {
+		t.Errorf("after two cuts: %d with %d bytes", resp.StatusCode, len(body))
+	}
+
+	lie := &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt}
+	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lie, nil)
+	archive, u = f.moduleLink(t, 300_000)
+	resp := must(http.Get(u.String()))
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode == 200 {
+		t.Errorf("wrong bytes were delivered as a whole: %d of %d", len(body), len(archive))
+	}
+}
+
+// TestReplicas shows that a link made by one front-end is good at another one
+// that knows nothing but the key, and not at one with another key.
+func TestReplicas(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
+	archive, u := a.moduleLink(t, 1000)
+	other := must(url.Parse(b.URL + u.Path))
+	if resp, body := ask(t, http.MethodGet, other); resp.StatusCode != 200 || !bytes.Equal(body, archive) {
+		t.Errorf("another replica: %d with %d bytes", resp.StatusCode, len(body))
+	}
+	if got, want := b.link(t).Path, u.Path; got != want {
+		t.Errorf("two replicas link to\n%s and\n%s", got, want)
+	}
+	c := newFrontAt(t, host, nil, func(o *registry.Options) {
+		o.Archives.Keys = []registry.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
+	})
+	if resp, _ := ask(t, http.MethodGet, must(url.Parse(c.URL+u.Path))); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a front-end with another key: %d, want 403", resp.StatusCode)
+	}
+}
+
+// TestCrawl is row 5: every URL in every answer is there, for HEAD and GET, and
+// none has an empty path segment or a host name.
+func TestCrawl(t *testing.T) {
+	f := newFront(t, nil)
+	f.moduleLink(t, 100)
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+	for _, path := range []string{
+		"/v1/providers/acme/dns/1.0.0/download/linux/amd64",
+		"/origin/registry.opentofu.org/v1/providers/hashicorp/time/1.0.0/download/linux/amd64",
+		"/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json",
+	} {
+		at := f.url(t, path)
+		_, body := ask(t, http.MethodGet, at)
+		refs := urls(t, body)
+		if len(refs) == 0 {
+			t.Errorf("%s: no URL in %s", path, body)
+		}
+		for _, ref := range refs {
+			if !strings.HasPrefix(ref, "../") || strings.Contains(ref, "//") {
+				t.Errorf("%s: %s is not a clean relative reference", path, ref)
+			}
+			u := must(at.Parse(ref))
+			head, _ := ask(t, http.MethodHead, u)
+			get, content := ask(t, http.MethodGet, u)
+			if head.StatusCode != 200 || get.StatusCode != 200 || head.ContentLength != int64(len(content)) {
+				t.Errorf("%s: HEAD %d, GET %d, %d and %d bytes", ref, head.StatusCode, get.StatusCode, head.ContentLength, len(content))
+			}
+		}
+	}
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// forever is a duration no process lives to see.
+const forever = time.Duration(math.MaxInt64)
+
+const (
+	missingTTL  = 5 * time.Second  // how long "not found" is remembered
+	failureTTL  = 5 * time.Second  // how long an old value is served without waiting after a failed refresh
+	patience    = 2 * time.Second  // how long a request with an old value at hand waits for a newer one
+	loadTimeout = 30 * time.Second // for one shared fetch, which no request owns
+)
+
+// policy says how long a cached value is good. The ages add up: a value is
+// served as it is while fresh, then served while one refresh runs during
+// grace, after that the refresh is waited for; and while a refresh fails for a
+// passing reason, the old value is served until it is stale old.
+type policy struct {
+	fresh, grace, stale time.Duration
+}
+
+// cache keeps values by key, least recently used ones go first when limit is
+// exceeded. Identical misses are one load. It is safe for concurrent use.
+type cache[V any] struct {
+	kind   string
+	limit  int
+	size   func(V) int
+	now    func() time.Time
+	count  func(kind, result string) // hit, miss, stale, coalesced
+	flight singleflight.Group
+
+	mu      sync.Mutex // guards the fields below
+	entries map[string]*list.Element
+	order   *list.List // of *entry[V], most recently used first
+	bytes   int
+	epoch   int // raised by forget, so that a load begun before is not kept
+}
+
+type entry[V any] struct {
+	key       string
+	value     V
+	err       error // "not found", kept for missingTTL
+	at        time.Time
+	failed    time.Time // of the last refresh that failed
+	size      int
+	refreshed bool // a background refresh runs
+}
+
+func newCache[V any](kind string, limit int, size func(V) int, now func() time.Time, count func(kind, result string)) *cache[V] {
+	return &cache[V]{
+		kind: kind, limit: limit, size: size, now: now, count: count,
+		entries: make(map[string]*list.Element), order: list.New(),
+	}
+}
+
+// loader fetches a value. old is the value known so far, if has is set; a
+// loader that finds it unchanged returns it, so that everything derived from
+// it is kept as well.
+type loader[V any] func(ctx context.Context, old V, has bool) (V, error)
+
+// get returns the value of key, from memory or from load. The load belongs to
+// no caller: when ctx ends, get returns and the load goes on for the others.
+func (c *cache[V]) get(ctx context.Context, key string, p policy, load loader[V]) (V, error) {
+	e, state := c.look(key, p)
+	switch state {
+	case fresh:
+		c.count(c.kind, "hit")
+		return e.value, e.err
+	case ageing:
+		c.count(c.kind, "hit")
+		c.start(ctx, key, load)
+		return e.value, nil
+	case failing:
+		c.count(c.kind, "stale")
+		c.start(ctx, key, load)
+		return e.value, nil
+	case old:
+		wait, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		v, err := c.wait(wait, key, load)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			c.count(c.kind, "stale")
+			return e.value, nil
+		}
+		return v, err
+	}
+	return c.wait(ctx, key, load)
+}
+
+type freshness int
+
+const (
+	absent  freshness = iota
+	fresh             // good, or known to be missing
+	ageing            // good, and being refreshed
+	failing           // old; the last refresh failed a moment ago
+	old               // to be refreshed first
+)
+
+// look finds the entry of key and says what it is worth now. It marks an entry
+// whose background refresh the caller is to start.
+func (c *cache[V]) look(key string, p policy) (entry[V], freshness) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.entries[key]
+	if !ok {
+		return entry[V]{}, absent
+	}
+	c.order.MoveToFront(el)
+	e := el.Value.(*entry[V])
+	now := c.now()
+	age := now.Sub(e.at)
+	switch {
+	case e.err != nil && age < missingTTL:
+		return *e, fresh
+	case e.err != nil:
+		return entry[V]{}, absent
+	case age < p.fresh:
+		return *e, fresh
+	case age-p.fresh < p.grace:
+		if e.refreshed || now.Sub(e.failed) < failureTTL {
+			return *e, fresh
+		}
+		e.refreshed = true
+		return *e, ageing
+	case age < p.stale && now.Sub(e.failed) < failureTTL:
+		if e.refreshed {
+			return *e, fresh
+		}
+		return *e, failing
+	case age < p.stale:
+		return *e, old
+	}
+	return entry[V]{}, absent
+}
+
+// start begins a load that nobody waits for.
+func (c *cache[V]) start(ctx context.Context, key string, load loader[V]) {
+	c.flight.DoChan(key, c.fetch(ctx, key, load))
+}
+
+func (c *cache[V]) wait(ctx context.Context, key string, load loader[V]) (V, error) {
+	own := false
+	fetch := c.fetch(ctx, key, load)
+	ch := c.flight.DoChan(key, func() (any, error) {
+		own = true
+		return fetch()
+	})
+	select {
+	case r := <-ch:
+		if own {
+			c.count(c.kind, "miss")
+		} else {
+			c.count(c.kind, "coalesced")
+		}
+		v, _ := r.Val.(V)
+		return v, r.Err
+	case <-ctx.Done():
+		var zero V
+		return zero, fmt.Errorf("wait for the registry: %w", context.Cause(ctx))
+	}
+}
+
+// fetch returns the function that runs load once and keeps its result.
+func (c *cache[V]) fetch(ctx context.Context, key string, load loader[V]) func() (any, error) {
+	return func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		defer cancel()
+		old, has, epoch := c.known(key)
+		v, err := load(ctx, old, has)
+		c.keep(key, v, err, epoch)
+		return v, err
+	}
+}
+
+func (c *cache[V]) known(key string) (v V, has bool, epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el, ok := c.entries[key]; ok {
+		if e := el.Value.(*entry[V]); e.err == nil {
+			return e.value, true, c.epoch
+		}
+	}
+	return v, false, c.epoch
+}
+
+func (c *cache[V]) keep(key string, v V, err error, epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.entries[key]
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		if ok {
+			e := el.Value.(*entry[V])
+			e.failed, e.refreshed = c.now(), false
+		}
+		return
+	}
+	if epoch != c.epoch {
+		return
+	}
+	if ok {
+		c.remove(el)
+	}
+	e := &entry[V]{key: key, value: v, err: err, at: c.now(), size: len(key) + 128}
+	if err == nil {
+		e.size += c.size(v)
+	}
+	c.entries[key] = c.order.PushFront(e)
+	c.bytes += e.size
+	for c.bytes > c.limit && c.order.Len() > 1 {
+		c.remove(c.order.Back())
+	}
+}
+
+// put keeps a value that was learned on the way.
+func (c *cache[V]) put(key string, v V) {
+	c.mu.Lock()
+	epoch := c.epoch
+	c.mu.Unlock()
+	c.keep(key, v, nil, epoch)
+}
+
+// peek returns the value of key if it is known, without asking for it.
+func (c *cache[V]) peek(key string) (V, bool) {
+	v, has, _ := c.known(key)
+	return v, has
+}
+
+// forget drops the value of key, and the result of every load that runs now.
+func (c *cache[V]) forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch++
+	c.flight.Forget(key)
+	if el, ok := c.entries[key]; ok {
+		c.remove(el)
+	}
+}
+
+// remove needs mu.
+func (c *cache[V]) remove(el *list.Element) {
+	e := c.order.Remove(el).(*entry[V])
+	delete(c.entries, e.key)
+	c.bytes -= e.size
+}

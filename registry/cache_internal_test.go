@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newTestCache(limit int) *cache[int] {
+	return newCache("test", limit, func(int) int { return 0 }, time.Now, func(string, string) {})
+}
+
+// TestCachePolicy walks one value through all its ages.
+func TestCachePolicy(t *testing.T) {
+	p := policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: 24 * time.Hour}
+	down := errors.New("registry down")
+	tests := []struct {
+		name      string
+		age       time.Duration
+		err       error // of the second load
+		want      int
+		wantErr   error
+		wantLoads int // after the background work is done
+	}{
+		{name: "fresh", age: 29 * time.Second, want: 1, wantLoads: 1},
+		{name: "grace serves the old and refreshes", age: 31 * time.Second, want: 1, wantLoads: 2},
+		{name: "after grace the refresh is waited for", age: 6 * time.Minute, want: 2, wantLoads: 2},
+		{name: "a failed refresh serves the old", age: 6 * time.Minute, err: down, want: 1, wantLoads: 2},
+		{name: "a day later nothing hides the failure", age: 25 * time.Hour, err: down, wantErr: down, wantLoads: 2},
+		{name: "gone is gone", age: 6 * time.Minute, err: oci.ErrNotFound, wantErr: oci.ErrNotFound, wantLoads: 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestCache(1 << 20)
+				loads := 0
+				load := func(context.Context, int, bool) (int, error) {
+					loads++
+					if loads > 1 && tt.err != nil {
+						return 0, tt.err
+					}
+					return loads, nil
+				}
+				if _, err := c.get(t.Context(), "k", p, load); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(tt.age)
+				got, err := c.get(t.Context(), "k", p, load)
+				synctest.Wait()
+				if got != tt.want || !errors.Is(err, tt.wantErr) {
+					t.Errorf("got %d, %v; want %d, %v", got, err, tt.want, tt.wantErr)
+				}
+				if loads != tt.wantLoads {
+					t.Errorf("%d loads, want %d", loads, tt.wantLoads)
+				}
+			})
+		})
+	}
+}
+
+// TestCacheFailing shows that an outage costs each key one waiting request,
+// and that the rest is served at once.
+func TestCacheFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCache(1 << 20)
+		p := policy{fresh: time.Second, stale: time.Hour}
+		loads := 0
+		load := func(ctx context.Context, _ int, has bool) (int, error) {
+			loads++
+			if has {
+				<-ctx.Done() // a registry that hangs
+				return 0, ctx.Err()
+			}
+			return 7, nil
+		}
+		mustGet(t, c, p, load, 7)
+		time.Sleep(time.Minute)
+		start := time.Now()
+		mustGet(t, c, p, load, 7)
+		if waited := time.Since(start); waited != patience {
+			t.Errorf("waited %v with an old value at hand, want %v", waited, patience)
+		}
+		time.Sleep(loadTimeout) // the shared load has failed by now
+		start = time.Now()
+		mustGet(t, c, p, load, 7)
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("waited %v right after a failure, want none", waited)
+		}
+		time.Sleep(2 * loadTimeout)
+	})
+}
+
+func mustGet(t *testing.T, c *cache[int], p policy, load loader[int], want int) {
+	t.Helper()
+	got, err := c.get(t.Context(), "k", p, load)
+	if err != nil || got != want {
+		t.Fatalf("got %d, %v; want %d", got, err, want)
+	}
+}
+
+func TestCacheMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCache(1 << 20)
+		loads := 0
+		load := func(context.Context, int, bool) (int, error) { loads++; return 0, oci.ErrNotFound }
+		for range 3 {
+			if _, err := c.get(t.Context(), "k", policy{fresh: time.Hour}, load); !errors.Is(err, oci.ErrNotFound) {
+				t.Fatalf("got %v, want not found", err)
+			}
+		}
+		if loads != 1 {
+			t.Errorf("%d loads for three questions, want 1", loads)
+		}
+		time.Sleep(missingTTL)
+		_, _ = c.get(t.Context(), "k", policy{fresh: time.Hour}, load)
+		if loads != 2 {
+			t.Errorf("%d loads after the answer expired, want 2", loads)
+		}
+	})
+}
+
+// TestCacheCoalesces shows that callers share a load, that the first one's
+// cancellation ends nobody else's, and that the result is kept.
+func TestCacheCoalesces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCache(1 << 20)
+		loads := 0
+		load := func(context.Context, int, bool) (int, error) {
+			loads++
+			time.Sleep(time.Second)
+			return 42, nil
+		}
+		first, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := c.get(first, "k", policy{fresh: time.Hour}, load); !errors.Is(err, context.Canceled) {
+				t.Errorf("the cancelled caller got %v", err)
+			}
+		})
+		synctest.Wait()
+		for range 20 {
+			wg.Go(func() {
+				if v, err := c.get(t.Context(), "k", policy{fresh: time.Hour}, load); err != nil || v != 42 {
+					t.Errorf("got %d, %v", v, err)
+				}
+			})
+		}
+		cancel()
+		wg.Wait()
+		if loads != 1 {
+			t.Errorf("%d loads, want 1", loads)
+		}
+	})
+}
+
+// TestCacheForget shows that a load begun before a change is not kept.
+func TestCacheForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCache(1 << 20)
+		loads := 0
+		load := func(context.Context, int, bool) (int, error) {
+			loads++
+			n := loads
+			time.Sleep(time.Second)
+			return n, nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = c.get(t.Context(), "k", policy{fresh: time.Hour}, load) })
+		synctest.Wait()
+		c.forget("k")
+		mustGet(t, c, policy{fresh: time.Hour}, load, 2)
+		wg.Wait()
+		mustGet(t, c, policy{fresh: time.Hour}, load, 2)
+	})
+}
+
+func TestCacheEvicts(t *testing.T) {
+	c := newCache("test", 10_000, func(int) int { return 1000 }, time.Now, func(string, string) {})
+	for i := range 100 {
+		c.put(strconv.Itoa(i), i)
+	}
+	if c.bytes > c.limit {
+		t.Errorf("%d bytes kept, the limit is %d", c.bytes, c.limit)
+	}
+	if _, ok := c.peek("99"); !ok {
+		t.Error("the last value is gone")
+	}
+	if _, ok := c.peek("0"); ok {
+		t.Error("the first value is still there")
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// front is a front-end over a registry, both of this test alone.
+type front struct {
+	*httptest.Server
+	handler *registry.Handler
+	client  *oci.Client // to publish with; not counted
+	count   *ocitest.Count
+	layout  addr.Layout
+}
+
+// newFront starts a front-end on a registry in memory. change adjusts its
+// options.
+func newFront(t testing.TB, change func(*registry.Options)) *front {
+	t.Helper()
+	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, change)
+}
+
+// newFrontAt is newFront for a registry that runs already, through a transport
+// that may break requests.
+func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change func(*registry.Options)) *front {
+	t.Helper()
+	count := &ocitest.Count{Base: transport}
+	retry := oci.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}
+	layout := addr.Layout{Prefix: "acme"}
+	o := registry.Options{
+		Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}),
+		Layout: layout, Access: registry.Access{Anonymous: registry.AnonymousAll()},
+		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+	}
+	if change != nil {
+		change(&o)
+	}
+	h, err := registry.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return &front{Server: server, handler: h, count: count, layout: o.Layout, client: newClient(t, host, oci.Options{PlainHTTP: true})}
+}
+
+func newClient(t testing.TB, host string, o oci.Options) *oci.Client {
+	t.Helper()
+	c, err := oci.New(host, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (f *front) repo(t testing.TB, name string) *oci.Repo {
+	t.Helper()
+	r, err := f.client.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// module pushes a version of a module with these files and returns its zip.
+func (f *front) module(t testing.TB, address, version string, files map[string]string) []byte {
+	t.Helper()
+	m := must(addr.ParseModule(address))
+	v := must(addr.ParseVersion(version))
+	archive := newZip(t, files)
+	zipBlob := oci.BytesBlob(oci.MediaZip, archive)
+	tar := oci.BytesBlob(oci.MediaModuleTar, []byte("tar of "+address))
+	description := oci.BytesBlob(oci.MediaModuleDescription, []byte("{}"))
+	root, err := oci.NewModule(oci.ModuleManifest{
+		Address: m, Version: v, Tar: &tar.Descriptor, Zip: &zipBlob.Descriptor, Description: &description.Descriptor,
+		ContentDigest: tar.Digest.String(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.push(t, f.layout.Module(m), v.Tag(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), tar, zipBlob, description}, Root: root})
+	return archive
+}
+
+// push stores an artifact, then its tag.
+func (f *front) push(t testing.TB, repository, tag string, a oci.Artifact) {
+	t.Helper()
+	r := f.repo(t, repository)
+	if _, err := r.Push(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), tag, a.Root); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// release is a version of a provider to push.
+type release struct {
+	address   string // "acme/dns", or with a host in front for a mirrored one
+	version   string
+	protocols []string
+	platforms []string
+	zips      map[string][]byte // filled in by provider
+	keys      []oci.SigningKey  // nil: the test key
+	signature []byte            // nil: made with the test key
+	unsigned  bool
+	bare      bool // no hashes in the index, as other tools leave it
+}
+
+// provider pushes a release and returns it with the zip of each platform,
+// which differ from each other.
+func (f *front) provider(t testing.TB, rel release) release {
+	t.Helper()
+	p := must(addr.ParseProvider(rel.address))
+	v := must(addr.ParseVersion(rel.version))
+	repository := f.layout.Provider(p)
+	kind := oci.KindProvider
+	if p.Hostname != "" {
+		repository, kind = f.layout.MirrorOf(p), oci.KindMirror
+	}
+	if rel.protocols == nil {
+		rel.protocols = []string{"5.0"}
+	}
+	if rel.platforms == nil {
+		rel.platforms = []string{"linux_amd64"}
+	}
+	index := oci.ProviderIndex{Version: v, Protocols: rel.protocols, Signature: "verified"}
+	a := oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}}
+	sums := signing.Sums{}
+	rel.zips = map[string][]byte{}
+	for _, name := range rel.platforms {
+		platform := must(addr.ParsePlatform(name))
+		file := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, platform)
+		archive := newZip(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
+		rel.zips[name] = archive
+		blob := oci.BytesBlob(oci.MediaZip, archive)
+		target := must(oci.NewProviderTarget(blob.Descriptor))
+		a.Blobs, a.Children = append(a.Blobs, blob), append(a.Children, target)
+		sums[file] = blob.Digest.Encoded()
+		entry := oci.ProviderPlatform{Platform: platform, Manifest: target.Descriptor}
+		if !rel.bare {
+			entry.Filename, entry.Zh, entry.Size = file, blob.Digest.Encoded(), blob.Size
+			entry.H1 = "h1:" + strings.Repeat("A", 43) + "="
+		}
+		index.Platforms = append(index.Platforms, entry)
+	}
+	meta := oci.ProviderMetadata{ShasumsName: fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", p.Type, v), ShasumsBytes: sums.Bytes()}
+	if rel.unsigned {
+		index.Signature = "none"
+	} else {
+		meta.SignatureBytes, meta.Keys = rel.signature, rel.keys
+		if meta.SignatureBytes == nil {
+			meta.SignatureBytes = must(testSigner().Sign(meta.ShasumsBytes, time.Now()))
+		}
+		if meta.Keys == nil {
+			meta.Keys = []oci.SigningKey{servedKey(must(testSigner().Public()))}
+		}
+	}
+	metadata, blobs, err := oci.NewProviderMetadata(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
+	a.Root = must(oci.NewProviderIndex(kind, p, index, metadata))
+	f.push(t, repository, v.Tag(), a)
+	return rel
+}
+
+func servedKey(k signing.PublicKey) oci.SigningKey {
+	return oci.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}
+}
+
+// testSigner is one key for the whole test binary: making one takes a while.
+var testSigner = sync.OnceValue(func() *signing.Key {
+	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
+})
+
+// must unwraps a value of a fixture, which cannot fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func newZip(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+var testBlob = blobName{Repository: "acme/modules/net/vpc/aws", Hex: strings.Repeat("ab", 32), File: "net-vpc-aws-1.0.0.zip"}
+
+func testKey(b byte) Key { return Key{Secret: bytes.Repeat([]byte{b}, minSecret)} }
+
+func newTestLinks(t *testing.T, now *time.Time, keys ...Key) *links {
+	t.Helper()
+	l, err := newLinks(keys, 4*time.Hour, func() time.Time { return *now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// token is the second segment of a link.
+func tokenOf(path string) string { return strings.Split(path, "/")[1] }
+
+func TestLinkBinds(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	l := newTestLinks(t, &now, testKey(1))
+	token := tokenOf(l.path(testBlob, l.expiry()))
+	part := strings.Split(token, ".")
+	other := newTestLinks(t, &now, testKey(2))
+	tests := []struct {
+		name   string
+		token  string
+		change func(*blobName)
+		at     time.Duration
+		status int // 0: good
+	}{
+		{name: "good", token: token},
+		{name: "until its end", token: token, at: 4*time.Hour - time.Second},
+		{name: "expired", token: token, at: 5 * time.Hour, status: http.StatusGone},
+		{name: "other repository", token: token, change: func(b *blobName) { b.Repository = "acme/modules/net/vpc/gcp" }, status: http.StatusForbidden},
+		{name: "other digest", token: token, change: func(b *blobName) { b.Hex = strings.Repeat("cd", 32) }, status: http.StatusForbidden},
+		{name: "other name", token: token, change: func(b *blobName) { b.File = "x.zip" }, status: http.StatusForbidden},
+		{name: "boundary moved", token: token, change: func(b *blobName) { b.Repository, b.Hex = b.Repository+"\n"+b.Hex, "" }, status: http.StatusForbidden},
+		{name: "lengthened", token: part[0] + ".9999999999." + part[2], status: http.StatusForbidden},
+		{name: "expiry written otherwise", token: part[0] + ".0" + part[1] + "." + part[2], status: http.StatusForbidden},
+		{name: "foreign key", token: tokenOf(other.path(testBlob, other.expiry())), status: http.StatusForbidden},
+		{name: "expired and forged", token: part[0] + ".1." + part[2], status: http.StatusForbidden},
+		{name: "empty", token: "", status: http.StatusForbidden},
+		{name: "no signature", token: part[0] + "." + part[1] + ".", status: http.StatusForbidden},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func(at time.Time) { now = at }(now)
+			now = now.Add(tt.at)
+			b := testBlob
+			if tt.change != nil {
+				tt.change(&b)
+			}
+			_, err := l.verify(tt.token, b)
+			e, _ := errors.AsType[*httpError](err)
+			if got := statusOf(e); got != tt.status {
+				t.Errorf("status %d, want %d", got, tt.status)
+			}
+		})
+	}
+}
+
+func statusOf(e *httpError) int {
+	if e == nil {
+		return 0
+	}
+	return e.status
+}
+
+// TestLinkRotation shows that a new first key leaves live links good.
+func TestLinkRotation(t *testing.T) {
+	now := time.Now()
+	before := newTestLinks(t, &now, testKey(1))
+	token := tokenOf(before.path(testBlob, before.expiry()))
+	after := newTestLinks(t, &now, testKey(2), testKey(1))
+	if _, err := after.verify(token, testBlob); err != nil {
+		t.Errorf("a link of the old key: %v", err)
+	}
+	if tokenOf(after.path(testBlob, after.expiry())) == token {
+		t.Error("new links are still made with the old key")
+	}
+	gone := newTestLinks(t, &now, testKey(2))
+	if _, err := gone.verify(token, testBlob); err == nil {
+		t.Error("a link of a removed key is still good")
+	}
+}
+
+// TestLinkStable shows that links stay the same for a quarter of their life
+// and never live shorter than promised.
+func TestLinkStable(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 1, 0, time.UTC)
+	l := newTestLinks(t, &now, testKey(1))
+	seen := map[int64]bool{}
+	for range 240 {
+		exp := l.expiry()
+		seen[exp] = true
+		if life := time.Unix(exp, 0).Sub(now); life < 4*time.Hour || life > 5*time.Hour {
+			t.Fatalf("a link lives %v, want 4 to 5 hours", life)
+		}
+		now = now.Add(time.Minute)
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d different ends in four hours, want 4", len(seen))
+	}
+}
+
+func TestLinkKeys(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keys []Key
+		want string
+	}{
+		{"none", nil, "none given"},
+		{"short", []Key{{Secret: []byte("short")}}, "at least 32"},
+		{"bad id", []Key{{ID: "a.b", Secret: bytes.Repeat([]byte{1}, 32)}}, "lower case"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := newLinks(tt.keys, time.Hour, time.Now); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzLink feeds arbitrary paths to the parser and the check of links: nothing
+// but what was signed gets through.
+func FuzzLink(f *testing.F) {
+	now := time.Unix(1_800_000_000, 0)
+	l, err := newLinks([]Key{testKey(1)}, time.Hour, func() time.Time { return now })
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := strings.TrimPrefix(l.path(testBlob, l.expiry()), "archives/")
+	f.Add(good)
+	f.Add("public/" + testBlob.Repository + "/" + testBlob.Hex + "/x")
+	f.Add("a.1.b/../" + testBlob.Hex + "/x")
+	f.Fuzz(func(t *testing.T, path string) {
+		token, rest, _ := strings.Cut(path, "/")
+		b, ok := parseBlobName(rest)
+		if !ok {
+			return
+		}
+		if b.Repository+"/"+b.Hex+"/"+b.File != rest {
+			t.Fatalf("%q was read as %+v", rest, b)
+		}
+		if _, err := l.verify(token, b); err == nil && path != good {
+			t.Fatalf("accepted %q", path)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+)
+
+// services are the base URLs of the front-end, read from its discovery
+// document as a tool would.
+func (f *front) services(t testing.TB, c *tofutest.Client) tofutest.Services {
+	t.Helper()
+	s, err := c.Discover(t.Context(), f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (f *front) url(t testing.TB, path string) *url.URL {
+	t.Helper()
+	return must(url.Parse(f.URL + path))
+}
+
+// eachTool runs a test as both tools.
+func eachTool(t *testing.T, f func(t *testing.T, c *tofutest.Client)) {
+	for _, tool := range tofutest.Tools() {
+		t.Run(tool.Name, func(t *testing.T) { f(t, &tofutest.Client{Tool: tool}) })
+	}
+}
+
+// TestModule publishes versions as git tags and users write them and fetches
+// each, on every kind of registry.
+func TestModule(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		f := newFrontAt(t, host, nil, nil)
+		files := map[string]string{"main.tf": `output "x" { value = 1 }`, "sub/main.tf": ""}
+		for _, v := range []string{"v1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1", "1.0.0+b.1"} {
+			f.module(t, "net/vpc/aws", v, files)
+		}
+		eachTool(t, func(t *testing.T, c *tofutest.Client) {
+			s := f.services(t, c)
+			got, err := c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"2.0.0-rc.1", "1.10.0", "1.2.0", "1.0.0+b.1", "1.0.0"}
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("versions, got - want +:\n%s", diff)
+			}
+			for _, v := range want {
+				unpacked, err := c.Module(t.Context(), s.Modules, "net/vpc/aws", v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(unpacked, files); diff != "" {
+					t.Errorf("%s, got - want +:\n%s", v, diff)
+				}
+			}
+		})
+	})
+}
+
+// TestProvider installs three platforms whose archives differ. Each gets its
+// own bytes; a pair that is not there is 404 (OpenDepot row 1).
+func TestProvider(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		f := newFrontAt(t, host, nil, nil)
+		rel := f.provider(t, release{
+			address: "acme/dns", version: "1.2.3", protocols: []string{"5.0", "6.0"},
+			platforms: []string{"linux_amd64", "linux_arm64", "darwin_arm64"},
+		})
+		eachTool(t, func(t *testing.T, c *tofutest.Client) {
+			s := f.services(t, c)
+			versions, err := c.ProviderVersions(t.Context(), s.Providers, "acme/dns")
+			if err != nil || cmp.Diff(versions.List(), []string{"1.2.3"}) != "" {
+				t.Fatalf("got %v, %v", versions, err)
+			}
+			for _, platform := range rel.platforms {
+				os, arch, _ := strings.Cut(platform, "_")
+				in, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.2.3", os, arch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(in.Zip) != string(rel.zips[platform]) {
+					t.Errorf("%s: other bytes than published", platform)
+				}
+				if len(in.Hashes) != len(rel.platforms) || len(in.Packages) != len(rel.platforms) {
+					t.Errorf("%s: %d hashes and %d packages, want those of all platforms", platform, len(in.Hashes), len(in.Packages))
+				}
+				if diff := cmp.Diff(in.Protocols, []string{"5.0", "6.0"}); diff != "" {
+					t.Errorf("protocols, got - want +:\n%s", diff)
+				}
+			}
+			_, err = c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.2.3", "plan9", "amd64")
+			if !errors.Is(err, tofutest.ErrNotFound) {
+				t.Errorf("an unknown platform: %v, want not found", err)
+			}
+		})
+	})
+}
+
+// TestMirror installs a mirrored provider under its own address, through both
+// ways that keep it.
+func TestMirror(t *testing.T) {
+	f := newFront(t, nil)
+	const source = "registry.opentofu.org/hashicorp/google-beta"
+	rel := f.provider(t, release{address: source, version: "6.0.0-beta1", platforms: []string{"linux_amd64", "windows_386"}})
+	bare := f.provider(t, release{address: source, version: "5.9.0", bare: true})
+	eachTool(t, func(t *testing.T, c *tofutest.Client) {
+		base := f.url(t, "/mirror/")
+		versions, err := c.MirrorVersions(t.Context(), base, source)
+		if err != nil || cmp.Diff(versions, []string{"5.9.0", "6.0.0-beta1"}) != "" {
+			t.Fatalf("got %v, %v", versions, err)
+		}
+		a, err := c.Mirror(t.Context(), base, source, "6.0.0-beta1", "windows_386")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(a.Zip) != string(rel.zips["windows_386"]) || len(a.Hashes) != 2 {
+			t.Errorf("got %d bytes and hashes %v", len(a.Zip), a.Hashes)
+		}
+		a, err = c.Mirror(t.Context(), base, source, "5.9.0", "linux_amd64")
+		if err != nil || string(a.Zip) != string(bare.zips["linux_amd64"]) {
+			t.Errorf("an index without hashes: %v", err)
+		}
+		origin := f.url(t, "/origin/registry.opentofu.org/v1/providers/")
+		in, err := c.Provider(t.Context(), origin, "registry.opentofu.org", "hashicorp/google-beta", "6.0.0-beta1", "linux", "amd64")
+		if err != nil || string(in.Zip) != string(rel.zips["linux_amd64"]) {
+			t.Errorf("through /origin/: %v", err)
+		}
+	})
+}
+
+// TestUnknown is row 9: what is not there is 404 at every level, with a JSON
+// body, and never an empty 200.
+func TestUnknown(t *testing.T) {
+	f := newFront(t, nil)
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	for _, path := range []string{
+		"/v1/modules/net/vpc/azure/versions", "/v1/modules/net/vpc/aws/1.0.1/download", "/v1/modules/net/vpc/aws/latest/download",
+		"/v1/modules/Net/vpc/aws/versions", "/v1/modules/net/v_-pc/aws/versions", "/v1/modules/net/vpc%2Faws/x/versions",
+		"/v1/providers/acme/none/versions", "/v1/providers/acme/dns/2.0.0/download/linux/amd64",
+		"/v1/providers/acme/dns/1.0.0/download/linux/arm", "/v1/providers/acme/dns/1.0/download/linux/amd64",
+		"/v1/providers/ac__me/dns/versions", "/mirror/example.com/acme/dns/index.json",
+		"/mirror/registry.opentofu.org/hashicorp/aws/1.0.0.json", "/mirror/registry.opentofu.org/hashicorp/aws/index.html",
+		"/origin/registry.opentofu.org/v1/providers/hashicorp/aws/versions", "/nothing", "/v1/modules//vpc/aws/versions",
+		"/archives/x", "/archives/x/y/z", "/v2/", "/state/shop/default", "/",
+	} {
+		resp := must(http.Get(f.URL + path))
+		body := must(io.ReadAll(resp.Body))
+		resp.Body.Close()
+		var doc struct{ Errors []string }
+		if resp.StatusCode != http.StatusNotFound || json.Unmarshal(body, &doc) != nil || len(doc.Errors) != 1 {
+			t.Errorf("%s: %d %s, want 404 with a reason", path, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestWrongBase is row 3: who uses a registry as a mirror or the reverse is
+// told the right base.
+func TestWrongBase(t *testing.T) {
+	f := newFront(t, nil)
+	for path, want := range map[string]string{
+		"/registry.opentofu.org/hashicorp/aws/index.json":               "/mirror/",
+		"/v1/providers/registry.opentofu.org/hashicorp/aws/index.json":  "/mirror/",
+		"/mirror/hashicorp/aws/versions":                                "/v1/providers/",
+		"/hashicorp/aws/versions":                                       "/v1/providers/",
+		"/modules/net/vpc/aws/1.0.0/download":                           "/v1/modules/",
+		"/mirror/v1/providers/hashicorp/aws/1.0.0/download/linux/amd64": "/v1/providers/",
+	} {
+		resp := must(http.Get(f.URL + path))
+		body := must(io.ReadAll(resp.Body))
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s, want 404 that names %s", path, resp.StatusCode, body, want)
+		}
+	}
+}
+
+// TestRequestCount is row 14: what a cold and a warm client cost the registry
+// before the archive.
+func TestRequestCount(t *testing.T) {
+	f := newFront(t, nil)
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		f.provider(t, release{address: "acme/dns", version: v, platforms: []string{"linux_amd64", "darwin_arm64"}})
+	}
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	s := f.services(t, c)
+	f.count.Take() // whether the registry speaks TLS
+	module := func() {
+		must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+		must(c.ModuleLocation(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
+	}
+	provider := func() {
+		must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		resp := must(http.Get(s.Providers.String() + "acme/dns/1.2.0/download/linux/amd64"))
+		resp.Body.Close()
+	}
+	for _, tt := range []struct {
+		name string
+		run  func()
+		want map[string]int
+	}{
+		{"module cold", module, map[string]int{"GET tags": 1, "GET manifest": 1}},
+		{"module warm", module, nil},
+		{"provider cold", provider, map[string]int{"GET tags": 1, "GET manifest": 1}},
+		{"provider warm", provider, nil},
+	} {
+		tt.run()
+		got := f.count.Take()
+		if len(got) == 0 {
+			got = nil
+		}
+		if diff := cmp.Diff(got, tt.want); diff != "" {
+			t.Errorf("%s, got - want +:\n%s", tt.name, diff)
+		}
+	}
+}
+
+// urls are all strings of a JSON document that look like references.
+func urls(t testing.TB, body []byte) []string {
+	t.Helper()
+	var doc any
+	if err := json.Unmarshal(body, &doc); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	var found []string
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case string:
+			if strings.Contains(v, "/archives/") {
+				found = append(found, v)
+			}
+		}
+	}
+	walk(doc)
+	return found
+}

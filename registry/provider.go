@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// providerOf parses the address in the path, for a provider of this front-end
+// or, below /origin/, a mirrored one, and checks that the caller may read it.
+func (s *server) providerOf(r *http.Request) (addr.Provider, string, grant, error) {
+	source := r.PathValue("namespace") + "/" + r.PathValue("type")
+	kind := "provider"
+	if host := r.PathValue("hostname"); host != "" {
+		source = host + "/" + source
+		kind = "mirror"
+	}
+	p, perr := addr.ParseProvider(source)
+	if perr == nil {
+		source = p.String()
+	}
+	if kind == "mirror" && s.own(r, p) {
+		kind, p.Hostname = "provider", ""
+		source = p.String()
+	}
+	g, err := s.allow(r, "read", kind, source)
+	if err != nil {
+		return p, "", g, err
+	}
+	if perr != nil {
+		return p, "", g, notFound("%v", perr)
+	}
+	if kind == "mirror" {
+		return p, s.o.Layout.MirrorOf(p), g, nil
+	}
+	return p, s.o.Layout.Provider(p), g, nil
+}
+
+// own reports whether the address names a provider of this front-end by its
+// public host name.
+func (s *server) own(r *http.Request, p addr.Provider) bool {
+	if s.o.Hostname != "" {
+		return p.Hostname == s.o.Hostname
+	}
+	return p.Hostname == strings.ToLower(r.Host)
+}
+
+type providerVersionsDoc struct {
+	Versions []providerVersionEntry `json:"versions"`
+	Warnings []string               `json:"warnings,omitempty"`
+}
+
+// providerVersionEntry has protocols and platforms only where they are known
+// already: clients do not need them, and one request per version is never on
+// the path of this answer.
+type providerVersionEntry struct {
+	Version   addr.Version   `json:"version"`
+	Protocols []string       `json:"protocols,omitempty"`
+	Platforms []platformName `json:"platforms,omitempty"`
+}
+
+type platformName struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+}
+
+func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error {
+	p, repository, g, err := s.providerOf(r)
+	if err != nil {
+		return err
+	}
+	l, err := s.store.list(r.Context(), repository)
+	if err != nil {
+		return missing(err, "provider %s", p)
+	}
+	a, err := l.get("provider", l.learned.Load(), func() (any, error) {
+		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions))}
+		for _, v := range l.versions {
+			e := providerVersionEntry{Version: v}
+			if pv, ok := s.store.knownProvider(repository, v); ok {
+				if pv.installable(p) != nil {
+					continue
+				}
+				e.Protocols, e.Platforms = pv.Protocols, pv.platformNames()
+			}
+			doc.Versions = append(doc.Versions, e)
+		}
+		return doc, nil
+	})
+	if err != nil {
+		return err
+	}
+	a.write(w, r, g.cacheControl())
+	return nil
+}
+
+// providerPackageDoc is the answer for one platform. Field order and names are
+// those of the protocol.
+type providerPackageDoc struct {
+	Protocols           []string                 `json:"protocols"`
+	OS                  string                   `json:"os"`
+	Arch                string                   `json:"arch"`
+	Filename            string                   `json:"filename"`
+	DownloadURL         string                   `json:"download_url"`
+	Shasum              string                   `json:"shasum"`
+	ShasumsURL          string                   `json:"shasums_url"`
+	ShasumsSignatureURL string                   `json:"shasums_signature_url"`
+	SigningKeys         signingKeysDoc           `json:"signing_keys"`
+	Packages            map[string]packageHashes `json:"packages,omitempty"`
+}
+
+type signingKeysDoc struct {
+	GPGPublicKeys []signingKeyDoc `json:"gpg_public_keys"`
+}
+
+type signingKeyDoc struct {
+	KeyID          string  `json:"key_id"`
+	ASCIIArmor     string  `json:"ascii_armor"`
+	Source         string  `json:"source"`
+	SourceURL      *string `json:"source_url"`
+	TrustSignature string  `json:"trust_signature"`
+}
+
+type packageHashes struct {
+	Hashes []string `json:"hashes"`
+	Size   int64    `json:"package_size"`
+}
+
+// providerPackage answers with everything the clients check before and after
+// they download a provider. 404 means "not for this platform".
+func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
+	p, repository, g, err := s.providerOf(r)
+	if err != nil {
+		return err
+	}
+	v, err := version(r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	pv, err := s.store.provider(r.Context(), repository, p.Type, v)
+	if err != nil {
+		return missing(err, "provider %s %s", p, v)
+	}
+	target := addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}
+	pkg, ok := pv.platform(target)
+	if !ok {
+		return notFound("provider %s %s has no package for %s; it has %s", p, v, target, pv.platformList())
+	}
+	if err := pv.installable(p); err != nil {
+		return notFound("provider %s %s: %v", p, v, err)
+	}
+	exp := s.links.expiry()
+	root := up(r.URL.Path)
+	a, err := pv.get(root+target.String(), exp, func() (any, error) {
+		return s.packageDoc(repository, root, exp, p, v, pv, pkg), nil
+	})
+	if err != nil {
+		return err
+	}
+	a.write(w, r, g.cacheControl())
+	return nil
+}
+
+func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider, v addr.Version, pv *providerVersion, pkg oci.ProviderPlatform) providerPackageDoc {
+	link := func(hex, file string) string {
+		return root + s.links.path(blobName{Repository: repository, Hex: hex, File: file}, exp)
+	}
+	sums := "terraform-provider-" + p.Type + "_" + v.String() + "_SHA256SUMS"
+	signature := pv.meta.Signature.Digest
+	if signature == "" {
+		// Unsigned upstream: the clients fetch the file and do not look at it.
+		signature = pv.meta.Shasums.Digest
+	}
+	doc := providerPackageDoc{
+		Protocols:           pv.Protocols,
+		OS:                  pkg.Platform.OS,
+		Arch:                pkg.Platform.Arch,
+		Filename:            pkg.Filename,
+		DownloadURL:         link(pkg.Zh, pkg.Filename),
+		Shasum:              pkg.Zh,
+		ShasumsURL:          link(pv.meta.Shasums.Digest.Encoded(), sums),
+		ShasumsSignatureURL: link(signature.Encoded(), sums+".sig"),
+		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.meta.Keys))},
+		Packages:            pv.packages(),
+	}
+	for _, k := range pv.meta.Keys {
+		doc.SigningKeys.GPGPublicKeys = append(doc.SigningKeys.GPGPublicKeys, signingKeyDoc{
+			KeyID: k.KeyID, ASCIIArmor: k.ASCIIArmor, Source: k.Source, SourceURL: k.SourceURL, TrustSignature: k.TrustSignature,
+		})
+	}
+	return doc
+}

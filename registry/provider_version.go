@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// providerVersion is the index under the version tag of a provider, with its
+// checksums, signature and keys.
+type providerVersion struct {
+	oci.ProviderIndex
+	meta   oci.ProviderMetadata
+	broken error // why the index cannot be used; nothing else is set then
+	answers
+}
+
+func (p *providerVersion) size() int {
+	// The index, its inline metadata, and one encoded answer per platform.
+	n := 4096 + len(p.meta.ShasumsBytes)
+	for _, k := range p.meta.Keys {
+		n += len(k.ASCIIArmor)
+	}
+	return n * (1 + len(p.Platforms))
+}
+
+func (p *providerVersion) platform(target addr.Platform) (oci.ProviderPlatform, bool) {
+	i := slices.IndexFunc(p.Platforms, func(t oci.ProviderPlatform) bool { return t.Platform == target })
+	if i < 0 {
+		return oci.ProviderPlatform{}, false
+	}
+	return p.Platforms[i], true
+}
+
+func (p *providerVersion) platformNames() []platformName {
+	names := make([]platformName, 0, len(p.Platforms))
+	for _, t := range p.Platforms {
+		names = append(names, platformName{OS: t.Platform.OS, Arch: t.Platform.Arch})
+	}
+	return names
+}
+
+func (p *providerVersion) platformList() string {
+	names := make([]string, 0, len(p.Platforms))
+	for _, t := range p.Platforms {
+		names = append(names, t.Platform.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// packages lists the hashes of every platform, or is nil: a client fails on an
+// incomplete entry, while the field itself is optional.
+func (p *providerVersion) packages() map[string]packageHashes {
+	all := make(map[string]packageHashes, len(p.Platforms))
+	for _, t := range p.Platforms {
+		if t.Zh == "" || t.Size <= 0 {
+			return nil
+		}
+		all[t.Platform.String()] = packageHashes{Hashes: []string{"zh:" + t.Zh}, Size: t.Size}
+		if t.H1 != "" {
+			all[t.Platform.String()] = packageHashes{Hashes: []string{"zh:" + t.Zh, t.H1}, Size: t.Size}
+		}
+	}
+	return all
+}
+
+// extends reports whether p has every package of old unchanged.
+func (p *providerVersion) extends(old *providerVersion) bool {
+	for _, t := range old.Platforms {
+		if now, ok := p.platform(t.Platform); !ok || now.Zh != t.Zh {
+			return false
+		}
+	}
+	return true
+}
+
+// unsignedHost is the one host for which the clients install a provider that
+// has no signing key.
+const unsignedHost = "registry.opentofu.org"
+
+// installable says why both clients would refuse the version through the
+// registry protocol, if they would. A network mirror needs no signature.
+func (p *providerVersion) installable(a addr.Provider) error {
+	switch {
+	case p.broken != nil:
+		return p.broken
+	case len(p.meta.ShasumsBytes) == 0:
+		return errors.New("it was pushed without SHA256SUMS; add them with okara sign")
+	case p.Signature == "none" && a.Hostname == unsignedHost:
+		return nil
+	case p.meta.Signature.Digest == "" || len(p.meta.Keys) == 0:
+		return errors.New("it has no signature; add one with okara sign")
+	}
+	return nil
+}
+
+// provider returns the index under a version tag with everything the answers
+// need. The tag of a provider never moves to other content; it is looked at in
+// the background, and a move is an error for people, not a new answer.
+func (s *store) provider(ctx context.Context, repository, typ string, v addr.Version) (*providerVersion, error) {
+	tag := v.Tag()
+	pv, err := s.providers.get(ctx, repository+":"+tag, s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
+		r, err := s.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			d, err := r.Resolve(ctx, tag)
+			if err != nil {
+				return nil, err
+			}
+			if d.Digest == old.Index.Digest {
+				return old, nil
+			}
+		}
+		now, err := readProvider(ctx, r, typ, v)
+		if err != nil {
+			return nil, err
+		}
+		if has && !now.extends(old) {
+			s.log.Error("the version tag of a provider moved to other content; the first one is served on",
+				"repository", repository, "tag", tag, "served", old.Index.Digest, "found", now.Index.Digest)
+			return old, nil
+		}
+		s.learn(repository, now)
+		return now, nil
+	})
+	if err == nil && pv.broken != nil {
+		return nil, pv.broken
+	}
+	return pv, err
+}
+
+// learn makes the next list of versions show what is now known of this one,
+// and remembers the sizes of its packages.
+func (s *store) learn(repository string, pv *providerVersion) {
+	for _, t := range pv.Platforms {
+		s.sizes.put(repository+"@"+t.Zh, t.Size)
+	}
+	for _, b := range []struct {
+		d     oci.Descriptor
+		bytes []byte
+	}{{pv.meta.Shasums, pv.meta.ShasumsBytes}, {pv.meta.Signature, pv.meta.SignatureBytes}} {
+		if len(b.bytes) > 0 {
+			s.blobs.put(b.d.Digest.Encoded(), b.bytes)
+			s.sizes.put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
+		}
+	}
+	if l, ok := s.lists.peek(repository); ok {
+		l.learned.Add(1)
+	}
+}
+
+// knownProvider returns a version that has been read before, without asking.
+func (s *store) knownProvider(repository string, v addr.Version) (*providerVersion, bool) {
+	return s.providers.peek(repository + ":" + v.Tag())
+}
+
+// readProvider reads an index. One that breaks the format is a value, not an
+// error: it is remembered as broken, so that lists leave it out.
+func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version) (*providerVersion, error) {
+	raw, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, err
+	}
+	pv, err := decodeProvider(ctx, r, raw, typ, v)
+	if errors.Is(err, oci.ErrCorrupt) {
+		return &providerVersion{ProviderIndex: oci.ProviderIndex{Index: raw.Descriptor}, broken: err}, nil
+	}
+	return pv, err
+}
+
+func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version) (*providerVersion, error) {
+	idx, err := oci.ParseProviderIndex(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
+	}
+	pv := &providerVersion{ProviderIndex: idx}
+	if idx.Metadata != nil {
+		if pv.meta, err = r.ProviderMetadata(ctx, idx); err != nil {
+			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
+		}
+	}
+	for i := range pv.Platforms {
+		if err := complete(ctx, r, &pv.Platforms[i], typ, v); err != nil {
+			return nil, fmt.Errorf("%s:%s: %s: %w", r, v.Tag(), pv.Platforms[i].Platform, err)
+		}
+	}
+	return pv, nil
+}
+
+// complete fills in what an index made elsewhere does not say, at the price of
+// one request.
+func complete(ctx context.Context, r *oci.Repo, t *oci.ProviderPlatform, typ string, v addr.Version) error {
+	if t.Filename == "" {
+		t.Filename = "terraform-provider-" + typ + "_" + v.String() + "_" + t.Platform.String() + ".zip"
+	}
+	if t.Zh != "" && t.Size > 0 {
+		return nil
+	}
+	zip, err := r.ProviderZip(ctx, *t)
+	if err != nil {
+		return err
+	}
+	t.Zh, t.Size = zip.Digest.Encoded(), zip.Size
+	return nil
+}

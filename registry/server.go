@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Options is everything a front-end needs. Client and at least one archive key
+// are required.
+type Options struct {
+	Client   *oci.Client // the registry, with the front-end's own credentials
+	Layout   addr.Layout // where modules and providers are in it
+	Hostname string      // name under which /mirror/ serves own providers; empty: the one the client used
+	BasePath string      // path below which a proxy serves the front-end, for the discovery document
+
+	Access   Access        // who may do what; the zero value allows nobody anything
+	Archives Archives      // how archives are linked and delivered
+	TagTTL   time.Duration // how long the version tag of a module is trusted; 0: 30 s
+
+	Embedded http.Handler // the registry to serve under /v2/, nil: none
+	State    http.Handler // the state server under /state/, nil: none
+
+	Logger *slog.Logger     // one record per failed request; nil: none
+	Now    func() time.Time // nil: time.Now
+}
+
+// metadataTimeout is how long a metadata request may take: the clients give up
+// after 10 s, body included.
+const metadataTimeout = 8 * time.Second
+
+// server answers all routes. Everything but the caches is read-only.
+type server struct {
+	o       Options
+	log     *slog.Logger
+	now     func() time.Time
+	links   *links
+	store   *store
+	slots   chan struct{} // one per running archive download
+	ready   atomic.Bool   // the registry has answered once
+	closing atomic.Bool   // shutdown has begun
+}
+
+// Handler is the front-end. It is safe for concurrent use.
+type Handler struct {
+	http.Handler
+	s *server
+}
+
+// Closing makes /readyz answer 503, so that load balancers look elsewhere. All
+// other routes go on.
+func (h *Handler) Closing() { h.s.closing.Store(true) }
+
+// New returns the front-end, or an error that names the option at fault. It
+// makes no request.
+func New(o Options) (*Handler, error) {
+	if o.Client == nil {
+		return nil, errors.New("front-end: no registry client")
+	}
+	if err := o.Layout.Validate(); err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.TagTTL == 0 {
+		o.TagTTL = 30 * time.Second
+	}
+	o.Archives = o.Archives.withDefaults()
+	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
+	if err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	s := &server{
+		o: o, log: o.Logger, now: o.Now, links: links,
+		store: newStore(o),
+		slots: make(chan struct{}, maxStreams),
+	}
+	return &Handler{Handler: s.routes(), s: s}, nil
+}
+
+// handler is an HTTP handler that leaves every error answer to writeError.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// routes is the whole surface of the front-end. HEAD works wherever GET does.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	meta := func(pattern string, h handler) { mux.Handle(pattern, s.wrap(s.limit(h))) }
+
+	meta("GET /.well-known/terraform.json", s.discovery)
+
+	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", s.moduleDownload)
+
+	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)
+	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", s.providerVersions)
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
+
+	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", s.mirrorIndex)
+	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", s.mirrorVersion)
+
+	mux.Handle("GET /archives/{token}/{rest...}", s.wrap(s.archive))
+
+	meta("GET /healthz", s.healthz)
+	meta("GET /readyz", s.readyz)
+	if s.o.State != nil {
+		mux.Handle("/state/{name}/{workspace}", s.wrap(s.state))
+	}
+	if s.o.Embedded != nil {
+		mux.Handle("/v2/", s.wrap(s.distribution))
+	}
+	meta("/", s.unknown)
+	return strict(mux)
+}
+
+// strict answers 404 to paths that the multiplexer would redirect to a cleaned
+// form: no client sends them, and a redirect would only hide the mistake.
+func strict(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !cleanPath(r.URL.Path) {
+			writeJSONError(w, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func cleanPath(path string) bool {
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	for _, c := range path {
+		if c < 0x20 || c == 0x7f {
+			return false
+		}
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// wrap makes an http.Handler of h: it maps the error, which no handler returns
+// after it has written.
+func (s *server) wrap(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.writeError(w, r, err)
+		}
+	})
+}
+
+// limit ends the work for an answer before the client gives up.
+func (s *server) limit(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
+		defer cancel()
+		return h(w, r.WithContext(ctx))
+	}
+}
+
+// httpError is an answer that the front-end decides itself.
+type httpError struct {
+	status int
+	text   string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+func notFound(format string, args ...any) error {
+	return &httpError{status: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
+}
+
+// errAborted ends a connection in the middle of a body, where a status can no
+// longer tell the client that the bytes are not to be trusted.
+var errAborted = errors.New("download ended early")
+
+// writeError is the only place that maps an error to an answer.
+func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errAborted) {
+		s.log.Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
+		return // fewer bytes than announced: net/http closes the connection
+	}
+	status, text := classify(err)
+	if status >= http.StatusInternalServerError {
+		s.log.Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "error", err)
+	}
+	if re, ok := errors.AsType[*oci.ResponseError](err); ok && status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(re.RetryAfter/time.Second))))
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", challenge(r))
+	}
+	writeJSONError(w, status, text)
+}
+
+// classify returns the status for err and the text a client may see. A refusal
+// of the front-end's own credentials is 502: the client cannot fix it, and
+// hears nothing about them.
+func classify(err error) (int, string) {
+	if e, ok := errors.AsType[*httpError](err); ok {
+		return e.status, e.text
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout, "the registry did not answer in time"
+	case errors.Is(err, oci.ErrNotFound):
+		return http.StatusNotFound, err.Error()
+	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
+		return http.StatusBadGateway, "the registry refuses the credentials of this server"
+	case errors.Is(err, oci.ErrExists):
+		return http.StatusConflict, err.Error()
+	case errors.Is(err, oci.ErrTooLarge):
+		return http.StatusBadGateway, err.Error()
+	case errors.Is(err, oci.ErrRateLimited):
+		return http.StatusTooManyRequests, err.Error()
+	case errors.Is(err, oci.ErrUnsupported):
+		return http.StatusNotImplemented, err.Error()
+	case errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
+		return http.StatusBadGateway, err.Error()
+	}
+	return http.StatusInternalServerError, "internal error"
+}
+
+func writeJSONError(w http.ResponseWriter, status int, text string) {
+	body, err := json.Marshal(map[string][]string{"errors": {text}})
+	if err != nil {
+		body = []byte(`{"errors":["internal error"]}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone; there is nobody to tell
+}
+
+// logPath is a path as logs may show it: the token of an archive link is a
+// credential.
+func logPath(path string) string {
+	rest, ok := strings.CutPrefix(path, "/archives/")
+	if !ok {
+		return path
+	}
+	if _, after, ok := strings.Cut(rest, "/"); ok {
+		return "/archives/-/" + after
+	}
+	return "/archives/-"
+}

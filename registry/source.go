@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxResumes is how often a lost connection to the registry is taken up again
+// unseen by the client.
+const maxResumes = 3
+
+// source is a blob in a registry as an [io.ReadSeeker] that holds nothing of
+// it. A read opens the blob where the last seek went; a connection that breaks
+// is opened again where it broke. Read from the start, the bytes are hashed,
+// and the last piece is held back until the hash is right.
+//
+// ctx is a field because Read and Seek cannot take one; it is that of the
+// request, and a source lives no longer.
+type source struct {
+	ctx   context.Context
+	repo  *oci.Repo
+	d     oci.Descriptor
+	small []byte // the whole blob, if it is known
+
+	body    io.ReadCloser
+	at      int64 // where the next read is
+	bodyAt  int64 // where body is
+	resumes int
+	sum     hash.Hash // nil: this read did not begin at the start
+	err     error     // why the bytes cannot be had, once
+}
+
+// open begins to read at an offset. If redirect is set and the registry sends
+// readers to its storage, nothing is opened and that address is returned.
+func (s *source) open(offset int64, redirect bool) (*url.URL, error) {
+	s.close()
+	var (
+		body io.ReadCloser
+		to   *url.URL
+		err  error
+	)
+	if redirect {
+		body, to, err = s.repo.OpenOrRedirect(s.ctx, s.d, offset)
+	} else {
+		body, err = s.repo.OpenAt(s.ctx, s.d, offset)
+	}
+	if err != nil || to != nil {
+		return to, err
+	}
+	s.body, s.bodyAt, s.at = body, offset, offset
+	if offset == 0 {
+		s.sum = sha256.New()
+	}
+	return nil, nil
+}
+
+// Seek moves the place of the next read; nothing is opened or closed.
+func (s *source) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += s.at
+	case io.SeekEnd:
+		offset += s.d.Size
+	}
+	if offset < 0 || offset > s.d.Size {
+		return s.at, fmt.Errorf("seek to %d of %d", offset, s.d.Size)
+	}
+	s.at = offset
+	return offset, nil
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.at >= s.d.Size {
+		return 0, io.EOF
+	}
+	if s.small != nil {
+		n, err := bytes.NewReader(s.small).ReadAt(p, s.at)
+		s.at += int64(n)
+		return n, err
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.read(p)
+	if err != nil {
+		s.err = err
+		return 0, err
+	}
+	return n, nil
+}
+
+// read returns at least one byte or an error.
+func (s *source) read(p []byte) (int, error) {
+	for {
+		if s.body == nil || s.bodyAt != s.at {
+			if s.bodyAt != s.at {
+				s.sum = nil
+			}
+			if err := s.reopen(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := s.body.Read(p[:min(int64(len(p)), s.d.Size-s.at)])
+		if n > 0 {
+			s.at += int64(n)
+			s.bodyAt = s.at
+			return n, s.check(p[:n])
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, oci.ErrCorrupt) || s.ctx.Err() != nil || s.resumes == maxResumes {
+			return 0, fmt.Errorf("read %s: %w", s.d.Digest, err)
+		}
+		s.resumes++
+		s.close()
+	}
+}
+
+// reopen opens the blob where the next read is and keeps the hash so far.
+func (s *source) reopen() error {
+	s.close()
+	body, err := s.repo.OpenAt(s.ctx, s.d, s.at)
+	if err != nil {
+		return err
+	}
+	if s.at == 0 {
+		s.sum = sha256.New()
+	}
+	s.body, s.bodyAt = body, s.at
+	return nil
+}
+
+// check adds p to the hash and compares it when the blob is complete.
+func (s *source) check(p []byte) error {
+	if s.sum == nil {
+		return nil
+	}
+	s.sum.Write(p)
+	if s.at < s.d.Size {
+		return nil
+	}
+	if got := hex.EncodeToString(s.sum.Sum(nil)); got != s.d.Digest.Encoded() {
+		return fmt.Errorf("the registry sent sha256:%s for %s: %w", got, s.d.Digest, oci.ErrCorrupt)
+	}
+	return nil
+}
+
+func (s *source) close() {
+	if s.body != nil {
+		_ = s.body.Close() // only read
+		s.body = nil
+	}
+}
+
+// Close ends the connection to the registry.
+func (s *source) Close() error {
+	s.close()
+	return nil
+}
+
+// stalling gives each write of a response its own time limit, instead of one
+// for the whole that would cut a slow download.
+type stalling struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (s *stalling) Write(p []byte) (int, error) {
+	// Writers without deadlines, as in tests, have no connection to stall.
+	_ = s.control.SetWriteDeadline(time.Now().Add(stallTimeout))
+	return s.ResponseWriter.Write(p)
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Bounds of the caches, in bytes.
+const (
+	listBytes     = 256 << 20
+	manifestBytes = 256 << 20
+	blobBytes     = 64 << 20
+	sizeBytes     = 8 << 20
+)
+
+// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and
+// keys, never archives.
+const maxSmallBlob = 1 << 20
+
+// day is how long an answer outlives its registry.
+const day = 24 * time.Hour
+
+// store reads the registry through caches. What it returns is shared and never
+// changed.
+type store struct {
+	client *oci.Client
+	layout addr.Layout
+	log    *slog.Logger
+
+	lists     *cache[*listing]         // repository
+	modules   *cache[*moduleVersion]   // repository:tag
+	providers *cache[*providerVersion] // repository:tag
+	blobs     *cache[[]byte]           // hex of the digest
+	sizes     *cache[int64]            // repository@hex
+
+	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
+}
+
+func newStore(o Options) *store {
+	count := func(kind, result string) {}
+	return &store{
+		client: o.Client, layout: o.Layout, log: o.Logger,
+		lists:     newCache("list", listBytes, (*listing).size, o.Now, count),
+		modules:   newCache("module", manifestBytes, (*moduleVersion).size, o.Now, count),
+		providers: newCache("provider", manifestBytes, (*providerVersion).size, o.Now, count),
+		blobs:     newCache("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, count),
+		sizes:     newCache("size", sizeBytes, func(int64) int { return 8 }, o.Now, count),
+
+		listPolicy:     policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: day},
+		modulePolicy:   policy{fresh: o.TagTTL, stale: day},
+		providerPolicy: policy{fresh: 10 * time.Minute, grace: forever, stale: forever},
+		blobPolicy:     policy{fresh: forever},
+	}
+}
+
+// ping asks the registry for something that need not exist.
+func (s *store) ping(ctx context.Context) error {
+	r, err := s.client.Repo(s.layout.CatalogRepo())
+	if err != nil {
+		return err
+	}
+	_, err = r.Resolve(ctx, "okara-readiness")
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrDenied) {
+		return nil
+	}
+	return err
+}
+
+// listing is the tag list of one repository as of one moment.
+type listing struct {
+	tags     []string       // sorted
+	versions []addr.Version // highest first, editions included
+	learned  atomic.Int64   // how often more became known about a version
+	answers
+}
+
+func (l *listing) size() int {
+	// Versions and the encoded answers are about as large again, twice.
+	n := 256
+	for _, t := range l.tags {
+		n += 3*len(t) + 128
+	}
+	return n
+}
+
+// list returns the versions of a repository. A repository without a version
+// tag is [oci.ErrNotFound].
+func (s *store) list(ctx context.Context, repository string) (*listing, error) {
+	return s.lists.get(ctx, repository, s.listPolicy, func(ctx context.Context, old *listing, has bool) (*listing, error) {
+		r, err := s.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		snapshot, err := r.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tags := slices.Clone(snapshot.Tags)
+		slices.Sort(tags)
+		if has && slices.Equal(old.tags, tags) {
+			return old, nil
+		}
+		l := &listing{tags: tags, versions: versionsOf(tags)}
+		if len(l.versions) == 0 {
+			return nil, fmt.Errorf("%s has no version: %w", repository, oci.ErrNotFound)
+		}
+		return l, nil
+	})
+}
+
+// versionsOf returns the tags that are versions, highest first.
+func versionsOf(tags []string) []addr.Version {
+	var versions []addr.Version
+	for _, t := range tags {
+		if v, ok := addr.VersionFromTag(t); ok {
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, func(a, b addr.Version) int { return b.Compare(a) })
+	return versions
+}
+
+// moduleVersion is the manifest under the version tag of a module.
+type moduleVersion struct {
+	oci.ModuleManifest
+	answers
+}
+
+func (m *moduleVersion) size() int { return 2048 }
+
+// module returns the manifest under a version tag. The tag may move, so it is
+// asked for again after the tag TTL; an unchanged digest keeps the value.
+func (s *store) module(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
+	tag := v.Tag()
+	return s.modules.get(ctx, repository+":"+tag, s.modulePolicy, func(ctx context.Context, old *moduleVersion, has bool) (*moduleVersion, error) {
+		r, err := s.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			d, err := r.Resolve(ctx, tag)
+			if err != nil {
+				return nil, err
+			}
+			if d.Digest == old.Manifest.Digest {
+				return old, nil
+			}
+		}
+		raw, err := r.Fetch(ctx, tag)
+		if err != nil {
+			return nil, err
+		}
+		m, err := oci.ParseModule(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
+		}
+		if m.Zip == nil {
+			return nil, fmt.Errorf("%s:%s has no zip layer: %w", repository, tag, oci.ErrCorrupt)
+		}
+		s.rememberSize(repository, *m.Zip)
+		return &moduleVersion{ModuleManifest: m}, nil
+	})
+}
+
+// rememberSize saves the registry a question when the archive is asked for.
+func (s *store) rememberSize(repository string, d oci.Descriptor) {
+	s.sizes.put(repository+"@"+d.Digest.Encoded(), d.Size)
+}
