@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
+
+Over plain http, which both tools accept for services named in a host block,
+modules and own providers work. The network mirror needs https: it is printed
+for https servers only, and every other source stays reachable behind it.`
+
+const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc
+  okara cli-config https://okara.example.com --token-file token --write ~/.tofurc
+  okara cli-config https://okara.example.com --origin registry.opentofu.org
+  okara cli-config https://okara.example.com --oci-mirror registry.example.com/platform`
+
+// cliConfig is what okara cli-config prints.
+type cliConfig struct {
+	server    *url.URL
+	tokenFile string
+	origins   []string // hosts whose providers come from /origin/, with their signatures
+	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu alone
+	noMirror  bool
+	write     string
+}
+
+func newCLIConfig(a *app) *cobra.Command {
+	var c cliConfig
+	cmd := &cobra.Command{
+		Use:     "cli-config [URL]",
+		Short:   "Print the tofu and terraform CLI configuration for an okara server",
+		Long:    cliConfigLong,
+		Example: cliConfigExample,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			c.server = nil
+			return a.cliConfig(c, append(args, "http://127.0.0.1:8080")[0])
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token for the server, - for standard input")
+	fl.StringArrayVar(&c.origins, "origin", nil, "`HOST` whose mirrored providers are installed with their author's signature (repeatable)")
+	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers straight from it")
+	fl.BoolVar(&c.noMirror, "no-mirror", false, "leave out the network mirror")
+	fl.StringVar(&c.write, "write", "", "write to `FILE`, readable by the owner only, instead of printing")
+	return cmd
+}
+
+func (a *app) cliConfig(c cliConfig, server string) error {
+	var err error
+	if c.server, err = parseServer(server); err != nil {
+		return err
+	}
+	token, err := c.token(a.in)
+	if err != nil {
+		return err
+	}
+	text, err := c.render(token)
+	if err != nil {
+		return err
+	}
+	if c.write == "" {
+		_, err := io.WriteString(a.out, text)
+		return err
+	}
+	if err := writePrivate(c.write, []byte(text)); err != nil {
+		return fmt.Errorf("write %s: %w", c.write, err)
+	}
+	file, err := filepath.Abs(c.write)
+	if err != nil {
+		return err
+	}
+	a.note("to use it: export TF_CLI_CONFIG_FILE=%s", file)
+	return nil
+}
+
+// parseServer takes the address of a server as users write it.
+func parseServer(s string) (*url.URL, error) {
+	if !strings.Contains(s, "://") {
+		s = "https://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" {
+		return nil, usageError("%q is not the URL of a server, such as https://okara.example.com", s)
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
+			"start okara serve with --tls-cert or --tls-self-signed")
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	return u, nil
+}
+
+func (c cliConfig) token(in io.Reader) (string, error) {
+	if c.tokenFile == "" {
+		return "", nil
+	}
+	var (
+		b   []byte
+		err error
+	)
+	if c.tokenFile == "-" {
+		b, err = io.ReadAll(io.LimitReader(in, 64<<10))
+	} else {
+		b, err = os.ReadFile(c.tokenFile)
+	}
+	token := strings.TrimSpace(string(b))
+	if err != nil || token == "" || strings.ContainsAny(token, " \t\r\n\"\\") {
+		return "", usageError("--token-file %s: no single token in it", c.tokenFile)
+	}
+	return token, nil
+}
+
+// render writes the configuration. Both tools read this syntax; oci_mirror is
+// known to OpenTofu 1.10 and later only.
+func (c cliConfig) render(token string) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
+	if c.server.Scheme == "http" || c.server.Path != "" {
+		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n",
+			c.server.Host, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/")
+	}
+	if token != "" {
+		fmt.Fprintf(&b, "\ncredentials %q {\n  token = %q\n}\n", c.server.Host, token)
+	}
+	for _, origin := range c.origins {
+		p, err := addr.ParseProvider(origin + "/n/t")
+		if err != nil {
+			return "", usageError("--origin: %v", err)
+		}
+		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n",
+			p.Hostname, c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")
+	}
+	if err := c.installation(&b); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+// installation writes the provider_installation block, if there is anything to
+// say in it. Sources are asked in this order, and one that does not have a
+// provider is passed over.
+func (c cliConfig) installation(b *strings.Builder) error {
+	mirror := c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
+	if !mirror && c.ociMirror == "" {
+		return nil
+	}
+	b.WriteString("\nprovider_installation {\n")
+	if c.ociMirror != "" {
+		if err := c.ociMirrors(b); err != nil {
+			return err
+		}
+	}
+	if mirror {
+		fmt.Fprintf(b, "  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n", c.server.String()+"/mirror/", c.server.Host+"/*/*")
+	}
+	b.WriteString("  direct {}\n}\n")
+	return nil
+}
+
+func (c cliConfig) ociMirrors(b *strings.Builder) error {
+	host, prefix, err := addr.SplitRegistry(c.ociMirror)
+	if err != nil {
+		return usageError("--oci-mirror: %v", err)
+	}
+	base := host
+	if prefix != "" {
+		base += "/" + prefix
+	}
+	fmt.Fprintf(b, "  oci_mirror { # mirrored providers\n    repository_template = \"%s/mirror/${hostname}/${namespace}/${type}\"\n    include             = [\"registry.opentofu.org/*/*\", \"registry.terraform.io/*/*\"]\n  }\n", base)
+	fmt.Fprintf(b, "  oci_mirror { # providers published with okara\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include             = [%q]\n  }\n", base, c.server.Host+"/*/*")
+	return nil
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+const serveLong = `Serve modules, providers and state to stock tofu and terraform.
+
+One port answers the module and provider registry protocols, the network
+mirror, the http state backend, and, unless --registry names another one, the
+OCI registry that everything is stored in.
+
+On a loopback address everybody may do everything. On any other address okara
+wants to know who may: give --token-file, --anonymous-read or --anonymous-write.`
+
+const serveExample = `  okara serve
+  okara serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file tokens
+  okara serve --tls-self-signed --registry registry.example.com/platform`
+
+// serveFlags are the flags of okara serve.
+type serveFlags struct {
+	listen         string
+	storage        string
+	hostname       string
+	basePath       string
+	tlsCert        string
+	tlsKey         string
+	selfSigned     bool
+	tokenFile      string
+	anonymousRead  bool
+	anonymousWrite bool
+	redirect       string
+	archiveTTL     time.Duration
+	tagTTL         time.Duration
+	grace          time.Duration
+	drain          time.Duration
+}
+
+func newServe(a *app) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve modules, providers and state from an OCI registry",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on")
+	fl.StringVar(&f.storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
+	fl.StringVar(&f.hostname, "hostname", "", "`HOST` by which clients call this server; /mirror/ has its own providers under it")
+	fl.StringVar(&f.basePath, "base-path", "", "`PATH` below which a proxy serves okara")
+	fl.StringVar(&f.tlsCert, "tls-cert", "", "PEM `FILE` of the server certificate")
+	fl.StringVar(&f.tlsKey, "tls-key", "", "PEM `FILE` of its key")
+	fl.BoolVar(&f.selfSigned, "tls-self-signed", false, "make a certificate with a local CA kept below --storage")
+	fl.StringVar(&f.tokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
+	fl.BoolVar(&f.anonymousRead, "anonymous-read", false, "let everybody read modules and providers")
+	fl.BoolVar(&f.anonymousWrite, "anonymous-write", false, "let everybody do everything")
+	fl.StringVar(&f.redirect, "archive-redirect", "auto", "send archive downloads to the registry's own storage: `auto` or never")
+	fl.DurationVar(&f.archiveTTL, "archive-ttl", 4*time.Hour, "how long an archive link is good")
+	fl.DurationVar(&f.tagTTL, "tag-ttl", 30*time.Second, "how long a module version is trusted not to have moved")
+	fl.DurationVar(&f.grace, "grace", 0, "how long to go on accepting requests after a signal, for load balancers to notice")
+	fl.DurationVar(&f.drain, "drain", 10*time.Minute, "how long running downloads may go on after that")
+	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed")
+	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	return cmd
+}
+
+// serve runs until the context ends; running downloads may then finish.
+func (a *app) serve(ctx context.Context, f serveFlags) error {
+	if f.storage == "" {
+		f.storage = a.dataDir()
+	}
+	access, err := serveAccess(f)
+	if err != nil {
+		return err
+	}
+	back, err := a.serveBackend(f)
+	if err != nil {
+		return err
+	}
+	key, err := archiveKey(filepath.Join(f.storage, "archive.key"))
+	if err != nil {
+		return err
+	}
+	log := a.serverLogger()
+	front, err := registry.New(registry.Options{
+		Client: back.client, Layout: back.layout, Hostname: f.hostname, BasePath: f.basePath,
+		Access:   access,
+		Archives: registry.Archives{Keys: []registry.Key{key}, TTL: f.archiveTTL, Redirect: f.redirect},
+		TagTTL:   f.tagTTL,
+		Embedded: back.embedded,
+		State:    back.state(a.userAgent(), log),
+		Logger:   log,
+	})
+	if err != nil {
+		return &exitError{code: exitUsage, err: err}
+	}
+	ca, tlsConfig, err := f.tls()
+	if err != nil {
+		return err
+	}
+	srv, err := httpserve.Listen(httpserve.Options{
+		Addr: f.listen, Handler: front, TLSCert: f.tlsCert, TLSKey: f.tlsKey, TLS: tlsConfig,
+		Logger: a.logger(), ShutdownGrace: f.grace, Drain: f.drain,
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.announce(srv.URL(), back.where, ca); err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, front.Closing)
+	return srv.Serve(ctx)
+}
+
+// tls returns what --tls-self-signed makes, with the file of its CA.
+func (f serveFlags) tls() (ca string, cfg *tls.Config, err error) {
+	if !f.selfSigned {
+		return "", nil, nil
+	}
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if host, _, err := net.SplitHostPort(f.listen); err == nil && host != "" && !loopback(host) {
+		hosts = append(hosts, host)
+	}
+	if f.hostname != "" {
+		hosts = append(hosts, f.hostname)
+	}
+	return httpserve.SelfSigned(filepath.Join(f.storage, "tls"), hosts)
+}
+
+// announce prints where the server is and what to type next.
+func (a *app) announce(url, where, ca string) error {
+	result := struct {
+		URL     string `json:"url"`
+		Storage string `json:"storage"`
+		CA      string `json:"ca,omitempty"`
+	}{url, where, ca}
+	if err := a.printResult(result, "listening on "+url); err != nil {
+		return err
+	}
+	a.note("storage: %s", where)
+	if ca != "" {
+		a.note("to trust this server: export SSL_CERT_FILE=%s", ca)
+	}
+	a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", url)
+	return nil
+}
+
+// backend is the registry behind a server.
+type backend struct {
+	client   *oci.Client
+	layout   addr.Layout
+	embedded http.Handler // nil: a registry elsewhere
+	where    string
+}
+
+// serveBackend returns the registry of --registry, or the embedded one. The
+// variable OKARA_REGISTRY is for clients: it may well name this very server.
+func (a *app) serveBackend(f serveFlags) (backend, error) {
+	if a.registry != "" {
+		c, l, err := a.registryClient()
+		return backend{client: c, layout: l, where: a.registry}, err
+	}
+	dir := filepath.Join(f.storage, "registry")
+	h, err := embedded.New(dir, embedded.Options{})
+	if err != nil {
+		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
+	}
+	o := oci.Options{Transport: inProcess{h}, PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
+	c, err := oci.New(embeddedHost, o)
+	return backend{client: c, embedded: h, where: dir}, err
+}
+
+// serveAccess turns the flags into rights, and refuses an open server.
+func serveAccess(f serveFlags) (registry.Access, error) {
+	var access registry.Access
+	if f.tokenFile != "" {
+		tokens, err := readTokens(f.tokenFile)
+		if err != nil {
+			return access, err
+		}
+		access.Tokens = tokens
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return access, usageError("--listen %q: %v", f.listen, err)
+	}
+	switch {
+	case f.anonymousWrite:
+		access.Anonymous = registry.AnonymousAll()
+	case f.anonymousRead:
+		access.Anonymous = registry.AnonymousRead()
+	case len(access.Tokens) > 0:
+	case loopback(host):
+		access.Anonymous = registry.AnonymousAll()
+	default:
+		return access, withHint(usageError("%s is reachable from other machines, and nothing says who may use it", f.listen),
+			"give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1")
+	}
+	return access, nil
+}
+
+// loopback reports whether only this machine reaches the host.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// dataDir is where okara keeps what must outlive it.
+func (a *app) dataDir() string {
+	if dir := a.getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "okara")
+	}
+	return filepath.Join(a.getenv("HOME"), ".local", "share", "okara")
+}
+
+// serverLogger logs what an operator must know; with --debug also requests.
+func (a *app) serverLogger() *slog.Logger {
+	level := slog.LevelInfo
+	switch {
+	case a.debug:
+		level = slog.LevelDebug
+	case a.quiet:
+		level = slog.LevelError
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}

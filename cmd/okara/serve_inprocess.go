@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// embeddedHost is the name under which the server asks its own registry. No
+// request for it leaves the process.
+const embeddedHost = "okara.invalid"
+
+// inProcess sends requests to a handler in this process. Bodies are piped in
+// both directions, never held.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip returns as soon as the handler has written its header.
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := r.Body
+	in := r.Clone(r.Context())
+	in.RequestURI = r.URL.RequestURI()
+	in.Host = r.URL.Host
+	in.RemoteAddr = "127.0.0.1:0"
+	if body == nil {
+		in.Body = http.NoBody
+	}
+	pr, pw := io.Pipe()
+	w := &pipeWriter{
+		header: make(http.Header), body: pw, done: make(chan struct{}),
+		response: &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Body: pr},
+	}
+	stop := context.AfterFunc(r.Context(), func() { _ = pr.CloseWithError(r.Context().Err()) })
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer stop()
+		err := t.serve(w, in)
+		if body != nil {
+			_ = body.Close() // only read
+		}
+		_ = pw.CloseWithError(err) // nil is the proper end
+	})
+	select {
+	case <-w.done:
+		return w.response, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// serve ends one request, not the process, when the handler panics, as
+// net/http does.
+func (t inProcess) serve(w *pipeWriter, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("registry handler: %v", p)
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}()
+	t.handler.ServeHTTP(w, r)
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// pipeWriter is the http.ResponseWriter of a request within the process. One
+// goroutine uses it; the response is read after done is closed.
+type pipeWriter struct {
+	header   http.Header
+	body     *io.PipeWriter
+	response *http.Response
+	done     chan struct{}
+	wrote    bool
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	if w.wrote || status < http.StatusOK {
+		return
+	}
+	w.wrote = true
+	w.response.StatusCode = status
+	w.response.Status = http.StatusText(status)
+	w.response.Header = w.header.Clone()
+	w.response.ContentLength = -1
+	if n, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64); err == nil {
+		w.response.ContentLength = n
+	}
+	if w.response.Request.Method == http.MethodHead {
+		w.response.Body = http.NoBody
+	}
+	close(w.done)
+}
+
+func (w *pipeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.response.Request.Method == http.MethodHead {
+		return len(p), nil
+	}
+	return w.body.Write(p)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+)
+
+// stateStores are the state repositories of a server by name. A store stays
+// the same one, since it remembers the locks that this process won.
+type stateStores struct {
+	back    backend
+	options statebackend.Options
+
+	mu     sync.Mutex // guards byName
+	byName map[string]*statebackend.Store
+}
+
+// state returns the state server over the states of the layout.
+func (b backend) state(tool string, log *slog.Logger) http.Handler {
+	s := &stateStores{
+		back: b, options: statebackend.Options{Tool: tool, Logger: log},
+		byName: make(map[string]*statebackend.Store),
+	}
+	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log})
+}
+
+// open returns the store of a name; a name that cannot be stored is not found.
+func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store, error) {
+	repository, err := s.back.layout.StateRepo(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if store := s.byName[name]; store != nil {
+		return store, nil
+	}
+	r, err := s.back.client.Repo(repository)
+	if err != nil {
+		return nil, err
+	}
+	store := statebackend.New(r, s.options)
+	s.byName[name] = store
+	return store, nil
+}
