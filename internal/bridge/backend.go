@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Backend holds the arguments of one backend "oci" block after defaults,
+// environment and flags. The zero value of every field is its default.
+type Backend struct {
+	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
+	Replicas      []string
+	CAFile        string
+	Insecure      bool
+	PlainHTTP     bool
+	Compression   string // "", "zstd", "gzip" or "none"
+	StrictReads   bool
+	UnsafeLocking bool
+	LockTTL       time.Duration
+	LockSettle    time.Duration
+	MaxVersions   int // 0 keeps all
+	Encryption    []Encryption
+	Retry         Retry
+}
+
+// Encryption is one encryption block: a key that wraps each version's data
+// key, or one that only opens.
+type Encryption struct {
+	Type     string // "" or "aes-gcm"
+	KeyID    string // a KMS URL, an age recipient, or the path of a key file
+	Identity string // path of an age identity file that opens what KeyID sealed
+}
+
+// Retry is the retry block: repetitions of requests to the registry.
+type Retry struct {
+	MaxAttempts    int
+	InitialBackoff time.Duration
+	MaxBackoff     time.Duration
+}
+
+// keptWhenDisabled is how many versions versioning { enabled = false } keeps:
+// the current one and the one a failed write can go back to.
+const keptWhenDisabled = 2
+
+// Config is what okara read from one root module.
+type Config struct {
+	Dir      string
+	Declared bool // there is a backend "oci" block, and Backend is it
+	Backend  Backend
+	// Recorded is the repository of the last init, "" if that used no
+	// backend "oci". Without a block it is where the tool migrates from.
+	Recorded string
+	Remote   []RemoteState
+	// Settings are those of -backend-config, now and at earlier inits.
+	Settings []Setting
+}
+
+// Used reports whether a run in this module needs okara at all.
+func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
+
+// Repositories are those whose workspaces the tool may list.
+func (c Config) Repositories() []string {
+	var r []string
+	if c.Declared {
+		r = append(r, c.Backend.Repository)
+	}
+	if c.Recorded != "" && (!c.Declared || c.Recorded != c.Backend.Repository) {
+		r = append(r, c.Recorded)
+	}
+	return r
+}
+
+// For returns the settings for a repository: those of the block that names
+// it, or the backend block's for a repository that only the tool knows, such
+// as the one a state is migrated from.
+func (c Config) For(repository string) Backend {
+	for _, r := range c.Remote {
+		if r.Backend.Repository == repository && (!c.Declared || c.Backend.Repository != repository) {
+			return r.Backend
+		}
+	}
+	b := c.Backend
+	b.Repository = repository
+	return b
+}
+
+// ReadOptions are what besides the files decides about the configuration.
+type ReadOptions struct {
+	// Getenv reads TF_BACKEND_OCI_<NAME> and TF_DATA_DIR; required.
+	Getenv func(string) string
+	// BackendConfig has the values of -backend-config; they win over the block.
+	BackendConfig []string
+	// Terraform reads no .tofu files.
+	Terraform bool
+	// Reconfigure forgets the settings of earlier -backend-config flags.
+	Reconfigure bool
+}
+
+// Read finds the backend "oci" block of the root module in dir and every
+// terraform_remote_state that reads one. Errors name file and line.
+func Read(dir string, o ReadOptions) (Config, error) {
+	c := Config{Dir: dir}
+	rec, err := readRecord(dataDir(dir, o.Getenv))
+	if err != nil {
+		return c, err
+	}
+	c.Recorded = rec.repository
+	if o.Reconfigure {
+		rec.settings = nil
+	}
+	m, err := loadModule(dir, !o.Terraform)
+	if err != nil {
+		return c, err
+	}
+	if m.backend != nil {
+		c.Declared = true
+		flags, err := parseBackendConfig(o.BackendConfig, dir)
+		if err != nil {
+			return c, err
+		}
+		c.Settings = merge(flags, rec.settings)
+		if c.Backend, err = decodeBackend(m.backend, dir, flags, rec, o.Getenv); err != nil {
+			return c, err
+		}
+	}
+	for _, block := range m.remote {
+		r, ok, err := decodeRemote(block, m.sources, dir, o.Getenv)
+		if err != nil {
+			return c, err
+		}
+		if ok {
+			c.Remote = append(c.Remote, r)
+		}
+	}
+	return c, nil
+}
+
+// decodeBackend merges, the first that sets an argument winning: flags, the
+// block, settings of an earlier init, the environment.
+func decodeBackend(block *hcl.Block, dir string, flags []Setting, rec record, getenv func(string) string) (Backend, error) {
+	a := newArguments(dir)
+	for _, s := range flags {
+		if err := a.setting(s); err != nil {
+			return a.Backend, err
+		}
+	}
+	if err := a.body(block.Body); err != nil {
+		return a.Backend, err
+	}
+	for _, s := range rec.settings {
+		if err := a.setting(s); err != nil {
+			return a.Backend, err
+		}
+	}
+	if err := a.environment(getenv); err != nil {
+		return a.Backend, err
+	}
+	if a.Repository == "" && a.primary == "" {
+		a.Repository = rec.repository
+	}
+	if err := a.check(); err != nil {
+		return a.Backend, at(block.DefRange, err)
+	}
+	return a.Backend, nil
+}
+
+// merge returns the settings of a and those of b that a does not have.
+func merge(a, b []Setting) []Setting {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.ContainsFunc(a, func(x Setting) bool { return x.Name == s.Name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// at puts file and line before an error, unless it has them.
+func at(r hcl.Range, err error) error {
+	if _, ok := errors.AsType[*positionError](err); ok {
+		return err
+	}
+	return &positionError{file: r.Filename, line: r.Start.Line, err: err}
+}
+
+type positionError struct {
+	file string
+	line int
+	err  error
+}
+
+func (e *positionError) Error() string {
+	return fmt.Sprintf("%s:%d: %v", filepath.ToSlash(e.file), e.line, e.err)
+}
+
+func (e *positionError) Unwrap() error { return e.err }
+
+// diagnosticsError is the first error of what HCL found.
+func diagnosticsError(diags hcl.Diagnostics) error {
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		err := errors.New(strings.TrimSuffix(lowerFirst(d.Summary)+": "+d.Detail, "."))
+		if d.Subject == nil {
+			return err
+		}
+		return at(*d.Subject, err)
+	}
+	return nil
+}
+
+func lowerFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

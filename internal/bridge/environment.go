@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// conflicting are variables that win over the profile of a run, so that the
+// tool would talk to somebody else than okara. AWS_S3_ENDPOINT is read by the
+// backends themselves, the others by the AWS SDK.
+func conflicting() []string {
+	return []string{
+		"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT",
+		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
+	}
+}
+
+// checkEnvironment stops before a state would go elsewhere.
+func checkEnvironment(getenv func(string) string) error {
+	for _, name := range conflicting() {
+		if v := getenv(name); v == "" || strings.EqualFold(v, "false") {
+			continue
+		}
+		return fmt.Errorf("the environment variable %s is set: the tool would not ask okara for the state\nhint: unset it for this command, or give it to the AWS provider in its own configuration (endpoints block)", name)
+	}
+	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init"} {
+		if strings.Contains(getenv(name), "-backend-config") {
+			return fmt.Errorf("the environment variable %s has -backend-config, which the tool would give to the backend that okara puts in place\nhint: write it on the command line of okara, or set TF_BACKEND_OCI_<NAME>", name)
+		}
+	}
+	return nil
+}
+
+// LockNote says where a run takes place, for whoever finds its lock: host,
+// process, and the page of the CI job if there is one.
+func LockNote(getenv func(string) string) string {
+	note := fmt.Sprintf("okara pid %d", os.Getpid())
+	if host, err := os.Hostname(); err == nil {
+		note += " on " + host
+	}
+	if page := ciPage(getenv); page != "" {
+		note += ", " + page
+	}
+	return note
+}
+
+// ciPage is the address of the CI job, as the usual systems tell it.
+func ciPage(getenv func(string) string) string {
+	for _, name := range []string{"CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"} {
+		if v := getenv(name); v != "" {
+			return v
+		}
+	}
+	if run := getenv("GITHUB_RUN_ID"); run != "" {
+		return getenv("GITHUB_SERVER_URL") + "/" + getenv("GITHUB_REPOSITORY") + "/actions/runs/" + run
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// CommandLine is what okara reads from the arguments of a tool.
+type CommandLine struct {
+	Dir           string   // -chdir, "." without it
+	Command       string   // the subcommand, "" without one
+	BackendConfig []string // values of -backend-config, if the command is init
+	Reconfigure   bool
+	Rest          []string // the arguments without -backend-config
+}
+
+// ParseCommandLine reads the arguments of tofu or terraform.
+func ParseCommandLine(args []string) CommandLine {
+	c := CommandLine{Dir: "."}
+	for i := 0; i < len(args); i++ {
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(args[i], "-"), "=")
+		name = strings.TrimPrefix(name, "-")
+		flag := strings.HasPrefix(args[i], "-")
+		switch {
+		case !flag && c.Command == "":
+			c.Command = args[i]
+		case flag && name == "chdir" && c.Command == "":
+			c.Dir = value
+		case flag && name == "reconfigure" && c.Command == "init":
+			c.Reconfigure = value != "false"
+		case flag && name == "backend-config" && c.Command == "init":
+			if !hasValue && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			c.BackendConfig = append(c.BackendConfig, value)
+			continue
+		}
+		c.Rest = append(c.Rest, args[i])
+	}
+	return c
+}
+
+// Local reports whether the command neither reads a configuration nor touches
+// state, so that it runs as it is.
+func (c CommandLine) Local() bool {
+	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
+}
+
+// parseBackendConfig reads values of -backend-config: KEY=VALUE, or the path
+// of a file of arguments, relative to the root module. The last one wins.
+func parseBackendConfig(values []string, dir string) ([]Setting, error) {
+	var settings []Setting
+	for _, v := range values {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			settings = append(settings, Setting{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value), Source: "-backend-config=" + name})
+			continue
+		}
+		if !filepath.IsAbs(v) {
+			v = filepath.Join(dir, v)
+		}
+		s, err := parseSettingsFile(v)
+		if err != nil {
+			return nil, fmt.Errorf("-backend-config: %w", err)
+		}
+		settings = append(settings, s...)
+	}
+	slices.Reverse(settings)
+	return settings, nil
+}
+
+func parseSettingsFile(path string) ([]Setting, error) {
+	parser := hclparse.NewParser()
+	parse := parser.ParseHCLFile
+	if strings.HasSuffix(path, ".json") {
+		parse = parser.ParseJSONFile
+	}
+	file, diags := parse(path)
+	if err := diagnosticsError(diags); err != nil {
+		return nil, err
+	}
+	content, diags := file.Body.Content(schema(""))
+	if err := oracleArguments(content.Attributes); err != nil {
+		return nil, err
+	}
+	if err := diagnosticsError(diags); err != nil {
+		return nil, err
+	}
+	settings, err := attributeSettings("", content.Attributes)
+	for _, b := range content.Blocks {
+		if err != nil {
+			break
+		}
+		inner, diags := b.Body.Content(schema(b.Type + "."))
+		if err := diagnosticsError(diags); err != nil {
+			return nil, err
+		}
+		var more []Setting
+		more, err = attributeSettings(b.Type+".", inner.Attributes)
+		settings = append(settings, more...)
+	}
+	return settings, err
+}
+
+func attributeSettings(prefix string, attrs hcl.Attributes) ([]Setting, error) {
+	var settings []Setting
+	for _, attr := range attrs {
+		v, diags := attr.Expr.Value(nil)
+		if err := diagnosticsError(diags); err != nil {
+			return nil, err
+		}
+		text, err := settingText(v)
+		if err != nil {
+			return nil, at(attr.Range, fmt.Errorf("argument %q: %w", attr.Name, err))
+		}
+		settings = append(settings, Setting{Name: prefix + attr.Name, Value: text, Source: attr.Range.String()})
+	}
+	slices.SortFunc(settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	return settings, nil
+}
+
+// settingText is a value as a flag would write it.
+func settingText(v cty.Value) (string, error) {
+	if list, err := convert.Convert(v, cty.List(cty.String)); err == nil && !list.IsNull() {
+		var parts []string
+		for _, e := range list.AsValueSlice() {
+			parts = append(parts, e.AsString())
+		}
+		return strings.Join(parts, ","), nil
+	}
+	s, err := convert.Convert(v, cty.String)
+	if err != nil || s.IsNull() {
+		return "", fmt.Errorf("a %s is no value for it", v.Type().FriendlyName())
+	}
+	return s.AsString(), nil
+}

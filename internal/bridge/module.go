@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+)
+
+// module is what okara looks at in a root module.
+type module struct {
+	backend *hcl.Block // the effective one, nil unless it is of type "oci"
+	remote  []*hcl.Block
+	sources map[string][]byte // file name to content
+}
+
+// maxConfigFile bounds one configuration file; the tools set no limit.
+const maxConfigFile = 16 << 20
+
+// loadModule reads the configuration files of dir as the tools do: override
+// files after the others, and with tofu set a .tofu file in place of the .tf
+// file of the same name. A file with a syntax error is read as far as it goes,
+// since the tool's own message about it is better than ours; it is an error
+// only if no backend was found.
+func loadModule(dir string, tofu bool) (module, error) {
+	m := module{sources: make(map[string][]byte)}
+	primary, override, err := configFiles(dir, tofu)
+	if err != nil {
+		return m, err
+	}
+	parser := hclparse.NewParser()
+	var syntax hcl.Diagnostics
+	for i, path := range append(slices.Clone(primary), override...) {
+		body, diags := m.parse(parser, path)
+		syntax = append(syntax, diags...)
+		if body == nil {
+			continue
+		}
+		if err := m.add(body, path, i >= len(primary)); err != nil {
+			return m, err
+		}
+	}
+	if m.backend == nil {
+		return m, diagnosticsError(syntax)
+	}
+	return m, nil
+}
+
+func (m *module) parse(parser *hclparse.Parser, path string) (hcl.Body, hcl.Diagnostics) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxConfigFile {
+		err = fmt.Errorf("larger than %d bytes", maxConfigFile)
+	}
+	var src []byte
+	if err == nil {
+		src, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Reading " + path, Detail: err.Error()}}
+	}
+	m.sources[path] = src
+	parse := parser.ParseHCL
+	if strings.HasSuffix(path, ".json") {
+		parse = parser.ParseJSON
+	}
+	file, diags := parse(src, path)
+	if file == nil {
+		return nil, diags
+	}
+	return file.Body, diags
+}
+
+// add looks for our blocks in one file. A backend or cloud block in an
+// override file replaces what earlier files said.
+func (m *module) add(body hcl.Body, path string, override bool) error {
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "terraform"}, {Type: "data", LabelNames: []string{"type", "name"}},
+	}})
+	for _, b := range content.Blocks {
+		if b.Type == "data" {
+			if b.Labels[0] == "terraform_remote_state" {
+				m.remote = append(m.remote, b)
+			}
+			continue
+		}
+		inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+			{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"},
+		}})
+		for _, backend := range inner.Blocks {
+			m.backend = nil
+			if backend.Type != "backend" || backend.Labels[0] != backendType {
+				continue
+			}
+			m.backend = backend
+			if override && overrideName < filepath.Base(path) {
+				return at(backend.DefRange, fmt.Errorf("this override file is read after %s, which would have no effect\nhint: give it a name that sorts before %s", overrideName, overrideName))
+			}
+		}
+	}
+	return nil
+}
+
+// backendType is the label that okara replaces.
+const backendType = "oci"
+
+// configFiles lists the configuration files of a directory.
+func configFiles(dir string, tofu bool) (primary, override []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the root module: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && e.Name() != overrideName && !ignored(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		base, ok := configName(name, tofu)
+		if !ok || tofu && shadowed(name, names) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if base == "override" || strings.HasSuffix(base, "_override") {
+			override = append(override, path)
+		} else {
+			primary = append(primary, path)
+		}
+	}
+	return primary, override, nil
+}
+
+// configName returns the name without the extension of a configuration file.
+func configName(name string, tofu bool) (base string, ok bool) {
+	extensions := []string{".tf", ".tf.json"}
+	if tofu {
+		extensions = append(extensions, ".tofu", ".tofu.json")
+	}
+	for _, e := range extensions {
+		if base, ok = strings.CutSuffix(name, e); ok {
+			return base, true
+		}
+	}
+	return "", false
+}
+
+// shadowed reports whether a .tf file has a .tofu file of the same name.
+func shadowed(name string, names []string) bool {
+	for _, e := range []string{".tf", ".tf.json"} {
+		if base, ok := strings.CutSuffix(name, e); ok {
+			return slices.Contains(names, base+strings.Replace(e, ".tf", ".tofu", 1))
+		}
+	}
+	return false
+}
+
+// ignored names are those of editors and hidden files.
+func ignored(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
+		strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+)
+
+// overrideFile is the override of one run. The runs of a directory share the
+// file: each holds a shared lock on it, and whoever can make its lock exclusive
+// is alone, and writes or removes it. The kernel drops the lock of a killed
+// run, so that its file is taken over by the next one.
+type overrideFile struct {
+	path string
+	text []byte
+	lock *flock.Flock
+}
+
+// maxTurns bounds how often a run starts over because others came or went.
+const maxTurns = 100
+
+// openOverride makes sure that the file has the text until close.
+func openOverride(dir string, text []byte) (*overrideFile, error) {
+	f := &overrideFile{path: filepath.Join(dir, overrideName), text: text}
+	for range maxTurns {
+		done, err := f.turn()
+		if done || err != nil {
+			return f, err
+		}
+	}
+	return nil, fmt.Errorf("other runs keep writing and removing %s", f.path)
+}
+
+func (f *overrideFile) turn() (done bool, err error) {
+	if err := f.write(); err != nil {
+		return false, err
+	}
+	f.lock = f.newLock()
+	if err := f.lock.RLock(); err != nil {
+		return false, fmt.Errorf("sharing %s: %w", f.path, err)
+	}
+	got, err := f.read()
+	switch {
+	case err == nil && bytes.Equal(got, f.text) && f.current(f.lock):
+		return true, nil
+	case err == nil && len(got) > 0 && f.current(f.lock):
+		err = fmt.Errorf("another run of okara in this directory uses other backend settings\nhint: wait until it ends")
+	}
+	return false, errors.Join(err, f.lock.Unlock())
+}
+
+// write writes the text if nobody else shares the file.
+func (f *overrideFile) write() error {
+	got, err := f.read()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(got, f.text) {
+		return nil
+	}
+	lock := f.newLock()
+	alone, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("writing %s: %w\nhint: okara replaces the backend through this file, so it must be able to write to the directory", f.path, err)
+	}
+	if !alone {
+		return nil
+	}
+	if f.current(lock) {
+		// In place, not by rename: the lock is on this very file.
+		err = os.WriteFile(f.path, f.text, 0o644)
+	}
+	return errors.Join(err, lock.Unlock())
+}
+
+// read returns the text of the file, nil if there is none. A file that is not
+// ours is an error.
+func (f *overrideFile) read() ([]byte, error) {
+	b, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the override file: %w", err)
+	}
+	if len(b) > 0 && !bytes.HasPrefix(b, []byte(overrideMark)) {
+		return nil, fmt.Errorf("%s was not written by okara\nhint: okara needs a file of that name for the time of a run; rename yours", f.path)
+	}
+	return b, nil
+}
+
+func (f *overrideFile) newLock() *flock.Flock {
+	return flock.New(f.path, flock.SetPermissions(0o644))
+}
+
+// current reports whether the locked file is still the one of that name.
+func (f *overrideFile) current(l *flock.Flock) bool {
+	named, err := os.Stat(f.path)
+	if err != nil {
+		return false
+	}
+	locked, err := l.Stat()
+	return err == nil && os.SameFile(named, locked)
+}
+
+// close removes the file if this was the last run to use it.
+func (f *overrideFile) close() error {
+	alone, err := f.lock.TryLock()
+	if err == nil && alone {
+		err = f.remove()
+	}
+	return errors.Join(err, f.lock.Unlock())
+}
+
+// remove removes the file if it is still what okara wrote.
+func (f *overrideFile) remove() error {
+	got, err := f.read()
+	if err != nil || len(got) == 0 && !f.current(f.lock) {
+		return nil
+	}
+	return os.Remove(f.path)
+}
+
+// removeLeftover removes the override of a killed run from a directory that
+// needs none any more.
+func removeLeftover(dir string) error {
+	f := &overrideFile{path: filepath.Join(dir, overrideName)}
+	if got, err := f.read(); err != nil || got == nil {
+		return nil
+	}
+	f.lock = f.newLock()
+	return f.close()
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// record is what an earlier init left in the tool's data directory.
+type record struct {
+	repository string    // of the backend that the tool has recorded, if that was ours
+	settings   []Setting // of -backend-config
+}
+
+// dataDir is where the tool keeps its own files for this root module.
+func dataDir(dir string, getenv func(string) string) string {
+	d := getenv("TF_DATA_DIR")
+	if d == "" {
+		d = ".terraform"
+	}
+	if filepath.IsAbs(d) {
+		return d
+	}
+	return filepath.Join(dir, d)
+}
+
+// recordName is our file in the data directory. The tools record the result
+// of partial configuration themselves, but only the arguments of the backend
+// that they see.
+const recordName = "okara-backend.json"
+
+// maxRecord bounds both files; the tool's holds the provider and module
+// records of very old versions at worst.
+const maxRecord = 1 << 20
+
+func readRecord(dataDir string) (record, error) {
+	var rec record
+	var tool struct {
+		Backend struct {
+			Type   string `json:"type"`
+			Config struct {
+				Bucket  string `json:"bucket"`
+				Key     string `json:"key"`
+				Profile string `json:"profile"`
+			} `json:"config"`
+		} `json:"backend"`
+	}
+	if err := readJSON(filepath.Join(dataDir, "terraform.tfstate"), &tool); err != nil {
+		return rec, err
+	}
+	b := tool.Backend
+	if b.Type == "s3" && b.Config.Bucket == s3facade.Bucket && b.Config.Profile == profile {
+		rec.repository, _ = s3facade.RepositoryOf(b.Config.Key)
+	}
+	if err := readJSON(filepath.Join(dataDir, recordName), &rec.settings); err != nil {
+		return rec, err
+	}
+	for i := range rec.settings {
+		rec.settings[i].Source = filepath.Join(dataDir, recordName)
+	}
+	return rec, nil
+}
+
+// SaveSettings keeps the settings of `init -backend-config` for the commands
+// that follow. It is called when an init succeeded.
+func SaveSettings(dir string, getenv func(string) string, settings []Setting) error {
+	path := filepath.Join(dataDir(dir, getenv), recordName)
+	if len(settings) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forgetting backend settings: %w", err)
+		}
+		return nil
+	}
+	b, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+// readJSON decodes a file into v; a missing file leaves v alone.
+func readJSON(path string, v any) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Size() > maxRecord {
+		err = fmt.Errorf("larger than %d bytes", maxRecord)
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(path)
+	}
+	if err == nil && len(b) > 0 {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// RemoteState is a data "terraform_remote_state" that reads from a registry.
+type RemoteState struct {
+	Name string
+	// Repository is the HCL expression of the repository, which may refer to
+	// variables: only the tool can evaluate it.
+	Repository string
+	// Backend has the arguments as far as okara can evaluate them; its
+	// Repository is "" otherwise.
+	Backend Backend
+}
+
+// decodeRemote reads one data block; ok is false if its backend is not "oci".
+func decodeRemote(block *hcl.Block, sources map[string][]byte, dir string, getenv func(string) string) (r RemoteState, ok bool, err error) {
+	content, _, _ := block.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{
+		{Name: "backend"}, {Name: "config"},
+	}})
+	backend := content.Attributes["backend"]
+	if backend == nil || len(backend.Expr.Variables()) > 0 {
+		return r, false, nil
+	}
+	if v, _ := backend.Expr.Value(nil); v.Type() != cty.String || !v.IsKnown() || v.IsNull() || v.AsString() != backendType {
+		return r, false, nil
+	}
+	r.Name = block.Labels[1]
+	a := newArguments(dir)
+	if config := content.Attributes["config"]; config != nil {
+		if err := r.config(config, a, sources[config.Range.Filename]); err != nil {
+			return r, false, err
+		}
+	}
+	if err := a.environment(getenv); err != nil {
+		return r, false, err
+	}
+	if r.Repository == "" {
+		r.Repository = quote(a.Repository)
+	}
+	if a.Repository == "" && a.primary == "" && r.Repository != quote("") {
+		r.Backend = a.Backend
+		return r, true, nil
+	}
+	if err := a.check(); err != nil {
+		return r, false, at(block.DefRange, fmt.Errorf("terraform_remote_state %q: %w", r.Name, err))
+	}
+	r.Backend = a.Backend
+	// Whoever reads another team's state acts on it at once: never on a
+	// pointer that a crash left behind.
+	r.Backend.StrictReads = true
+	return r, true, nil
+}
+
+// config reads the config argument. Where it is not an object written out, its
+// repository is an attribute of whatever it evaluates to.
+func (r *RemoteState) config(config *hcl.Attribute, a *arguments, src []byte) error {
+	pairs, diags := hcl.ExprMap(config.Expr)
+	if diags.HasErrors() {
+		r.Repository = "(" + string(config.Expr.Range().SliceBytes(src)) + ").repository"
+		return nil
+	}
+	for _, p := range pairs {
+		key, diags := p.Key.Value(nil)
+		if diags.HasErrors() || key.Type() != cty.String {
+			continue
+		}
+		name := key.AsString()
+		if a.target(name) == nil {
+			return at(p.Key.Range(), unknownArgument(name))
+		}
+		if name == "repository" || name == "primary_repository" {
+			r.Repository = expression(p.Value.Range(), src)
+		}
+		if len(p.Value.Variables()) > 0 {
+			continue
+		}
+		v, diags := p.Value.Value(nil)
+		if err := diagnosticsError(diags); err != nil {
+			return err
+		}
+		if err := a.assign(name, v, p.Key.Range().String()); err != nil {
+			return at(p.Key.Range(), err)
+		}
+	}
+	return nil
+}
+
+// expression is the source of an expression as native syntax; in JSON files it
+// is a string that holds a template.
+func expression(rng hcl.Range, src []byte) string {
+	text := string(rng.SliceBytes(src))
+	if !strings.HasSuffix(rng.Filename, ".json") {
+		return text
+	}
+	var template string
+	if err := json.Unmarshal([]byte(text), &template); err != nil {
+		return text
+	}
+	return `"` + template + `"`
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// Options of a run.
+type Options struct {
+	// Command is the program and its arguments; required.
+	Command []string
+	Config  Config
+	// Open returns the store for the settings of one repository; required.
+	Open func(ctx context.Context, b Backend) (*statebackend.Store, error)
+	// Getenv reads the environment that decides about the run; required. The
+	// child gets the environment of the process.
+	Getenv func(string) string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Logger gets a debug record for each request of the tool; nil: none.
+	Logger *slog.Logger
+}
+
+// Result is how a run ended.
+type Result struct {
+	Code     int             // of the program
+	Held     []s3facade.Held // locks that a killed program left
+	Failures []error         // what went wrong between okara and the registry
+}
+
+// Run runs a command while the state of its root module is served. The error
+// is okara's own: the command was not run, or the run could not be cleaned up.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if !o.Config.Used() {
+		if err := removeLeftover(o.Config.Dir); err != nil {
+			return Result{}, err
+		}
+		code, err := o.child("")
+		return Result{Code: code}, err
+	}
+	if err := checkEnvironment(o.Getenv); err != nil {
+		return Result{}, err
+	}
+	if len(o.Config.Remote) == 0 && !o.Config.Declared {
+		if err := removeLeftover(o.Config.Dir); err != nil {
+			return Result{}, err
+		}
+		return o.serve(ctx)
+	}
+	override, err := openOverride(o.Config.Dir, o.Config.Override())
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := o.serve(ctx)
+	return res, errors.Join(err, override.close())
+}
+
+// serve runs the command with a facade beside it. The facade ends after the
+// command, whatever ctx says: an interrupted apply still writes its state.
+func (o Options) serve(ctx context.Context) (res Result, err error) {
+	dir, err := os.MkdirTemp("", "okara-run-")
+	if err != nil {
+		return res, fmt.Errorf("preparing the run: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	var failures failures
+	key := rand.Text()
+	facade := s3facade.New(s3facade.Options{
+		AccessKey: key,
+		Open: func(ctx context.Context, p s3facade.Place) (*statebackend.Store, error) {
+			b := o.Config.For(p.Repository)
+			b.StrictReads = b.StrictReads || p.Remote
+			return o.Open(ctx, b)
+		},
+		Repositories: o.Config.Repositories(),
+		Workspaces:   o.workspaces(),
+		LockNote:     LockNote(o.Getenv),
+		TempDir:      dir,
+		Failed:       failures.add,
+		Logger:       o.Logger,
+	})
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: facade})
+	if err != nil {
+		return res, fmt.Errorf("serving the state: %w", err)
+	}
+	if err := writeProfile(dir, server.URL(), key); err != nil {
+		return res, err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	var served error
+	done.Go(func() { served = server.Serve(serving) })
+	res.Code, err = o.child(dir)
+	stop()
+	done.Wait()
+	res.Held, res.Failures = facade.Held(), failures.list()
+	return res, errors.Join(err, served, facade.Close())
+}
+
+// writeProfile writes the two files that the override names. Only they have
+// the port and the key of the run.
+func writeProfile(dir, url, key string) error {
+	config := "[profile " + profile + "]\nregion = us-east-1\nservices = " + profile +
+		"\n\n[services " + profile + "]\ns3 =\n  endpoint_url = " + url + "\n"
+	credentials := "[" + profile + "]\naws_access_key_id = " + key + "\naws_secret_access_key = " + rand.Text() + "\n"
+	for name, text := range map[string]string{"config": config, "credentials": credentials} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	return nil
+}
+
+// child runs the command to its end and passes signals on to it.
+func (o Options) child(dir string) (code int, err error) {
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
+	cmd.Env = os.Environ()
+	if dir != "" {
+		cmd.Env = append(cmd.Env, runVariable+"="+dir)
+	}
+	stop, err := startForwarding(cmd)
+	if err != nil {
+		return 0, fmt.Errorf("running %s: %w", o.Command[0], err)
+	}
+	defer stop()
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exitCode(exit), nil
+	}
+	return 0, err
+}
+
+// workspaces are those to look for where a repository has {workspace} in its
+// name: the selected one, and those that the tool has an environment for.
+func (o Options) workspaces() []string {
+	names := []string{}
+	if b, err := os.ReadFile(filepath.Join(dataDir(o.Config.Dir, o.Getenv), "environment")); err == nil {
+		names = append(names, strings.TrimSpace(string(b)))
+	}
+	names = append(names, o.Getenv("TF_WORKSPACE"))
+	names = slices.DeleteFunc(names, func(s string) bool { return s == "" || s == "default" })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// failures keeps what went wrong, each message once.
+type failures struct {
+	mu   sync.Mutex // guards errs
+	errs []error
+}
+
+func (f *failures) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.errs {
+		if e.Error() == err.Error() {
+			return
+		}
+	}
+	f.errs = append(f.errs, err)
+}
+
+func (f *failures) list() []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.errs
+}

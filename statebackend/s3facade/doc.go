@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package s3facade speaks the part of S3 that the "s3" state backend of
+// OpenTofu and Terraform (1.10 and newer, with use_lockfile) uses, over
+// [statebackend.Store]. It serves one run of a tool, on loopback, and is
+// neither a general S3 server nor reachable by anyone without the run's key.
+//
+// # Keys
+//
+// There is one bucket, [Bucket]. An object key names the repository, so that
+// one facade serves every repository that a run touches, in particular the old
+// and the new one of `init -migrate-state`:
+//
+//	<repository>/state                          workspace "default"
+//	env:/<workspace>/<repository>/state         any other workspace
+//	<repository>/remote                         the same, read by
+//	remote:/<repository>/<ws>/<repository>/remote   terraform_remote_state
+//
+// Each of the first two has a lock object of the same key with ".tflock".
+// Remote keys are read-only.
+//
+// # Operations
+//
+//	GET bucket ?list-type=2&prefix=env:/    Workspaces of the run's repositories
+//	PUT key.tflock, If-None-Match: *        Lock; held: 412, the same id again: 200
+//	GET key.tflock                          LockInfo of the holder
+//	DELETE key.tflock                       Unlock what was last shown to this run;
+//	                                        somebody else's lock: force-unlock
+//	HEAD, GET key (also with Range)         Get, under the lock if this run has it
+//	PUT key                                 Put under the lock; without one a lock
+//	                                        for this write alone
+//	POST, PUT, POST, DELETE ?uploadId       a multipart upload, then one Put
+//	DELETE key                              delete of the workspace
+//
+// A HEAD reads the whole state, since only then its size is known; the GET
+// that both tools send right after it is answered from the same bytes.
+// Terraform fetches large states in ranges: they all come from one snapshot,
+// so no reader ever sees half of one version and half of the next.
+//
+// # Guarantees and limits
+//
+// Locks, versions and fencing are those of statebackend; this package adds no
+// state of its own except which locks this run took. Every request must carry
+// the run's access key in its signature's credential scope. The signature is
+// not verified beyond that: the key is random, made for one run, and known
+// only to files that the same user can read. Payload hashes, Content-MD5 and
+// x-amz-checksum headers are verified, so a body cut on the way is refused.
+//
+// AccessDenied is never sent, since the s3 backend swallows it while listing
+// and then shows only the default workspace.
+package s3facade

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const maxKeys = 1000
+
+type listResult struct {
+	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+	Name, Prefix          string
+	KeyCount, MaxKeys     int
+	IsTruncated           bool
+	EncodingType          string `xml:",omitempty"`
+	NextContinuationToken string `xml:",omitempty"`
+	Contents              []listEntry
+}
+
+// listEntry leaves out size and time: they would cost a request for each
+// workspace, and the tools read only the key.
+type listEntry struct{ Key, StorageClass string }
+
+// list answers ListObjectsV2. The continuation token is the last key shown.
+func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	keys, err := f.keys(r.Context(), q.Get("prefix"))
+	if err != nil {
+		return err
+	}
+	limit := maxKeys
+	if n, err := strconv.Atoi(q.Get("max-keys")); err == nil && n > 0 && n < maxKeys {
+		limit = n
+	}
+	after := max(q.Get("continuation-token"), q.Get("start-after"))
+	start, found := slices.BinarySearch(keys, after)
+	if found {
+		start++
+	}
+	page := keys[start:min(start+limit, len(keys))]
+	res := listResult{Name: Bucket, Prefix: q.Get("prefix"), KeyCount: len(page), MaxKeys: limit}
+	if start+limit < len(keys) {
+		res.IsTruncated, res.NextContinuationToken = true, page[len(page)-1]
+	}
+	encode := func(s string) string { return s }
+	if q.Get("encoding-type") == "url" {
+		res.EncodingType, encode = "url", url.PathEscape
+	}
+	for _, k := range page {
+		res.Contents = append(res.Contents, listEntry{Key: encode(k), StorageClass: "STANDARD"})
+	}
+	writeXML(w, http.StatusOK, res)
+	return nil
+}
+
+// keys returns the sorted keys of all states under a prefix.
+func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
+	repositories, remote := f.o.Repositories, strings.HasPrefix(prefix, remotePrefix)
+	if remote {
+		repositories = []string{strings.TrimSuffix(strings.TrimPrefix(prefix, remotePrefix), "/")}
+	}
+	var keys []string
+	for _, r := range repositories {
+		p := Place{Repository: r, Workspace: defaultWorkspace, Remote: remote}
+		names, err := f.workspaces(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		for _, ws := range names {
+			p.Workspace = ws
+			if k := p.key(); strings.HasPrefix(k, prefix) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// workspaces lists those of one repository; a repository that does not exist
+// yet has none.
+func (f *Facade) workspaces(ctx context.Context, p Place) ([]string, error) {
+	if strings.Contains(p.Repository, WorkspaceVariable) {
+		return f.probe(ctx, p)
+	}
+	s, err := f.store(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for ws, err := range s.Workspaces(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, ws)
+	}
+	return names, nil
+}
+
+// probe asks for the known workspaces one by one.
+func (f *Facade) probe(ctx context.Context, p Place) ([]string, error) {
+	var names []string
+	for _, ws := range f.o.Workspaces {
+		p.Workspace = ws
+		s, err := f.store(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		switch _, _, err := s.Get(ctx, ws); {
+		case err == nil:
+			names = append(names, ws)
+		case !errors.Is(err, oci.ErrNotFound):
+			return nil, err
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// maxLockInfo bounds a lock object; the tools send a few hundred bytes.
+const maxLockInfo = 64 << 10
+
+func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
+	switch r.Method {
+	case http.MethodPut:
+		return f.lock(w, r, p)
+	case http.MethodGet, http.MethodHead:
+		return f.showLock(w, r, p)
+	case http.MethodDelete:
+		return f.unlock(w, r, p)
+	}
+	return errMethod(r)
+}
+
+// lock takes the lock. The holder of a lock that is taken is remembered, since
+// the tool asks for it at once.
+func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
+	body, err := readBody(r, maxLockInfo)
+	if err != nil {
+		return err
+	}
+	var info statebackend.LockInfo
+	if err := json.Unmarshal(body, &info); err != nil || info.ID == "" {
+		return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
+	}
+	f.annotate(&info)
+	s, err := f.store(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	l, err := s.Lock(r.Context(), p.Workspace, info)
+	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		f.mu.Lock()
+		f.met[p] = e.Held
+		f.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.locks[p] = l
+	delete(f.met, p)
+	delete(f.shown, p)
+	f.mu.Unlock()
+	w.Header().Set("ETag", etag(body))
+	return nil
+}
+
+func (f *Facade) annotate(info *statebackend.LockInfo) {
+	if info.Info != "" && f.o.LockNote != "" {
+		info.Info += "; "
+	}
+	info.Info += f.o.LockNote
+}
+
+// showLock answers with the holder: this run itself, the one that the last
+// attempt met, or, for force-unlock, whoever the registry shows. What is shown
+// is what a following DELETE releases.
+func (f *Facade) showLock(w http.ResponseWriter, r *http.Request, p Place) error {
+	info, err := f.holder(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(info)
+	if err != nil {
+		return fmt.Errorf("encoding the lock of workspace %q: %w", p.Workspace, err)
+	}
+	serveBytes(w, r, body)
+	return nil
+}
+
+func (f *Facade) holder(ctx context.Context, p Place) (statebackend.LockInfo, error) {
+	f.mu.Lock()
+	own := f.locks[p]
+	met, ok := f.met[p]
+	delete(f.met, p)
+	if ok {
+		f.shown[p] = met
+	}
+	f.mu.Unlock()
+	if own != nil {
+		return own.Info(), nil
+	}
+	if ok {
+		return met, nil
+	}
+	s, err := f.store(ctx, p)
+	if err != nil {
+		return statebackend.LockInfo{}, err
+	}
+	held, err := s.Locks(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return statebackend.LockInfo{}, err
+	}
+	for _, h := range held {
+		if h.Workspace == p.Workspace {
+			f.mu.Lock()
+			f.shown[p] = h.Info
+			f.mu.Unlock()
+			return h.Info, nil
+		}
+	}
+	return statebackend.LockInfo{}, &s3Error{http.StatusNotFound, "NoSuchKey",
+		fmt.Sprintf("workspace %q of %s is not locked", p.Workspace, p.Repository)}
+}
+
+// unlock releases the lock of this run, or forces the one last shown. As in
+// S3, deleting what is not there is no error.
+func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
+	f.mu.Lock()
+	own, shown := f.locks[p], f.shown[p]
+	delete(f.locks, p)
+	delete(f.shown, p)
+	f.mu.Unlock()
+	ctx := context.WithoutCancel(r.Context())
+	if own != nil {
+		if err := own.Unlock(ctx); err != nil {
+			return fmt.Errorf("releasing the lock of workspace %q: %w", p.Workspace, err)
+		}
+	} else if shown.ID != "" {
+		s, err := f.store(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := s.ForceUnlock(ctx, p.Workspace, shown.ID); err != nil {
+			return fmt.Errorf("forcing the lock of workspace %q: %w", p.Workspace, err)
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// withLock runs do under the lock of this run. Where the tool took none
+// (-lock=false, workspace delete), a lock is held for this write alone.
+func (f *Facade) withLock(ctx context.Context, p Place, operation string, do func(*statebackend.Lock) error) error {
+	f.mu.Lock()
+	own := f.locks[p]
+	f.mu.Unlock()
+	if own != nil {
+		return do(own)
+	}
+	s, err := f.store(ctx, p)
+	if err != nil {
+		return err
+	}
+	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.key()}
+	f.annotate(&info)
+	l, err := s.Lock(ctx, p.Workspace, info)
+	if err != nil {
+		return err
+	}
+	err = do(l)
+	// The write is done or refused; its lock must go even if the client left.
+	return errors.Join(err, l.Unlock(context.WithoutCancel(ctx)))
+}

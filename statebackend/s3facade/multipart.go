@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxParts and maxComplete are S3's own limits, see
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+const (
+	maxParts    = 10_000
+	maxComplete = 1 << 20
+)
+
+// upload is one multipart upload. Its parts are files, since several arrive at
+// once and an upload may be abandoned; only Complete holds the whole state.
+type upload struct {
+	place Place
+	dir   string
+
+	mu    sync.Mutex // guards the fields below
+	parts map[int]part
+	size  int64
+}
+
+type part struct {
+	file, etag string
+	size       int64
+}
+
+// serveUpload answers the four operations of a multipart upload.
+func (f *Facade) serveUpload(w http.ResponseWriter, r *http.Request, p Place) error {
+	q := r.URL.Query()
+	if r.Method == http.MethodPost && q.Has("uploads") {
+		return f.createUpload(w, p)
+	}
+	id := q.Get("uploadId")
+	f.mu.Lock()
+	u := f.uploads[id]
+	f.mu.Unlock()
+	if u == nil || u.place != p {
+		return &s3Error{http.StatusNotFound, "NoSuchUpload", "the upload was completed, aborted or never begun"}
+	}
+	switch r.Method {
+	case http.MethodPut:
+		return f.uploadPart(w, r, u, q.Get("partNumber"))
+	case http.MethodPost:
+		return f.completeUpload(w, r, id, u)
+	case http.MethodDelete:
+		if err := f.dropUpload(id, u); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return errMethod(r)
+}
+
+type createResult struct {
+	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ InitiateMultipartUploadResult"`
+	Bucket, Key, UploadId string
+}
+
+func (f *Facade) createUpload(w http.ResponseWriter, p Place) error {
+	dir, err := os.MkdirTemp(f.o.TempDir, "okara-upload-")
+	if err != nil {
+		return fmt.Errorf("beginning an upload: %w", err)
+	}
+	id := rand.Text()
+	f.mu.Lock()
+	f.uploads[id] = &upload{place: p, dir: dir, parts: make(map[int]part)}
+	f.mu.Unlock()
+	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.key(), UploadId: id})
+	return nil
+}
+
+// dropUpload ends an upload; only one caller wins.
+func (f *Facade) dropUpload(id string, u *upload) error {
+	f.mu.Lock()
+	delete(f.uploads, id)
+	f.mu.Unlock()
+	return os.RemoveAll(u.dir)
+}
+
+// uploadPart keeps one part. A part that is sent again replaces the earlier
+// one, as in S3.
+func (f *Facade) uploadPart(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > maxParts {
+		return &s3Error{http.StatusBadRequest, "InvalidArgument", fmt.Sprintf("part number %q is not between 1 and %d", number, maxParts)}
+	}
+	file, err := os.CreateTemp(u.dir, "part-")
+	if err != nil {
+		return fmt.Errorf("keeping part %d: %w", n, err)
+	}
+	size, err := copyBody(file, r, f.o.MaxState)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = u.keep(n, part{file: file.Name(), size: size, etag: `"` + rand.Text() + `"`}, f.o.MaxState)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	w.Header().Set("ETag", u.part(n).etag)
+	return nil
+}
+
+func (u *upload) part(n int) part {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.parts[n]
+}
+
+func (u *upload) keep(n int, p part, limit int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	old, again := u.parts[n]
+	if u.size+p.size-old.size > limit {
+		return fmt.Errorf("a state of more than %d bytes: %w", limit, oci.ErrTooLarge)
+	}
+	u.parts[n] = p
+	u.size += p.size - old.size
+	if again {
+		return os.Remove(old.file)
+	}
+	return nil
+}
+
+type completeRequest struct {
+	Part []struct {
+		PartNumber int
+		ETag       string
+	}
+}
+
+type completeResult struct {
+	XMLName                     xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CompleteMultipartUploadResult"`
+	Location, Bucket, Key, ETag string
+}
+
+// completeUpload makes one state of the parts, in the order of their numbers,
+// and writes it. The upload stays if that fails, so that it can be repeated.
+func (f *Facade) completeUpload(w http.ResponseWriter, r *http.Request, id string, u *upload) error {
+	body, err := readBody(r, maxComplete)
+	if err != nil {
+		return err
+	}
+	var req completeRequest
+	if err := xml.Unmarshal(body, &req); err != nil || len(req.Part) == 0 {
+		return &s3Error{http.StatusBadRequest, "MalformedXML", "the list of parts cannot be read"}
+	}
+	data, err := u.assemble(req)
+	if err != nil {
+		return err
+	}
+	if err := f.write(r.Context(), u.place, data); err != nil {
+		return err
+	}
+	if err := f.dropUpload(id, u); err != nil {
+		f.o.Logger.WarnContext(r.Context(), "removing the parts of an upload", "error", err)
+	}
+	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.place.key(), ETag: etag(data)})
+	return nil
+}
+
+func (u *upload) assemble(req completeRequest) ([]byte, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var data bytes.Buffer
+	data.Grow(int(u.size))
+	last := 0
+	for _, want := range req.Part {
+		p, ok := u.parts[want.PartNumber]
+		if !ok || p.etag != want.ETag {
+			return nil, &s3Error{http.StatusBadRequest, "InvalidPart", fmt.Sprintf("part %d is missing or was replaced", want.PartNumber)}
+		}
+		if want.PartNumber <= last {
+			return nil, &s3Error{http.StatusBadRequest, "InvalidPartOrder", "the parts are not in ascending order"}
+		}
+		last = want.PartNumber
+		b, err := os.ReadFile(p.file)
+		if err != nil {
+			return nil, fmt.Errorf("reading part %d: %w", want.PartNumber, err)
+		}
+		data.Write(b)
+	}
+	return data.Bytes(), nil
+}

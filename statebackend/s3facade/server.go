@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Options of a facade.
+type Options struct {
+	// AccessKey must be in the credential of every request; required.
+	AccessKey string
+	// Open returns the store of a repository; required. It is called once for
+	// each repository and kind of reading, and never with {workspace} in the
+	// name: that is replaced first.
+	Open func(ctx context.Context, p Place) (*statebackend.Store, error)
+	// Repositories are those whose workspaces the bucket lists.
+	Repositories []string
+	// Workspaces are those to look for where a repository has {workspace} in
+	// its name: a registry has no listing that would find them.
+	Workspaces []string
+	// LockNote is added to the Info field of the locks that the run takes, so
+	// that whoever finds one can tell where it came from.
+	LockNote string
+	// TempDir holds the parts of multipart uploads; "": the system's.
+	TempDir string
+	// MaxState bounds a state; 0: 512 MiB.
+	MaxState int64
+	// Failed is told each error that a request ended with, since a tool shows
+	// little of some of them. Contention and missing states are no failures.
+	// It may be called by several requests at once; nil: nobody is told.
+	Failed func(err error)
+	// Logger gets one debug record for each request; nil: none.
+	Logger *slog.Logger
+}
+
+const defaultMaxState = 512 << 20
+
+// Facade is the server of one run. Close it when the run ends.
+type Facade struct {
+	o Options
+
+	mu      sync.Mutex // guards the fields below
+	stores  map[storeKey]*statebackend.Store
+	locks   map[Place]*statebackend.Lock    // taken by this run and not released
+	met     map[Place]statebackend.LockInfo // by the last attempt, until it is shown
+	shown   map[Place]statebackend.LockInfo // what a DELETE of the lock object releases
+	read    map[Place]snapshot
+	uploads map[string]*upload
+}
+
+type storeKey struct {
+	repository string
+	remote     bool
+}
+
+// New returns a facade.
+func New(o Options) *Facade {
+	if o.MaxState == 0 {
+		o.MaxState = defaultMaxState
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	return &Facade{
+		o:       o,
+		stores:  make(map[storeKey]*statebackend.Store),
+		locks:   make(map[Place]*statebackend.Lock),
+		met:     make(map[Place]statebackend.LockInfo),
+		shown:   make(map[Place]statebackend.LockInfo),
+		read:    make(map[Place]snapshot),
+		uploads: make(map[string]*upload),
+	}
+}
+
+// Held is a lock that the run took and did not release.
+type Held struct {
+	Place
+	Info statebackend.LockInfo
+}
+
+// Held lists the locks that a killed tool left behind.
+func (f *Facade) Held() []Held {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var held []Held
+	for p, l := range f.locks {
+		held = append(held, Held{Place: p, Info: l.Info()})
+	}
+	return held
+}
+
+// Close removes what unfinished uploads left on disk. It releases no lock: a
+// tool that was killed may have changed infrastructure without recording it.
+func (f *Facade) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	for id, u := range f.uploads {
+		err = errors.Join(err, os.RemoveAll(u.dir))
+		delete(f.uploads, id)
+	}
+	return err
+}
+
+// ServeHTTP answers one request.
+func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := f.authorize(r)
+	if err == nil {
+		err = f.route(w, r)
+	}
+	f.o.Logger.DebugContext(r.Context(), "state request", "method", r.Method, "path", r.URL.Path, "error", err)
+	if err != nil {
+		f.writeError(w, r, err)
+	}
+}
+
+// authorize checks the access key of the credential scope in the signature:
+// "AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/s3/aws4_request, ...".
+func (f *Facade) authorize(r *http.Request) error {
+	_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	key, _, _ := strings.Cut(scope, "/")
+	if f.o.AccessKey == "" || subtle.ConstantTimeCompare([]byte(key), []byte(f.o.AccessKey)) != 1 {
+		return &s3Error{http.StatusForbidden, "InvalidAccessKeyId", "this server serves one run of a tool, and the request is not part of it"}
+	}
+	return nil
+}
+
+func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if bucket != Bucket {
+		return &s3Error{http.StatusNotFound, "NoSuchBucket", fmt.Sprintf("no bucket %q", bucket)}
+	}
+	if key == "" {
+		return f.serveBucket(w, r)
+	}
+	o, ok := parseKey(key)
+	switch {
+	case !ok:
+		return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("key %q names no repository", key)}
+	case o.Remote && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return &s3Error{http.StatusForbidden, "AllAccessDisabled",
+			fmt.Sprintf("terraform_remote_state only reads, and %s has no state of workspace %q", o.Repository, o.Workspace)}
+	case o.lock:
+		return f.serveLock(w, r, o.Place)
+	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):
+		return f.serveUpload(w, r, o.Place)
+	}
+	return f.serveState(w, r, o.Place)
+}
+
+func (f *Facade) serveBucket(w http.ResponseWriter, r *http.Request) error {
+	switch r.Method {
+	case http.MethodHead:
+		return nil
+	case http.MethodGet:
+		return f.list(w, r)
+	}
+	return errMethod(r)
+}
+
+func errMethod(r *http.Request) error {
+	return &s3Error{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method + " is not part of what the s3 backend uses"}
+}
+
+// store returns the store of a place.
+func (f *Facade) store(ctx context.Context, p Place) (*statebackend.Store, error) {
+	p.Repository = strings.ReplaceAll(p.Repository, WorkspaceVariable, p.Workspace)
+	k := storeKey{p.Repository, p.Remote}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s, ok := f.stores[k]; ok {
+		return s, nil
+	}
+	s, err := f.o.Open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	f.stores[k] = s
+	return s, nil
+}
+
+// WorkspaceVariable stands in a repository name for the workspace.
+const WorkspaceVariable = "{workspace}"
+
+// s3Error is an answer of this package itself.
+type s3Error struct {
+	status        int
+	code, message string
+}
+
+func (e *s3Error) Error() string { return e.message }
+
+type errorBody struct {
+	XMLName   xml.Name `xml:"Error"`
+	Code      string
+	Message   string
+	Resource  string
+	RequestID string `xml:"RequestId"`
+}
+
+// writeError decides the status of every failed request.
+func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status, code := classify(err)
+	if status >= http.StatusInternalServerError || status == http.StatusForbidden || status == http.StatusConflict {
+		f.o.Failed(err)
+	}
+	writeXML(w, status, errorBody{Code: code, Message: err.Error(), Resource: r.URL.Path, RequestID: rand.Text()})
+}
+
+func classify(err error) (status int, code string) {
+	if e, ok := errors.AsType[*s3Error](err); ok {
+		return e.status, e.code
+	}
+	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return http.StatusPreconditionFailed, "PreconditionFailed"
+	}
+	for _, c := range []struct {
+		is     error
+		status int
+		code   string
+	}{
+		{statebackend.ErrLockLost, http.StatusConflict, "OperationAborted"},
+		{statebackend.ErrStale, http.StatusConflict, "OperationAborted"},
+		{statebackend.ErrUnsafe, http.StatusConflict, "OperationAborted"},
+		{statebackend.ErrReplica, http.StatusConflict, "OperationAborted"},
+		{oci.ErrNotFound, http.StatusNotFound, "NoSuchKey"},
+		{oci.ErrUnauthenticated, http.StatusForbidden, "AllAccessDisabled"},
+		{oci.ErrDenied, http.StatusForbidden, "AllAccessDisabled"},
+		{oci.ErrTooLarge, http.StatusBadRequest, "EntityTooLarge"},
+		{oci.ErrRateLimited, http.StatusServiceUnavailable, "SlowDown"},
+		{oci.ErrUnavailable, http.StatusServiceUnavailable, "ServiceUnavailable"},
+		{oci.ErrUnsupported, http.StatusNotImplemented, "NotImplemented"},
+	} {
+		if errors.Is(err, c.is) {
+			return c.status, c.code
+		}
+	}
+	return http.StatusInternalServerError, "InternalError"
+}
+
+// writeXML sends v; a client that is gone is nobody's error.
+func writeXML(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	body, err := xml.Marshal(v)
+	if err != nil {
+		return
+	}
+	_, _ = w.Write(append([]byte(xml.Header), body...))
+}

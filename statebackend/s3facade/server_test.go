@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+const accessKey = "RUNKEY"
+
+// run is one facade and a client of it: one run of a tool.
+type run struct {
+	t      *testing.T
+	url    string
+	facade *s3facade.Facade
+	repo   string
+	failed []error
+}
+
+func newRun(t *testing.T, host string) *run {
+	t.Helper()
+	r := &run{t: t, repo: host + "/infra/state"}
+	r.start(host, nil)
+	return r
+}
+
+func (r *run) start(host string, transport http.RoundTripper) {
+	r.facade = s3facade.New(s3facade.Options{
+		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: "pid 7 on ci", MaxState: 1 << 20,
+		Failed: func(err error) { r.failed = append(r.failed, err) },
+		Open: func(_ context.Context, p s3facade.Place) (*statebackend.Store, error) {
+			repo, err := oci.OpenRepo(p.Repository, oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(repo, statebackend.Options{}), nil
+		},
+	})
+	server := httptest.NewServer(r.facade)
+	r.t.Cleanup(server.Close)
+	r.url = server.URL
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r *run) do(method, path, body string, header ...string) answer {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+"/okara"+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+accessKey+"/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// must does a request that has to end with a status.
+func (r *run) must(status int, method, path, body string, header ...string) answer {
+	r.t.Helper()
+	a := r.do(method, path, body, header...)
+	if a.status != status {
+		r.t.Fatalf("%s %s: got %d %s, want %d", method, path, a.status, a.body, status)
+	}
+	return a
+}
+
+func (r *run) key() string { return "/" + r.repo + "/state" }
+
+func (r *run) keyOf(workspace string) string { return "/env:/" + workspace + r.key() }
+
+func lockBody(id string) string {
+	return fmt.Sprintf(`{"ID":%q,"Operation":"OperationTypeApply","Who":"me@host","Version":"1.12.6","Created":"2026-01-02T03:04:05Z"}`, id)
+}
+
+func (a answer) code(t *testing.T) string {
+	t.Helper()
+	var e struct{ Code string }
+	if err := xml.Unmarshal([]byte(a.body), &e); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+	return e.Code
+}
+
+func (a answer) lockID(t *testing.T) string {
+	t.Helper()
+	var i statebackend.LockInfo
+	if err := json.Unmarshal([]byte(a.body), &i); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+	return i.ID
+}
+
+func TestApply(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		r := newRun(t, host)
+		r.must(404, "HEAD", r.key(), "")
+		if code := r.must(404, "GET", r.key(), "").code(t); code != "NoSuchKey" {
+			t.Errorf("got %s", code)
+		}
+		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
+		r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
+		r.must(200, "PUT", r.key(), `{"serial":1}`)
+		r.must(200, "HEAD", r.key(), "")
+		if got := r.must(200, "GET", r.key(), "").body; got != `{"serial":1}` {
+			t.Errorf("got %s", got)
+		}
+		a := r.must(200, "GET", r.key()+".tflock", "")
+		if a.lockID(t) != "one" || !strings.Contains(a.body, "pid 7 on ci") {
+			t.Errorf("got %s", a.body)
+		}
+		if held := r.facade.Held(); len(held) != 1 || held[0].Info.ID != "one" {
+			t.Errorf("held %+v", held)
+		}
+		r.must(204, "DELETE", r.key()+".tflock", "")
+		if held := r.facade.Held(); len(held) != 0 {
+			t.Errorf("held after unlock: %+v", held)
+		}
+		r.must(404, "GET", r.key()+".tflock", "")
+		r.must(204, "DELETE", r.key()+".tflock", "")
+		if len(r.failed) != 0 {
+			t.Errorf("failures %v", r.failed)
+		}
+	})
+}
+
+func TestContention(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newRun(t, host), newRun(t, host)
+		a.must(200, "PUT", a.key()+".tflock", lockBody("a"), "If-None-Match", "*")
+		refused := b.must(412, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
+		if code := refused.code(t); code != "PreconditionFailed" {
+			t.Errorf("got %s", code)
+		}
+		for _, want := range []string{"me@host", "pid 7 on ci", "okara state unlock"} {
+			if !strings.Contains(refused.body, want) {
+				t.Errorf("message lacks %q: %s", want, refused.body)
+			}
+		}
+		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
+			t.Errorf("holder is %s", id)
+		}
+		// Another workspace is another lock.
+		b.must(200, "PUT", b.keyOf("dev")+".tflock", lockBody("c"), "If-None-Match", "*")
+		// A write without a lock does not pass somebody else's.
+		b.must(412, "PUT", b.key(), `{"serial":9}`)
+		a.must(200, "PUT", a.key(), `{"serial":1}`)
+		a.must(204, "DELETE", a.key()+".tflock", "")
+		b.must(200, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
+	})
+}
+
+func TestForceUnlock(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newRun(t, host), newRun(t, host)
+		a.must(200, "PUT", a.key()+".tflock", lockBody("a"), "If-None-Match", "*")
+		a.must(200, "PUT", a.key(), `{"serial":0}`)
+		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
+			t.Fatalf("holder is %s", id)
+		}
+		b.must(204, "DELETE", b.key()+".tflock", "")
+		b.must(200, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
+		b.must(200, "PUT", b.key(), `{"serial":1}`)
+		late := a.must(409, "PUT", a.key(), `{"serial":2}`)
+		if !strings.Contains(late.body, "saved as version") {
+			t.Errorf("the message does not name the version: %s", late.body)
+		}
+		if len(a.failed) != 1 {
+			t.Errorf("failures %v", a.failed)
+		}
+		if got := b.must(200, "GET", b.key(), "").body; got != `{"serial":1}` {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestWithoutLock(t *testing.T) {
+	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
+	r.must(200, "PUT", r.key(), `{"serial":1}`)
+	if held := r.facade.Held(); len(held) != 0 {
+		t.Errorf("held %+v", held)
+	}
+	r.must(404, "GET", r.key()+".tflock", "")
+	if got := r.must(200, "GET", r.key(), "").body; got != `{"serial":1}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWorkspaces(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		r := newRun(t, host)
+		if got := r.list("?list-type=2&prefix=env%3A%2F"); len(got) != 0 {
+			t.Errorf("an empty registry lists %v", got)
+		}
+		long := strings.Repeat("l", 200)
+		names := []string{"dev", "prod", "prod-v2", "ws-abc", long}
+		for i, ws := range names {
+			r.must(200, "PUT", r.keyOf(ws), fmt.Sprintf(`{"serial":%d}`, i+1))
+		}
+		r.must(200, "PUT", r.key(), `{"serial":99}`)
+		var want []string
+		for _, ws := range names {
+			want = append(want, r.keyOf(ws)[1:])
+		}
+		slices.Sort(want)
+		if d := cmp.Diff(want, r.list("?list-type=2&prefix=env%3A%2F")); d != "" {
+			t.Errorf("list differs (-want +got):\n%s", d)
+		}
+		r.must(204, "DELETE", r.keyOf("prod"), "")
+		r.must(404, "HEAD", r.keyOf("prod"), "")
+		if got := r.list("?list-type=2&prefix=env%3A%2F&max-keys=2"); len(got) != 4 {
+			t.Errorf("got %v", got)
+		}
+		for i, ws := range names {
+			if ws == "prod" {
+				continue
+			}
+			if got := r.must(200, "GET", r.keyOf(ws), "").body; got != fmt.Sprintf(`{"serial":%d}`, i+1) {
+				t.Errorf("workspace %s has %s", ws, got)
+			}
+		}
+	})
+}
+
+// list follows continuation tokens.
+func (r *run) list(query string) []string {
+	r.t.Helper()
+	var keys []string
+	token := ""
+	for {
+		var res struct {
+			IsTruncated           bool
+			NextContinuationToken string
+			Contents              []struct{ Key string }
+		}
+		a := r.must(200, "GET", query+token, "")
+		if err := xml.Unmarshal([]byte(a.body), &res); err != nil {
+			r.t.Fatal(err)
+		}
+		for _, c := range res.Contents {
+			keys = append(keys, c.Key)
+		}
+		if !res.IsTruncated {
+			return keys
+		}
+		token = "&continuation-token=" + strings.ReplaceAll(res.NextContinuationToken, "/", "%2F")
+	}
+}
+
+func TestRemoteKeys(t *testing.T) {
+	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
+	r.must(200, "PUT", r.key(), `{"serial":1}`)
+	r.must(200, "PUT", r.keyOf("dev"), `{"serial":2}`)
+	prefix := "remote%3A%2F" + strings.ReplaceAll(r.repo, "/", "%2F") + "%2F"
+	want := []string{"remote:/" + r.repo + "/dev/" + r.repo + "/remote"}
+	if d := cmp.Diff(want, r.list("?list-type=2&prefix="+prefix)); d != "" {
+		t.Errorf("list differs (-want +got):\n%s", d)
+	}
+	if got := r.must(200, "GET", "/"+r.repo+"/remote", "").body; got != `{"serial":1}` {
+		t.Errorf("got %s", got)
+	}
+	if got := r.must(200, "GET", "/"+want[0], "").body; got != `{"serial":2}` {
+		t.Errorf("got %s", got)
+	}
+	if code := r.must(403, "PUT", "/"+want[0], `{"serial":3}`).code(t); code != "AllAccessDisabled" {
+		t.Errorf("got %s", code)
+	}
+}
+
+func TestRanges(t *testing.T) {
+	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
+	state := `{"serial":1,"lineage":"` + strings.Repeat("x", 1000) + `"}`
+	r.must(200, "PUT", r.key(), state)
+	r.must(200, "HEAD", r.key(), "")
+	var got bytes.Buffer
+	for from := 0; from < len(state); from += 400 {
+		a := r.must(206, "GET", r.key(), "", "Range", fmt.Sprintf("bytes=%d-%d", from, from+399))
+		got.WriteString(a.body)
+	}
+	if got.String() != state {
+		t.Error("the ranges do not make the state")
+	}
+	// A write between two ranges must not mix two versions.
+	r.must(206, "GET", r.key(), "", "Range", "bytes=0-399")
+	r.must(200, "PUT", r.key(), strings.Replace(state, "1", "2", 1))
+	r.must(412, "GET", r.key(), "", "Range", "bytes=400-799")
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRun(t, ocitest.New(t, ocitest.Quirks{}))
+	for _, tt := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		code                     string
+	}{
+		{"no key", "GET", r.key(), "", []string{"Authorization", ""}, 403, "InvalidAccessKeyId"},
+		{"other key", "GET", r.key(), "", []string{"Authorization", "AWS4-HMAC-SHA256 Credential=OTHER/x"}, 403, "InvalidAccessKeyId"},
+		{"no key while listing", "GET", "?list-type=2&prefix=env:/", "", []string{"Authorization", ""}, 403, "InvalidAccessKeyId"},
+		{"other bucket", "GET", "x/y", "", nil, 404, "NoSuchBucket"},
+		{"other key form", "GET", "/some/object", "", nil, 404, "NoSuchKey"},
+		{"method", "POST", r.key(), "", nil, 405, "MethodNotAllowed"},
+		{"lock without id", "PUT", r.key() + ".tflock", "{}", nil, 400, "InvalidRequest"},
+		{"lock too large", "PUT", r.key() + ".tflock", strings.Repeat("x", 65<<10), nil, 400, "EntityTooLarge"},
+		{"state too large", "PUT", r.key(), strings.Repeat("x", 1<<20+1), nil, 400, "EntityTooLarge"},
+		{"content hash", "PUT", r.key(), "{}", []string{"X-Amz-Content-Sha256", strings.Repeat("0", 64)}, 400, "XAmzContentSHA256Mismatch"},
+		{"MD5", "PUT", r.key(), "{}", []string{"Content-MD5", "AAAA"}, 400, "BadDigest"},
+		{"checksum", "PUT", r.key(), "{}", []string{"X-Amz-Checksum-Crc32", "AAAA"}, 400, "BadDigest"},
+		{"unknown upload", "PUT", r.key() + "?uploadId=x&partNumber=1", "{}", nil, 404, "NoSuchUpload"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := *r
+			r.t = t
+			if code := r.must(tt.status, tt.method, tt.path, tt.body, tt.header...).code(t); code != tt.code {
+				t.Errorf("got code %s, want %s", code, tt.code)
+			}
+		})
+	}
+	r.must(404, "HEAD", r.key(), "")
+}
+
+// A registry's refusal reaches the tool as what it is, and never as
+// AccessDenied, which the tools swallow while listing.
+func TestRegistryErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     ocitest.Act
+		status int
+		code   string
+	}{
+		{"denied", ocitest.Status(http.StatusForbidden, 0), 403, "AllAccessDisabled"},
+		{"rate limit", ocitest.Status(http.StatusTooManyRequests, 0), 503, "SlowDown"},
+		{"down", ocitest.Status(http.StatusBadGateway, 0), 503, "ServiceUnavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := ocitest.New(t, ocitest.Quirks{})
+			r := &run{t: t, repo: host + "/infra/state"}
+			r.start(host, &ocitest.Fault{Times: 100, Do: tt.do})
+			if code := r.must(tt.status, "GET", "?list-type=2&prefix=env:/", "").code(t); code != tt.code {
+				t.Errorf("got %s, want %s", code, tt.code)
+			}
+			if len(r.failed) == 0 {
+				t.Error("the run was not told")
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// snapshotLife is how long the bytes of a HEAD serve the GET that follows it.
+const snapshotLife = 10 * time.Second
+
+// snapshot is a state as a HEAD saw it.
+type snapshot struct {
+	data []byte
+	read time.Time
+}
+
+func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Place) error {
+	switch r.Method {
+	case http.MethodHead, http.MethodGet:
+		return f.get(w, r, p)
+	case http.MethodPut:
+		return f.put(w, r, p)
+	case http.MethodDelete:
+		return f.remove(w, r, p)
+	}
+	return errMethod(r)
+}
+
+// get answers HEAD and GET. A HEAD always reads; a GET uses what the HEAD
+// before it read, once, or, for the later ranges of a download, as often as
+// they come.
+func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Place) error {
+	rng := r.Header.Get("Range")
+	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
+	if r.Method == http.MethodGet {
+		if data, ok := f.recall(p, rng == ""); ok {
+			serveBytes(w, r, data)
+			return nil
+		}
+		if later {
+			return &s3Error{http.StatusPreconditionFailed, "PreconditionFailed", "the state changed while it was read in ranges; read it again"}
+		}
+	}
+	data, err := f.load(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodHead || rng != "" {
+		f.remember(p, data)
+	}
+	serveBytes(w, r, data)
+	return nil
+}
+
+func (f *Facade) load(ctx context.Context, p Place) ([]byte, error) {
+	f.mu.Lock()
+	own := f.locks[p]
+	f.mu.Unlock()
+	if own != nil {
+		data, _, err := own.Get(ctx)
+		return data, err
+	}
+	s, err := f.store(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := s.Get(ctx, p.Workspace)
+	return data, err
+}
+
+func (f *Facade) remember(p Place, data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read[p] = snapshot{data: data, read: time.Now()}
+}
+
+// recall returns the bytes of a recent HEAD, and forgets them if last is set.
+func (f *Facade) recall(p Place, last bool) ([]byte, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.read[p]
+	if !ok || time.Since(s.read) > snapshotLife {
+		delete(f.read, p)
+		return nil, false
+	}
+	if last {
+		delete(f.read, p)
+	}
+	return s.data, true
+}
+
+func (f *Facade) forget(p Place) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.read, p)
+}
+
+func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
+	data, err := readBody(r, f.o.MaxState)
+	if err != nil {
+		return err
+	}
+	if err := f.write(r.Context(), p, data); err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(data))
+	return nil
+}
+
+// write stores a state. It goes on if the tool is gone: the bytes are all here,
+// and a killed tool's last state is worth keeping.
+func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
+	f.forget(p)
+	ctx = context.WithoutCancel(ctx)
+	return f.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
+		_, err := l.Put(ctx, data)
+		return err
+	})
+}
+
+// remove deletes a workspace; its versions stay.
+func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Place) error {
+	f.forget(p)
+	err := f.withLock(r.Context(), p, "delete workspace", func(l *statebackend.Lock) error {
+		return l.Delete(r.Context())
+	})
+	if err != nil {
+		return fmt.Errorf("deleting workspace %q: %w", p.Workspace, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// serveBytes answers GET and HEAD, with ranges and conditions.
+func serveBytes(w http.ResponseWriter, r *http.Request, data []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", etag(data))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+func etag(data []byte) string {
+	sum := sha256.Sum256(data)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
