@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"regexp"
+
+	"github.com/felixge/httpsnoop"
+)
+
+// requestID is the header that ties a request here to one at a proxy.
+const requestID = "X-Request-Id"
+
+var (
+	validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	archive = regexp.MustCompile(`/archives/[^/]+`)
+)
+
+// logged gives each request an ID, taken from its header or made, and writes
+// one record when it has been answered.
+func logged(h http.Handler, l *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestID)
+		if !validID.MatchString(id) {
+			id = rand.Text()
+			r.Header.Set(requestID, id)
+		}
+		w.Header().Set(requestID, id)
+		path := safePath(r.URL.Path)
+		m := httpsnoop.CaptureMetrics(h, w, r)
+		l.LogAttrs(r.Context(), slog.LevelInfo, "request",
+			slog.String("method", r.Method), slog.String("path", path),
+			slog.Int("status", m.Code), slog.Int64("bytes", m.Written),
+			slog.Duration("took", m.Duration), slog.String("remote", r.RemoteAddr), slog.String("id", id))
+	})
+}
+
+// safePath hides the token of an archive URL, which is a right in itself.
+func safePath(p string) string { return archive.ReplaceAllString(p, "/archives/-") }

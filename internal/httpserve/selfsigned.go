@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	caLife = 10 * 365 * 24 * time.Hour
+	// leafLife is the most that Apple's systems accept. A new certificate is
+	// made at each start.
+	leafLife = 397 * 24 * time.Hour
+	// caRenew is the life below which a CA is replaced at a start.
+	caRenew = leafLife
+)
+
+// SelfSigned returns a TLS configuration for the hosts, names or addresses,
+// signed by a CA that is kept in dir and made there first if needed. Users
+// trust caFile once. The CA's key never leaves dir and its file is 0600; who
+// has it can be anybody for those who trust the CA.
+func SelfSigned(dir string, hosts []string) (caFile string, cfg *tls.Config, err error) {
+	caFile = filepath.Join(dir, "ca.pem")
+	ca, err := loadCA(caFile, filepath.Join(dir, "ca-key.pem"), time.Now())
+	if err != nil {
+		return "", nil, fmt.Errorf("prepare the local CA: %w", err)
+	}
+	leaf, err := newLeaf(ca, hosts, time.Now())
+	if err != nil {
+		return "", nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return caFile, &tls.Config{Certificates: []tls.Certificate{leaf}, MinVersion: tls.VersionTLS12}, nil
+}
+
+func loadCA(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
+	ca, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err == nil && ca.Leaf.IsCA && now.Add(caRenew).Before(ca.Leaf.NotAfter) {
+		return ca, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ca, err // a damaged CA is not replaced behind the back of those who trust it
+	}
+	return newCA(certFile, keyFile, now)
+}
+
+func newCA(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
+	host, _ := os.Hostname() // for people who look at the list of CAs; may be empty
+	ca, err := newCertificate(&x509.Certificate{
+		Subject:   pkix.Name{CommonName: "okara local CA " + host},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, tls.Certificate{})
+	if err != nil {
+		return ca, err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(ca.PrivateKey)
+	if err != nil {
+		return ca, err
+	}
+	if err := os.MkdirAll(filepath.Dir(certFile), 0o700); err != nil {
+		return ca, err
+	}
+	if err := writePEM(keyFile, "PRIVATE KEY", key, 0o600); err != nil {
+		return ca, err
+	}
+	return ca, writePEM(certFile, "CERTIFICATE", ca.Certificate[0], 0o644)
+}
+
+func newLeaf(ca tls.Certificate, hosts []string, now time.Time) (tls.Certificate, error) {
+	t := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: "okara"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(leafLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	return newCertificate(t, ca)
+}
+
+// newCertificate signs the template with a new key by the parent, or by
+// itself if the parent is empty.
+func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return tls.Certificate{}, err
+	}
+	issuer, signer, chain := t, any(key), [][]byte(nil)
+	if parent.Leaf != nil {
+		issuer, signer, chain = parent.Leaf, parent.PrivateKey, parent.Certificate
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, issuer, key.Public(), signer)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: append([][]byte{der}, chain...), PrivateKey: key, Leaf: leaf}, nil
+}
+
+// writePEM writes a file under a temporary name and renames it.
+func writePEM(file, kind string, der []byte, mode fs.FileMode) error {
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".tmp-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone after the rename
+	err = errors.Join(pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der}), tmp.Chmod(mode), tmp.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Options configure a [Server].
+type Options struct {
+	Addr    string // "host:port"; port 0 takes a free one
+	Handler http.Handler
+
+	TLSCert, TLSKey string      // PEM files; both or none
+	TLS             *tls.Config // instead of the files; nil: plain http
+
+	// Logger gets one record per request, nil: none.
+	Logger *slog.Logger
+	// ShutdownGrace is how long connections are still accepted after the
+	// context is done; zero: not at all.
+	ShutdownGrace time.Duration
+	// Drain is how long running requests may take after that; zero: 10
+	// minutes. What still runs then is cut off.
+	Drain time.Duration
+}
+
+const (
+	maxHeader     = 32 << 10
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	defaultDrain  = 10 * time.Minute
+)
+
+// Server is a listener with a handler behind it.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+	o        Options
+}
+
+// Listen opens the port, so that the address is known and taken before
+// [Server.Serve] answers the first request.
+func Listen(o Options) (*Server, error) {
+	config, err := o.tls()
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", o.Addr, err)
+	}
+	if o.Drain <= 0 {
+		o.Drain = defaultDrain
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{listener: l, o: o, server: &http.Server{
+		Handler:           logged(o.Handler, o.Logger),
+		TLSConfig:         config,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		// What net/http says here is about single connections, most of it
+		// handshakes that a client gave up.
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// tls returns nil for plain http.
+func (o Options) tls() (*tls.Config, error) {
+	if o.TLS != nil {
+		return o.TLS, nil
+	}
+	if o.TLSCert == "" && o.TLSKey == "" {
+		return nil, nil
+	}
+	if o.TLSCert == "" || o.TLSKey == "" {
+		return nil, errors.New("a TLS certificate and its key belong together, one is missing")
+	}
+	cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("load the TLS certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// Addr returns "host:port" as the listener has it.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL returns the server's address for people on this machine: a wildcard
+// becomes localhost.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		host = s.Addr()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	scheme := "http"
+	if s.server.TLSConfig != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// Serve answers requests until the context is done and then ends gracefully.
+// It returns nil if everything was answered.
+func (s *Server) Serve(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.accept() }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(s.o.ShutdownGrace)
+	defer grace.Stop()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", s.Addr(), err)
+	case <-grace.C:
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Drain)
+	defer cancel()
+	if err := s.server.Shutdown(drain); err != nil {
+		return errors.Join(fmt.Errorf("stop serving on %s: requests still running after %s were cut off", s.Addr(), s.o.Drain), s.server.Close())
+	}
+	return nil
+}
+
+func (s *Server) accept() error {
+	if s.server.TLSConfig != nil {
+		return s.server.ServeTLS(s.listener, "", "")
+	}
+	return s.server.Serve(s.listener)
+}

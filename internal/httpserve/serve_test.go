@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+)
+
+// newServer runs until the test ends or stop is called; done has the result
+// of Serve.
+func newServer(t *testing.T, o httpserve.Options) (s *httpserve.Server, stop func(), done <-chan error) {
+	t.Helper()
+	o.Addr = "127.0.0.1:0"
+	s, err := httpserve.Listen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { result <- s.Serve(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s, cancel, result
+}
+
+func TestDrain(t *testing.T) {
+	started, finish := make(chan struct{}), make(chan struct{})
+	s, stop, done := newServer(t, httpserve.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		_ = http.NewResponseController(w).Flush()
+		close(started)
+		<-finish
+		_, _ = io.WriteString(w, "last")
+	})})
+	resp, err := http.Get(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	<-started
+	stop()
+	for { // the listener closes while the download runs
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	close(finish)
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "first last" {
+		t.Errorf("got %q, %v", body, err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+}
+
+func TestDrainEnds(t *testing.T) {
+	started := make(chan struct{})
+	s, stop, done := newServer(t, httpserve.Options{Drain: time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(started)
+		<-r.Context().Done()
+	})})
+	go func() {
+		if resp, err := http.Get(s.URL()); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-started
+	stop()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("got %v, want an error about what was cut off", err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var buf bytes.Buffer
+	var seen string
+	s, stop, done := newServer(t, httpserve.Options{
+		Logger:  slog.New(slog.NewTextHandler(&buf, nil)),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") }),
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/archives/TOKEN-a/file.zip?sig=TOKEN-b", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer TOKEN-c")
+	req.Header.Set("X-Request-Id", "from-the-proxy")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if seen != "from-the-proxy" || resp.Header.Get("X-Request-Id") != seen {
+		t.Errorf("request ID: handler saw %q, answer has %q", seen, resp.Header.Get("X-Request-Id"))
+	}
+	req.Header.Set("X-Request-Id", "not a valid id\"")
+	if resp, err = http.DefaultClient.Do(req); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if seen == "" || strings.Contains(seen, " ") || resp.Header.Get("X-Request-Id") != seen {
+		t.Errorf("request ID made: %q", seen)
+	}
+	stop()
+	<-done
+	if text := buf.String(); strings.Contains(text, "TOKEN") || !strings.Contains(text, "/archives/-/file.zip") {
+		t.Errorf("log:\n%s", text)
+	}
+}
+
+func TestHeaderLimit(t *testing.T) {
+	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Big", strings.Repeat("x", 64<<10))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d, want 431", resp.StatusCode)
+	}
+}
+
+func TestSelfSigned(t *testing.T) {
+	dir := t.TempDir()
+	ca, cfg, err := httpserve.SelfSigned(dir, []string{"localhost", "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "ca-key.pem")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the CA's key: %v, %v; want 0600", info, err)
+	}
+	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "safe") })})
+	client := newClient(t, httpserve.TransportOptions{CAFile: ca})
+	resp, err := client.Get(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); string(body) != "safe" || resp.ProtoMajor != 2 {
+		t.Errorf("got %q over %s", body, resp.Proto)
+	}
+	if _, err := newClient(t, httpserve.TransportOptions{}).Get(s.URL()); err == nil {
+		t.Error("the CA is trusted without being named")
+	}
+	again, _, err := httpserve.SelfSigned(dir, []string{"other.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("the CA changed at the second start: %v", err)
+	}
+}
+
+func TestPlainOnTLS(t *testing.T) {
+	_, cfg, err := httpserve.SelfSigned(t.TempDir(), []string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ := newServer(t, httpserve.Options{TLS: cfg, Handler: http.NotFoundHandler()})
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(line, "400") {
+		t.Errorf("got %q, %v; want 400", line, err)
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
+	for _, test := range []struct {
+		name string
+		o    httpserve.Options
+		want string
+	}{
+		{"port taken", httpserve.Options{Addr: s.Addr()}, "address already in use"},
+		{"half a certificate", httpserve.Options{Addr: "127.0.0.1:0", TLSCert: "cert.pem"}, "belong together"},
+		{"no such file", httpserve.Options{Addr: "127.0.0.1:0", TLSCert: "none.pem", TLSKey: "none.pem"}, "no such file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := httpserve.Listen(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func newClient(t *testing.T, o httpserve.TransportOptions) *http.Client {
+	t.Helper()
+	transport, err := httpserve.Transport(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: transport}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+)
+
+// TransportOptions configure [Transport]. The zero value trusts what the
+// system trusts.
+type TransportOptions struct {
+	CAFile     string // PEM, trusted besides the system's
+	ClientCert string // PEM files; both or none
+	ClientKey  string
+	Insecure   bool // accept any certificate
+}
+
+const (
+	// idlePerHost keeps the connections of a wide push or of many parallel
+	// downloads for the next round instead of closing all but a few.
+	idlePerHost = 64
+	ioBuffer    = 64 << 10
+	// answerTimeout is for servers that accept a request and then say
+	// nothing. Finishing a large upload takes registries minutes.
+	answerTimeout = 10 * time.Minute
+)
+
+// Transport returns the transport for everything that goes out: pooled, with
+// the proxies of the environment except for loopback, one OpenTelemetry span
+// per request.
+func Transport(o TransportOptions) (http.RoundTripper, error) {
+	config, err := o.tls()
+	if err != nil {
+		return nil, err
+	}
+	t := cleanhttp.DefaultPooledTransport()
+	t.TLSClientConfig = config
+	t.Proxy = proxy
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idlePerHost, idlePerHost
+	t.ReadBufferSize, t.WriteBufferSize = ioBuffer, ioBuffer
+	t.ResponseHeaderTimeout = answerTimeout
+	return traced{otelhttp.NewTransport(queryBack{t}), t.CloseIdleConnections}, nil
+}
+
+func (o TransportOptions) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure} // by the user's explicit flag
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA file: %w", err)
+		}
+		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
+			c.RootCAs = x509.NewCertPool()
+		}
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read the CA file %s: no PEM certificate in it", o.CAFile)
+		}
+	}
+	if (o.ClientCert == "") != (o.ClientKey == "") {
+		return nil, errors.New("a client certificate and its key belong together, one is missing")
+	}
+	if o.ClientCert != "" {
+		cert, err := tls.LoadX509KeyPair(o.ClientCert, o.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("load the client certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{cert}
+	}
+	return c, nil
+}
+
+// proxy is http.ProxyFromEnvironment without loopback hosts, whatever their
+// spelling: a facade on this machine is never behind a proxy.
+func proxy(r *http.Request) (*url.URL, error) {
+	host := strings.ToLower(r.URL.Hostname())
+	if ip := net.ParseIP(host); host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback() {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// traced and queryBack stand around otelhttp, which puts the whole URL into
+// its span: traced cuts the query off, queryBack restores it behind.
+type traced struct {
+	next      http.RoundTripper
+	closeIdle func()
+}
+
+// CloseIdleConnections is what http.Client looks for.
+func (t traced) CloseIdleConnections() { t.closeIdle() }
+
+type realURL struct{} // the context key for the URL; its value is a *url.URL
+
+func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
+	short := r.Clone(context.WithValue(r.Context(), realURL{}, r.URL))
+	short.URL.RawQuery, short.URL.User = "", nil
+	resp, err := t.next.RoundTrip(short)
+	if resp != nil {
+		resp.Request = r
+	}
+	return resp, err
+}
+
+type queryBack struct{ next http.RoundTripper }
+
+func (q queryBack) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u, ok := r.Context().Value(realURL{}).(*url.URL); ok {
+		r = r.Clone(r.Context())
+		r.URL = u
+	}
+	return q.next.RoundTrip(r)
+}
