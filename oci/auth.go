@@ -115,7 +115,15 @@ func (c *tokenCache) GetScheme(_ context.Context, registry string) (auth.Scheme,
 	return auth.SchemeUnknown, errdef.ErrNotFound
 }
 
-func (c *tokenCache) GetToken(_ context.Context, registry string, scheme auth.Scheme, scopes string) (string, error) {
+func (c *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.Scheme, scopes string) (string, error) {
+	value, err := c.find(registry, scheme, scopes)
+	if tried, ok := ctx.Value(triedToken{}).(*string); ok {
+		*tried = value
+	}
+	return value, err
+}
+
+func (c *tokenCache) find(registry string, scheme auth.Scheme, scopes string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, ok := c.tokens[tokenKey(registry, scheme, scopes)]; ok {
@@ -137,6 +145,9 @@ func (c *tokenCache) fresh(t token) bool { return t.renew.IsZero() || c.now().Be
 
 func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Scheme, scopes string, fetch func(context.Context) (string, error)) (string, error) {
 	key := tokenKey(registry, scheme, scopes)
+	if value, ok := c.newer(ctx, key); ok {
+		return value, nil
+	}
 	for {
 		v, err, shared := c.flight.Do(key, func() (any, error) { return fetch(ctx) })
 		if err != nil {
@@ -156,6 +167,24 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 		c.tokens[key] = token{value: value, renew: renewAt(value, c.now())}
 		return value, nil
 	}
+}
+
+// triedToken is the context key under which one request notes the token it
+// was sent with; its value is a *string. The library passes nothing else from
+// the lookup of a token to its replacement.
+type triedToken struct{}
+
+// newer returns a token that arrived after the request was sent: of many
+// parallel requests that were refused, one fetches for all.
+func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
+	tried, ok := ctx.Value(triedToken{}).(*string)
+	if !ok {
+		return "", false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.tokens[key]
+	return t.value, ok && c.fresh(t) && t.value != *tried
 }
 
 // covers reports whether a token for the scopes have serves a request that

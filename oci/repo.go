@@ -162,7 +162,8 @@ func (r *Repo) newRequest(ctx context.Context, q request) (*http.Request, error)
 	if u == nil {
 		u = &url.URL{Scheme: r.c.scheme.get(ctx), Host: host, Path: "/v2/" + r.name + "/" + q.path, RawQuery: q.query.Encode()}
 	}
-	req, err := http.NewRequestWithContext(auth.WithScopesForHost(ctx, host, r.scopes(q)...), q.method, u.String(), nil)
+	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, r.scopes(q)...), triedToken{}, new(string))
+	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", q.method, safeURL(u), err)
 	}

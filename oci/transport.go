@@ -86,17 +86,16 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 		t.answered.Store(true)
 		resp.Request = req
 	}
-	return resp, connected.Load() || !isNetError(err), err
+	return resp, connected.Load() || !failedToConnect(err), err
 }
 
-// isNetError is false for transports that are not net/http's, which fire no
-// trace: there nothing is certain.
-func isNetError(err error) bool {
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return true
+// failedToConnect is true for errors of the way to the registry, before
+// anything of a request can have been sent.
+func failedToConnect(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op == "dial" || op.Op == "proxyconnect"
 	}
-	_, ok := errors.AsType[*net.DNSError](err)
-	return ok || isCertificateError(err)
+	return isCertificateError(err)
 }
 
 func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, err error) (*http.Response, error) {

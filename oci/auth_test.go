@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func login(user, password string) oci.CredentialFunc {
+	return func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: user, Password: password}, nil
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		actions []string
+		want    []string // scopes asked for, one per token
+	}{
+		{"least", nil, []string{"repository:test/repo:pull,push", "repository:test/repo:delete"}},
+		{"all at once", []string{"pull", "push", "delete"}, []string{"repository:test/repo:delete,pull,push"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
+			count := &ocitest.Count{}
+			r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{
+				Credential: login("u", "password"), Actions: test.actions, Transport: count,
+			})
+			b := oci.BytesBlob("text/plain", []byte("x"))
+			if err := r.PushBlob(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "POST upload": 2, "PUT upload": 1}); diff != "" {
+				t.Errorf("cold push (-got +want):\n%s", diff)
+			}
+			m := mustPush(t, r, "v1", "tokens")
+			count.Take()
+			if _, err := r.Fetch(t.Context(), "v1"); err != nil { // covered by the token for pull,push
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 1}); diff != "" {
+				t.Errorf("warm fetch (-got +want):\n%s", diff)
+			}
+			if err := r.Delete(t.Context(), m.Descriptor); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(issuer.Scopes(), test.want); diff != "" {
+				t.Errorf("scopes (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTokenPerRepository: two repositories of one client never share a token.
+func TestTokenPerRepository(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"a": "password-a", "b": "password-b"}, Allow: func(user, repository, _ string) bool {
+		return strings.HasPrefix(repository, "p/"+user)
+	}}
+	c, err := oci.New(ocitest.New(t, ocitest.Quirks{Auth: issuer})+"/p", oci.Options{
+		Credential: func(_ context.Context, _, repository string) (oci.Credential, error) {
+			name := strings.TrimPrefix(repository, "p/")[:1]
+			return oci.Credential{Username: name, Password: "password-" + name}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "a"} {
+		r, err := c.Repo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPush(t, r, "v1", "of "+name)
+	}
+	want := []string{"repository:p/a:pull", "repository:p/a:pull,push", "repository:p/b:pull", "repository:p/b:pull,push"}
+	if diff := cmp.Diff(issuer.Scopes(), want); diff != "" {
+		t.Errorf("scopes (-got +want):\n%s", diff)
+	}
+}
+
+func TestTokenExpiry(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		opaque bool
+	}{{"shown in the token", false}, {"unknown", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}, TTL: 100 * time.Millisecond, Opaque: test.opaque}
+			count := &ocitest.Count{}
+			r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: login("u", "password"), Transport: count, Actions: []string{"pull", "push"}})
+			m := mustPush(t, r, "v1", "expires")
+			for end := time.Now().Add(250 * time.Millisecond); time.Now().Before(end); {
+				if err := r.PutTag(t.Context(), "v1", m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := len(issuer.Scopes()); n < 2 || n > 6 {
+				t.Errorf("%d tokens in 250 ms, each good for 100 ms", n)
+			}
+		})
+	}
+	t.Run("revoked", func(t *testing.T) {
+		issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
+		count := &ocitest.Count{}
+		r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: login("u", "password"), Transport: count})
+		m := mustPush(t, r, "v1", "revoked")
+		issuer.Revoke()
+		count.Take()
+		if err := r.PutTag(t.Context(), "v1", m); err != nil {
+			t.Fatal(err)
+		}
+		// One PUT was refused and had no effect, one went through.
+		if diff := cmp.Diff(count.Take(), map[string]int{"GET token": 1, "PUT manifest": 2}); diff != "" {
+			t.Errorf("requests (-got +want):\n%s", diff)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	reader := func(user, _, action string) bool { return user == "u" && action == "pull" }
+	for _, test := range []struct {
+		name   string
+		issuer *ocitest.Issuer
+		cred   oci.CredentialFunc
+		want   error
+		text   string
+		tries  int // requests at most
+	}{
+		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "no credentials for test/repo", 1},
+		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
+		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 2},
+		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "get a token for test/repo", 2},
+		{"may only read", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Allow: reader}, login("u", "password"), oci.ErrUnauthenticated, "", 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			count := &ocitest.Count{}
+			r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: test.issuer}), oci.Options{Credential: test.cred, Transport: count})
+			err := r.PutTag(t.Context(), "v1", newArtifact(t, "x").Root)
+			if !errors.Is(err, test.want) || errors.Is(err, oci.ErrUncertain) || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v, want %v with %q", err, test.want, test.text)
+			}
+			if n := count.Total(); n > test.tries {
+				t.Errorf("%d requests, want at most %d", n, test.tries)
+			}
+		})
+	}
+}
+
+func TestIdentityToken(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"refresh-me": "refresh-me"}}
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{IdentityToken: "refresh-me"}, nil
+	}})
+	mustPush(t, r, "v1", "identity")
+}
+
+// TestNewCredential: a credential that expires is asked for again when the
+// registry refuses the old one.
+func TestNewCredential(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"u": "second"}, Basic: true}
+	var calls atomic.Int32
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
+		if calls.Add(1) == 1 {
+			return oci.Credential{Username: "u", Password: "first"}, nil
+		}
+		return oci.Credential{Username: "u", Password: "second"}, nil
+	}})
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrUnauthenticated) {
+		t.Fatalf("with the old password: %v", err)
+	}
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("with the new one: %v", err)
+	}
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) || calls.Load() != 2 {
+		t.Errorf("third: %v, credential asked for %d times, want 2", err, calls.Load())
+	}
+}
+
+func TestCredentialError(t *testing.T) {
+	broken := errors.New("helper is broken")
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: &ocitest.Issuer{Basic: true}}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{}, broken
+	}})
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "find credentials for "+r.String()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLeaks runs against a registry that repeats our headers in its refusals
+// and looks for the secrets in every error and log record.
+func TestLeaks(t *testing.T) {
+	const password, refresh = "pass-SECRET-word", "refresh-SECRET-token"
+	for _, test := range []struct {
+		name   string
+		basic  bool
+		opaque bool
+		cred   oci.Credential
+	}{
+		{"basic", true, false, oci.Credential{Username: "u", Password: password}},
+		{"jwt", false, false, oci.Credential{Username: "u", Password: password}},
+		{"opaque", false, true, oci.Credential{Username: "u", Password: password}},
+		{"identity", false, true, oci.Credential{IdentityToken: refresh}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			issuer := &ocitest.Issuer{Users: map[string]string{"u": password, refresh: refresh}, Basic: test.basic, Opaque: test.opaque}
+			host := ocitest.New(t, ocitest.Quirks{Auth: issuer, EchoHeaders: true, NoDelete: true})
+			var log bytes.Buffer
+			seen := &recorder{}
+			r := newRepo(t, host, oci.Options{
+				Credential: func(context.Context, string, string) (oci.Credential, error) { return test.cred, nil },
+				Logger:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				Transport:  seen,
+			})
+			m := mustPush(t, r, "v1", "leaks")
+			_, missing := r.Fetch(t.Context(), "missing")
+			text := errors.Join(missing, r.Untag(t.Context(), "v1"), r.Delete(t.Context(), m.Descriptor)).Error() + log.String()
+			if !strings.Contains(text, "your headers were") || !strings.Contains(text, "registry request") {
+				t.Fatalf("the registry echoed nothing or nothing was logged:\n%s", text)
+			}
+			for _, secret := range append(seen.sent(), password, refresh, "SECRET") {
+				if strings.Contains(text, secret) {
+					t.Errorf("%q is in:\n%s", secret, text)
+				}
+			}
+		})
+	}
+}
+
+// recorder keeps the credentials that were really sent.
+type recorder struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	if _, value, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok {
+		r.mu.Lock()
+		r.list = append(r.list, value)
+		r.mu.Unlock()
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+func (r *recorder) sent() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func TestRepeated(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	m := mustPush(t, newRepo(t, host, oci.Options{}), "v1", "repeated")
+	image, err := m.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]func(context.Context, *oci.Repo) error{
+		"resolve":  func(ctx context.Context, r *oci.Repo) error { _, err := r.Resolve(ctx, "v1"); return err },
+		"fetch":    func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err },
+		"snapshot": func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err },
+		"blob": func(ctx context.Context, r *oci.Repo) error {
+			_, err := r.ReadBlob(ctx, image.Layers[0], 1000)
+			return err
+		},
+		"manifest": func(ctx context.Context, r *oci.Repo) error { return r.PutManifest(ctx, m) },
+		"push": func(ctx context.Context, r *oci.Repo) error {
+			return r.PushBlob(ctx, oci.BytesBlob("text/plain", []byte("pushed again")))
+		},
+	}
+	for _, fault := range []struct {
+		name string
+		do   ocitest.Act
+	}{
+		{"lost before", ocitest.FailBefore},
+		{"lost after", ocitest.FailAfter},
+		{"429", ocitest.Status(http.StatusTooManyRequests, 1)},
+		{"503", ocitest.Status(http.StatusServiceUnavailable, -1)},
+		{"500 after", ocitest.StatusAfter(http.StatusInternalServerError)},
+	} {
+		for name, do := range read {
+			t.Run(fault.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Do: fault.do}})
+				start := time.Now()
+				if err := do(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				if waited := time.Since(start); fault.name == "429" && waited < time.Second {
+					t.Errorf("repeated after %s, the registry asked for 1s", waited)
+				}
+			})
+		}
+	}
+}
+
+func TestUploadRepeats(t *testing.T) {
+	for _, nth := range []int{1, 2} {
+		for name, do := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter, "502": ocitest.Status(502, -1)} {
+			t.Run(fmt.Sprintf("%s %d", name, nth), func(t *testing.T) {
+				fault := &ocitest.Fault{Match: ocitest.On("", "upload"), Nth: nth, Do: do}
+				r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: fault})
+				b := oci.BytesBlob("text/plain", []byte("whole"))
+				if err := r.PushBlob(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := r.ReadBlob(t.Context(), b.Descriptor, 10); err != nil || string(got) != "whole" {
+					t.Errorf("read back %q, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+func TestRetryGivesUp(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	for _, test := range []struct {
+		name  string
+		do    ocitest.Act
+		want  error
+		tries int
+	}{
+		{"always 503", ocitest.Status(503, -1), oci.ErrUnavailable, 4},
+		{"429 for too long", ocitest.Status(429, 3600), oci.ErrRateLimited, 1},
+		{"connection lost", ocitest.FailBefore, oci.ErrUnavailable, 4},
+		{"nobody listens", ocitest.Refuse, oci.ErrUnavailable, 1},
+		{"400", ocitest.Status(400, -1), nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fault := &ocitest.Fault{Times: -1, Do: test.do}
+			r := newRepo(t, host, oci.Options{Transport: fault})
+			_, err := r.Fetch(t.Context(), "v1")
+			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if fault.Seen() != test.tries {
+				t.Errorf("%d attempts, want %d", fault.Seen(), test.tries)
+			}
+		})
+	}
+	t.Run("retry after is kept", func(t *testing.T) {
+		r := newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Times: -1, Do: ocitest.Status(429, 3600)}})
+		_, err := r.Snapshot(t.Context())
+		if e, ok := errors.AsType[*oci.ResponseError](err); !ok || e.RetryAfter != time.Hour {
+			t.Errorf("got %v, want a RetryAfter of 1h", err)
+		}
+	})
+}
+
+// TestTagWriteOnce is the promise that locks rest on: one attempt, and an
+// error that tells "did not happen" from "nobody knows".
+func TestTagWriteOnce(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		do        ocitest.Act
+		uncertain bool
+		want      error
+	}{
+		{"lost before", ocitest.FailBefore, true, oci.ErrUnavailable},
+		{"lost after", ocitest.FailAfter, true, oci.ErrUnavailable},
+		{"500", ocitest.Status(500, -1), true, oci.ErrUnavailable},
+		{"504 after", ocitest.StatusAfter(504), true, oci.ErrUnavailable},
+		{"nobody listens", ocitest.Refuse, false, oci.ErrUnavailable},
+		{"429", ocitest.Status(429, 0), false, oci.ErrRateLimited},
+		{"403", ocitest.Status(403, -1), false, oci.ErrDenied},
+		{"413", ocitest.Status(413, -1), false, oci.ErrTooLarge},
+		{"409", ocitest.Status(409, -1), false, oci.ErrExists},
+		{"405", ocitest.Status(405, -1), false, oci.ErrUnsupported},
+	} {
+		for _, method := range []string{http.MethodPut, http.MethodDelete} {
+			t.Run(test.name+" "+method, func(t *testing.T) {
+				fault := &ocitest.Fault{Match: ocitest.OnTag(method), Do: test.do}
+				r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: fault})
+				m := mustPush(t, r, "", "once")
+				var err error
+				if method == http.MethodPut {
+					err = r.PutTag(t.Context(), "v1", m)
+				} else {
+					err = r.Untag(t.Context(), "v1")
+				}
+				if !errors.Is(err, test.want) || errors.Is(err, oci.ErrUncertain) != test.uncertain {
+					t.Errorf("got %v, want %v, uncertain %v", err, test.want, test.uncertain)
+				}
+				if fault.Seen() != 1 {
+					t.Errorf("%d attempts, want 1", fault.Seen())
+				}
+			})
+		}
+	}
+}
+
+func TestTagWriteTimesOut(t *testing.T) {
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: &ocitest.Fault{Match: ocitest.OnTag(http.MethodPut), Do: ocitest.Hang}})
+	m := mustPush(t, r, "", "hangs")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := r.PutTag(ctx, "v1", m)
+	if !errors.Is(err, oci.ErrUncertain) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want uncertain and deadline exceeded", err)
+	}
+}
+
+func TestReadResumes(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	content := strings.Repeat("0123456789", 10_000)
+	b := oci.BytesBlob("text/plain", []byte(content))
+	if err := newRepo(t, host, oci.Options{}).PushBlob(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name  string
+		fault *ocitest.Fault
+		want  error
+	}{
+		{"cut twice", &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: 2, Do: ocitest.CutBody}, nil},
+		{"always cut", &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: -1, Do: ocitest.CutBody}, oci.ErrUnavailable},
+		{"wrong byte", &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Do: ocitest.Corrupt}, oci.ErrCorrupt},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			body, err := newRepo(t, host, oci.Options{Transport: test.fault}).Open(t.Context(), b.Descriptor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer body.Close()
+			got, err := io.ReadAll(body)
+			if !errors.Is(err, test.want) || test.want == nil && (err != nil || string(got) != content) {
+				t.Errorf("%d bytes, %v; want %v", len(got), err, test.want)
+			}
+		})
+	}
+}
+
+func TestCutAnswers(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	m := mustPush(t, newRepo(t, host, oci.Options{}), "v1", "cut")
+	r := newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Match: ocitest.On(http.MethodGet, "manifest"), Do: ocitest.CutBody}})
+	if got, err := r.Fetch(t.Context(), "v1"); err != nil || got.Digest != m.Digest {
+		t.Errorf("fetch: %v", err)
+	}
+	r = newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Match: ocitest.On(http.MethodGet, "tags"), Do: ocitest.CutBody}})
+	if got, err := r.Snapshot(t.Context()); err != nil || len(got.Tags) != 1 {
+		t.Errorf("tags: %v", err)
+	}
+}
+
+func TestWrongAnswers(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	m := mustPush(t, newRepo(t, host, oci.Options{}), "v1", "right")
+	html := ocitest.Respond("text/html; charset=utf-8", "<html>welcome</html>")
+	for _, test := range []struct {
+		name string
+		do   ocitest.Act
+		call func(context.Context, *oci.Repo) error
+		want error
+		text string
+	}{
+		{"HTML for tags", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
+		{"HTML for a manifest", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
+		{"HTML for a blob", html, func(ctx context.Context, r *oci.Repo) error { _, err := r.Open(ctx, m.Descriptor); return err }, oci.ErrUnavailable, "is this an OCI registry?"},
+		{"text for tags", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Snapshot(ctx); return err }, oci.ErrCorrupt, "something else than a tag list"},
+		{"text for a manifest", ocitest.Respond("text/plain", "hello"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrCorrupt, "something else than a manifest"},
+		{"other bytes", ocitest.Respond(ocispec.MediaTypeImageManifest, "{}"), func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, m.Digest.String()); return err }, oci.ErrCorrupt, "instead of"},
+		{"changed byte", ocitest.Corrupt, func(ctx context.Context, r *oci.Repo) error { _, err := r.Fetch(ctx, "v1"); return err }, oci.ErrCorrupt, "instead of"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := test.call(t.Context(), newRepo(t, host, oci.Options{Transport: &ocitest.Fault{Do: test.do}}))
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) || !strings.Contains(err.Error(), host) {
+				t.Errorf("got %v, want %v with %q", err, test.want, test.text)
+			}
+		})
+	}
+}
+
+// TestWebServer asks a server that is no registry at all.
+func TestWebServer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(s.Close)
+	r := newRepo(t, s.Listener.Addr().String(), oci.Options{})
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrUnavailable) || !strings.Contains(err.Error(), "is this an OCI registry?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	tls := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(tls.Close)
+	for _, test := range []struct {
+		name, host, text string
+		o                oci.Options
+	}{
+		{"refused", closed, "connection refused", oci.Options{}},
+		{"unknown name", "registry.invalid", "no such host", oci.Options{}},
+		{"unknown CA", tls.Listener.Addr().String(), "certificate", oci.Options{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRepo(t, test.host, test.o)
+			err := r.PutTag(t.Context(), "a", newArtifact(t, "x").Root)
+			if !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) {
+				t.Errorf("got %v, want unavailable, not uncertain", err)
+			}
+			if !strings.Contains(err.Error(), test.host) || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("got %q, want host %s and %q", err, test.host, test.text)
+			}
+		})
+	}
+}
+
+// TestLoopbackScheme: a loopback registry may speak http without a flag, and
+// TLS is found where it is spoken; the request itself is sent once.
+func TestLoopbackScheme(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	for _, test := range []struct {
+		name string
+		s    *httptest.Server
+	}{{"http", plain}, {"https", secure}} {
+		t.Run(test.name, func(t *testing.T) {
+			count := &ocitest.Count{Base: secure.Client().Transport}
+			r := newRepo(t, test.s.Listener.Addr().String(), oci.Options{Transport: count})
+			mustPush(t, r, "v1", "scheme")
+			if _, err := r.Resolve(t.Context(), "v1"); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]int{"HEAD manifest": 1, "PUT manifest": 2, "HEAD blob": 2}
+			got := count.Take()
+			delete(got, "POST upload")
+			delete(got, "PUT upload")
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("requests (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRedirect follows a blob to another host and looks for what must not
+// arrive there.
+func TestRedirect(t *testing.T) {
+	b := oci.BytesBlob("text/plain", []byte("elsewhere"))
+	var leaked atomic.Bool
+	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+			leaked.Store(true)
+		}
+		if !strings.HasSuffix(r.URL.Path, b.Digest.String()) {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "elsewhere")
+	}))
+	t.Cleanup(storage.Close)
+	for _, basic := range []bool{true, false} {
+		issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: basic}
+		host := ocitest.New(t, ocitest.Quirks{Auth: issuer, RedirectBlobs: storage.URL + "/"})
+		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
+		if err := r.PushBlob(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got, err := r.ReadBlob(t.Context(), b.Descriptor, 100); err != nil || string(got) != "elsewhere" {
+				t.Errorf("basic %v: got %q, %v", basic, got, err)
+			}
+		}
+		if leaked.Load() {
+			t.Errorf("basic %v: the redirect carried the credential", basic)
+		}
+	}
+}
+
+func TestRedirectedWrite(t *testing.T) {
+	s := httptest.NewServer(http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect))
+	t.Cleanup(s.Close)
+	r := newRepo(t, s.Listener.Addr().String(), oci.Options{})
+	err := r.PutTag(t.Context(), "a", newArtifact(t, "x").Root)
+	if !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) || !strings.Contains(err.Error(), "elsewhere.example.com") {
+		t.Errorf("got %v", err)
+	}
+}
