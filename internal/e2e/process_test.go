@@ -134,10 +134,16 @@ func (s tools) startRegistry(ts *testscript.TestScript, neg bool, args []string)
 	if neg || len(args) == 0 || len(args) > 2 {
 		ts.Fatalf("usage: registry VAR [nodelete]")
 	}
-	config := ts.MkAbs(args[0] + ".yml")
-	text := fmt.Sprintf(registryConfig, ts.MkAbs(args[0]+"-data"), len(args) == 1)
-	ts.Check(os.WriteFile(config, []byte(text), 0o600))
-	keep(ts, args[0], exec.Command(s.registry, "serve", config))
+	cmd, err := s.registryCommand(ts.MkAbs(args[0]), len(args) == 1)
+	ts.Check(err)
+	keep(ts, args[0], cmd)
+}
+
+// registryCommand is a distribution process that keeps its data in dir.
+func (s tools) registryCommand(dir string, deletes bool) (*exec.Cmd, error) {
+	config := dir + ".yml"
+	err := os.WriteFile(config, fmt.Appendf(nil, registryConfig, dir, deletes), 0o600)
+	return exec.Command(s.registry, "serve", config), err
 }
 
 // startOkara is the script command: serve VAR [args...].

@@ -172,8 +172,8 @@ func TestNoMachinePaths(t *testing.T) {
 		}
 		src := read(t, name)
 		for _, bad := range []string{"/root/", "/work/main", "/tmp/w/", "C:\\Users\\"} {
-			if i := bytes.Index(src, []byte(bad)); i >= 0 {
-				t.Errorf("%s:%d: %q is a path of one machine", name, 1+bytes.Count(src[:i], []byte("\n")), bad)
+			if before, _, ok := bytes.Cut(src, []byte(bad)); ok {
+				t.Errorf("%s:%d: %q is a path of one machine", name, 1+bytes.Count(before, []byte("\n")), bad)
 			}
 		}
 	}

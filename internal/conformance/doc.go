@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conformance runs okara's packages on registries that are not built
+// into the tests of the root module: olareg, go-containerregistry's, the
+// distribution program as a process of its own, and every registry named in
+// OKARA_TEST_REGISTRIES (space separated HOST[/PREFIX], used with the caller's
+// docker credentials).
+//
+// It is a module of its own because of what those registries depend on.
+package conformance

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestArtifact pushes an artifact by digest, tags it, reads it back, lists all
+// tags over several pages and finds a referrer.
+func TestArtifact(t *testing.T) {
+	each(t, func(t *testing.T, c *oci.Client) {
+		ctx := t.Context()
+		r := mustRepo(t, c, "conformance/artifact")
+		if _, err := r.Resolve(ctx, "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
+			t.Fatalf("an unknown repository: %v, want ErrNotFound", err)
+		}
+		blob := oci.BytesBlob("application/octet-stream", []byte("some bytes"))
+		m := mustManifest(t, blob.Descriptor, nil)
+		root, err := r.Push(ctx, oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), blob}, Root: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for i := range 25 {
+			tag := fmt.Sprintf("1.0.%d", i)
+			if err := r.PutTag(ctx, tag, m); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, tag)
+		}
+		got, err := r.Resolve(ctx, "1.0.7")
+		if err != nil || got.Digest != root.Digest {
+			t.Errorf("Resolve: %v, %v, want %s", got.Digest, err, root.Digest)
+		}
+		bytes, err := r.ReadBlob(ctx, blob.Descriptor, 100)
+		if err != nil || string(bytes) != "some bytes" {
+			t.Errorf("ReadBlob: %q, %v", bytes, err)
+		}
+		var tags []string
+		for tag, err := range r.Tags(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			tags = append(tags, tag)
+		}
+		slices.Sort(tags)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, tags); diff != "" {
+			t.Errorf("tags (-want +got):\n%s", diff)
+		}
+		referrer(t, r, root)
+	})
+}
+
+func referrer(t *testing.T, r *oci.Repo, subject oci.Descriptor) {
+	t.Helper()
+	note := oci.BytesBlob("text/plain", []byte("about it"))
+	m := mustManifest(t, note.Descriptor, &subject)
+	if err := r.PushBlob(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutReferrer(t.Context(), m, subject); err != nil {
+		t.Fatal(err)
+	}
+	// Without a type: ggcr answers with the media type of the config in its place.
+	list, err := r.Referrers(t.Context(), subject, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Digest != m.Digest {
+		t.Errorf("Referrers: %v, want only %s", list, m.Digest)
+	}
+}
+
+func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
+	t.Helper()
+	r, err := c.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustManifest(t *testing.T, layer oci.Descriptor, subject *oci.Descriptor) oci.Manifest {
+	t.Helper()
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: "application/vnd.example.note",
+		Config:       oci.EmptyBlob().Descriptor,
+		Layers:       []oci.Descriptor{layer},
+		Subject:      subject,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

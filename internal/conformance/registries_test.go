@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/olareg/olareg"
+	"github.com/olareg/olareg/config"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// each runs f as a subtest on every registry. The client of each subtest
+// starts with an empty prefix of its own.
+func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
+	t.Helper()
+	for name, start := range map[string]func(*testing.T) string{
+		"olareg":       startOlareg,
+		"ggcr":         startGGCR,
+		"distribution": func(t *testing.T) string { return startDistribution(t, true) },
+		"distribution-nodelete": func(t *testing.T) string {
+			return startDistribution(t, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { f(t, newClient(t, start(t), oci.Options{})) })
+	}
+	for _, prefix := range strings.Fields(os.Getenv("OKARA_TEST_REGISTRIES")) {
+		t.Run(prefix, func(t *testing.T) { f(t, newClient(t, prefix, hosted(t))) })
+	}
+}
+
+func newClient(t *testing.T, prefix string, o oci.Options) *oci.Client {
+	t.Helper()
+	c, err := oci.New(prefix, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// hosted is how the caller reaches a real registry: as the okara command does.
+func hosted(t *testing.T) oci.Options {
+	t.Helper()
+	transport, err := httpserve.Transport(httpserve.TransportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return oci.Options{Transport: transport, Credential: credentials.New(credentials.Options{Getenv: os.Getenv}).Credential}
+}
+
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+func startOlareg(t *testing.T) string {
+	yes := true
+	s := olareg.New(config.Config{
+		Storage: config.ConfigStorage{StoreType: config.StoreMem},
+		API:     config.ConfigAPI{DeleteEnabled: &yes, PushEnabled: &yes},
+	})
+	t.Cleanup(func() { _ = s.Close() })
+	return serve(t, s)
+}
+
+func startGGCR(t *testing.T) string {
+	return serve(t, ggcr.New(ggcr.WithReferrersSupport(true), ggcr.Logger(log.New(io.Discard, "", 0))))
+}
+
+const distributionConfig = `version: 0.1
+log: {level: info, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: %q}
+  delete: {enabled: %t}
+http: {addr: "127.0.0.1:0", secret: conformance}
+`
+
+// listening finds the port in distribution's log.
+var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:[0-9]+)`)
+
+// startDistribution runs the program that `make tools` builds.
+func startDistribution(t *testing.T, deletes bool) string {
+	t.Helper()
+	program, err := filepath.Abs("../../.cache/registry/3.1.2/registry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, distributionConfig, filepath.Join(dir, "data"), deletes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "serve", file)
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v; make tools builds it", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed: the error says so
+	})
+	addr := make(chan string, 1)
+	go func() {
+		defer close(addr)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+				addr <- m[1]
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, output) // so that the process never waits for a reader
+	}()
+	host, ok := <-addr
+	if !ok {
+		t.Fatal("distribution ended before it listened")
+	}
+	return host
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bench is a folder with servers and an environment for paired runs of tools.
+type bench struct {
+	set tools
+	dir string
+	env []string
+}
+
+func newBench(b *testing.B) *bench {
+	b.Helper()
+	set, err := findTools()
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	return &bench{set: set, dir: dir, env: []string{
+		"HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "TF_CLI_CONFIG_FILE=" + filepath.Join(dir, "cli.tfrc"),
+		"PATH=" + strings.Join([]string{filepath.Dir(set.okara), filepath.Dir(set.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
+	}}
+}
+
+// serve starts okara serve and returns its host:port.
+func (e *bench) serve(b *testing.B, args ...string) string {
+	b.Helper()
+	cmd := exec.Command(e.set.okara, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(e.dir, "store")}, args...)...)
+	cmd.Env = e.env
+	p, addr, err := start(cmd)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.kill)
+	return addr
+}
+
+func (e *bench) write(b *testing.B, name, text string) {
+	b.Helper()
+	name = filepath.Join(e.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// run runs a command in a folder and returns how long it took.
+func (e *bench) run(b *testing.B, dir, command string) time.Duration {
+	b.Helper()
+	cmd := exec.Command("sh", "-ec", command)
+	cmd.Dir, cmd.Env = filepath.Join(e.dir, dir), e.env
+	begin := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return time.Since(begin)
+}
+
+// BenchmarkPlan compares a plan on a local state with the same plan on a state
+// in a registry on this machine, in turn.
+func BenchmarkPlan(b *testing.B) {
+	e := newBench(b)
+	addr := e.serve(b)
+	const config = "resource \"terraform_data\" \"one\" {\n  count = 50\n  input = count.index\n}\n"
+	e.write(b, "local/main.tf", config)
+	e.write(b, "oci/main.tf", config+fmt.Sprintf("terraform {\n  backend \"oci\" {\n    repository = %q\n  }\n}\n", addr+"/state/bench"))
+	e.run(b, "local", "tofu init && tofu apply -auto-approve")
+	e.run(b, "oci", "okara tofu init && okara tofu apply -auto-approve")
+	var local, remote time.Duration
+	n := 0
+	for b.Loop() {
+		local += e.run(b, "local", "tofu plan")
+		remote += e.run(b, "oci", "okara tofu plan")
+		n++
+	}
+	b.ReportMetric(0, "ns/op") // meaningless for a pair
+	b.ReportMetric(float64(local.Milliseconds())/float64(n), "local-ms")
+	b.ReportMetric(float64(remote.Milliseconds())/float64(n), "oci-ms")
+	b.ReportMetric(float64((remote-local).Milliseconds())/float64(n), "extra-ms")
+}
+
+// BenchmarkInit compares tofu init with a provider through the front-end with
+// oci_mirror straight from the registry, in turn.
+func BenchmarkInit(b *testing.B) {
+	e := newBench(b)
+	addr := e.serve(b, "--tls-self-signed", "--hostname", "okara.test")
+	e.env = append(e.env, "SSL_CERT_FILE="+filepath.Join(e.dir, "store", "tls", "ca.pem"), "OKARA_REGISTRY="+addr)
+	e.run(b, ".", "okara keys new --name bench --out key.asc")
+	e.run(b, ".", "okara publish provider "+e.set.dist+" acme/time 0.14.2 --key key.asc")
+	e.write(b, "front.tfrc", fmt.Sprintf("host \"okara.test\" {\n  services = { \"providers.v1\" = \"https://%s/v1/providers/\" }\n}\n", addr))
+	e.write(b, "mirror.tfrc", fmt.Sprintf("provider_installation {\n  oci_mirror {\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include = [\"okara.test/*/*\"]\n  }\n}\n", addr))
+	e.write(b, "app/main.tf", "terraform {\n  required_providers {\n    time = {\n      source = \"okara.test/acme/time\"\n    }\n  }\n}\n")
+	initWith := func(config string) time.Duration {
+		return e.run(b, "app", "rm -rf .terraform .terraform.lock.hcl; TF_CLI_CONFIG_FILE=../"+config+" tofu init")
+	}
+	initWith("front.tfrc")
+	var front, mirror time.Duration
+	n := 0
+	for b.Loop() {
+		front += initWith("front.tfrc")
+		mirror += initWith("mirror.tfrc")
+		n++
+	}
+	b.ReportMetric(0, "ns/op") // meaningless for a pair
+	b.ReportMetric(float64(front.Milliseconds())/float64(n), "front-ms")
+	b.ReportMetric(float64(mirror.Milliseconds())/float64(n), "oci-mirror-ms")
+	b.ReportMetric(front.Seconds()/mirror.Seconds(), "front/mirror")
+}
