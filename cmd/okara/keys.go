@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+)
+
+func newKeys(a *app) *cobra.Command {
+	keys := parent("keys", "artifacts", "Make and list the keys that sign providers")
+	keys.Long = `Make and list the OpenPGP keys that sign providers.
+
+A private key is a file that only its owner may read, by default in
+$XDG_CONFIG_HOME/okara/keys or ~/.config/okara/keys. Beside it lies the public
+key, with the extension .pub.asc. Private keys never go to a server or a registry.`
+	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a))
+	return keys
+}
+
+// keyInfo describes a key on this machine.
+type keyInfo struct {
+	ID          string    `json:"id"`
+	Fingerprint string    `json:"fingerprint"`
+	UserID      string    `json:"userId"`
+	Created     time.Time `json:"created"`
+	Expires     time.Time `json:"expires,omitzero"`
+	Revoked     bool      `json:"revoked,omitempty"`
+	Private     string    `json:"private,omitempty"` // file
+	Public      string    `json:"public"`            // file
+}
+
+const (
+	privateSuffix = ".asc"
+	publicSuffix  = ".pub.asc"
+)
+
+// keysDir is the folder for keys; --dir names another.
+func (a *app) keysDir(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	config := a.getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		home := a.getenv("HOME")
+		if home == "" {
+			return "", usageError("neither XDG_CONFIG_HOME nor HOME is set; name a folder with --dir")
+		}
+		config = filepath.Join(home, ".config")
+	}
+	return filepath.Join(config, "okara", "keys"), nil
+}
+
+func newKeysNew(a *app) *cobra.Command {
+	var dir, name, email, passphraseFile string
+	var ecc bool
+	var days int
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Make a key that signs providers",
+		Long: `Make an OpenPGP key that signs providers: RSA with 4096 bits, valid for two years.
+
+The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
+--passphrase-file, if there is one. Prints the key ID and the private key's file.`,
+		Example: `  okara keys new --name "Acme releases" --email release@example.com
+  okara keys new --name CI --dir ./secrets --passphrase-file pass.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if days < 1 {
+				return usageError("--days %d: a key is valid for at least one day", days)
+			}
+			folder, err := a.keysDir(dir)
+			if err != nil {
+				return err
+			}
+			passphrase, err := a.passphrase(passphraseFile)
+			if err != nil {
+				return err
+			}
+			key, err := signing.NewKey(signing.KeyOptions{Name: name, Email: email, ECC: ecc, Lifetime: time.Duration(days) * 24 * time.Hour})
+			if err != nil {
+				return usageError("%w", err)
+			}
+			info, err := saveKey(folder, key, passphrase)
+			if err != nil {
+				return err
+			}
+			if len(passphrase) == 0 {
+				a.note("the private key is not protected by a passphrase: keep the file safe")
+			}
+			return a.printResult(info, info.ID+"\t"+info.Private)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "", "`FOLDER` for the key files")
+	f.StringVar(&name, "name", "okara", "name in the key's user ID")
+	f.StringVar(&email, "email", "", "address in the key's user ID")
+	f.BoolVar(&ecc, "allow-ecc", false, "make an Ed25519 key, which older Terraform releases refuse")
+	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the key expires")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the key (or the variable OKARA_KEY_PASSPHRASE)")
+	return cmd
+}
+
+// saveKey writes both halves. Existing files are never replaced.
+func saveKey(dir string, key *signing.Key, passphrase []byte) (keyInfo, error) {
+	public, err := key.Public()
+	if err != nil {
+		return keyInfo{}, err
+	}
+	private, err := key.Armor(passphrase)
+	if err != nil {
+		return keyInfo{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return keyInfo{}, err
+	}
+	info := newKeyInfo(public, filepath.Join(dir, public.ID+publicSuffix))
+	info.Private = filepath.Join(dir, public.ID+privateSuffix)
+	if err := writeNew(info.Private, private, 0o600); err != nil {
+		return keyInfo{}, err
+	}
+	return info, writeNew(info.Public, []byte(public.Armor), 0o644)
+}
+
+func writeNew(file string, b []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
+func newKeyInfo(k signing.PublicKey, file string) keyInfo {
+	return keyInfo{ID: k.ID, Fingerprint: k.Fingerprint, UserID: k.UserID, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Public: file}
+}
+
+func newKeysList(a *app) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the keys on this machine",
+		Example: `  okara keys list --json`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			folder, err := a.keysDir(dir)
+			if err != nil {
+				return err
+			}
+			infos, err := listKeys(folder)
+			if err != nil {
+				return err
+			}
+			return a.printResult(infos, keyTable(infos))
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
+	return cmd
+}
+
+func listKeys(dir string) ([]keyInfo, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+publicSuffix))
+	if err != nil {
+		return nil, err
+	}
+	infos := []keyInfo{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := signing.ParsePublicKeys(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, k := range keys {
+			info := newKeyInfo(k, file)
+			private := strings.TrimSuffix(file, publicSuffix) + privateSuffix
+			if _, err := os.Stat(private); err == nil {
+				info.Private = private
+			}
+			infos = append(infos, info)
+		}
+	}
+	return infos, nil
+}
+
+func keyTable(infos []keyInfo) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, k := range infos {
+		expires := "never"
+		if !k.Expires.IsZero() {
+			expires = k.Expires.Format(time.DateOnly)
+		}
+		if k.Revoked {
+			expires = "revoked"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, expires, k.UserID, cmp.Or(k.Private, k.Public))
+	}
+	_ = w.Flush() // into memory
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func newKeysExport(a *app) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "export ID",
+		Short:   "Print the public key",
+		Example: `  okara keys export 6F3C0A1B2C3D4E5F > release.pub.asc`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			folder, err := a.keysDir(dir)
+			if err != nil {
+				return err
+			}
+			infos, err := listKeys(folder)
+			if err != nil {
+				return err
+			}
+			for _, k := range infos {
+				if !strings.EqualFold(k.ID, args[0]) && !strings.EqualFold(k.Fingerprint, args[0]) {
+					continue
+				}
+				b, err := os.ReadFile(k.Public)
+				if err != nil {
+					return err
+				}
+				return a.printResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
+			}
+			return &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", args[0], folder)}
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
+	return cmd
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
+)
+
+func newPublishProvider(a *app) *cobra.Command {
+	var signKey, passphraseFile string
+	var keys []string
+	cmd := &cobra.Command{
+		Use:   "provider DIST NAMESPACE/TYPE VERSION",
+		Short: "Publish a GoReleaser folder as a version of a provider",
+		Long: `Publish a folder as a version of a provider.
+
+DIST is a folder as GoReleaser leaves it: terraform-provider-TYPE_VERSION_OS_ARCH.zip
+for each platform, and if they are there SHA256SUMS, its signature and the registry
+manifest. The zips are stored byte for byte. All of it is checked before anything is
+pushed, and the version becomes visible when it is complete.
+
+A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
+is signed with --sign-key; the private key stays on this machine.
+
+Prints repository:tag@digest.
+
+Exit codes: 0 published or already there, 2 usage, 4 the version exists with
+other content, 5 denied.`,
+		Example: `  okara publish provider ./dist acme/dns 1.2.3 --sign-key ~/.config/okara/keys/6F3C….asc
+  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc`,
+		Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := addr.ParseProvider(args[1])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			v, err := addr.ParseVersion(args[2])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			dist, err := openTree(args[0])
+			if err != nil {
+				return err
+			}
+			defer dist.Close()
+			var o depot.ProviderOptions
+			if o.Annotations, err = a.publishAnnotations(); err != nil {
+				return err
+			}
+			if o.SignKey, err = a.privateKey(signKey, passphraseFile); err != nil {
+				return err
+			}
+			if o.Keys, err = readPublicKeys(keys); err != nil {
+				return err
+			}
+			d, done, err := a.depot()
+			if err != nil {
+				return err
+			}
+			out, err := d.PublishProvider(cmd.Context(), dist.FS(), p, v, o)
+			done()
+			if err != nil {
+				return publishHint(err)
+			}
+			return a.printPublished(out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs SHA256SUMS")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
+	f.StringArrayVar(&keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
+	return cmd
+}
+
+// privateKey reads the signing key; an empty name is no key.
+func (a *app) privateKey(file, passphraseFile string) (*signing.Key, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	passphrase, err := a.passphrase(passphraseFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := signing.ParseKey(b, passphrase)
+	if err != nil {
+		return nil, withHint(usageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
+	}
+	return key, nil
+}
+
+// passphrase returns the passphrase for private keys, nil if there is none.
+func (a *app) passphrase(file string) ([]byte, error) {
+	if file == "" {
+		return []byte(a.getenv("OKARA_KEY_PASSPHRASE")), nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	return bytes.TrimRight(b, "\r\n"), nil
+}
+
+func readPublicKeys(files []string) ([]signing.PublicKey, error) {
+	var keys []signing.PublicKey
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		some, err := signing.ParsePublicKeys(b)
+		if err != nil {
+			return nil, usageError("%s: %w", file, err)
+		}
+		keys = append(keys, some...)
+	}
+	return keys, nil
+}

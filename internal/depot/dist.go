@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Errors of a folder that is to be published as a provider.
+var (
+	ErrNoProvider = errors.New("not a provider package")
+	ErrUnsigned   = errors.New("SHA256SUMS is not signed")
+)
+
+// maxDistFile bounds the text files of a release.
+const maxDistFile = 1 << 20
+
+// packageParallel is how many zips are hashed at a time.
+const packageParallel = 2
+
+// dist is a folder with the files of one release.
+type dist struct {
+	fsys     fs.FS
+	provider addr.Provider
+	version  addr.Version
+	stem     string // "terraform-provider-dns_1.2.3_"
+	zips     map[addr.Platform]string
+	names    []string // all files, sorted
+}
+
+func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, err
+	}
+	d := &dist{fsys: fsys, provider: p, version: v, stem: "terraform-provider-" + p.Type + "_" + v.String() + "_", zips: map[addr.Platform]string{}}
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		d.names = append(d.names, e.Name())
+		if !strings.HasSuffix(e.Name(), ".zip") {
+			continue
+		}
+		platform, err := d.platform(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		d.zips[platform] = e.Name()
+	}
+	if len(d.zips) == 0 {
+		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, ErrNoProvider)
+	}
+	return d, nil
+}
+
+// platform reads the platform out of the name of a zip.
+func (d *dist) platform(name string) (addr.Platform, error) {
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), d.stem)
+	if ok {
+		if p, err := addr.ParsePlatform(rest); err == nil {
+			return p, nil
+		}
+	}
+	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, d.stem, ErrNoProvider)
+}
+
+// packages inspects all zips.
+func (d *dist) packages(ctx context.Context) ([]Package, error) {
+	var platforms []addr.Platform
+	for p := range d.zips {
+		platforms = append(platforms, p)
+	}
+	slices.SortFunc(platforms, addr.Platform.Compare)
+	packages := make([]Package, len(platforms))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(packageParallel)
+	for i, p := range platforms {
+		g.Go(func() (err error) {
+			packages[i], err = inspectPackage(ctx, d.fsys, d.zips[p], d.provider.Type, p)
+			return err
+		})
+	}
+	return packages, g.Wait()
+}
+
+func (d *dist) read(name string) ([]byte, error) {
+	f, err := d.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxDistFile+1))
+	if err == nil && len(b) > maxDistFile {
+		err = fmt.Errorf("%s: more than %d bytes: %w", name, maxDistFile, oci.ErrTooLarge)
+	}
+	return b, err
+}
+
+// find returns the first of the names that is in the folder, or "".
+func (d *dist) find(names ...string) string {
+	for _, name := range names {
+		if _, ok := slices.BinarySearch(d.names, name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
+
+// registryManifest reads the protocol versions, if the release says them.
+func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
+	name := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json")
+	if name == "" {
+		return nil, []string{oci.DefaultProtocol}, nil
+	}
+	if text, err = d.read(name); err != nil {
+		return nil, nil, err
+	}
+	protocols, err = ParseRegistryManifest(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return text, protocols, nil
+}
+
+// ParseRegistryManifest returns the protocol versions in a
+// terraform-registry-manifest.json.
+func ParseRegistryManifest(text []byte) ([]string, error) {
+	var doc struct {
+		Version  int `json:"version"`
+		Metadata struct {
+			ProtocolVersions []string `json:"protocol_versions"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("registry manifest: %w", err)
+	}
+	if doc.Version != 1 {
+		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
+	}
+	for _, p := range doc.Metadata.ProtocolVersions {
+		if !protocolPattern.MatchString(p) {
+			return nil, fmt.Errorf("registry manifest: protocol version %q, want MAJOR.MINOR", p)
+		}
+	}
+	if len(doc.Metadata.ProtocolVersions) == 0 {
+		return []string{oci.DefaultProtocol}, nil
+	}
+	return doc.Metadata.ProtocolVersions, nil
+}
+
+// checkSums compares SHA256SUMS with the zips, or makes it where there is none.
+func (d *dist) checkSums(plan *ProviderPlan) error {
+	plan.metadata.ShasumsName = d.stem + "SHA256SUMS"
+	name := d.find(plan.metadata.ShasumsName, "SHA256SUMS")
+	if name == "" {
+		plan.sums = signing.Sums{}
+		for _, k := range plan.Packages {
+			plan.sums[k.Filename] = k.SHA256
+		}
+		plan.metadata.ShasumsBytes = plan.sums.Bytes()
+		return nil
+	}
+	b, err := d.read(name)
+	if err != nil {
+		return err
+	}
+	if plan.sums, err = signing.ParseSums(b); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	plan.metadata.ShasumsName, plan.metadata.ShasumsBytes = name, b
+	for _, k := range plan.Packages {
+		if err := plan.sums.Check(k.Filename, k.SHA256); err != nil {
+			return err
+		}
+	}
+	for _, listed := range slices.Sorted(maps.Keys(plan.sums)) {
+		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" {
+			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
+		}
+	}
+	if m := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json"); m != "" && plan.sums[d.stem+"manifest.json"] != "" {
+		return plan.sums.Check(d.stem+"manifest.json", hexSHA256(plan.metadata.RegistryManifest))
+	}
+	return nil
+}
+
+// checkSignature verifies the signature of the folder, or makes one.
+func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
+	keys := slices.Clone(o.Keys)
+	if o.SignKey != nil {
+		public, err := o.SignKey.Public()
+		if err != nil {
+			return err
+		}
+		keys = append(keys, public)
+	}
+	sums := plan.metadata.ShasumsName
+	name := d.find(sums+".sig", sums+".gpgsig")
+	if name == "" && o.SignKey == nil {
+		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, ErrUnsigned)
+	}
+	var signature []byte
+	var err error
+	if name != "" {
+		signature, err = d.read(name)
+	} else {
+		signature, err = o.SignKey.Sign(plan.metadata.ShasumsBytes, o.Now)
+	}
+	if err != nil {
+		return err
+	}
+	signer, err := signing.Verify(plan.metadata.ShasumsBytes, signature, keys, signing.VerifyOptions{Now: o.Now})
+	if err != nil {
+		return fmt.Errorf("signature of %s: %w", sums, err)
+	}
+	plan.Warnings = append(plan.Warnings, expiryWarning(signer, o.Now)...)
+	plan.metadata.SignatureBytes = signature
+	plan.metadata.Keys = servedKeys(keys, o.Now)
+	return nil
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ErrNoModule says that a folder holds no configuration.
+var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
+
+// maxFluxTar is the size above which tofu-controller's runner refuses a module
+// with its default settings (4 MiB for the message that carries it).
+const maxFluxTar = 3_670_016
+
+// latestTag names the highest release, the default of an oci:// source.
+const latestTag = "latest"
+
+// ModuleOptions say how a module is published.
+type ModuleOptions struct {
+	Dir         string // directory of the module inside the tree; "": the tree itself
+	Limits      archive.Limits
+	Dereference bool              // ship what links point to
+	Annotations map[string]string // added to the manifest: source, revision, created
+	NoLatest    bool              // leave the tag "latest" alone
+}
+
+// ModulePlan is what publishing a tree would ship.
+type ModulePlan struct {
+	Tree     *archive.Tree
+	Warnings []string
+
+	description oci.ModuleDescription
+}
+
+// PlanModule checks a tree without a registry.
+func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference})
+	if err != nil {
+		return nil, err
+	}
+	if !hasModule(listed, o.Dir) {
+		return nil, fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
+	}
+	v := newView(tree, listed)
+	if err := v.checkCalls(); err != nil {
+		return nil, err
+	}
+	p := &ModulePlan{Tree: listed, description: v.describe(m, o.Dir)}
+	if kind, at := v.backend(o.Dir); kind != "" {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
+	}
+	return p, nil
+}
+
+// isConfiguration reports whether OpenTofu reads the file.
+func isConfiguration(name string) bool {
+	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
+		if strings.HasSuffix(name, ext) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasModule(t *archive.Tree, dir string) bool {
+	for _, f := range t.Files {
+		if path.Dir(f.Path) == path.Clean(dir) && isConfiguration(f.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// PublishModule stores the tree as a version of a module. The same content under
+// this version is success without a push; other content is a *ConflictError.
+func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
+	r, err := d.repo(d.o.Layout.Module(m.Module))
+	if err != nil {
+		return Published{}, err
+	}
+	plan, err := PlanModule(ctx, tree, m, o)
+	if err != nil {
+		return Published{}, err
+	}
+	packed, err := plan.Tree.Pack(ctx, d.o.TempDir)
+	if err != nil {
+		return Published{}, err
+	}
+	defer packed.Close()
+	if packed.Tar.Size > maxFluxTar {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the package has %d bytes; tofu-controller takes less than 4 MiB by default", packed.Tar.Size))
+	}
+	defer d.lock(r.String())()
+	out, err := d.pushModule(ctx, r, m, plan, packed, o)
+	if err != nil {
+		return Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
+	}
+	if !o.NoLatest {
+		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
+	}
+	entry := oci.CatalogEntry{Kind: oci.KindModule, Address: m.Module.String(), Repository: r.Name()}
+	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
+	return out, nil
+}
+
+// pushModule pushes what is missing, the version tag last.
+func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
+	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
+	stored, err := storedModule(ctx, r, out.Tag)
+	if err != nil {
+		return Published{}, err
+	}
+	if stored != nil {
+		return found(ctx, r, m.Version, out, *stored)
+	}
+	artifact, err := moduleArtifact(m, plan, packed, o)
+	if err != nil {
+		return Published{}, err
+	}
+	for i, b := range artifact.Blobs {
+		artifact.Blobs[i] = d.watched(b, m.Module.String()+" "+m.Version.String())
+	}
+	root, err := r.Push(ctx, artifact)
+	if err != nil {
+		return Published{}, err
+	}
+	out.Digest = root.Digest.String()
+	err = putVersion(ctx, r, out.Tag, artifact.Root)
+	if !errors.Is(err, errTaken) {
+		return out, err
+	}
+	stored, err = storedModule(ctx, r, out.Tag)
+	if err == nil && stored != nil {
+		return found(ctx, r, m.Version, out, *stored)
+	}
+	return Published{}, errors.Join(oci.ErrExists, err)
+}
+
+// found completes out if the stored module has its content, else returns the
+// conflict.
+func found(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored oci.ModuleManifest) (Published, error) {
+	if stored.ContentDigest == out.ContentDigest {
+		out.Digest, out.Existing = stored.Manifest.Digest.String(), true
+		return out, nil
+	}
+	have := stored.ContentDigest
+	if have == "" {
+		have = stored.Manifest.Digest.String()
+	}
+	return Published{}, &ConflictError{Repository: r.String(), Tag: out.Tag, Stored: have, Offered: out.ContentDigest, Next: nextFree(ctx, r, v)}
+}
+
+// storedModule returns what the tag holds, nil if there is no such tag.
+func storedModule(ctx context.Context, r *oci.Repo, tag string) (*oci.ModuleManifest, error) {
+	m, err := r.Fetch(ctx, tag)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := oci.ParseModule(m)
+	if err != nil {
+		return &oci.ModuleManifest{Manifest: m.Descriptor}, nil // something else holds the tag: other content
+	}
+	return &parsed, nil
+}
+
+func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (oci.Artifact, error) {
+	text, err := encodeDescription(plan.description)
+	if err != nil {
+		return oci.Artifact{}, err
+	}
+	tarball, zip := packedBlob(oci.MediaModuleTar, packed.Tar), packedBlob(oci.MediaZip, packed.Zip)
+	description := oci.BytesBlob(oci.MediaModuleDescription, text)
+	zip.Annotations = map[string]string{
+		oci.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",
+	}
+	annotations := maps.Clone(o.Annotations)
+	root, err := oci.NewModule(oci.ModuleManifest{
+		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: annotations,
+		Tar: &tarball.Descriptor, Zip: &zip.Descriptor, Description: &description.Descriptor,
+	})
+	if err != nil {
+		return oci.Artifact{}, err
+	}
+	return oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob(), tarball, zip, description}, Root: root}, nil
+}
+
+func packedBlob(mediaType string, f archive.PackedFile) oci.Blob {
+	return oci.Blob{
+		Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.Digest(f.Digest), Size: f.Size},
+		Open:       func() (io.ReadCloser, error) { return os.Open(f.Path) },
+	}
+}
+
+// moveLatest points the tag "latest" at the highest release. It is the one tag
+// of a module that moves; a registry may refuse that, which is a warning.
+func moveLatest(ctx context.Context, r *oci.Repo) []string {
+	err := func() error {
+		var highest addr.Version
+		for tag, err := range r.Tags(ctx) {
+			if err != nil {
+				return err
+			}
+			if v, ok := addr.VersionFromTag(tag); ok && !v.Prerelease() && (highest == (addr.Version{}) || v.Compare(highest) > 0) {
+				highest = v
+			}
+		}
+		if highest == (addr.Version{}) {
+			return nil
+		}
+		m, err := r.Fetch(ctx, highest.Tag())
+		if err != nil {
+			return err
+		}
+		if have, err := r.Resolve(ctx, latestTag); err == nil && have.Digest == m.Digest {
+			return nil
+		}
+		return r.PutTag(ctx, latestTag, m)
+	}()
+	if err != nil {
+		return []string{fmt.Sprintf("the tag latest was not moved: %v", err)}
+	}
+	return nil
+}

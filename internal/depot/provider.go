@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ProviderOptions say how a provider is published.
+type ProviderOptions struct {
+	SignKey     *signing.Key        // signs SHA256SUMS where the folder has no signature; nil: there must be one
+	Keys        []signing.PublicKey // keys that may have made the signature in the folder
+	Annotations map[string]string   // added to the index
+	Now         time.Time           // zero: time.Now
+}
+
+// ProviderPlan is what publishing a folder would ship, all of it checked.
+type ProviderPlan struct {
+	Packages  []Package // sorted by platform
+	Protocols []string
+	Warnings  []string
+
+	sums     signing.Sums
+	metadata oci.ProviderMetadata
+}
+
+// PlanProvider checks a folder as GoReleaser leaves it, without a registry: zips,
+// SHA256SUMS, its signature, and optionally the registry manifest.
+func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (*ProviderPlan, error) {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	d, err := readDist(dist, p, v)
+	if err != nil {
+		return nil, err
+	}
+	packages, err := d.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan := &ProviderPlan{Packages: packages}
+	if plan.metadata.RegistryManifest, plan.Protocols, err = d.registryManifest(); err != nil {
+		return nil, err
+	}
+	if err := d.checkSums(plan); err != nil {
+		return nil, err
+	}
+	if err := d.checkSignature(plan, o); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// PublishProvider stores a folder as a version of a provider. The same zips under
+// this version are success without a push; others are a *ConflictError.
+func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
+	r, err := d.repo(d.providerRepo(p))
+	if err != nil {
+		return Published{}, err
+	}
+	plan, err := PlanProvider(ctx, dist, p, v, o)
+	if err != nil {
+		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
+	}
+	defer d.lock(r.String())()
+	out, err := d.pushProvider(ctx, r, p, v, plan, o)
+	if err != nil {
+		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
+	}
+	entry := oci.CatalogEntry{Kind: providerKind(p), Address: p.String(), Repository: r.Name()}
+	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
+	return out, nil
+}
+
+func (d *Depot) providerRepo(p addr.Provider) string {
+	if p.Hostname != "" {
+		return d.o.Layout.MirrorOf(p)
+	}
+	return d.o.Layout.Provider(p)
+}
+
+func providerKind(p addr.Provider) string {
+	if p.Hostname != "" {
+		return oci.KindMirror
+	}
+	return oci.KindProvider
+}
+
+// pushProvider pushes what is missing, the version tag last.
+func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (Published, error) {
+	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
+	stored, err := storedProvider(ctx, r, out.Tag)
+	if err != nil {
+		return Published{}, err
+	}
+	if stored != nil {
+		return foundProvider(ctx, r, v, out, *stored)
+	}
+	artifact, err := d.providerArtifact(p, v, plan, o)
+	if err != nil {
+		return Published{}, err
+	}
+	root, err := r.Push(ctx, artifact)
+	if err != nil {
+		return Published{}, err
+	}
+	out.Digest = root.Digest.String()
+	err = putVersion(ctx, r, out.Tag, artifact.Root)
+	if !errors.Is(err, errTaken) {
+		return out, err
+	}
+	stored, err = storedProvider(ctx, r, out.Tag)
+	if err == nil && stored != nil {
+		return foundProvider(ctx, r, v, out, *stored)
+	}
+	return Published{}, errors.Join(oci.ErrExists, err)
+}
+
+// providerArtifact builds the manifests and gathers the blobs.
+func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (oci.Artifact, error) {
+	index := oci.ProviderIndex{Version: v, Protocols: plan.Protocols, Signature: oci.SignatureVerified, Annotations: maps.Clone(o.Annotations)}
+	var a oci.Artifact
+	for _, k := range plan.Packages {
+		blob := k.blob()
+		target, err := oci.NewProviderTarget(blob.Descriptor)
+		if err != nil {
+			return oci.Artifact{}, err
+		}
+		a.Blobs, a.Children = append(a.Blobs, d.watched(blob, k.Filename)), append(a.Children, target)
+		index.Platforms = append(index.Platforms, oci.ProviderPlatform{
+			Platform: k.Platform, Filename: k.Filename, Zh: k.SHA256, H1: k.H1, Size: k.Size, Manifest: target.Descriptor,
+		})
+	}
+	metadata, blobs, err := oci.NewProviderMetadata(plan.metadata)
+	if err != nil {
+		return oci.Artifact{}, err
+	}
+	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
+	a.Root, err = oci.NewProviderIndex(providerKind(p), p, index, metadata)
+	return a, err
+}
+
+// contentDigest identifies the set of zips.
+func (p *ProviderPlan) contentDigest() string {
+	sums := signing.Sums{}
+	for _, k := range p.Packages {
+		sums[k.Platform.String()] = k.SHA256
+	}
+	return sumsDigest(sums)
+}
+
+func sumsDigest(s signing.Sums) string {
+	sum := sha256.Sum256(s.Bytes())
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// storedProvider returns what the tag holds, nil if there is no such tag.
+func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*oci.ProviderIndex, error) {
+	m, err := r.Fetch(ctx, tag)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := oci.ParseProviderIndex(m)
+	if err != nil {
+		return &oci.ProviderIndex{Index: m.Descriptor}, nil // something else holds the tag: other content
+	}
+	return &parsed, nil
+}
+
+func foundProvider(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored oci.ProviderIndex) (Published, error) {
+	sums := signing.Sums{}
+	for _, p := range stored.Platforms {
+		zip, err := r.ProviderZip(ctx, p)
+		if err != nil {
+			return Published{}, err
+		}
+		sums[p.Platform.String()] = zip.Digest.Encoded()
+	}
+	if have := sumsDigest(sums); have != out.ContentDigest {
+		return Published{}, &ConflictError{Repository: r.String(), Tag: out.Tag, Stored: have, Offered: out.ContentDigest, Next: nextFree(ctx, r, v)}
+	}
+	out.Digest, out.Existing = stored.Index.Digest.String(), true
+	return out, nil
+}

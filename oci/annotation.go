@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+// Annotations that several artifact kinds share. The OCI keys are those of the
+// image specification.
+const (
+	AnnTitle    = "org.opencontainers.image.title"
+	AnnVersion  = "org.opencontainers.image.version"
+	AnnSource   = "org.opencontainers.image.source"
+	AnnRevision = "org.opencontainers.image.revision"
+	AnnCreated  = "org.opencontainers.image.created"
+
+	AnnKind          = "vnd.okara.kind" // one of the Kind constants
+	AnnAddress       = "vnd.okara.address"
+	AnnOkaraVersion  = "vnd.okara.version" // with "+", unlike the tag
+	AnnContentDigest = "vnd.okara.content-digest"
+	AnnSourceRef     = "vnd.okara.source-ref"
+	AnnSourcePath    = "vnd.okara.source-path"
+
+	AnnProtocols = "vnd.okara.provider.protocols" // "5.0,6.0"
+	AnnSignature = "vnd.okara.provider.signature" // SignatureVerified or SignatureNone
+	AnnFilename  = "vnd.okara.provider.filename"
+	AnnZh        = "vnd.okara.provider.zh"
+	AnnH1        = "vnd.okara.provider.h1"
+	AnnSize      = "vnd.okara.provider.size"
+)
+
+// Values of AnnKind.
+const (
+	KindModule   = "module"
+	KindProvider = "provider"
+	KindMirror   = "mirror"
+	KindStatus   = "status"
+	KindCatalog  = "catalog"
+)
+
+// Values of AnnSignature.
+const (
+	SignatureVerified = "verified"
+	SignatureNone     = "none" // the origin publishes no key
+)

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// ArtifactCatalog is the type of an entry of the catalogue: one tag for each
+// repository that holds an artifact, written once. Registries rarely offer a
+// list of repositories; the catalogue replaces it. Losing it loses nothing.
+const ArtifactCatalog = "application/vnd.okara.catalog.v1"
+
+const catalogTagPrefix = "r-"
+
+// CatalogEntry is what the catalogue knows of a repository.
+type CatalogEntry struct {
+	Kind       string // KindModule, KindProvider or KindMirror
+	Address    string
+	Repository string // without host
+}
+
+// CatalogTag returns the tag of a repository's entry.
+func CatalogTag(repository string) string {
+	sum := sha256.Sum256([]byte(repository))
+	return catalogTagPrefix + hex.EncodeToString(sum[:16])
+}
+
+// IsCatalogTag reports whether tag is that of an entry.
+func IsCatalogTag(tag string) bool {
+	rest, ok := strings.CutPrefix(tag, catalogTagPrefix)
+	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+// AddCatalogEntry writes the entry into the catalogue r unless it is there.
+func (r *Repo) AddCatalogEntry(ctx context.Context, e CatalogEntry) error {
+	tag := CatalogTag(e.Repository)
+	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	m, err := NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactCatalog,
+		Config:       emptyConfig(),
+		Layers:       []Descriptor{emptyConfig()},
+		Annotations:  map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.EnsureBlob(ctx, EmptyBlob()); err != nil {
+		return err
+	}
+	// Two writers of one tag write the same bytes.
+	return r.PutTag(ctx, tag, m)
+}
+
+const annCatalogRepository = "vnd.okara.catalog.repository"
+
+// CatalogEntry reads the entry under tag.
+func (r *Repo) CatalogEntry(ctx context.Context, tag string) (CatalogEntry, error) {
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return CatalogEntry{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return CatalogEntry{}, err
+	}
+	if image.ArtifactType != ArtifactCatalog {
+		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalogue entry: %w", r, tag, ErrCorrupt)
+	}
+	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[AnnAddress], Repository: image.Annotations[annCatalogRepository]}, nil
+}

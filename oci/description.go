@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import "encoding/json"
+
+// ModuleDescription is the document of MediaModuleDescription: what a person or
+// a catalogue wants to know of a module without fetching it.
+type ModuleDescription struct {
+	SchemaVersion int                `json:"schemaVersion"` // 1
+	Address       string             `json:"address"`
+	Version       string             `json:"version"`
+	Root          DescribedModule    `json:"root"`
+	Submodules    []DescribedModule  `json:"submodules,omitempty"`
+	Examples      []DescribedModule  `json:"examples,omitempty"`
+	License       *DescribedLicense  `json:"license,omitempty"`
+	Diagnostics   []DescribedProblem `json:"diagnostics,omitempty"`
+}
+
+// DescribedModule is one directory with configuration.
+type DescribedModule struct {
+	Path              string              `json:"path"` // "" for the root
+	Readme            *DescribedReadme    `json:"readme,omitempty"`
+	Inputs            json.RawMessage     `json:"inputs,omitempty"` // JSON Schema 2020-12 of an object
+	InputOrder        []string            `json:"inputOrder,omitempty"`
+	Outputs           []DescribedOutput   `json:"outputs,omitempty"`
+	RequiredVersion   []string            `json:"requiredVersion,omitempty"`
+	RequiredProviders []DescribedProvider `json:"requiredProviders,omitempty"`
+	Resources         []DescribedResource `json:"resources,omitempty"`
+	ModuleCalls       []DescribedCall     `json:"moduleCalls,omitempty"`
+}
+
+// DescribedReadme is a readme as Markdown source.
+type DescribedReadme struct {
+	Path      string `json:"path"`
+	Text      string `json:"text"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// DescribedOutput is an output value.
+type DescribedOutput struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Sensitive   bool   `json:"sensitive,omitempty"`
+}
+
+// DescribedProvider is an entry of required_providers.
+type DescribedProvider struct {
+	Name     string   `json:"name"`
+	Source   string   `json:"source,omitempty"`
+	Versions []string `json:"versions,omitempty"`
+	Aliases  []string `json:"aliases,omitempty"`
+}
+
+// DescribedResource is a resource or data block; Mode is "managed" or "data".
+type DescribedResource struct {
+	Mode string `json:"mode"`
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+// DescribedCall is a module block.
+type DescribedCall struct {
+	Name    string `json:"name"`
+	Source  string `json:"source"`
+	Version string `json:"version,omitempty"`
+}
+
+// DescribedLicense is a licence file and what it seems to be.
+type DescribedLicense struct {
+	Path string `json:"path"`
+	SPDX string `json:"spdx,omitempty"`
+}
+
+// DescribedProblem is something the configuration parser complained about.
+type DescribedProblem struct {
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Path     string `json:"path,omitempty"`
+	Line     int    `json:"line,omitempty"`
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"fmt"
+	"maps"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// Types of a module. OpenTofu takes the only layer of MediaZip, Flux the first
+// layer, okara's front-end the zip and the description.
+const (
+	ArtifactModule         = "application/vnd.opentofu.modulepkg"
+	MediaModuleTar         = "application/vnd.cncf.flux.content.v1.tar+gzip"
+	MediaZip               = "archive/zip"
+	MediaModuleDescription = "application/vnd.okara.module.v1+json"
+)
+
+// ModuleManifest is one version of a module. Tar and Description are nil in a
+// package that another tool made; Address and Version are then zero.
+type ModuleManifest struct {
+	Manifest              Descriptor
+	Address               addr.Module
+	Version               addr.Version
+	Tar, Zip, Description *Descriptor
+	ContentDigest         string // "sha256:…" of the uncompressed tar
+	Annotations           map[string]string
+}
+
+// NewModule encodes m, whose three layers must be set. Annotations are added to
+// the ones that follow from the other fields; Manifest is ignored.
+func NewModule(m ModuleManifest) (Manifest, error) {
+	annotations := map[string]string{
+		AnnTitle:         m.Address.String(),
+		AnnVersion:       m.Version.String(),
+		AnnKind:          KindModule,
+		AnnAddress:       m.Address.String(),
+		AnnOkaraVersion:  m.Version.String(),
+		AnnContentDigest: m.ContentDigest,
+	}
+	maps.Copy(annotations, m.Annotations)
+	tar, zip, description := *m.Tar, *m.Zip, *m.Description
+	tar.MediaType, zip.MediaType, description.MediaType = MediaModuleTar, MediaZip, MediaModuleDescription
+	return NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactModule,
+		Config:       emptyConfig(),
+		Layers:       []Descriptor{tar, zip, description},
+		Annotations:  annotations,
+	})
+}
+
+// ParseModule reads a module manifest. One without okara's layers and
+// annotations is accepted as long as OpenTofu would install it: it has exactly
+// one layer of MediaZip. Anything else wraps ErrCorrupt.
+func ParseModule(m Manifest) (ModuleManifest, error) {
+	image, err := m.Image()
+	if err != nil {
+		return ModuleManifest{}, err
+	}
+	if image.ArtifactType != ArtifactModule {
+		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, a module has %s: %w",
+			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, ErrCorrupt)
+	}
+	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[AnnContentDigest]}
+	for _, layer := range image.Layers {
+		place := map[string]**Descriptor{MediaModuleTar: &out.Tar, MediaZip: &out.Zip, MediaModuleDescription: &out.Description}[layer.MediaType]
+		if place == nil {
+			continue
+		}
+		if *place != nil {
+			return ModuleManifest{}, fmt.Errorf("module %s has two layers of type %s: %w", m.Descriptor.Digest, layer.MediaType, ErrCorrupt)
+		}
+		*place = &layer
+	}
+	if out.Zip == nil {
+		return ModuleManifest{}, fmt.Errorf("module %s has no layer of type %s: %w", m.Descriptor.Digest, MediaZip, ErrCorrupt)
+	}
+	if err := checkSHA256(*out.Zip); err != nil {
+		return ModuleManifest{}, fmt.Errorf("module %s: %w", m.Descriptor.Digest, err)
+	}
+	out.Address, _ = addr.ParseModule(image.Annotations[AnnAddress])
+	out.Version, _ = addr.ParseVersion(image.Annotations[AnnOkaraVersion])
+	return out, nil
+}
+
+// checkSHA256 refuses other digest algorithms, which OpenTofu does not accept
+// and which would leave a provider without a zh: hash.
+func checkSHA256(d Descriptor) error {
+	if d.Digest.Validate() != nil || d.Digest.Algorithm() != "sha256" {
+		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, ErrCorrupt)
+	}
+	return nil
+}
+
+func emptyConfig() Descriptor {
+	d := EmptyBlob().Descriptor
+	d.Data = nil
+	return d
+}

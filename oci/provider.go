@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// Types of a provider.
+const (
+	ArtifactProvider         = "application/vnd.opentofu.provider"
+	ArtifactProviderTarget   = "application/vnd.opentofu.provider-target"
+	ArtifactProviderMetadata = "application/vnd.okara.provider.metadata.v1"
+)
+
+// DefaultProtocol is the plugin protocol of a provider that does not say.
+const DefaultProtocol = "5.0"
+
+// maxInlineMetadata is the largest metadata manifest that is repeated in the
+// index, so that one GET of the index answers every question about it.
+const maxInlineMetadata = 32 << 10
+
+// ProviderPlatform is one zip of a provider version. Filename, Zh, H1 and Size
+// are zero in an index that another tool made.
+type ProviderPlatform struct {
+	Platform addr.Platform
+	Filename string
+	Zh       string // SHA-256 of the zip in hex, and so of the layer
+	H1       string // "h1:…" over the files in the zip
+	Size     int64
+	Manifest Descriptor
+}
+
+// ProviderIndex is one version of a provider.
+type ProviderIndex struct {
+	Index       Descriptor
+	Version     addr.Version
+	Protocols   []string
+	Signature   string // SignatureVerified, SignatureNone, or "" if okara did not make the index
+	Platforms   []ProviderPlatform
+	Metadata    *Descriptor // nil: no SHA256SUMS in the registry
+	Annotations map[string]string
+}
+
+// NewProviderTarget returns the manifest of one platform's zip.
+func NewProviderTarget(zip Descriptor) (Manifest, error) {
+	zip.MediaType = MediaZip
+	return NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactProviderTarget,
+		Config:       emptyConfig(),
+		Layers:       []Descriptor{zip},
+	})
+}
+
+// NewProviderIndex encodes x for the address, which is of kind KindProvider or
+// KindMirror. Platforms whose manifest descriptor already has annotations keep
+// them byte for byte; x.Index is ignored.
+func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metadata Manifest) (Manifest, error) {
+	annotations := map[string]string{
+		AnnTitle:        address.String(),
+		AnnVersion:      x.Version.String(),
+		AnnKind:         kind,
+		AnnAddress:      address.String(),
+		AnnOkaraVersion: x.Version.String(),
+		AnnProtocols:    strings.Join(x.Protocols, ","),
+		AnnSignature:    x.Signature,
+	}
+	maps.Copy(annotations, x.Annotations)
+	index := ocispec.Index{ArtifactType: ArtifactProvider, Annotations: annotations}
+	for _, p := range x.Platforms {
+		index.Manifests = append(index.Manifests, p.descriptor())
+	}
+	d := metadata.Descriptor
+	d.MediaType, d.ArtifactType, d.Annotations = ocispec.MediaTypeImageManifest, ArtifactProviderMetadata, nil
+	if d.Size <= maxInlineMetadata {
+		d.Data = metadata.Bytes
+	}
+	index.Manifests = append(index.Manifests, d)
+	return NewIndex(index)
+}
+
+func (p ProviderPlatform) descriptor() Descriptor {
+	d := p.Manifest
+	if d.Platform != nil {
+		return d
+	}
+	d.MediaType, d.ArtifactType, d.Data = ocispec.MediaTypeImageManifest, ArtifactProviderTarget, nil
+	d.Platform = &ocispec.Platform{OS: p.Platform.OS, Architecture: p.Platform.Arch}
+	d.Annotations = map[string]string{
+		AnnFilename: p.Filename,
+		AnnZh:       p.Zh,
+		AnnH1:       p.H1,
+		AnnSize:     strconv.FormatInt(p.Size, 10),
+	}
+	return d
+}
+
+// ParseProviderIndex reads a provider index as OpenTofu does: what breaks its
+// rules wraps ErrCorrupt, children of other artifact types are ignored.
+func ParseProviderIndex(m Manifest) (ProviderIndex, error) {
+	index, err := m.Index()
+	if err != nil {
+		return ProviderIndex{}, err
+	}
+	fail := func(format string, args ...any) (ProviderIndex, error) {
+		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), ErrCorrupt)
+	}
+	if index.ArtifactType != ArtifactProvider {
+		return fail("artifact type %q is not %s", index.ArtifactType, ArtifactProvider)
+	}
+	out := ProviderIndex{
+		Index: m.Descriptor, Annotations: index.Annotations,
+		Signature: index.Annotations[AnnSignature], Protocols: []string{DefaultProtocol},
+	}
+	out.Version, _ = addr.ParseVersion(index.Annotations[AnnOkaraVersion])
+	if s := index.Annotations[AnnProtocols]; s != "" {
+		out.Protocols = strings.Split(s, ",")
+	}
+	seen := map[addr.Platform]bool{}
+	for _, d := range index.Manifests {
+		switch d.ArtifactType {
+		case ArtifactProviderMetadata:
+			out.Metadata = &d
+		case ArtifactProviderTarget:
+			p, err := parsePlatform(d)
+			if err != nil {
+				return fail("%v", err)
+			}
+			if seen[p.Platform] {
+				return fail("platform %s twice", p.Platform)
+			}
+			seen[p.Platform] = true
+			out.Platforms = append(out.Platforms, p)
+		}
+	}
+	return out, nil
+}
+
+func parsePlatform(d Descriptor) (ProviderPlatform, error) {
+	switch {
+	case d.MediaType != ocispec.MediaTypeImageManifest:
+		return ProviderPlatform{}, fmt.Errorf("child %s has media type %q", d.Digest, d.MediaType)
+	case d.Platform == nil || d.Platform.OS == "" || d.Platform.Architecture == "":
+		return ProviderPlatform{}, fmt.Errorf("child %s names no platform", d.Digest)
+	case d.Platform.OSVersion != "":
+		return ProviderPlatform{}, fmt.Errorf("child %s has an os.version", d.Digest)
+	}
+	p := ProviderPlatform{
+		Platform: addr.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture},
+		Filename: d.Annotations[AnnFilename],
+		Zh:       d.Annotations[AnnZh],
+		H1:       d.Annotations[AnnH1],
+		Manifest: d,
+	}
+	if s := d.Annotations[AnnSize]; s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 0 {
+			return ProviderPlatform{}, fmt.Errorf("child %s has size %q", d.Digest, s)
+		}
+		p.Size = n
+	}
+	if p.Zh != "" && digest.NewDigestFromEncoded(digest.SHA256, p.Zh).Validate() != nil {
+		return ProviderPlatform{}, fmt.Errorf("child %s has zh %q", d.Digest, p.Zh)
+	}
+	return p, nil
+}
+
+// ProviderZip returns the descriptor of the platform's zip. It needs no request
+// if the index came from okara.
+func (r *Repo) ProviderZip(ctx context.Context, p ProviderPlatform) (Descriptor, error) {
+	if p.Zh != "" && p.Size > 0 {
+		return Descriptor{MediaType: MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
+	}
+	m, err := r.Fetch(ctx, p.Manifest.Digest.String())
+	if err != nil {
+		return Descriptor{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return Descriptor{}, err
+	}
+	var zips []Descriptor
+	for _, layer := range image.Layers {
+		if layer.MediaType == MediaZip {
+			zips = append(zips, layer)
+		}
+	}
+	if image.ArtifactType != ArtifactProviderTarget || len(zips) != 1 {
+		return Descriptor{}, fmt.Errorf("manifest %s of %s is not a provider package with one zip: %w", m.Descriptor.Digest, p.Platform, ErrCorrupt)
+	}
+	return zips[0], checkSHA256(zips[0])
+}

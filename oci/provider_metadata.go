@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Layers of a provider's metadata manifest.
+const (
+	MediaShasums          = "application/vnd.okara.provider.shasums.v1"
+	MediaShasumsSignature = "application/vnd.okara.provider.shasums-signature.v1"
+	MediaSigningKeys      = "application/vnd.okara.provider.signing-keys.v1+json"
+	MediaRegistryManifest = "application/vnd.okara.provider.registry-manifest.v1+json"
+	MediaProviderDocs     = "application/vnd.okara.provider.docs.v1.tar+gzip"
+)
+
+const (
+	// maxInlineLayer is the largest metadata layer repeated in its descriptor.
+	maxInlineLayer = 8 << 10
+	// maxMetadataLayer bounds what is read of one metadata layer. SHA256SUMS of
+	// the largest provider has less than a hundred lines.
+	maxMetadataLayer = 1 << 20
+)
+
+// SigningKey is an OpenPGP public key as the provider protocol serves it.
+type SigningKey struct {
+	KeyID          string  `json:"key_id"`
+	ASCIIArmor     string  `json:"ascii_armor"`
+	Source         string  `json:"source"`
+	SourceURL      *string `json:"source_url"`
+	TrustSignature string  `json:"trust_signature"`
+	Expires        string  `json:"expires,omitempty"` // RFC 3339
+}
+
+// SigningKeys is the document of MediaSigningKeys.
+type SigningKeys struct {
+	Keys []SigningKey `json:"gpg_public_keys"`
+}
+
+// ProviderMetadata is what proves the zips of a version: SHA256SUMS, its
+// signature and the keys, all as published. Signature is zero where the origin
+// publishes no key.
+type ProviderMetadata struct {
+	Shasums, Signature Descriptor
+	ShasumsName        string
+	ShasumsBytes       []byte
+	SignatureBytes     []byte
+	Keys               []SigningKey
+	RegistryManifest   []byte      // terraform-registry-manifest.json, nil if the provider has none
+	Docs               *Descriptor // packed docs folder, nil if there is none
+}
+
+// NewProviderMetadata encodes md as a manifest and the blobs it needs. md.Docs
+// must have been pushed by the caller.
+func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
+	blobs := []Blob{EmptyBlob()}
+	var layers []Descriptor
+	add := func(mediaType, title string, b []byte) {
+		blob := BytesBlob(mediaType, b)
+		d := Descriptor{MediaType: mediaType, Digest: blob.Digest, Size: blob.Size, Annotations: map[string]string{AnnTitle: title}}
+		if d.Size <= maxInlineLayer {
+			d.Data = b
+		}
+		blobs, layers = append(blobs, blob), append(layers, d)
+	}
+	add(MediaShasums, md.ShasumsName, md.ShasumsBytes)
+	if len(md.SignatureBytes) > 0 {
+		add(MediaShasumsSignature, md.ShasumsName+".sig", md.SignatureBytes)
+	}
+	if len(md.Keys) > 0 {
+		b, err := json.Marshal(SigningKeys{Keys: md.Keys})
+		if err != nil {
+			return Manifest{}, nil, fmt.Errorf("encode signing keys: %w", err)
+		}
+		add(MediaSigningKeys, "signing-keys.json", b)
+	}
+	if md.RegistryManifest != nil {
+		add(MediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
+	}
+	if md.Docs != nil {
+		layers = append(layers, *md.Docs)
+	}
+	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
+	return m, blobs, err
+}
+
+// ProviderMetadata reads the metadata of a version. It makes no request where
+// the index carries all of it. An index without metadata gives ErrNotFound.
+func (r *Repo) ProviderMetadata(ctx context.Context, x ProviderIndex) (ProviderMetadata, error) {
+	if x.Metadata == nil {
+		return ProviderMetadata{}, fmt.Errorf("provider index %s has no SHA256SUMS: %w", x.Index.Digest, ErrNotFound)
+	}
+	m, err := r.inlineManifest(ctx, *x.Metadata)
+	if err != nil {
+		return ProviderMetadata{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return ProviderMetadata{}, err
+	}
+	if image.ArtifactType != ArtifactProviderMetadata {
+		return ProviderMetadata{}, fmt.Errorf("manifest %s has artifact type %q: %w", x.Metadata.Digest, image.ArtifactType, ErrCorrupt)
+	}
+	return r.metadataLayers(ctx, image.Layers)
+}
+
+func (r *Repo) metadataLayers(ctx context.Context, layers []Descriptor) (ProviderMetadata, error) {
+	var md ProviderMetadata
+	var err error
+	for _, d := range layers {
+		var b []byte
+		switch d.MediaType {
+		case MediaShasums, MediaShasumsSignature, MediaSigningKeys, MediaRegistryManifest:
+			if b, err = r.ReadBlob(ctx, d, maxMetadataLayer); err != nil {
+				return ProviderMetadata{}, err
+			}
+		}
+		switch d.MediaType {
+		case MediaShasums:
+			md.Shasums, md.ShasumsBytes, md.ShasumsName = d, b, d.Annotations[AnnTitle]
+		case MediaShasumsSignature:
+			md.Signature, md.SignatureBytes = d, b
+		case MediaRegistryManifest:
+			md.RegistryManifest = b
+		case MediaProviderDocs:
+			md.Docs = &d
+		case MediaSigningKeys:
+			var keys SigningKeys
+			if err := json.Unmarshal(b, &keys); err != nil {
+				return ProviderMetadata{}, fmt.Errorf("signing keys %s: %v: %w", d.Digest, err, ErrCorrupt)
+			}
+			md.Keys = keys.Keys
+		}
+	}
+	if md.ShasumsBytes == nil {
+		return ProviderMetadata{}, fmt.Errorf("provider metadata has no SHA256SUMS: %w", ErrCorrupt)
+	}
+	return md, nil
+}
+
+// inlineManifest returns the manifest d from its data field if that is intact,
+// else from the registry.
+func (r *Repo) inlineManifest(ctx context.Context, d Descriptor) (Manifest, error) {
+	if int64(len(d.Data)) == d.Size && d.Digest.Validate() == nil && d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
+		b := d.Data
+		d.Data = nil
+		return Manifest{Descriptor: d, Bytes: b}, nil
+	}
+	return r.Fetch(ctx, d.Digest.String())
+}
