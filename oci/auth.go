@@ -24,14 +24,27 @@ import (
 // answer per repository, and registries such as GHCR refuse joined scopes.
 type session struct {
 	host, name string
+	o          Options
 	secrets    secrets
+	tokens     *tokenCache
 	follow     *auth.Client // follows redirects of GET and HEAD
 	stay       *auth.Client // hands every redirect to the caller
+
+	mu   sync.Mutex // guards last
+	last Credential // the one in use
+}
+
+// String names what the session is for; it has no repository for a login.
+func (s *session) String() string {
+	if s.name == "" {
+		return s.host
+	}
+	return s.host + "/" + s.name
 }
 
 func newSession(c *Client, name string) *session {
-	s := &session{host: c.host, name: name}
-	cache := &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
+	s := &session{host: c.host, name: name, o: c.o}
+	s.tokens = &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
 	header := http.Header{}
 	if c.o.UserAgent != "" {
 		header.Set("User-Agent", c.o.UserAgent)
@@ -39,8 +52,8 @@ func newSession(c *Client, name string) *session {
 	client := func(redirect func(*http.Request, []*http.Request) error) *auth.Client {
 		return &auth.Client{
 			Client: &http.Client{Transport: c.transport, CheckRedirect: redirect},
-			Header: header, Cache: cache, ClientID: "okara",
-			Credential: func(ctx context.Context, _ string) (auth.Credential, error) { return s.credential(ctx, c.o.Credential) },
+			Header: header, Cache: s.tokens, ClientID: "okara",
+			Credential: s.credential,
 		}
 	}
 	s.follow = client(followReads)
@@ -48,19 +61,57 @@ func newSession(c *Client, name string) *session {
 	return s
 }
 
-func (s *session) credential(ctx context.Context, find CredentialFunc) (auth.Credential, error) {
-	if find == nil {
-		return auth.EmptyCredential, nil
-	}
-	c, err := find(ctx, s.host, s.name)
+// credential implements the library's CredentialFunc, which knows only hosts.
+func (s *session) credential(ctx context.Context, _ string) (auth.Credential, error) {
+	c, err := s.find(ctx)
 	if err != nil {
-		return auth.EmptyCredential, &credentialError{s.host, s.name, err}
+		return auth.EmptyCredential, err
 	}
-	s.secrets.addCredential(c)
+	s.mu.Lock()
+	s.last = c
+	s.mu.Unlock()
 	return auth.Credential{
 		Username: c.Username, Password: c.Password,
 		RefreshToken: c.IdentityToken, AccessToken: c.RegistryToken,
 	}, nil
+}
+
+func (s *session) find(ctx context.Context) (Credential, error) {
+	if s.o.Credential == nil {
+		return Credential{}, nil
+	}
+	c, err := s.o.Credential(ctx, s.host, s.name)
+	if err != nil {
+		return Credential{}, &credentialError{s.host, s.name, err}
+	}
+	s.secrets.addCredential(c)
+	return c, nil
+}
+
+func (s *session) anonymous() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last == Credential{}
+}
+
+// renewed reports whether there is another credential than the one that was
+// just refused; its tokens are dropped then.
+func (s *session) renewed(ctx context.Context) bool {
+	s.mu.Lock()
+	refused := s.last
+	s.mu.Unlock()
+	if refused == (Credential{}) {
+		return false
+	}
+	if s.o.Rejected != nil {
+		s.o.Rejected(s.host, s.name, refused)
+	}
+	c, err := s.find(ctx)
+	if err != nil || c == refused || c == (Credential{}) {
+		return false // the registry's refusal says more than a helper's error
+	}
+	s.tokens.drop()
+	return true
 }
 
 // maxRedirects is what browsers and net/http allow.
@@ -167,6 +218,14 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 		c.tokens[key] = token{value: value, renew: renewAt(value, c.now())}
 		return value, nil
 	}
+}
+
+// drop forgets all tokens.
+func (c *tokenCache) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.schemes)
+	clear(c.tokens)
 }
 
 // triedToken is the context key under which one request notes the token it

@@ -141,11 +141,11 @@ func TestRefusals(t *testing.T) {
 		text   string
 		tries  int // requests at most
 	}{
-		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "no credentials for test/repo", 1},
+		{"anonymous, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, nil, oci.ErrUnauthenticated, "/test/repo: authentication required", 1},
 		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
 		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 2},
-		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "get a token for test/repo", 2},
-		{"may only read", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Allow: reader}, login("u", "password"), oci.ErrUnauthenticated, "", 3},
+		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "/test/repo: GET http", 2},
+		{"may only read", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Allow: reader}, login("u", "password"), oci.ErrDenied, "", 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			count := &ocitest.Count{}
@@ -170,24 +170,38 @@ func TestIdentityToken(t *testing.T) {
 }
 
 // TestNewCredential: a credential that expires is asked for again when the
-// registry refuses the old one.
+// registry refuses the old one, and the request goes through.
 func TestNewCredential(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"u": "second"}, Basic: true}
-	var calls atomic.Int32
-	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
-		if calls.Add(1) == 1 {
-			return oci.Credential{Username: "u", Password: "first"}, nil
+	var calls, rejected atomic.Int32
+	count := &ocitest.Count{}
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{
+		Transport: count,
+		Credential: func(context.Context, string, string) (oci.Credential, error) {
+			calls.Add(1)
+			if rejected.Load() == 0 {
+				return oci.Credential{Username: "u", Password: "first"}, nil
+			}
+			return oci.Credential{Username: "u", Password: "second"}, nil
+		},
+		Rejected: func(_, _ string, c oci.Credential) {
+			if c.Password != "first" {
+				t.Errorf("rejected: %q", c.Password)
+			}
+			rejected.Add(1)
+		},
+	})
+	for range 2 {
+		if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("got %v, want not found", err)
 		}
-		return oci.Credential{Username: "u", Password: "second"}, nil
-	}})
-	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrUnauthenticated) {
-		t.Fatalf("with the old password: %v", err)
 	}
-	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
-		t.Errorf("with the new one: %v", err)
+	if calls.Load() != 3 || rejected.Load() != 1 {
+		t.Errorf("asked %d times, rejected %d times; want 3 and 1", calls.Load(), rejected.Load())
 	}
-	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) || calls.Load() != 2 {
-		t.Errorf("third: %v, credential asked for %d times, want 2", err, calls.Load())
+	// Anonymous, with the first password, anonymous, with the second; then known.
+	if diff := cmp.Diff(count.Take(), map[string]int{"GET tags": 5}); diff != "" {
+		t.Errorf("requests (-got +want):\n%s", diff)
 	}
 }
 

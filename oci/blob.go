@@ -150,7 +150,8 @@ func (v *verified) corrupt(format string, args ...any) error {
 func (v *verified) Close() error { return v.body.Close() }
 
 // OpenAt streams a blob from offset on, unverified. Where the registry ignores
-// ranges the bytes before it are read and dropped. The caller closes.
+// ranges the bytes before it are read and dropped. A size of 0 is taken for
+// unknown. The caller closes.
 func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, error) {
 	body, _, err := r.open(ctx, d, offset, false)
 	return body, err
@@ -158,13 +159,14 @@ func (r *Repo) OpenAt(ctx context.Context, d Descriptor, offset int64) (io.ReadC
 
 // OpenOrRedirect is OpenAt for a server that may pass a redirect on to its
 // own client: if the registry sends us to another host over https, that URL
-// is returned instead of a body. It often is a secret for some minutes.
+// is returned instead of a body. It often is a secret for some minutes. A
+// descriptor of size 0 stands for one whose size is not known.
 func (r *Repo) OpenOrRedirect(ctx context.Context, d Descriptor, offset int64) (io.ReadCloser, *url.URL, error) {
 	return r.open(ctx, d, offset, true)
 }
 
 func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) (io.ReadCloser, *url.URL, error) {
-	if offset < 0 || offset > d.Size {
+	if offset < 0 || d.Size > 0 && offset > d.Size {
 		return nil, nil, fmt.Errorf("blob %s of %s: offset %d is outside of its %d bytes", d.Digest, r, offset, d.Size)
 	}
 	if offset == d.Size && offset > 0 {
@@ -194,6 +196,10 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 
 // positioned checks that the answer is the blob and starts at offset.
 func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
+	if isHTML(resp.Header) && resp.Header.Get("Docker-Content-Digest") == "" && resp.ContentLength != d.Size {
+		resp.Body.Close()
+		return nil, r.notRegistry(resp)
+	}
 	want := d.Size
 	if resp.StatusCode == http.StatusPartialContent {
 		if !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(offset, 10)+"-") {
@@ -203,11 +209,8 @@ func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.R
 		want -= offset
 		offset = 0
 	}
-	if n := resp.ContentLength; n >= 0 && n != want {
+	if n := resp.ContentLength; n >= 0 && n != want && d.Size > 0 {
 		resp.Body.Close()
-		if isHTML(resp.Header) {
-			return nil, r.notRegistry(resp)
-		}
 		return nil, fmt.Errorf("blob %s of %s: %w: %d bytes announced instead of %d", d.Digest, r, ErrCorrupt, n, want)
 	}
 	if offset > 0 {

@@ -32,6 +32,11 @@ type CredentialFunc func(ctx context.Context, host, repository string) (Credenti
 type Options struct {
 	// Credential finds credentials; nil is anonymous.
 	Credential CredentialFunc
+	// Rejected hears of a credential that the registry or its token server
+	// refused, so that a cached one can be dropped. Credential is then asked
+	// again, and the request is repeated once if the answer is another one.
+	// Nil: nothing is dropped, but a changed answer is still used.
+	Rejected func(host, repository string, c Credential)
 	// Transport sends the requests; nil is [http.DefaultTransport]. Retries,
 	// authentication and redirects are added by this package.
 	Transport http.RoundTripper

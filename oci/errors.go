@@ -93,6 +93,9 @@ func (s *session) responseError(resp *http.Response) error {
 	}
 	e.Message = s.secrets.redact(e.Message)
 	e.sentinel = sentinel(resp, codes, html)
+	if resp.StatusCode == http.StatusUnauthorized && s.anonymous() {
+		e.sentinel = ErrUnauthenticated // whatever it lacks, a login comes first
+	}
 	if uncertainAnswer(resp) {
 		return fmt.Errorf("%w: %w", ErrUncertain, e)
 	}
@@ -207,7 +210,7 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 		return e
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
-		return fmt.Errorf("%s asks for a login and there are no credentials for %s: %w", s.host, s.name, ErrUnauthenticated)
+		return fmt.Errorf("%s asks for a login and there are no credentials for %s: %w", s.host, s, ErrUnauthenticated)
 	}
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return s.tokenError(e)
@@ -247,7 +250,7 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	default: // 400 and 401 are how token servers refuse a password or a refresh token
 		r.sentinel = ErrUnauthenticated
 	}
-	return fmt.Errorf("get a token for %s: %w", s.name, r)
+	return fmt.Errorf("get a token for %s: %w", s, r)
 }
 
 // credentialError is what the credential function returned.

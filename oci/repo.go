@@ -4,6 +4,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,6 +125,15 @@ func discard(resp *http.Response) {
 // send returns any answer of the 200 range, and redirects if q.stay is set;
 // everything else is an error. The caller closes the body.
 func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
+	resp, err := r.sendOnce(ctx, q)
+	// A refusal is definite: nothing happened, so even a tag may be sent again.
+	if (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil && r.s.renewed(ctx) {
+		return r.sendOnce(ctx, q)
+	}
+	return resp, err
+}
+
+func (r *Repo) sendOnce(ctx context.Context, q request) (*http.Response, error) {
 	req, err := r.newRequest(ctx, q)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"cuelabs.dev/go/oci/ociregistry"
 	"cuelabs.dev/go/oci/ociregistry/ocimem"
 	"cuelabs.dev/go/oci/ociregistry/ociserver"
 
@@ -54,9 +55,18 @@ func Handler(t testing.TB, q Quirks) http.Handler {
 	return q.wrap(h)
 }
 
-// newMem is ociregistry's own memory and server. Tags may move.
+// newMem is ociregistry's own memory and server. Tags may move. It refuses a
+// manifest whose blobs are missing with a plain error, which its server turns
+// into 500; the specification's answer is MANIFEST_BLOB_UNKNOWN.
 func newMem() http.Handler {
-	return ociserver.New(ocimem.New(), nil)
+	return ociserver.New(ocimem.New(), &ociserver.Options{
+		WriteError: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if text := err.Error(); strings.HasSuffix(text, " not found") && (strings.Contains(text, "blob for ") || strings.Contains(text, "manifest for ")) {
+				err = ociregistry.ErrManifestBlobUnknown
+			}
+			_ = ociregistry.WriteError(w, err) // the client is gone
+		},
+	})
 }
 
 func serve(t testing.TB, h http.Handler) string {

@@ -102,8 +102,11 @@ func (i *Issuer) challenge(r *http.Request, name string, actions []string) strin
 	if name != "" {
 		c += fmt.Sprintf(`,scope="repository:%s:%s"`, name, strings.Join(actions, ","))
 	}
-	if r.Header.Get("Authorization") != "" {
-		c += `,error="invalid_token"`
+	if raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		if _, valid := i.valid(raw); valid {
+			return c + `,error="insufficient_scope"`
+		}
+		return c + `,error="invalid_token"`
 	}
 	return c
 }
@@ -117,9 +120,12 @@ func (i *Issuer) authorized(r *http.Request, name string, actions []string) bool
 	if !ok {
 		return false
 	}
-	c, ok := i.read(raw)
-	if !ok || time.Now().After(time.UnixMilli(int64(c.Expires*1000))) {
+	c, ok := i.valid(raw)
+	if !ok {
 		return false
+	}
+	if name == "" { // the root of the API: any token
+		return true
 	}
 	for _, a := range actions {
 		if !slices.ContainsFunc(c.Access, func(x access) bool { return x.Name == name && slices.Contains(x.Actions, a) }) {
@@ -204,6 +210,11 @@ func (i *Issuer) issue(user string, scopes []string) string {
 		return value
 	}
 	return sign(c)
+}
+
+func (i *Issuer) valid(raw string) (claims, bool) {
+	c, ok := i.read(raw)
+	return c, ok && time.Now().Before(time.UnixMilli(int64(c.Expires*1000)))
 }
 
 func (i *Issuer) read(raw string) (claims, bool) {
