@@ -68,28 +68,33 @@ func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(f.Credentials)) {
 		token, _ := f.Credentials[host]["token"].(string)
-		if token == "" {
+		if token == "" || host == "" {
 			continue // some other scheme of a service, not for registries
 		}
 		entries = append(entries, entry{raw: "credentials " + host, key: key{host: normalHost(host)}, cred: DecodeToken(token)})
 	}
-	var a ambient
-	if d := f.Default; d != nil {
-		a.off = d.Discover != nil && !*d.Discover
-		if d.Files != nil {
-			a.fixed = true
-			for _, name := range *d.Files {
-				if !filepath.IsAbs(name) {
-					name = filepath.Join(dir, name)
-				}
-				a.files = append(a.files, name)
-			}
-		}
-		if d.Helper != "" {
-			entries = append(entries, entry{raw: "oci_default_credentials", helper: d.Helper})
-		}
+	if f.Default == nil {
+		return entries, ambient{}, errors.Join(errs...)
 	}
-	return entries, a, errors.Join(errs...)
+	if f.Default.Helper != "" {
+		entries = append(entries, entry{raw: "oci_default_credentials", helper: f.Default.Helper})
+	}
+	return entries, f.Default.ambient(dir), errors.Join(errs...)
+}
+
+func (d *ociDefault) ambient(dir string) ambient {
+	a := ambient{off: d.Discover != nil && !*d.Discover}
+	if d.Files == nil {
+		return a
+	}
+	a.fixed = true
+	for _, name := range *d.Files {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		a.files = append(a.files, name)
+	}
+	return a
 }
 
 func (b *ociBlock) entry(label string) (entry, error) {
