@@ -49,6 +49,9 @@ func newState(a *app) *cobra.Command {
 		newStateRestore(a, &f),
 		newStateDelete(a, &f),
 		newStatePrune(a, &f),
+		newStateReplicate(a, &f),
+		newStateImport(a, &f),
+		newStateDecrypt(a, &f),
 	)
 	return cmd
 }

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// examination tests one repository. Its scratch tags all start with prefix.
+type examination struct {
+	a      *app
+	repo   *oci.Repo // the first connection
+	other  *oci.Repo // the second one, perhaps to another host
+	watch  *watcher  // between repo and the network
+	prefix string
+	rounds int
+	count  int // scratch manifests made so far
+	report doctorReport
+}
+
+func newExamination(a *app, reference, peer string, thorough bool) (*examination, error) {
+	d := &examination{a: a, prefix: "okara-probe-" + uuid.NewString()[:8] + "-", rounds: 200}
+	if thorough {
+		d.rounds = 1000
+	}
+	d.report.Repository, d.report.Peer = reference, peer
+	second := reference
+	if peer != "" {
+		_, path, ok := strings.Cut(reference, "/")
+		if !ok {
+			return nil, usageError("repository %q has no path", reference)
+		}
+		second = peer + "/" + path
+	}
+	var err error
+	if d.repo, d.watch, err = connect(a, reference); err != nil {
+		return nil, err
+	}
+	d.other, _, err = connect(a, second)
+	return d, err
+}
+
+// connect opens a repository over connections of its own.
+func connect(a *app, reference string) (*oci.Repo, *watcher, error) {
+	o, err := a.ociOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := httpserve.Transport(httpserve.TransportOptions{
+		CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &watcher{base: base}
+	o.Transport = w
+	r, err := oci.OpenRepo(reference, o)
+	if err != nil {
+		return nil, nil, &exitError{code: exitUsage, err: err}
+	}
+	return r, w, nil
+}
+
+// watcher keeps the header of the last answer, and can ask for a PUT that only
+// creates.
+type watcher struct {
+	base http.RoundTripper
+
+	mu         sync.Mutex // guards the fields below
+	last       http.Header
+	createOnly bool
+}
+
+func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	only := w.createOnly
+	w.mu.Unlock()
+	if only && r.Method == http.MethodPut {
+		r = r.Clone(r.Context())
+		r.Header.Set("If-None-Match", "*")
+	}
+	resp, err := w.base.RoundTrip(r)
+	if err == nil {
+		w.mu.Lock()
+		w.last = resp.Header
+		w.mu.Unlock()
+	}
+	return resp, err
+}
+
+func (w *watcher) header(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last.Get(name)
+}
+
+func (w *watcher) onlyCreate(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.createOnly = on
+}
+
+func (d *examination) found(ok bool, check, seen, follows string) {
+	d.report.Findings = append(d.report.Findings, finding{Check: check, Seen: seen, Follows: follows, OK: ok})
+}
+
+// run does all checks. An error means that the registry could not be examined,
+// not that it failed.
+func (d *examination) run(ctx context.Context) error {
+	v := &d.report.Verdict
+	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.a.userAgent()
+	for _, check := range []func(context.Context, *oci.Verdict) error{
+		d.checkPush, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
+	} {
+		if err := check(ctx, v); err != nil {
+			return fmt.Errorf("examining %s: %w", d.repo, err)
+		}
+	}
+	d.judge(v)
+	return nil
+}
+
+// scratch returns a manifest that no other one equals, and a tag for it.
+func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci.Manifest, error) {
+	d.count++
+	tag := d.prefix + name
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: "application/vnd.okara.probe.v1",
+		Config:       oci.EmptyLayer(),
+		Layers:       []oci.Descriptor{oci.EmptyLayer()},
+		Subject:      subject,
+		Annotations:  map[string]string{"vnd.okara.probe": tag + " " + strconv.Itoa(d.count)},
+	})
+	return tag, m, err
+}
+
+func (d *examination) push(ctx context.Context, r *oci.Repo, name string) (string, oci.Manifest, error) {
+	tag, m, err := d.scratch(name, nil)
+	if err != nil {
+		return tag, m, err
+	}
+	return tag, m, r.PutTag(ctx, tag, m)
+}
+
+func (d *examination) checkPush(ctx context.Context, _ *oci.Verdict) error {
+	if _, err := d.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+		return err
+	}
+	tag, m, err := d.push(ctx, d.repo, "push")
+	if err != nil {
+		return err
+	}
+	back, err := d.repo.Fetch(ctx, tag)
+	if err != nil {
+		return err
+	}
+	same := back.Digest == m.Digest
+	d.found(same, "push and pull", yesNo(same), ternary(same, "states can be stored", "the registry changes manifests, nothing can be stored safely"))
+	if !same {
+		return fmt.Errorf("the manifest %s came back as %s: %w", m.Digest, back.Digest, oci.ErrCorrupt)
+	}
+	return d.remove(ctx, tag, m)
+}
+
+// checkList looks at the tag list after a push that has been answered.
+func (d *examination) checkList(ctx context.Context, _ *oci.Verdict) error {
+	var tags []string
+	for i := range 3 {
+		tag, m, err := d.push(ctx, d.repo, "list-"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = d.remove(ctx, tag, m) }() // scratch that stays does no harm
+		tags = append(tags, tag)
+	}
+	l, err := d.repo.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	own := !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(l.Tags, t) })
+	d.found(own, "own pushes in the tag list", yesNo(own), ternary(own, "a lock sees its own claim at once", "locks wait until the list follows, at most 10 s"))
+	d.found(true, "length of the tag list", fmt.Sprintf("%d tags, %s", len(l.Tags), plural(l.Pages, "page")), "each lock reads it twice or three times")
+	d.found(true, "order of the tag list", ternary(slices.IsSorted(l.Tags), "sorted", "not sorted"), "none, locks do not depend on it")
+	d.found(!l.Cached, "cache before the registry", yesNo(l.Cached), ternary(l.Cached, "locking is refused, lists may be old", "lists are the registry's own"))
+	if l.Cached {
+		d.report.Verdict.Reason = "a cache answers for the tag list"
+	}
+	d.found(!l.Date.IsZero(), "Date header", yesNo(!l.Date.IsZero()), ternary(l.Date.IsZero(), "lock_ttl cannot be used", "lock_ttl can be used"))
+	return nil
+}
+
+// checkCreateOnly asks for a PUT that must fail since the tag is there. Locks
+// never rely on it: one refusal does not prove that two at once are told apart.
+func (d *examination) checkCreateOnly(ctx context.Context, v *oci.Verdict) error {
+	tag, m, err := d.push(ctx, d.repo, "create")
+	if err != nil {
+		return err
+	}
+	_, second, err := d.scratch("create", nil)
+	if err != nil {
+		return err
+	}
+	d.watch.onlyCreate(true)
+	err = d.repo.PutTag(ctx, tag, second)
+	d.watch.onlyCreate(false)
+	seen := "honoured"
+	switch {
+	case err == nil:
+		seen = "ignored"
+	case errors.Is(err, oci.ErrExists):
+		v.CreateOnly = true
+	default:
+		seen = "refused"
+	}
+	d.found(true, "create-only PUT (If-None-Match)", seen, "none, locks do not rely on it")
+	if err := d.remove(ctx, tag, second); err != nil {
+		return err
+	}
+	return d.removeDigest(ctx, m)
+}
+
+// checkReferrers pushes a manifest with a subject.
+func (d *examination) checkReferrers(ctx context.Context, v *oci.Verdict) error {
+	tag, subject, err := d.push(ctx, d.repo, "subject")
+	if err != nil {
+		return err
+	}
+	_, m, err := d.scratch("referrer", &subject.Descriptor)
+	if err != nil {
+		return err
+	}
+	if err := d.repo.PutManifest(ctx, m); err != nil {
+		d.found(false, "referrers", "refused", "signatures are stored under fallback tags")
+		return d.remove(ctx, tag, subject)
+	}
+	v.ReferrersAPI = d.watch.header("OCI-Subject") != ""
+	d.found(v.ReferrersAPI, "referrers API", yesNo(v.ReferrersAPI),
+		ternary(v.ReferrersAPI, "signatures and reports are found by the API", "okara keeps a fallback tag for them"))
+	if err := d.removeDigest(ctx, m); err != nil {
+		return err
+	}
+	return d.remove(ctx, tag, subject)
+}
+
+// checkDelete finds out how a lock can be released and versions pruned.
+func (d *examination) checkDelete(ctx context.Context, v *oci.Verdict) error {
+	tag, m, err := d.push(ctx, d.repo, "delete-tag")
+	if err != nil {
+		return err
+	}
+	if v.DeleteTag, err = deletes(d.repo.Untag(ctx, tag)); err != nil {
+		return err
+	}
+	tag, second, err := d.push(ctx, d.repo, "delete-digest")
+	if err != nil {
+		return err
+	}
+	if v.DeleteDigest, err = deletes(d.repo.Delete(ctx, second.Descriptor)); err != nil {
+		return err
+	}
+	if v.DeleteDigest {
+		l, err := d.repo.Snapshot(ctx)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+		v.DigestDropsTags = !slices.Contains(l.Tags, tag)
+		if !v.DigestDropsTags && v.DeleteTag {
+			if _, err := deletes(d.repo.Untag(ctx, tag)); err != nil {
+				return err
+			}
+		}
+	}
+	d.found(v.DeleteTag, "delete a tag", yesNo(v.DeleteTag), pruneFollows(*v))
+	d.found(v.DeleteDigest, "delete a manifest", yesNo(v.DeleteDigest), releaseFollows(*v))
+	return d.remove(ctx, "", m)
+}
+
+func pruneFollows(v oci.Verdict) string {
+	switch {
+	case v.DeleteTag:
+		return "old versions can be pruned one by one"
+	case v.DeleteDigest:
+		return "old versions are pruned by their manifests"
+	}
+	return "old versions cannot be pruned"
+}
+
+func releaseFollows(v oci.Verdict) string {
+	switch {
+	case v.DigestDropsTags:
+		return "a lock is released by one request"
+	case v.DeleteTag:
+		return "a lock is released by two requests"
+	case v.DeleteDigest:
+		return "tags of deleted manifests stay listed, locks leave tombstones"
+	}
+	return "each lock leaves two tags; a fresh replica resets the list"
+}
+
+// deletes tells a refusal to delete from a failure. A manifest that is gone
+// already was deleted.
+func deletes(err error) (bool, error) {
+	switch {
+	case err == nil, errors.Is(err, oci.ErrNotFound):
+		return true, nil
+	case errors.Is(err, oci.ErrUnsupported), errors.Is(err, oci.ErrDenied):
+		return false, nil
+	}
+	return false, err
+}
+
+// remove deletes a scratch tag as well as the registry lets it.
+func (d *examination) remove(ctx context.Context, tag string, m oci.Manifest) error {
+	if err := d.removeDigest(ctx, m); err != nil || tag == "" {
+		return err
+	}
+	_, err := deletes(d.repo.Untag(ctx, tag))
+	return err
+}
+
+func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
+	_, err := deletes(d.repo.Delete(ctx, m.Descriptor))
+	return err
+}
+
+// judge turns what was seen into the verdict. What is known of a service by
+// its name goes before a test that found no fault: a test can refute only.
+func (d *examination) judge(v *oci.Verdict) {
+	known := statebackend.HostVerdict(d.repo.Host())
+	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""
+	switch {
+	case v.Reason != "": // refuted by a check
+		v.Locking = statebackend.LockingRefused
+	case v.Conflicts > 0:
+		v.Locking = statebackend.LockingRefused
+		v.Reason = fmt.Sprintf("in %d of %d rounds two writers did not see each other", v.Conflicts, v.Rounds)
+	case known.Locking == statebackend.LockingRefused && !replicated:
+		v.Locking, v.Reason = statebackend.LockingRefused, known.Reason
+	case known.Locking == statebackend.LockingSettle || replicated || v.Stale > 0:
+		v.Locking = statebackend.LockingSettle
+		v.Reason = fmt.Sprintf("no conflict in %d rounds, on a service whose tag list is not proven to be exact", v.Rounds)
+	default:
+		v.Locking = statebackend.LockingExact
+		v.Reason = fmt.Sprintf("the tag list showed every finished push in %d rounds", v.Rounds)
+	}
+}
+
+func ternary(b bool, yes, no string) string {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func newStateDecrypt(a *app, f *stateFlags) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "decrypt MANIFEST BLOB",
+		Short: "Decrypt a stored state without a registry, from its manifest and its blob",
+		Long: `Decrypt and unpack a stored state offline. MANIFEST is the file of the version's
+manifest and BLOB that of its only layer, as other tools fetch or as a backup of
+the registry holds them. The keys are given as for every other command.`,
+		Example: `  oras manifest fetch registry.example.com/infrastructure/tofu-state:state-prod > manifest.json
+  oras blob fetch registry.example.com/infrastructure/tofu-state@sha256:… -o state.blob
+  okara state decrypt manifest.json state.blob --identity age.key -o terraform.tfstate`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.json && output == "" {
+				return usageError("--json needs --output, stdout cannot hold both documents")
+			}
+			m, err := readManifestFile(args[0])
+			if err != nil {
+				return err
+			}
+			stored, err := readLimited(args[1], maxState)
+			if err != nil {
+				return err
+			}
+			o, err := f.options(a)
+			if err != nil {
+				return err
+			}
+			state, v, err := statebackend.New(nil, o).Decode(cmd.Context(), m, stored)
+			if err != nil {
+				return err
+			}
+			if v.Empty {
+				return errors.New("the manifest is that of a version without state")
+			}
+			if output == "" {
+				_, err := a.out.Write(state)
+				return err
+			}
+			if err := writePrivate(output, state); err != nil {
+				return err
+			}
+			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
+	return cmd
+}
+
+func readManifestFile(path string) (oci.Manifest, error) {
+	b, err := readLimited(path, oci.MaxManifest)
+	if err != nil {
+		return oci.Manifest{}, err
+	}
+	var doc struct {
+		MediaType    string `json:"mediaType"`
+		ArtifactType string `json:"artifactType"`
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return oci.Manifest{}, fmt.Errorf("%s is not a manifest: %w", path, err)
+	}
+	return oci.Manifest{
+		Descriptor: oci.Descriptor{MediaType: doc.MediaType, ArtifactType: doc.ArtifactType, Digest: digest.FromBytes(b), Size: int64(len(b))},
+		Bytes:      b,
+	}, nil
+}
+
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, bytesText(limit), oci.ErrTooLarge)
+	}
+	return b, nil
+}

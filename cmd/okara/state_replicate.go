@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newStateReplicate(a *app, f *stateFlags) *cobra.Command {
+	var ws string
+	cmd := &cobra.Command{
+		Use:   "replicate REPOSITORY DESTINATION",
+		Short: "Copy states to a read-only replica in another repository",
+		Long: `Copy the versions that DESTINATION lacks, in order, then move its current state.
+Locks are not copied. A run that was cut off is continued by the next one, so
+this is a command for a timer. Stored bytes are copied as they are: replicating
+encrypted states needs no key.
+
+The first run marks DESTINATION as a replica, and locks in it are refused. To
+fail over, make sure that nothing writes to REPOSITORY any more, then run
+"okara state unlock DESTINATION --take-over" for each workspace.`,
+		Example: "  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			src, err := f.store(a, args[0])
+			if err != nil {
+				return err
+			}
+			dst, err := f.store(a, args[1])
+			if err != nil {
+				return err
+			}
+			names := []string{ws}
+			if !cmd.Flags().Changed("workspace") {
+				names = nil
+				for name, err := range src.Workspaces(ctx) {
+					if err != nil {
+						return err
+					}
+					names = append(names, name)
+				}
+			}
+			if len(names) == 0 {
+				return fmt.Errorf("states in %s: %w", args[0], oci.ErrNotFound)
+			}
+			type replicated struct {
+				Workspace string  `json:"workspace"`
+				Copied    []int64 `json:"copied"`
+				Error     string  `json:"error,omitempty"`
+			}
+			results := []replicated{}
+			var lines []string
+			var errs []error
+			for _, name := range names {
+				copied, err := src.Replicate(ctx, dst, name)
+				r := replicated{Workspace: name, Copied: append([]int64{}, copied...)}
+				if err != nil {
+					r.Error = err.Error()
+					errs = append(errs, err)
+				}
+				results = append(results, r)
+				lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version")))
+			}
+			if err := a.printResult(struct {
+				Repository  string       `json:"repository"`
+				Destination string       `json:"destination"`
+				Workspaces  []replicated `json:"workspaces"`
+			}{args[0], args[1], results}, strings.Join(lines, "\n")); err != nil {
+				return err
+			}
+			if len(errs) > 0 && len(errs) < len(names) {
+				return partlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
+	cmd.Flags().Lookup("workspace").DefValue = ""
+	return cmd
+}

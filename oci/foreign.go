@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Types and annotations of states that other tools keep in registries: the
+// OCI backend proposed for OpenTofu (pull request 3600) and its fork ghoten,
+// and terraform-provider-oras. Both are read and never written.
+const (
+	foreignArtifactState = "application/vnd.terraform.state.v1"
+	foreignMediaState    = "application/vnd.terraform.statefile.v1"
+	annForeignWorkspace  = "org.terraform.workspace"
+	annForeignUpdated    = "org.terraform.state.updated_at"
+)
+
+// ForeignState is a state found in a repository, written by okara or by one of
+// the tools above.
+type ForeignState struct {
+	Tag       string
+	Manifest  Manifest
+	Ours      bool // written in okara's own layout
+	Workspace string
+	N         int64 // version; 0: the current state under its pointer tag
+	Created   time.Time
+	Layer     Descriptor
+	Encoding  string // suffix of the layer's media type: "" or "+gzip", of ours also others
+}
+
+var foreignTag = regexp.MustCompile(`^(state|stver)-(.+?)(?:-v([0-9]{1,15}))?$`)
+
+// ForeignStateTag reports whether a tag may be that of a stored state.
+func ForeignStateTag(tag string) bool { return foreignTag.MatchString(tag) }
+
+// ParseForeignState reads a state by its tag and manifest. False means that it
+// is something else, or a version that says "no state".
+//
+// A tag alone does not tell version 2 of workspace "prod" from the current
+// state of workspace "prod-v2"; the workspace that the manifest names does.
+func ParseForeignState(tag string, m Manifest) (ForeignState, bool, error) {
+	img, err := m.Image()
+	if err != nil {
+		return ForeignState{}, false, err
+	}
+	kind := img.ArtifactType
+	if kind == "" {
+		kind = img.Config.MediaType // how tools wrote it before artifactType existed
+	}
+	s := ForeignState{Tag: tag, Manifest: m, Ours: kind == ArtifactState}
+	if kind != ArtifactState && kind != foreignArtifactState || len(img.Layers) != 1 || img.Annotations[annStateEmpty] == "true" {
+		return ForeignState{}, false, nil
+	}
+	s.Layer = img.Layers[0]
+	var known bool
+	for _, prefix := range [...]string{MediaState, foreignMediaState} {
+		if rest, ok := strings.CutPrefix(s.Layer.MediaType, prefix); ok {
+			s.Encoding, known = rest, true
+		}
+	}
+	if !known {
+		return ForeignState{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, ErrCorrupt)
+	}
+	s.Workspace = img.Annotations[annStateWorkspace]
+	if s.Workspace == "" {
+		s.Workspace = img.Annotations[annForeignWorkspace]
+	}
+	if s.Workspace == "" {
+		return ForeignState{}, false, fmt.Errorf("tag %s does not say which workspace it belongs to: %w", tag, ErrCorrupt)
+	}
+	for _, key := range [...]string{AnnCreated, annForeignUpdated} {
+		if t, err := time.Parse(time.RFC3339Nano, img.Annotations[key]); err == nil {
+			s.Created = t
+		}
+	}
+	s.N, err = foreignVersion(tag, s.Workspace)
+	return s, err == nil, err
+}
+
+// foreignVersion returns the version in a tag of that workspace, 0 for its
+// current state.
+func foreignVersion(tag, workspace string) (int64, error) {
+	_, rest, _ := strings.Cut(tag, "-")
+	full := sha256.Sum256([]byte(workspace))
+	for _, fragment := range [...]string{workspace, StateFragment(workspace), OldStateFragment(workspace), hex.EncodeToString(full[:])} {
+		after, ok := strings.CutPrefix(rest, fragment)
+		if !ok {
+			continue
+		}
+		if after == "" {
+			return 0, nil
+		}
+		if digits, ok := strings.CutPrefix(after, "-v"); ok {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n > 0 {
+				return n, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("tag %s does not belong to workspace %q: %w", tag, workspace, ErrCorrupt)
+}
