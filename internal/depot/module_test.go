@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func mustModule(t *testing.T, address, version string) addr.ModuleVersion {
+	t.Helper()
+	m, err := addr.ParseModule(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.ModuleVersion{Module: m, Version: mustVersion(t, version)}
+}
+
+func mustVersion(t *testing.T, s string) addr.Version {
+	t.Helper()
+	v, err := addr.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// newDepot returns a depot on host and the client behind it.
+func newDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Client) {
+	t.Helper()
+	client, err := oci.New(host, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
+}
+
+func mustRepoOf(t *testing.T, c *oci.Client, name string) *oci.Repo {
+	t.Helper()
+	r, err := c.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustTags(t *testing.T, r *oci.Repo) []string {
+	t.Helper()
+	var tags []string
+	for tag, err := range r.Tags(t.Context()) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = append(tags, tag)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+func mustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
+	t.Helper()
+	m, err := r.Fetch(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newModule(text string) fstest.MapFS {
+	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
+}
+
+func TestPublishModule(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		m := mustModule(t, "net/vpc/aws", "1.0.0+b.1")
+		first, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{oci.AnnRevision: "abc"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(first.Warnings) > 0 || first.Existing {
+			t.Errorf("%+v", first)
+		}
+		if want := host + "/p/modules/net/vpc/aws:1.0.0_b.1@sha256:"; !strings.HasPrefix(first.String(), want) {
+			t.Errorf("got %s, want %s…", first, want)
+		}
+		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+		parsed, err := oci.ParseModule(mustFetch(t, r, "1.0.0_b.1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed.Address != m.Module || parsed.Version != m.Version || parsed.ContentDigest != first.ContentDigest || parsed.Annotations[oci.AnnRevision] != "abc" {
+			t.Errorf("stored %+v", parsed)
+		}
+		checkModuleLayers(t, r, parsed)
+
+		again, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Existing = true
+		if diff := cmp.Diff(again, first); diff != "" {
+			t.Errorf("second publish (-got +want)\n%s", diff)
+		}
+		entry, err := mustRepoOf(t, client, "p/catalog").CatalogEntry(t.Context(), oci.CatalogTag(r.Name()))
+		if diff := cmp.Diff(entry, oci.CatalogEntry{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
+			t.Errorf("catalogue: %v (-got +want)\n%s", err, diff)
+		}
+	})
+}
+
+func checkModuleLayers(t *testing.T, r *oci.Repo, m oci.ModuleManifest) {
+	t.Helper()
+	for _, layer := range []*oci.Descriptor{m.Tar, m.Zip} {
+		b, err := r.ReadBlob(t.Context(), *layer, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := archive.Unpack(t.Context(), bytes.NewReader(b), int64(len(b)), dir, archive.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		files, err := fs.Glob(os.DirFS(dir), "*")
+		if diff := cmp.Diff(files, []string{"README.md", "main.tf"}); err != nil || diff != "" {
+			t.Errorf("%s holds (-got +want)\n%s", layer.MediaType, diff)
+		}
+	}
+	b, err := r.ReadBlob(t.Context(), *m.Description, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d oci.ModuleDescription
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Address != "net/vpc/aws" || d.Root.Readme == nil || d.Root.Readme.Text != "# VPC\n" {
+		t.Errorf("description %s", b)
+	}
+}
+
+func TestPublishModuleConflict(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		for _, version := range []string{"1.0.0", "1.0.1"} {
+			if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), mustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+		before := mustFetch(t, r, "1.0.0").Digest
+		_, err := d.PublishModule(t.Context(), newModule("locals { a = 1 }\n"), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+		conflict, ok := errors.AsType[*depot.ConflictError](err)
+		if !ok || !errors.Is(err, oci.ErrExists) || conflict.Next.String() != "1.0.2" || conflict.Stored == conflict.Offered {
+			t.Fatalf("got %v, want a conflict with next version 1.0.2", err)
+		}
+		for _, part := range []string{conflict.Stored, conflict.Offered, "1.0.2"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("message %q lacks %s", err, part)
+			}
+		}
+		if after := mustFetch(t, r, "1.0.0").Digest; after != before {
+			t.Errorf("the tag moved from %s to %s", before, after)
+		}
+		if diff := cmp.Diff(mustTags(t, r), []string{"1.0.0", "1.0.1", "latest"}); diff != "" {
+			t.Errorf("tags (-got +want)\n%s", diff)
+		}
+	})
+}
+
+func TestLatestIsTheHighestRelease(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	for _, step := range []struct{ version, latest string }{
+		{"1.0.0-rc.1", ""}, {"1.0.0", "1.0.0"}, {"2.0.0", "2.0.0"}, {"1.5.0", "2.0.0"}, {"3.0.0-rc.1", "2.0.0"}, {"10.0.0", "10.0.0"},
+	} {
+		m := mustModule(t, "net/vpc/aws", step.version)
+		out, err := d.PublishModule(t.Context(), newModule("# "+step.version), m, depot.ModuleOptions{})
+		if err != nil || len(out.Warnings) > 0 {
+			t.Fatal(err, out.Warnings)
+		}
+		latest, err := r.Resolve(t.Context(), "latest")
+		switch {
+		case step.latest == "" && !errors.Is(err, oci.ErrNotFound):
+			t.Errorf("after %s: latest is %v, %v", step.version, latest.Digest, err)
+		case step.latest != "" && latest.Digest != mustFetch(t, r, step.latest).Digest:
+			t.Errorf("after %s: latest is not %s", step.version, step.latest)
+		}
+	}
+}
+
+func TestPublishModuleRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		tree fstest.MapFS
+		want error
+		text string
+	}{
+		{"no configuration", fstest.MapFS{"README.md": {}}, depot.ErrNoModule, "net/vpc/aws"},
+		{"configuration below only", fstest.MapFS{"sub/main.tf": {}}, depot.ErrNoModule, ""},
+		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
+		{"link", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("main.tf")}}, archive.ErrUnsafe, "l: symbolic link"},
+		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
+		{"call outside from below", fstest.MapFS{"main.tf": {}, "modules/a/main.tofu": {Data: []byte("module \"x\" {\n  source = \"../../../x\"\n}\n")}}, nil, "modules/a/main.tofu:1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			_, err := d.PublishModule(t.Context(), tt.tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
+			}
+			if tags := mustTags(t, mustRepoOf(t, client, "p/modules/net/vpc/aws")); len(tags) > 0 {
+				t.Errorf("left behind %v", tags)
+			}
+		})
+	}
+}
+
+func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	index, err := oci.NewIndex(emptyIndex())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "1.0.0", index); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+	if !errors.Is(err, oci.ErrExists) {
+		t.Errorf("got %v, want ErrExists", err)
+	}
+}
+
+func TestPlanModuleWarns(t *testing.T) {
+	plan, err := depot.PlanModule(t.Context(), newModule("terraform {\n  backend \"s3\" {}\n}\n"), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "main.tf:2: a backend block") {
+		t.Errorf("warnings %q", plan.Warnings)
+	}
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func dns() addr.Provider { return addr.Provider{Namespace: "acme", Type: "dns"} }
+
+func TestPublishProvider(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		dist := newDist(t, "linux_amd64", "darwin_arm64")
+		v := mustVersion(t, "1.2.3")
+		first, err := d.PublishProvider(t.Context(), dist, dns(), v, depot.ProviderOptions{SignKey: mustKey(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := host + "/p/providers/acme/dns:1.2.3@sha256:"; !strings.HasPrefix(first.String(), want) || first.Existing {
+			t.Errorf("got %+v, want %s…", first, want)
+		}
+		r := mustRepoOf(t, client, "p/providers/acme/dns")
+		index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(index.Protocols, []string{"5.0", "6.0"}); diff != "" || index.Version != v || index.Signature != oci.SignatureVerified {
+			t.Errorf("index %+v", index)
+		}
+		checkPackages(t, r, index, dist)
+		checkMetadata(t, r, index)
+
+		again, err := d.PublishProvider(t.Context(), dist, dns(), v, depot.ProviderOptions{SignKey: mustKey(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Existing = true
+		if diff := cmp.Diff(again, first); diff != "" {
+			t.Errorf("second publish (-got +want)\n%s", diff)
+		}
+		if diff := cmp.Diff(mustTags(t, r), []string{"1.2.3"}); diff != "" {
+			t.Errorf("tags (-got +want)\n%s", diff)
+		}
+	})
+}
+
+func checkPackages(t *testing.T, r *oci.Repo, index oci.ProviderIndex, dist fstest.MapFS) {
+	t.Helper()
+	if len(index.Platforms) != 2 {
+		t.Fatalf("%d platforms", len(index.Platforms))
+	}
+	for _, p := range index.Platforms {
+		want := dist[p.Filename].Data
+		zip, err := r.ProviderZip(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.ReadBlob(t.Context(), zip, 1<<20)
+		if err != nil || string(got) != string(want) || p.Zh != sha256Hex(want) || p.Size != int64(len(want)) {
+			t.Errorf("%s: %v, %+v", p.Platform, err, p)
+		}
+		file := filepath.Join(t.TempDir(), "p.zip")
+		if err := os.WriteFile(file, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h1, err := dirhash.HashZip(file, dirhash.Hash1)
+		if err != nil || p.H1 != h1 {
+			t.Errorf("%s: h1 %s, want %s, %v", p.Platform, p.H1, h1, err)
+		}
+		// Without annotations, as in an index of another tool.
+		bare, err := r.ProviderZip(t.Context(), oci.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest})
+		if err != nil || bare.Digest != zip.Digest {
+			t.Errorf("%s by its manifest: %s, %v", p.Platform, bare.Digest, err)
+		}
+	}
+}
+
+func checkMetadata(t *testing.T, r *oci.Repo, index oci.ProviderIndex) {
+	t.Helper()
+	for _, inline := range []bool{true, false} {
+		x := index
+		if !inline { // as in an index whose metadata is too large to be repeated
+			d := *index.Metadata
+			d.Data = nil
+			x.Metadata = &d
+		}
+		md, err := r.ProviderMetadata(t.Context(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if md.ShasumsName != stem+"SHA256SUMS" || !strings.Contains(string(md.RegistryManifest), "protocol_versions") || len(md.Keys) != 1 {
+			t.Errorf("metadata %+v", md)
+		}
+		keys, err := signing.ParsePublicKeys([]byte(md.Keys[0].ASCIIArmor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, keys, signing.VerifyOptions{}); err != nil || keys[0].ID != md.Keys[0].KeyID {
+			t.Errorf("signature by %s: %v", md.Keys[0].KeyID, err)
+		}
+	}
+}
+
+func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
+	count := &ocitest.Count{}
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, "p/providers/acme/dns")
+	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count.Take()
+	if _, err := r.ProviderMetadata(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ProviderZip(t.Context(), index.Platforms[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := count.Take(); len(got) > 0 {
+		t.Errorf("requests %v, want none", got)
+	}
+}
+
+func TestPublishProviderKeepsASignature(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	dist := newDist(t, "linux_amd64")
+	sign(t, dist, mustKey(t))
+	if _, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, mustKey(t))}}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, "p/providers/acme/dns")
+	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	md, err := r.ProviderMetadata(t.Context(), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(md.ShasumsBytes) != string(dist[stem+"SHA256SUMS"].Data) || string(md.SignatureBytes) != string(dist[stem+"SHA256SUMS.sig"].Data) {
+		t.Error("SHA256SUMS or its signature changed")
+	}
+}
+
+func TestPublishProviderConflict(t *testing.T) {
+	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
+	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+	conflict, ok := errors.AsType[*depot.ConflictError](err)
+	if !ok || !errors.Is(err, oci.ErrExists) || conflict.Next.String() != "1.2.4" {
+		t.Errorf("got %v, want a conflict with next version 1.2.4", err)
+	}
+}
+
+func TestPublishProviderRefuses(t *testing.T) {
+	key := mustKey(t)
+	trusted := []signing.PublicKey{mustPublic(t, key)}
+	long := time.Now().Add(-100 * 24 * time.Hour)
+	expired := newKey(t, signing.KeyOptions{Lifetime: 24 * time.Hour, Now: func() time.Time { return long }})
+	revoked := newKey(t, signing.KeyOptions{})
+	const plugin = "terraform-provider-dns_v1.2.3"
+	one := func(t *testing.T, entries ...zipEntry) fstest.MapFS {
+		return fstest.MapFS{stem + "linux_amd64.zip": {Data: newZip(t, entries...)}}
+	}
+	tests := []struct {
+		name string
+		dist func(t *testing.T) fstest.MapFS
+		o    depot.ProviderOptions
+		want error
+		text string
+	}{
+		{"empty folder", func(*testing.T) fstest.MapFS { return fstest.MapFS{"a": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, stem + "OS_ARCH.zip"},
+		{"another version", func(t *testing.T) fstest.MapFS {
+			return fstest.MapFS{"terraform-provider-dns_1.2.4_linux_amd64.zip": {}}
+		}, depot.ProviderOptions{}, depot.ErrNoProvider, "the name must be"},
+		{"no platform", func(t *testing.T) fstest.MapFS { return fstest.MapFS{stem + "linux.zip": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, "the name must be"},
+		{"not a zip", func(t *testing.T) fstest.MapFS {
+			return fstest.MapFS{stem + "linux_amd64.zip": {Data: []byte("hello")}}
+		}, depot.ProviderOptions{}, depot.ErrNoProvider, "not a zip"},
+		{"no plugin", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"README", "", 0o644}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"another plugin", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"terraform-provider-dnsmasq", "", 0o755}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"two plugins", func(t *testing.T) fstest.MapFS {
+			return one(t, zipEntry{plugin, "", 0o755}, zipEntry{"terraform-provider-dns", "", 0o755})
+		}, depot.ProviderOptions{}, depot.ErrNoProvider, "2 files named"},
+		{"in a folder", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"bin/" + plugin, "", 0o755}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"not executable", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{plugin, "", 0o644}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "not executable"},
+		{"escape", func(t *testing.T) fstest.MapFS {
+			return one(t, zipEntry{plugin, "", 0o755}, zipEntry{"../x", "", 0o644})
+		}, depot.ProviderOptions{}, depot.ErrNoProvider, "unsafe path"},
+		{"unsigned", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{}, depot.ErrUnsigned, "SHA256SUMS"},
+		{"sums lie", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": sha256Hex(nil)}, key, time.Now())
+			return dist
+		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "linux_amd64.zip has"},
+		{"zip not in sums", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			signSums(t, dist, signing.Sums{}, key, time.Now())
+			return dist
+		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "not listed"},
+		{"listed zip missing", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64", "darwin_arm64")
+			sign(t, dist, key)
+			delete(dist, stem+"darwin_arm64.zip")
+			return dist
+		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "not in the folder"},
+		{"unknown key", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			sign(t, dist, newKey(t, signing.KeyOptions{}))
+			return dist
+		}, depot.ProviderOptions{Keys: trusted}, signing.ErrUnknownKey, ""},
+		{"signature without a key", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			sign(t, dist, key)
+			return dist
+		}, depot.ProviderOptions{}, signing.ErrUnknownKey, ""},
+		{"expired key", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": sha256Hex(dist[stem+"linux_amd64.zip"].Data)}, expired, long)
+			return dist
+		}, depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, expired)}}, signing.ErrExpiredKey, ""},
+		{"expired signing key", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{SignKey: expired}, signing.ErrExpiredKey, ""},
+		{"revoked key", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			sign(t, dist, revoked)
+			return dist
+		}, depot.ProviderOptions{}, signing.ErrRevokedKey, ""},
+		{"signature over something else", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			sign(t, dist, key)
+			dist[stem+"SHA256SUMS"].Data = append(dist[stem+"SHA256SUMS"].Data, '\n')
+			return dist
+		}, depot.ProviderOptions{Keys: trusted}, signing.ErrBadSignature, ""},
+		{"bad registry manifest", func(t *testing.T) fstest.MapFS {
+			dist := newDist(t, "linux_amd64")
+			dist[stem+"manifest.json"].Data = []byte(`{"version":1,"metadata":{"protocol_versions":["5"]}}`)
+			return dist
+		}, depot.ProviderOptions{SignKey: key}, nil, `protocol version "5"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			dist, o := tt.dist(t), tt.o
+			if tt.want == signing.ErrRevokedKey {
+				if err := revoked.Revoke(time.Now(), "lost"); err != nil {
+					t.Fatal(err)
+				}
+				o.Keys = []signing.PublicKey{mustPublic(t, revoked)}
+			}
+			_, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), o)
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
+			}
+			if tags := mustTags(t, mustRepoOf(t, client, "p/providers/acme/dns")); len(tags) > 0 {
+				t.Errorf("left behind %v", tags)
+			}
+		})
+	}
+}
