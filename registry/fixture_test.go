@@ -208,7 +208,9 @@ func newZip(t testing.TB, files map[string]string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f, err := w.Create(name)
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		h.SetMode(0o755)
+		f, err := w.CreateHeader(h)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ package registry_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -33,12 +32,7 @@ func (f *front) url(t testing.TB, path string) *url.URL {
 	return must(url.Parse(f.URL + path))
 }
 
-// eachTool runs a test as both tools.
-func eachTool(t *testing.T, f func(t *testing.T, c *tofutest.Client)) {
-	for _, tool := range tofutest.Tools() {
-		t.Run(tool.Name, func(t *testing.T) { f(t, &tofutest.Client{Tool: tool}) })
-	}
-}
+func (f *front) target() tofutest.Target { return tofutest.Target{Base: f.URL} }
 
 // TestModule publishes versions as git tags and users write them and fetches
 // each, on every kind of registry.
@@ -49,98 +43,44 @@ func TestModule(t *testing.T) {
 		for _, v := range []string{"v1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1", "1.0.0+b.1"} {
 			f.module(t, "net/vpc/aws", v, files)
 		}
-		eachTool(t, func(t *testing.T, c *tofutest.Client) {
-			s := f.services(t, c)
-			got, err := c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := []string{"2.0.0-rc.1", "1.10.0", "1.2.0", "1.0.0+b.1", "1.0.0"}
-			if diff := cmp.Diff(got, want); diff != "" {
-				t.Errorf("versions, got - want +:\n%s", diff)
-			}
-			for _, v := range want {
-				unpacked, err := c.Module(t.Context(), s.Modules, "net/vpc/aws", v)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(unpacked, files); diff != "" {
-					t.Errorf("%s, got - want +:\n%s", v, diff)
-				}
-			}
+		tofutest.RunModules(t, f.target(), tofutest.Module{
+			Address: "net/vpc/aws", Files: files,
+			Versions: []string{"2.0.0-rc.1", "1.10.0", "1.2.0", "1.0.0+b.1", "1.0.0"},
 		})
 	})
 }
 
 // TestProvider installs three platforms whose archives differ. Each gets its
-// own bytes; a pair that is not there is 404 (OpenDepot row 1).
+// own bytes, and the protocols are those of the provider (OpenDepot rows 1, 2).
 func TestProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		f := newFrontAt(t, host, nil, nil)
 		rel := f.provider(t, release{
-			address: "acme/dns", version: "1.2.3", protocols: []string{"5.0", "6.0"},
+			address: "acme/dns", version: "1.2.3", protocols: []string{"6.0"},
 			platforms: []string{"linux_amd64", "linux_arm64", "darwin_arm64"},
 		})
-		eachTool(t, func(t *testing.T, c *tofutest.Client) {
-			s := f.services(t, c)
-			versions, err := c.ProviderVersions(t.Context(), s.Providers, "acme/dns")
-			if err != nil || cmp.Diff(versions.List(), []string{"1.2.3"}) != "" {
-				t.Fatalf("got %v, %v", versions, err)
-			}
-			for _, platform := range rel.platforms {
-				os, arch, _ := strings.Cut(platform, "_")
-				in, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.2.3", os, arch)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if string(in.Zip) != string(rel.zips[platform]) {
-					t.Errorf("%s: other bytes than published", platform)
-				}
-				if len(in.Hashes) != len(rel.platforms) || len(in.Packages) != len(rel.platforms) {
-					t.Errorf("%s: %d hashes and %d packages, want those of all platforms", platform, len(in.Hashes), len(in.Packages))
-				}
-				if diff := cmp.Diff(in.Protocols, []string{"5.0", "6.0"}); diff != "" {
-					t.Errorf("protocols, got - want +:\n%s", diff)
-				}
-			}
-			_, err = c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.2.3", "plan9", "amd64")
-			if !errors.Is(err, tofutest.ErrNotFound) {
-				t.Errorf("an unknown platform: %v, want not found", err)
-			}
+		tofutest.RunProviders(t, f.target(), "/v1/providers/", tofutest.Provider{
+			Host: "example.com", Address: "acme/dns", Version: "1.2.3", Protocols: []string{"6.0"}, Zips: rel.zips,
 		})
 	})
 }
 
-// TestMirror installs a mirrored provider under its own address, through both
-// ways that keep it.
+// TestMirror is row 13: a mirrored provider with a hyphen in its name and a
+// pre-release version keeps its address, in both ways to install it.
 func TestMirror(t *testing.T) {
 	f := newFront(t, nil)
 	const source = "registry.opentofu.org/hashicorp/google-beta"
 	rel := f.provider(t, release{address: source, version: "6.0.0-beta1", platforms: []string{"linux_amd64", "windows_386"}})
 	bare := f.provider(t, release{address: source, version: "5.9.0", bare: true})
-	eachTool(t, func(t *testing.T, c *tofutest.Client) {
-		base := f.url(t, "/mirror/")
-		versions, err := c.MirrorVersions(t.Context(), base, source)
-		if err != nil || cmp.Diff(versions, []string{"5.9.0", "6.0.0-beta1"}) != "" {
-			t.Fatalf("got %v, %v", versions, err)
+	for _, p := range []release{rel, bare} {
+		want := tofutest.Provider{
+			Host: "registry.opentofu.org", Address: "hashicorp/google-beta", Version: p.version, Protocols: []string{"5.0"}, Zips: p.zips,
 		}
-		a, err := c.Mirror(t.Context(), base, source, "6.0.0-beta1", "windows_386")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(a.Zip) != string(rel.zips["windows_386"]) || len(a.Hashes) != 2 {
-			t.Errorf("got %d bytes and hashes %v", len(a.Zip), a.Hashes)
-		}
-		a, err = c.Mirror(t.Context(), base, source, "5.9.0", "linux_amd64")
-		if err != nil || string(a.Zip) != string(bare.zips["linux_amd64"]) {
-			t.Errorf("an index without hashes: %v", err)
-		}
-		origin := f.url(t, "/origin/registry.opentofu.org/v1/providers/")
-		in, err := c.Provider(t.Context(), origin, "registry.opentofu.org", "hashicorp/google-beta", "6.0.0-beta1", "linux", "amd64")
-		if err != nil || string(in.Zip) != string(rel.zips["linux_amd64"]) {
-			t.Errorf("through /origin/: %v", err)
-		}
-	})
+		t.Run(p.version+" mirror", func(t *testing.T) { tofutest.RunMirror(t, f.target(), want) })
+		t.Run(p.version+" origin", func(t *testing.T) {
+			tofutest.RunProviders(t, f.target(), "/origin/registry.opentofu.org/v1/providers/", want)
+		})
+	}
 }
 
 // TestUnknown is row 9: what is not there is 404 at every level, with a JSON

@@ -19,9 +19,11 @@ const cliConfigLong = `Print a CLI configuration that makes stock tofu and terra
 
 Over plain http, which both tools accept for services named in a host block,
 modules and own providers work. The network mirror needs https: it is printed
-for https servers only, and every other source stays reachable behind it.`
+for https servers only. Both tools ask every source for the versions of a
+provider, so without access to the provider's own host add --no-direct.`
 
 const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc
+  okara cli-config http://127.0.0.1:8080 --hostname okara.test --write okara.tfrc
   okara cli-config https://okara.example.com --token-file token --write ~/.tofurc
   okara cli-config https://okara.example.com --origin registry.opentofu.org
   okara cli-config https://okara.example.com --oci-mirror registry.example.com/platform`
@@ -29,10 +31,12 @@ const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFI
 // cliConfig is what okara cli-config prints.
 type cliConfig struct {
 	server    *url.URL
+	hostname  string   // the name of the server in source addresses, if it is not the URL's
 	tokenFile string
 	origins   []string // hosts whose providers come from /origin/, with their signatures
 	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu alone
 	noMirror  bool
+	noDirect  bool
 	write     string
 }
 
@@ -50,10 +54,12 @@ func newCLIConfig(a *app) *cobra.Command {
 		},
 	}
 	fl := cmd.Flags()
+	fl.StringVar(&c.hostname, "hostname", "", "`HOST` that source addresses name, where it is not the URL's")
 	fl.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token for the server, - for standard input")
 	fl.StringArrayVar(&c.origins, "origin", nil, "`HOST` whose mirrored providers are installed with their author's signature (repeatable)")
 	fl.StringVar(&c.ociMirror, "oci-mirror", "", "`HOST[/PREFIX]` of the registry, to let OpenTofu fetch providers straight from it")
 	fl.BoolVar(&c.noMirror, "no-mirror", false, "leave out the network mirror")
+	fl.BoolVar(&c.noDirect, "no-direct", false, "take providers of other hosts from this server alone, as on machines without internet access")
 	fl.StringVar(&c.write, "write", "", "write to `FILE`, readable by the owner only, instead of printing")
 	return cmd
 }
@@ -62,6 +68,9 @@ func (a *app) cliConfig(c cliConfig, server string) error {
 	var err error
 	if c.server, err = parseServer(server); err != nil {
 		return err
+	}
+	if c.hostname == "" {
+		c.hostname = c.server.Host
 	}
 	token, err := c.token(a.in)
 	if err != nil {
@@ -99,6 +108,10 @@ func parseServer(s string) (*url.URL, error) {
 		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
+	if !strings.Contains(u.Host, ".") {
+		return nil, withHint(usageError("%s: tofu and terraform refuse modules from a host name without a dot", s),
+			"call the server by a full name, or 127.0.0.1 instead of localhost")
+	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
 }
@@ -128,20 +141,20 @@ func (c cliConfig) token(in io.Reader) (string, error) {
 func (c cliConfig) render(token string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
-	if c.server.Scheme == "http" || c.server.Path != "" {
+	if c.server.Scheme == "http" || c.server.Path != "" || c.hostname != c.server.Host {
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n",
-			c.server.Host, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/")
+			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/")
 	}
 	if token != "" {
-		fmt.Fprintf(&b, "\ncredentials %q {\n  token = %q\n}\n", c.server.Host, token)
+		fmt.Fprintf(&b, "\ncredentials %q {\n  token = %q\n}\n", c.hostname, token)
 	}
 	for _, origin := range c.origins {
 		p, err := addr.ParseProvider(origin + "/n/t")
 		if err != nil {
 			return "", usageError("--origin: %v", err)
 		}
-		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n",
-			p.Hostname, c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")
+		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n%s    \"providers.v1\" = %q\n  }\n}\n",
+			p.Hostname, modulesOf(p.Hostname), c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")
 	}
 	if err := c.installation(&b); err != nil {
 		return "", err
@@ -149,12 +162,21 @@ func (c cliConfig) render(token string) (string, error) {
 	return b.String(), nil
 }
 
+// modulesOf keeps the modules of a public registry, since a host block replaces
+// everything that the host says about itself.
+func modulesOf(host string) string {
+	if host != "registry.opentofu.org" && host != "registry.terraform.io" {
+		return ""
+	}
+	return fmt.Sprintf("    \"modules.v1\"   = %q\n", "https://"+host+"/v1/modules/")
+}
+
 // installation writes the provider_installation block, if there is anything to
 // say in it. Sources are asked in this order, and one that does not have a
 // provider is passed over.
 func (c cliConfig) installation(b *strings.Builder) error {
 	mirror := c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
-	if !mirror && c.ociMirror == "" {
+	if !mirror && c.ociMirror == "" && !c.noDirect {
 		return nil
 	}
 	b.WriteString("\nprovider_installation {\n")
@@ -164,9 +186,13 @@ func (c cliConfig) installation(b *strings.Builder) error {
 		}
 	}
 	if mirror {
-		fmt.Fprintf(b, "  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n", c.server.String()+"/mirror/", c.server.Host+"/*/*")
+		fmt.Fprintf(b, "  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n", c.server.String()+"/mirror/", c.hostname+"/*/*")
 	}
-	b.WriteString("  direct {}\n}\n")
+	if c.noDirect {
+		fmt.Fprintf(b, "  direct {\n    include = [%q]\n  }\n}\n", c.server.Host+"/*/*")
+	} else {
+		b.WriteString("  direct {}\n}\n")
+	}
 	return nil
 }
 
@@ -180,6 +206,6 @@ func (c cliConfig) ociMirrors(b *strings.Builder) error {
 		base += "/" + prefix
 	}
 	fmt.Fprintf(b, "  oci_mirror { # mirrored providers\n    repository_template = \"%s/mirror/${hostname}/${namespace}/${type}\"\n    include             = [\"registry.opentofu.org/*/*\", \"registry.terraform.io/*/*\"]\n  }\n", base)
-	fmt.Fprintf(b, "  oci_mirror { # providers published with okara\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include             = [%q]\n  }\n", base, c.server.Host+"/*/*")
+	fmt.Fprintf(b, "  oci_mirror { # providers published with okara\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include             = [%q]\n  }\n", base, c.hostname+"/*/*")
 	return nil
 }

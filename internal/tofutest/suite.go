@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tofutest
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Target is a running server.
+type Target struct {
+	Base  string       // "https://okara.example.com"
+	HTTP  *http.Client // nil: [http.DefaultClient]
+	Token string
+}
+
+// Each runs a test as both tools.
+func (s Target) Each(t *testing.T, f func(t *testing.T, c *Client)) {
+	for _, tool := range Tools() {
+		t.Run(tool.Name, func(t *testing.T) { f(t, &Client{Tool: tool, HTTP: s.HTTP, Token: s.Token}) })
+	}
+}
+
+func (s Target) url(t testing.TB, path string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(strings.TrimSuffix(s.Base, "/") + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// Module is what the server has of one module.
+type Module struct {
+	Address  string            // "namespace/name/system"
+	Versions []string          // in the order of the list, highest first
+	Files    map[string]string // of every version
+}
+
+// RunModules checks that both tools find every version of a module and get its
+// files, and that what is not there is not found.
+func RunModules(t *testing.T, server Target, want Module) {
+	server.Each(t, func(t *testing.T, c *Client) {
+		s, err := c.Discover(t.Context(), server.Base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.ModuleVersions(t.Context(), s.Modules, want.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, want.Versions); diff != "" {
+			t.Errorf("versions of %s, got - want +:\n%s", want.Address, diff)
+		}
+		for _, v := range want.Versions {
+			files, err := c.Module(t.Context(), s.Modules, want.Address, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(files, want.Files); diff != "" {
+				t.Errorf("%s %s, got - want +:\n%s", want.Address, v, diff)
+			}
+		}
+		if _, err := c.ModuleLocation(t.Context(), s.Modules, want.Address, "999.0.0"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a version that is not there: %v, want not found", err)
+		}
+		if _, err := c.ModuleVersions(t.Context(), s.Modules, "none/such/module"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a module that is not there: %v, want not found", err)
+		}
+	})
+}
+
+// Provider is what the server has of one version of a provider.
+type Provider struct {
+	Host      string // of its address, as users write it
+	Address   string // "namespace/type"
+	Version   string
+	Protocols []string
+	Zips      map[string][]byte // by platform, "linux_amd64"
+}
+
+// RunProviders checks that both tools list and install every platform of a
+// version with its own bytes, and that a platform it lacks is not found.
+// service is the path of the providers service, which the server's own
+// discovery document does not name for mirrored providers.
+func RunProviders(t *testing.T, server Target, service string, want Provider) {
+	server.Each(t, func(t *testing.T, c *Client) {
+		base := server.url(t, service)
+		versions, err := c.ProviderVersions(t.Context(), base, want.Address)
+		if err != nil || !slices.Contains(versions.List(), want.Version) {
+			t.Fatalf("versions of %s: %v, %v; want %s among them", want.Address, versions.List(), err, want.Version)
+		}
+		for _, platform := range slices.Sorted(maps.Keys(want.Zips)) {
+			os, arch, _ := strings.Cut(platform, "_")
+			in, err := c.Provider(t.Context(), base, want.Host, want.Address, want.Version, os, arch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(in.Zip, want.Zips[platform]) {
+				t.Errorf("%s: other bytes than published", platform)
+			}
+			if len(in.Hashes) < len(want.Zips) || len(in.Packages) != len(want.Zips) {
+				t.Errorf("%s: %d hashes and %d packages, want those of all %d platforms", platform, len(in.Hashes), len(in.Packages), len(want.Zips))
+			}
+			if diff := cmp.Diff(in.Protocols, want.Protocols); diff != "" {
+				t.Errorf("protocols, got - want +:\n%s", diff)
+			}
+		}
+		if _, err = c.Provider(t.Context(), base, want.Host, want.Address, want.Version, "plan9", "mips"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a platform that is not there: %v, want not found", err)
+		}
+		if _, err = c.ProviderVersions(t.Context(), base, "none/such"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a provider that is not there: %v, want not found", err)
+		}
+	})
+}
+
+// RunMirror checks that both tools install every platform of a version from
+// the network mirror below /mirror/.
+func RunMirror(t *testing.T, server Target, want Provider) {
+	server.Each(t, func(t *testing.T, c *Client) {
+		base := server.url(t, "/mirror/")
+		source := want.Host + "/" + want.Address
+		versions, err := c.MirrorVersions(t.Context(), base, source)
+		if err != nil || !slices.Contains(versions, want.Version) {
+			t.Fatalf("versions of %s: %v, %v; want %s among them", source, versions, err, want.Version)
+		}
+		for _, platform := range slices.Sorted(maps.Keys(want.Zips)) {
+			a, err := c.Mirror(t.Context(), base, source, want.Version, platform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(a.Zip, want.Zips[platform]) {
+				t.Errorf("%s: other bytes than published", platform)
+			}
+		}
+		if _, err := c.MirrorVersions(t.Context(), base, want.Host+"/none/such"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a provider that is not there: %v, want not found", err)
+		}
+	})
+}
