@@ -25,6 +25,7 @@ func newBench(b *testing.B) *bench {
 	if err != nil {
 		b.Fatal(err)
 	}
+	set.newKey(b)
 	dir := b.TempDir()
 	return &bench{set: set, dir: dir, env: []string{
 		"HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "TF_CLI_CONFIG_FILE=" + filepath.Join(dir, "cli.tfrc"),
@@ -97,8 +98,7 @@ func BenchmarkInit(b *testing.B) {
 	e := newBench(b)
 	addr := e.serve(b, "--tls-self-signed", "--hostname", "okara.test")
 	e.env = append(e.env, "SSL_CERT_FILE="+filepath.Join(e.dir, "store", "tls", "ca.pem"), "OKARA_REGISTRY="+addr)
-	e.run(b, ".", "okara keys new --name bench --out key.asc")
-	e.run(b, ".", "okara publish provider "+e.set.dist+" acme/time 0.14.2 --key key.asc")
+	e.run(b, ".", "okara publish provider "+e.set.dist+" acme/time 0.14.2 --sign-key "+e.set.key)
 	e.write(b, "front.tfrc", fmt.Sprintf("host \"okara.test\" {\n  services = { \"providers.v1\" = \"https://%s/v1/providers/\" }\n}\n", addr))
 	e.write(b, "mirror.tfrc", fmt.Sprintf("provider_installation {\n  oci_mirror {\n    repository_template = \"%s/providers/${namespace}/${type}\"\n    include = [\"okara.test/*/*\"]\n  }\n}\n", addr))
 	e.write(b, "app/main.tf", "terraform {\n  required_providers {\n    time = {\n      source = \"okara.test/acme/time\"\n    }\n  }\n}\n")

@@ -18,6 +18,7 @@
 //	serve VAR [args...]      an `okara serve` process; $VAR is its host:port, $VAR_URL its URL
 //	stop VAR                 ends either with SIGTERM and wants exit code 0
 //
-// and the variables $DIST (the packed time provider), $MODULES (the modules of
-// the repository's testdata) and $TOOL. Home is empty.
+// and the variables $TOOL, $DIST (the packed time provider), $KEY (a key that
+// signs it) and $MODULES (the modules of the repository's testdata). Home is
+// empty.
 package e2e

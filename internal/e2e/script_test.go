@@ -25,6 +25,7 @@ const (
 // tools are the absolute names of the programs under test.
 type tools struct {
 	root, okara, tofu, registry, dist string
+	key                               string // file of an OpenPGP key, made for this run of the tests
 }
 
 func findTools() (tools, error) {
@@ -44,6 +45,23 @@ func findTools() (tools, error) {
 		t.tofu = other
 	}
 	return t, nil
+}
+
+// newKey makes the key that signs providers, in a folder of the test.
+func (s *tools) newKey(t testing.TB) {
+	t.Helper()
+	cmd := exec.Command(s.okara, "keys", "new", "--name", "e2e", "--dir", t.TempDir(), "--json")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("okara keys new: %v", err)
+	}
+	var made struct {
+		Private string `json:"private"`
+	}
+	if err := json.Unmarshal(out, &made); err != nil {
+		t.Fatalf("okara keys new: %v", err)
+	}
+	s.key = made.Private
 }
 
 // TestMain builds what is missing, which takes minutes the first time.
@@ -107,6 +125,7 @@ func runScripts(t *testing.T, folder, tool string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	set.newKey(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", folder),
 		RequireExplicitExec: true,
@@ -132,6 +151,7 @@ func (s tools) setup(env *testscript.Env, tool string) error {
 	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 	env.Setenv("TOOL", tool)
 	env.Setenv("DIST", s.dist)
+	env.Setenv("KEY", s.key)
 	env.Setenv("MODULES", filepath.Join(s.root, "testdata", "modules"))
 	env.Setenv("CHECKPOINT_DISABLE", "1")
 	env.Setenv("TF_IN_AUTOMATION", "1")

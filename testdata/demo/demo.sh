@@ -60,9 +60,9 @@ echo "listening on $url"
 step "Publish a module and a real provider"
 cd "$root"
 show okara publish module testdata/modules/rotation acme/rotation/time 1.0.0
-show okara keys new --name "okara demo" --out "$work/signing.asc"
-printf '$ okara publish provider DIST acme/time 0.14.2 --key signing.asc\n'
-okara publish provider "$dist" acme/time 0.14.2 --key "$work/signing.asc"
+key=$(okara keys new --name "okara demo" --dir "$work/keys" --quiet | cut -f 2)
+printf '$ okara publish provider DIST acme/time 0.14.2 --sign-key KEY\n'
+okara publish provider "$dist" acme/time 0.14.2 --sign-key "$key"
 
 step "A root module that uses both, its state in the same registry"
 okara cli-config --hostname okara.test "$url" >"$TF_CLI_CONFIG_FILE"
@@ -82,7 +82,9 @@ holder=$!
 held() { okara state locks "$state" | grep -q default; }
 until_true held
 show okara state locks "$state"
-show okara tofu apply -auto-approve -lock-timeout=60s -var generation=3
+printf '$ okara tofu apply -auto-approve -lock-timeout=60s -var generation=3\n'
+okara tofu apply -auto-approve -lock-timeout=60s -var generation=3 >"$work/waiter.log"
+grep -e '^Acquiring' -e '^Apply complete' "$work/waiter.log"
 wait "$holder"
 holder=
 
