@@ -4,9 +4,12 @@ package statebackend
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ErrNotState says that bytes are no state file of OpenTofu or Terraform.
@@ -23,30 +26,55 @@ func CheckState(state []byte) error {
 	return nil
 }
 
-// Successor reports whether next may replace head, which is nil where there is
-// no state yet: the same lineage and a higher serial, or the same bytes again.
-// Otherwise the error is ErrStale. States that OpenTofu encrypted carry both
-// fields in clear.
+// Succeeds reports whether next may replace the current state: the same lineage
+// and a higher serial. Otherwise the error is ErrStale. The same bytes again
+// are no error either, and same is true. States that OpenTofu encrypted carry
+// both fields in clear.
 //
 // Put does not ask this, since both tools decide it for themselves; it is for
-// writes that reach a store without them having seen its current state.
-func Successor(head, next []byte) error {
+// writes that reach a store without them having seen its current state. The
+// current state itself is read only where its manifest does not decide.
+func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
+	head, err = l.Head(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return Version{}, false, nil
+	}
+	if err != nil {
+		return head, false, err
+	}
 	lineage, serial, ok := Meta(next)
 	if !ok {
-		return fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
+		return head, false, fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
 	}
-	if head == nil || bytes.Equal(head, next) {
-		return nil
+	if head.Lineage == "" || head.Serial == serial {
+		state, _, err := l.Get(ctx)
+		if err != nil || bytes.Equal(state, next) {
+			return head, err == nil, err
+		}
+		head.Lineage, head.Serial, _ = Meta(state)
 	}
-	headLineage, headSerial, ok := Meta(head)
-	if !ok {
-		return fmt.Errorf("current state: no JSON with lineage and serial: %w", ErrNotState)
+	if head.Lineage != "" && head.Lineage != lineage {
+		return head, false, fmt.Errorf("lineage %q is not %q of the current state, it belongs to another configuration: %w", lineage, head.Lineage, ErrStale)
 	}
-	if headLineage != "" && headLineage != lineage {
-		return fmt.Errorf("lineage %q is not %q of the current state, it belongs to another configuration: %w", lineage, headLineage, ErrStale)
+	if serial <= head.Serial {
+		return head, false, fmt.Errorf("serial %d does not follow the current %d: %w", serial, head.Serial, ErrStale)
 	}
-	if serial <= headSerial {
-		return fmt.Errorf("serial %d does not follow the current %d: %w", serial, headSerial, ErrStale)
+	return head, false, nil
+}
+
+// Head returns the current version without its state; oci.ErrNotFound if there
+// is none or the workspace was deleted.
+func (l *Lock) Head(ctx context.Context) (Version, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, err := l.readHead(ctx)
+	if err != nil {
+		return Version{}, err
 	}
-	return nil
+	v := newVersion(m)
+	v.Current = true
+	if m.Empty {
+		return v, l.s.noState(l.x.workspace)
+	}
+	return v, nil
 }

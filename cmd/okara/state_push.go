@@ -60,19 +60,12 @@ Its lineage must be that of the current state and its serial must be higher;
 
 // push writes state under the lock unless it is the current one already.
 func push(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
-	head, v, err := l.Get(ctx)
-	switch {
-	case errors.Is(err, oci.ErrNotFound):
-		head = nil
-	case err != nil:
-		return v, err
-	case bytes.Equal(head, state):
-		return v, nil
+	head, same, err := l.Succeeds(ctx, state)
+	if same {
+		return head, nil
 	}
-	if !force {
-		if err := statebackend.Successor(head, state); err != nil {
-			return v, err
-		}
+	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
+		return head, err
 	}
 	return l.Put(ctx, state)
 }

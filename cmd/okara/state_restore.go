@@ -70,14 +70,12 @@ func versionArg(s string) (int64, error) {
 
 // restore writes old as the successor of the current state.
 func restore(ctx context.Context, l *statebackend.Lock, old []byte) (statebackend.Version, error) {
-	head, _, err := l.Get(ctx)
+	head, err := l.Head(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return statebackend.Version{}, err
 	}
 	_, serial, _ := statebackend.Meta(old)
-	if _, current, ok := statebackend.Meta(head); ok {
-		serial = max(serial, current)
-	}
+	serial = max(serial, head.Serial)
 	next, err := withSerial(old, serial+1)
 	if err != nil {
 		return statebackend.Version{}, err

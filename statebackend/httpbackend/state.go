@@ -51,19 +51,12 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, t target) error {
 // put writes state if it may follow the current one. The same bytes again are
 // the repetition of a request whose answer was lost.
 func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) error {
-	head, _, err := l.Get(ctx)
-	switch {
-	case errors.Is(err, oci.ErrNotFound):
-		head = nil
-	case err != nil:
-		return err
-	case bytes.Equal(head, state):
+	_, same, err := l.Succeeds(ctx, state)
+	if same {
 		return nil
 	}
-	if !force {
-		if err := statebackend.Successor(head, state); err != nil {
-			return err
-		}
+	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
+		return err
 	}
 	_, err = l.Put(ctx, state)
 	return err
@@ -71,7 +64,7 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) er
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request, t target) error {
 	return s.underLock(w, r, t, r.URL.Query().Get("ID"), "delete", func(ctx context.Context, l *statebackend.Lock) error {
-		if _, _, err := l.Get(ctx); errors.Is(err, oci.ErrNotFound) {
+		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
 			return nil // there is nothing, or this is a repetition
 		}
 		return l.Delete(ctx)
