@@ -11,7 +11,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -37,7 +36,7 @@ const (
 )
 
 // acceptManifests is sent with reads; without it registries convert or refuse.
-var acceptManifests = strings.Join([]string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, dockerManifest, dockerList}, ", ")
+const acceptManifests = ocispec.MediaTypeImageManifest + ", " + ocispec.MediaTypeImageIndex + ", " + dockerManifest + ", " + dockerList
 
 // NewManifest encodes an image manifest. Schema version and media type are
 // filled in.

@@ -6,9 +6,13 @@
 // but okara has a registry.
 //
 // Deleting is enabled unless switched off. Upload purging is off: a cut
-// upload leaves its part under _uploads until [Collect] runs. There is no
-// descriptor cache, so a collection in another process cannot make the
-// handler promise blobs that are gone.
+// upload leaves its part in the directory until [Collect] runs.
+//
+// [Collect] removes what no manifest points to. A blob that was just pushed
+// and whose manifest is still on its way looks the same as garbage, so a
+// collection wants the directory for itself: each [Registry] holds a shared
+// lock on the file .okara-lock, [Collect] an exclusive one, and neither waits
+// for the other.
 //
 // The library logs through the process-wide logrus logger. The first [New]
 // silences that one; errors go to Options.Logger.

@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
+	"github.com/gofrs/flock"
 	"github.com/sirupsen/logrus"
 
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
@@ -28,29 +30,58 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Registry is an http.Handler for paths below /v2/.
+type Registry struct {
+	http.Handler
+	lock *flock.Flock // nil in memory
+}
+
 // New returns the registry kept in dir, which is created if needed; an empty
-// dir keeps everything in memory. The handler serves paths below /v2/.
-func New(dir string, o Options) (h http.Handler, err error) {
-	driver, params := "inmemory", configuration.Parameters{}
-	if dir != "" {
-		if dir, err = prepare(dir); err != nil {
-			return nil, fmt.Errorf("open registry storage: %w", err)
-		}
-		driver, params = "filesystem", configuration.Parameters{"rootdirectory": dir}
-	}
+// dir keeps everything in memory. Several registries may share a directory.
+func New(dir string, o Options) (*Registry, error) {
 	quiet(o.Logger)
-	config := &configuration.Configuration{Storage: configuration.Storage{
-		driver:        params,
+	storage := configuration.Storage{
 		"delete":      configuration.Parameters{"enabled": !o.DisableDelete},
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
-	}}
-	// NewApp panics on what it thinks of as a wrong configuration.
+	}
+	r := &Registry{}
+	if dir == "" {
+		storage["inmemory"] = configuration.Parameters{}
+	} else {
+		dir, err := prepare(dir)
+		if err != nil {
+			return nil, fmt.Errorf("open registry storage: %w", err)
+		}
+		if r.lock, err = lockShared(dir); err != nil {
+			return nil, err
+		}
+		storage["filesystem"] = configuration.Parameters{"rootdirectory": dir}
+	}
+	var err error
+	if r.Handler, err = start(storage); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// start calls NewApp, which panics on what it thinks of as a wrong
+// configuration.
+func start(storage configuration.Storage) (h http.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h, err = nil, fmt.Errorf("start registry on %q: %v", dir, p)
+			h, err = nil, fmt.Errorf("start the embedded registry: %v", p)
 		}
 	}()
-	return handlers.NewApp(context.Background(), config), nil
+	return handlers.NewApp(context.Background(), &configuration.Configuration{Storage: storage}), nil
+}
+
+// Close gives the directory free for [Collect]. The handler must not be used
+// any more.
+func (r *Registry) Close() error {
+	if r.lock == nil {
+		return nil
+	}
+	return r.lock.Close()
 }
 
 // prepare makes the directory and finds out now whether it can be written.
@@ -83,13 +114,24 @@ func quiet(l *slog.Logger) {
 	logrus.StandardLogger().ReplaceHooks(hooks)
 }
 
-// forward hands the library's errors to slog. Its fields repeat the request,
-// with headers we would have to redact, so only the text is kept.
+// forward hands the library's errors to slog. It logs each 404 as an error;
+// refusals are everyday and go to debug. Of its fields those that repeat the
+// request's headers are left out.
 type forward struct{ l *slog.Logger }
 
 func (f forward) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
 
 func (f forward) Fire(e *logrus.Entry) error {
-	f.l.Error("embedded registry", "error", e.Message)
+	level := slog.LevelError
+	if status, ok := e.Data["http.response.status"].(int); ok && status < http.StatusInternalServerError {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{slog.String("error", e.Message)}
+	for _, key := range []string{"err.code", "err.message", "http.response.status"} {
+		if v, ok := e.Data[key]; ok {
+			attrs = append(attrs, slog.Any(key, v))
+		}
+	}
+	f.l.LogAttrs(context.Background(), level, "embedded registry", attrs...)
 	return nil
 }
