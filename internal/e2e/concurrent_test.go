@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	rivals = 6
+	rounds = 5
+)
+
+// The critical section writes to a file of its own when it is entered and
+// left, so that an overlap shows whatever the registry says.
+const criticalConfig = `terraform {
+  backend "oci" {
+    repository = %q
+  }
+}
+
+resource "terraform_data" "critical" {
+  triggers_replace = timestamp()
+
+  provisioner "local-exec" {
+    command = "echo enter $RIVAL >>%[2]s; sleep 0.3; echo leave $RIVAL >>%[2]s"
+  }
+}
+`
+
+// TestConcurrentApply lets several applies of one workspace begin at once, in
+// folders of their own as on different machines. No two may be in the critical
+// section together, and with a lock timeout each must finish.
+func TestConcurrentApply(t *testing.T) {
+	for _, deletes := range []bool{true, false} {
+		t.Run(fmt.Sprintf("deletes=%t", deletes), func(t *testing.T) { testConcurrentApply(t, deletes) })
+	}
+}
+
+func testConcurrentApply(t *testing.T, deletes bool) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd, err := set.registryCommand(filepath.Join(dir, "registry"), deletes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, addr, err := start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registry.kill)
+	log := filepath.Join(dir, "log")
+	env := append(os.Environ(), "HOME="+dir, "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+os.DevNull, "OKARA_TOFU="+set.tofu)
+	okara := func(rival int, args ...string) error {
+		c := exec.Command(set.okara, append([]string{"tofu"}, args...)...)
+		c.Dir, c.Env = filepath.Join(dir, fmt.Sprint(rival)), append(env, fmt.Sprintf("RIVAL=%d", rival))
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("rival %d: okara tofu %s: %w\n%s", rival, strings.Join(args, " "), err, out)
+		}
+		return nil
+	}
+	for rival := range rivals {
+		folder := filepath.Join(dir, fmt.Sprint(rival))
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		config := fmt.Sprintf(criticalConfig, addr+"/infra/state", log)
+		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := okara(rival, "init"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range rounds {
+		var group sync.WaitGroup
+		errs := make([]error, rivals)
+		for rival := range rivals {
+			group.Go(func() { errs[rival] = okara(rival, "apply", "-auto-approve", "-lock-timeout=60s") })
+		}
+		group.Wait()
+		for _, err := range errs {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	checkSections(t, log)
+	for rival := range rivals {
+		if entries, err := filepath.Glob(filepath.Join(dir, fmt.Sprint(rival), "*")); err != nil || len(entries) != 1 {
+			t.Errorf("rival %d left %v, %v", rival, entries, err)
+		}
+	}
+}
+
+// checkSections fails if anybody entered before the one inside had left.
+func checkSections(t *testing.T, log string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if want := 2 * rivals * rounds; len(lines) != want {
+		t.Errorf("got %d entries and exits, want %d", len(lines), want)
+	}
+	for i := 0; i+1 < len(lines); i += 2 {
+		who, entered := strings.CutPrefix(lines[i], "enter ")
+		if !entered || lines[i+1] != "leave "+who {
+			t.Fatalf("two inside at once, line %d: %q then %q", i+1, lines[i], lines[i+1])
+		}
+	}
+}
