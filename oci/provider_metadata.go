@@ -95,18 +95,23 @@ func (r *Repo) ProviderMetadata(ctx context.Context, x ProviderIndex) (ProviderM
 	if x.Metadata == nil {
 		return ProviderMetadata{}, fmt.Errorf("provider index %s has no SHA256SUMS: %w", x.Index.Digest, ErrNotFound)
 	}
-	m, err := r.inlineManifest(ctx, *x.Metadata)
+	image, err := r.metadataImage(ctx, *x.Metadata)
 	if err != nil {
 		return ProviderMetadata{}, err
-	}
-	image, err := m.Image()
-	if err != nil {
-		return ProviderMetadata{}, err
-	}
-	if image.ArtifactType != ArtifactProviderMetadata {
-		return ProviderMetadata{}, fmt.Errorf("manifest %s has artifact type %q: %w", x.Metadata.Digest, image.ArtifactType, ErrCorrupt)
 	}
 	return r.metadataLayers(ctx, image.Layers)
+}
+
+func (r *Repo) metadataImage(ctx context.Context, d Descriptor) (ocispec.Manifest, error) {
+	m, err := r.inlineManifest(ctx, d)
+	if err != nil {
+		return ocispec.Manifest{}, err
+	}
+	image, err := m.Image()
+	if err == nil && image.ArtifactType != ArtifactProviderMetadata {
+		err = fmt.Errorf("manifest %s has artifact type %q: %w", d.Digest, image.ArtifactType, ErrCorrupt)
+	}
+	return image, err
 }
 
 func (r *Repo) metadataLayers(ctx context.Context, layers []Descriptor) (ProviderMetadata, error) {

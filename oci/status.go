@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// ArtifactStatus is the type of an event that changes how a version is listed.
+const ArtifactStatus = "application/vnd.okara.status.v1"
+
+// Actions of a status event. Resign replaces signature and keys of a provider
+// version.
+const (
+	ActionDeprecate   = "deprecate"
+	ActionUndeprecate = "undeprecate"
+	ActionYank        = "yank"
+	ActionUnyank      = "unyank"
+	ActionResign      = "resign"
+)
+
+// AllVersions in a StatusEvent means every version of the repository.
+const AllVersions = "*"
+
+const (
+	annStatusAction      = "vnd.okara.status.action"
+	annStatusVersion     = "vnd.okara.status.version"
+	annStatusSubject     = "vnd.okara.status.subject"
+	annStatusMessage     = "vnd.okara.status.message"
+	annStatusReplacement = "vnd.okara.status.replacement"
+	annStatusTime        = "vnd.okara.status.time"
+	annStatusActor       = "vnd.okara.status.actor"
+
+	statusTagPrefix = "okara-status-"
+	maxMessage      = 300
+	maxActor        = 128
+	statusParallel  = 8
+)
+
+// StatusEvent is one entry of a repository's history of status changes. Its tag
+// is unique, so writers never collide, and it never changes, so readers keep it.
+type StatusEvent struct {
+	Tag         string // filled by ParseStatusEvent and PutStatusEvent
+	Action      string
+	Version     string        // exact, or AllVersions
+	Subject     digest.Digest // digest of the index, for ActionResign
+	Message     string
+	Replacement string
+	Actor       string
+	Time        time.Time
+	Layers      []Descriptor // signature and keys, for ActionResign
+}
+
+// IsStatusTag reports whether tag is that of a status event.
+func IsStatusTag(tag string) bool {
+	rest, ok := strings.CutPrefix(tag, statusTagPrefix)
+	ms, id, ok2 := strings.Cut(rest, "-")
+	return ok && ok2 && len(ms) == 13 && len(id) == 16 && strings.Trim(ms, "0123456789") == "" && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+// PutStatusEvent stores the event under a tag of its own and returns it with
+// that tag. Blobs are those of e.Layers.
+func (r *Repo) PutStatusEvent(ctx context.Context, e StatusEvent, blobs ...Blob) (StatusEvent, error) {
+	if err := e.check(); err != nil {
+		return e, err
+	}
+	layers := e.Layers
+	if len(layers) == 0 {
+		layers = []Descriptor{emptyConfig()}
+	}
+	annotations := map[string]string{AnnKind: KindStatus}
+	for key, value := range map[string]string{
+		annStatusAction: e.Action, annStatusVersion: e.Version, annStatusSubject: e.Subject.String(), annStatusMessage: e.Message,
+		annStatusReplacement: e.Replacement, annStatusActor: e.Actor, annStatusTime: e.Time.UTC().Format(time.RFC3339Nano),
+	} {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: emptyConfig(), Layers: layers, Annotations: annotations})
+	if err != nil {
+		return e, err
+	}
+	if _, err := r.Push(ctx, Artifact{Blobs: append(blobs, EmptyBlob()), Root: m}); err != nil {
+		return e, err
+	}
+	e.Tag = statusTag(e.Time)
+	return e, r.PutTag(ctx, e.Tag, m)
+}
+
+func statusTag(t time.Time) string {
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	return fmt.Sprintf("%s%013d-%s", statusTagPrefix, t.UnixMilli(), hex.EncodeToString(id))
+}
+
+func (e StatusEvent) check() error {
+	if _, err := addr.ParseVersion(e.Version); err != nil && e.Version != AllVersions {
+		return err
+	}
+	switch {
+	case !slices.Contains([]string{ActionDeprecate, ActionUndeprecate, ActionYank, ActionUnyank, ActionResign}, e.Action):
+		return fmt.Errorf("unknown action %q: %w", e.Action, ErrCorrupt)
+	case len(e.Message) > maxMessage:
+		return fmt.Errorf("message of %d bytes, at most %d: %w", len(e.Message), maxMessage, ErrTooLarge)
+	case len(e.Actor) > maxActor:
+		return fmt.Errorf("actor of %d bytes, at most %d: %w", len(e.Actor), maxActor, ErrTooLarge)
+	case e.Action == ActionResign && (e.Subject.Validate() != nil || len(e.Layers) == 0):
+		return fmt.Errorf("a resign event needs the digest of the index and layers: %w", ErrCorrupt)
+	}
+	return nil
+}
+
+// ParseStatusEvent reads the event under tag.
+func ParseStatusEvent(tag string, m Manifest) (StatusEvent, error) {
+	image, err := m.Image()
+	if err != nil {
+		return StatusEvent{}, err
+	}
+	if image.ArtifactType != ArtifactStatus {
+		return StatusEvent{}, fmt.Errorf("manifest %s has artifact type %q: %w", m.Digest, image.ArtifactType, ErrCorrupt)
+	}
+	a := image.Annotations
+	e := StatusEvent{
+		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]),
+		Message: plainText(a[annStatusMessage]), Replacement: plainText(a[annStatusReplacement]), Actor: plainText(a[annStatusActor]),
+	}
+	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
+		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, ErrCorrupt)
+	}
+	for _, layer := range image.Layers {
+		if layer.MediaType != ocispec.MediaTypeEmptyJSON {
+			e.Layers = append(e.Layers, layer)
+		}
+	}
+	return e, e.check()
+}
+
+// StatusEvents reads the events among the tags of the repository, in the order
+// in which they count. Damaged ones are left out.
+func (r *Repo) StatusEvents(ctx context.Context, tags []string) ([]StatusEvent, error) {
+	var wanted []string
+	for _, tag := range tags {
+		if IsStatusTag(tag) {
+			wanted = append(wanted, tag)
+		}
+	}
+	slices.Sort(wanted)
+	events := make([]*StatusEvent, len(wanted))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(statusParallel)
+	for i, tag := range wanted {
+		g.Go(func() error {
+			m, err := r.Fetch(ctx, tag)
+			if err != nil {
+				return err
+			}
+			if e, err := ParseStatusEvent(tag, m); err == nil {
+				events[i] = &e
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read status events of %s: %w", r, err)
+	}
+	var out []StatusEvent
+	for _, e := range events {
+		if e != nil {
+			out = append(out, *e)
+		}
+	}
+	return out, nil
+}
+
+// Status is what the events say about one version. A nil field: it is not so.
+type Status struct {
+	Deprecated *StatusEvent
+	Yanked     *StatusEvent
+	Resigned   *StatusEvent // whose layers replace those of the index
+}
+
+// FoldStatus returns the status of version whose manifest has this digest: of
+// each pair of actions the last event counts. Events must be in order, as
+// StatusEvents returns them.
+func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) Status {
+	var s Status
+	for i, e := range events {
+		if e.Version != AllVersions && e.Version != version {
+			continue
+		}
+		switch e.Action {
+		case ActionDeprecate:
+			s.Deprecated = &events[i]
+		case ActionUndeprecate:
+			s.Deprecated = nil
+		case ActionYank:
+			s.Yanked = &events[i]
+		case ActionUnyank:
+			s.Yanked = nil
+		case ActionResign:
+			if e.Subject == manifest {
+				s.Resigned = &events[i]
+			}
+		}
+	}
+	return s
+}
+
+// Resigned reads metadata as ProviderMetadata does and puts the layers of a
+// resign event in their place, if there is one.
+func (r *Repo) Resigned(ctx context.Context, x ProviderIndex, s Status) (ProviderMetadata, error) {
+	if s.Resigned == nil {
+		return r.ProviderMetadata(ctx, x)
+	}
+	var layers []Descriptor
+	if x.Metadata != nil {
+		image, err := r.metadataImage(ctx, *x.Metadata)
+		if err != nil {
+			return ProviderMetadata{}, err
+		}
+		layers = image.Layers
+	}
+	for _, layer := range s.Resigned.Layers {
+		layers = slices.DeleteFunc(layers, func(d Descriptor) bool { return d.MediaType == layer.MediaType })
+		layers = append(layers, layer)
+	}
+	return r.metadataLayers(ctx, layers)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func TestStatusEvents(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		r, err := oci.OpenRepo(host+"/providers/acme/dns", oci.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		put := func(action, version, message string) {
+			t.Helper()
+			at = at.Add(time.Second)
+			e, err := r.PutStatusEvent(t.Context(), oci.StatusEvent{Action: action, Version: version, Message: message, Time: at, Actor: "ci", Replacement: "2.0.0"})
+			if err != nil || !oci.IsStatusTag(e.Tag) {
+				t.Fatal(e.Tag, err)
+			}
+		}
+		put(oci.ActionDeprecate, "1.0.0", "use 2.0.0")
+		put(oci.ActionYank, "1.0.0", "leaks")
+		put(oci.ActionUnyank, "1.0.0", "")
+		put(oci.ActionYank, "1.1.0", "broken")
+		put(oci.ActionDeprecate, oci.AllVersions, "moved")
+		put(oci.ActionUndeprecate, "1.1.0", "")
+		var tags []string
+		for tag, err := range r.Tags(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			tags = append([]string{tag}, tags...)
+		}
+		events, err := r.StatusEvents(t.Context(), append(tags, "1.0.0", "latest"))
+		if err != nil || len(events) != 6 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		if e := events[0]; e.Message != "use 2.0.0" || e.Actor != "ci" || e.Replacement != "2.0.0" || !e.Time.Equal(at.Add(-5*time.Second)) {
+			t.Errorf("first event %+v", e)
+		}
+		got := map[string][2]string{}
+		for _, v := range []string{"1.0.0", "1.1.0", "3.0.0"} {
+			s := oci.FoldStatus(events, v, "")
+			got[v] = [2]string{message(s.Deprecated), message(s.Yanked)}
+		}
+		want := map[string][2]string{"1.0.0": {"moved", "-"}, "1.1.0": {"-", "broken"}, "3.0.0": {"moved", "-"}}
+		if diff := cmp.Diff(got, want); diff != "" {
+			t.Errorf("deprecated, yanked (-got +want)\n%s", diff)
+		}
+	})
+}
+
+func message(e *oci.StatusEvent) string {
+	if e == nil {
+		return "-"
+	}
+	return e.Message
+}
+
+func TestStatusEventRefuses(t *testing.T) {
+	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/x", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, e := range map[string]oci.StatusEvent{
+		"action":  {Action: "delete", Version: "1.0.0"},
+		"version": {Action: oci.ActionYank, Version: "1.0"},
+		"message": {Action: oci.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
+		"resign":  {Action: oci.ActionResign, Version: "1.0.0"},
+	} {
+		if _, err := r.PutStatusEvent(t.Context(), e); err == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
+	if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("something was pushed: %v", err)
+	}
+}
+
+func TestIsStatusTag(t *testing.T) {
+	for tag, want := range map[string]bool{
+		"okara-status-1767225600000-0123456789abcdef": true, "okara-status-1-0123456789abcdef": false,
+		"okara-status-1767225600000-0123456789ABCDEF": false, "1.0.0": false, "okara-status-": false,
+	} {
+		if got := oci.IsStatusTag(tag); got != want {
+			t.Errorf("%s: %v", tag, got)
+		}
+	}
+}
+
+func TestFoldStatusResign(t *testing.T) {
+	a, b := digest.FromString("a"), digest.FromString("b")
+	events := []oci.StatusEvent{{Action: oci.ActionResign, Version: "1.0.0", Subject: a, Message: "1"}, {Action: oci.ActionResign, Version: "1.0.0", Subject: a, Message: "2"}}
+	if s := oci.FoldStatus(events, "1.0.0", a); s.Resigned == nil || s.Resigned.Message != "2" {
+		t.Errorf("got %+v", s)
+	}
+	if s := oci.FoldStatus(events, "1.0.0", b); s.Resigned != nil {
+		t.Errorf("an event for another index counts: %+v", s)
+	}
+}
