@@ -103,38 +103,61 @@ type StateTag struct {
 	X        string // 16 hex digits of a claim
 }
 
-var (
-	numberedTag = regexp.MustCompile(`^state-(.+)-v([0-9]{1,15})$`)
-	claimTag    = regexp.MustCompile(`^(un)?locked-(.+)-([0-9]{12})-([0-9a-f]{16})(-f)?$`)
-)
-
 // ParseStateTag reads a tag; false means that it is none of a state repository.
 func ParseStateTag(tag string) (StateTag, bool) {
-	if m := numberedTag.FindStringSubmatch(tag); m != nil && m[2][0] != '0' {
-		n, err := strconv.ParseInt(m[2], 10, 64)
-		return StateTag{Kind: StateNumbered, Fragment: m[1], N: n}, err == nil
-	}
-	if m := claimTag.FindStringSubmatch(tag); m != nil && (m[5] == "" || m[1] != "") {
-		f, err := strconv.ParseInt(m[3], 10, 64)
-		t := StateTag{Kind: LockClaim, Fragment: m[2], N: f, X: m[4]}
-		if m[1] != "" {
-			t.Kind = LockTombstone
+	if rest, ok := strings.CutPrefix(tag, "state-"); ok {
+		if w, n, ok := cutVersion(rest); ok {
+			return StateTag{Kind: StateNumbered, Fragment: w, N: n}, true
 		}
-		if m[5] != "" {
+		return StateTag{Kind: StatePointer, Fragment: rest}, rest != ""
+	}
+	if rest, ok := strings.CutPrefix(tag, "locked-"); ok {
+		if t, ok := cutClaim(rest); ok {
+			t.Kind = LockClaim
+			return t, true
+		}
+		return StateTag{Kind: LockMarker, Fragment: rest}, rest != ""
+	}
+	rest, ok := strings.CutPrefix(tag, "unlocked-")
+	if !ok || rest == "" {
+		return StateTag{}, false
+	}
+	if t, ok := cutClaim(rest); ok {
+		t.Kind = LockTombstone
+		return t, true
+	}
+	if claim, ok := strings.CutSuffix(rest, "-f"); ok {
+		if t, ok := cutClaim(claim); ok {
 			t.Kind = ForceTombstone
-		}
-		return t, err == nil
-	}
-	for _, p := range [...]struct {
-		prefix string
-		kind   StateTagKind
-	}{{"state-", StatePointer}, {"locked-", LockMarker}, {"unlocked-", UnlockMarker}} {
-		if w, ok := strings.CutPrefix(tag, p.prefix); ok && w != "" {
-			return StateTag{Kind: p.kind, Fragment: w}, true
+			return t, true
 		}
 	}
-	return StateTag{}, false
+	return StateTag{Kind: UnlockMarker, Fragment: rest}, true
 }
+
+// cutVersion splits W-v<N>.
+func cutVersion(s string) (w string, n int64, ok bool) {
+	i := strings.LastIndex(s, "-v")
+	if i < 1 || !digits(s[i+2:]) || s[i+2] == '0' {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(s[i+2:], 10, 64)
+	return s[:i], n, err == nil
+}
+
+// cutClaim splits W-<12 digits>-<16 hex>.
+func cutClaim(s string) (StateTag, bool) {
+	const numberLen, xLen = 12, 16
+	x := len(s) - xLen
+	f := x - 1 - numberLen
+	if f < 2 || s[x-1] != '-' || s[f-1] != '-' || !digits(s[f:x-1]) || strings.Trim(s[x:], "0123456789abcdef") != "" {
+		return StateTag{}, false
+	}
+	n, err := strconv.ParseInt(s[f:x-1], 10, 64)
+	return StateTag{Fragment: s[:f-1], N: n, X: s[x:]}, err == nil
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func (t StateTag) String() string {
 	switch t.Kind {

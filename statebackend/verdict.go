@@ -77,7 +77,7 @@ func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
 	if known != nil {
 		return *known, known.err
 	}
-	verdict := hostVerdict(s.repo.Host())
+	verdict := HostVerdict(s.repo.Host())
 	if slices.Contains(tags, oci.TagVerdict) {
 		v, err := s.Verdict(ctx)
 		switch {
@@ -110,9 +110,9 @@ func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
 // proven to show a finished push at once.
 const settleTime = 2 * time.Second
 
-// hostVerdict is what is known of registries by their names. Others are taken
+// HostVerdict is what is known of registries by their names. Others are taken
 // for one that shows its own writes; each lock checks that it does.
-func hostVerdict(host string) oci.Verdict {
+func HostVerdict(host string) oci.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
 		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
 		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// TestExplore tries every order of events in worlds of two clients.
+func TestExplore(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		world setup
+	}{
+		{"torn lists", setup{clients: 2, cycles: 2, puts: 1, chunks: true}},
+		{"torn lists, read backwards", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true}},
+		{"take-over and crash", setup{clients: 2, cycles: 1, puts: 2, chunks: true, descending: true, takeOvers: 1, crashes: 1}},
+		{"force-unlock, no delete", setup{clients: 2, cycles: 2, puts: 1, chunks: true, forces: 1, deletes: deleteNone}},
+		{"a lost request", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, faults: 1}},
+		{"old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 2, puts: 1}},
+		{"old lists, take-over, crash", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, takeOvers: 1, crashes: 1}},
+		{"three clients", setup{clients: 3, cycles: 1, puts: 0, chunks: true, descending: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			n, bad := explore(&tc.world, maxStates)
+			t.Logf("%d states", n)
+			if bad != "" {
+				t.Error(bad)
+			}
+			if n >= maxStates {
+				t.Errorf("more than %d states", maxStates)
+			}
+		})
+	}
+}
+
+func TestExploreMutants(t *testing.T) {
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			s := m.world
+			s.rules = m.rules
+			n, bad := explore(&s, maxStates)
+			t.Logf("after %d states: %s", n, bad)
+			if bad == "" {
+				t.Error("no order of events shows that the rule is needed")
+			}
+		})
+	}
+}
+
+const maxStates = 2_000_000
+
+// explore visits every state that can be reached, depth first, and returns how
+// many there are and the first violation.
+func explore(s *setup, limit int) (int, string) {
+	seed := maphash.MakeSeed()
+	seen := map[uint64]struct{}{}
+	stack := []*world{newWorld(s)}
+	var key []byte
+	for len(stack) > 0 && len(seen) < limit {
+		w := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if w.bad != "" {
+			return len(seen), w.bad
+		}
+		acts := w.acts()
+		if len(acts) == 0 {
+			w.finish()
+			if w.bad != "" {
+				return len(seen), w.bad
+			}
+		}
+		for _, a := range acts {
+			next := w.clone()
+			next.do(a)
+			key = next.key(key[:0])
+			h := maphash.Bytes(seed, key)
+			if _, ok := seen[h]; ok {
+				continue
+			}
+			seen[h] = struct{}{}
+			stack = append(stack, next)
+		}
+	}
+	return len(seen), ""
+}
+
+// key encodes everything that the future of a world depends on.
+func (w *world) key(b []byte) []byte {
+	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, int(w.acked))
+	if w.bad != "" {
+		b = append(b, '!')
+	}
+	for _, e := range w.tags {
+		b = appendEntry(b, e)
+	}
+	for _, u := range w.late {
+		b = appendEntry(b, u.entry)
+		b = appendBools(b, u.remove)
+	}
+	for i, n := range w.numbers {
+		b = appendClaim(b, w.versions[i].claim)
+		b = appendInts(b, int(n), w.versions[i].put)
+	}
+	if w.lists == listPrefix {
+		for _, u := range w.order {
+			b = appendEntry(b, u.entry)
+			b = appendBools(b, u.remove)
+		}
+	}
+	for i := range w.clients {
+		b = w.clients[i].key(b)
+	}
+	return b
+}
+
+func (c *client) key(b []byte) []byte {
+	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.known), int(c.next), c.wins, c.cycles, c.puts, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
+	b = appendClaim(b, c.req.claim)
+	b = appendClaim(b, c.claim)
+	b = appendBools(b, c.uncertain, c.lost, c.req.forced)
+	for _, tag := range c.listed {
+		b = append(append(b, tag...), 0)
+	}
+	switch c.stage {
+	case stageLocking, stageHolding, stagePutting, stageCrashed:
+		b = c.acq.key(b)
+	}
+	switch c.stage {
+	case stagePutting:
+		b = appendInts(b, int(c.save.n), int(c.save.phase), c.save.repeats)
+		b = appendBools(b, c.save.repeated, c.save.result.written)
+	case stageReleasing:
+		b = c.rel.key(b)
+	case stageForcing:
+		b = appendInts(b, int(c.force.phase), c.force.repeats, len(c.force.doomed))
+		b = append(b, c.force.lockID...)
+		for _, d := range c.force.doomed {
+			b = appendClaim(b, d)
+		}
+	}
+	return b
+}
+
+func (a *acquirer) key(b []byte) []byte {
+	b = appendInts(b, int(a.phase), int(a.attempt), a.waits, a.repeats, len(a.doomed), int(a.result.newest), int(a.result.next))
+	b = appendBools(b, a.takeOver, a.marked, a.settled, a.result.won, a.result.held, a.result.sealed, a.result.err != nil)
+	b = appendClaim(b, a.claim)
+	for _, d := range a.doomed {
+		b = appendClaim(b, d)
+	}
+	b = appendInts(b, int(a.seen.newest), len(a.seen.claims))
+	for _, c := range a.seen.claims {
+		b = appendClaim(b, c)
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(a.seen.ended), compareClaims) {
+		b = appendInts(appendClaim(b, c), int(a.seen.ended[c]))
+	}
+	return a.release.key(b)
+}
+
+func (e *releaser) key(b []byte) []byte {
+	b = appendClaim(b, e.claim)
+	b = appendInts(b, int(e.phase), e.repeats, int(e.can.byDigest), int(e.can.byTag))
+	return appendBools(b, e.forced, e.marked)
+}
+
+func appendInts(b []byte, list ...int) []byte {
+	for _, n := range list {
+		b = binary.AppendVarint(b, int64(n))
+	}
+	return b
+}
+
+func appendBools(b []byte, list ...bool) []byte {
+	for _, v := range list {
+		if v {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
+	}
+	return b
+}
+
+func appendClaim(b []byte, c claimID) []byte {
+	return append(append(binary.AppendVarint(b, c.fence), c.x...), 0)
+}
+
+func appendEntry(b []byte, e entry) []byte {
+	return appendInts(append(append(appendClaim(b, e.claim), e.tag...), 0), e.put)
+}

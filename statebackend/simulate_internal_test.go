@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// schedules is how many random schedules TestSimulate runs.
+const schedules = 100_000
+
+// simulated are the worlds that TestSimulate draws from.
+func simulated() []setup {
+	var list []setup
+	for _, l := range []lists{listByKey, listPrefix} {
+		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
+			for _, sameID := range []bool{false, true} {
+				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1}
+				list = append(list, s)
+				s.descending, s.clients, s.cycles = true, 4, 1
+				list = append(list, s)
+				s.faults, s.crashes = 0, 0
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// TestSimulate runs random schedules of three or four clients on a registry
+// that delays, loses, repeats and reorders requests and shows stale or torn
+// lists. A failure prints how to replay it.
+func TestSimulate(t *testing.T) {
+	if replay := os.Getenv("OKARA_REPLAY"); replay != "" {
+		i, seed, _ := strings.Cut(replay, "/")
+		n, err := strconv.Atoi(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := strconv.ParseUint(seed, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := simulated()[n]
+		if w := simulate(&s, u, t.Logf); w.bad != "" {
+			t.Error(w.bad)
+		}
+		return
+	}
+	worlds := simulated()
+	base := rand.Uint64()
+	t.Logf("first seed %d", base)
+	count := schedules
+	if testing.Short() {
+		count /= 10
+	}
+	var next, wins, acked atomic.Int64
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(count) && !t.Failed(); i = next.Add(1) {
+				n, seed := int(i)%len(worlds), base+uint64(i)
+				w := simulate(&worlds[n], seed, nil)
+				if w.bad != "" {
+					t.Errorf("%s\nreplay: OKARA_REPLAY=%d/%d go test ./statebackend -run TestSimulate -v", w.bad, n, seed)
+				}
+				for _, c := range w.clients {
+					wins.Add(int64(c.wins))
+				}
+				acked.Add(min(w.acked, 1))
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d schedules, %d locks held, %d schedules with an acknowledged write", count, wins.Load(), acked.Load())
+	if wins.Load() < int64(count)/2 {
+		t.Errorf("%d locks in %d schedules: the simulation does not exercise the lock", wins.Load(), count)
+	}
+}
+
+// maxSteps bounds a schedule; most end long before.
+const maxSteps = 2000
+
+// simulate runs one schedule.
+func simulate(s *setup, seed uint64, logf func(string, ...any)) *world {
+	w := newWorld(s)
+	rng := rand.New(rand.NewPCG(seed, seed))
+	calm := rng.IntN(3) // how rarely faults are drawn
+	hurry := -1         // the client that is served for a while
+	for range maxSteps {
+		acts := w.acts()
+		if len(acts) == 0 {
+			w.finish()
+		}
+		if len(acts) == 0 || w.bad != "" {
+			return w
+		}
+		a := draw(rng, acts, calm, &hurry)
+		if logf != nil {
+			logf("%s", w.describe(a))
+		}
+		w.do(a)
+	}
+	return w
+}
+
+// draw picks an action. Faults are rare, and at times one client gets ahead of
+// the others: most errors need long delays.
+func draw(rng *rand.Rand, acts []act, calm int, hurry *int) act {
+	if rng.IntN(12) == 0 {
+		*hurry = rng.IntN(6) - 1
+	}
+	for range 8 {
+		a := acts[rng.IntN(len(acts))]
+		switch {
+		case a.kind == actServe || a.kind == actPut || a.kind == actRelease || a.kind == actStart && a.arg == 0:
+			if *hurry < 0 || a.client == *hurry || rng.IntN(8) == 0 {
+				return a
+			}
+		case rng.IntN(2+2*calm) == 0:
+			return a
+		}
+	}
+	return acts[rng.IntN(len(acts))]
+}
+
+// describe tells a step to a person.
+func (w *world) describe(a act) string {
+	if a.kind == actLate {
+		return fmt.Sprintf("late: %+v", w.late[a.client])
+	}
+	c := w.clients[a.client]
+	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
+		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "crash"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+}
+
+// mutant is the protocol without one of its rules, in a world small enough for
+// the consequence to be found.
+type mutant struct {
+	name  string
+	rules rules
+	world setup
+}
+
+func mutants() []mutant {
+	torn := setup{clients: 2, cycles: 1, puts: 1, descending: true, chunks: true}
+	taken := torn
+	taken.takeOvers, taken.forces, taken.puts = 1, 1, 2
+	unsure := torn
+	unsure.faults, unsure.cycles = 1, 2
+	late := taken
+	late.faults = 1
+	old := setup{lists: listPrefix, clients: 2, cycles: 1, puts: 1}
+	oldTaken := old
+	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
+	return []mutant{
+		{"no confirming list", rules{noConfirm: true}, torn},
+		{"no seal", rules{noSeal: true}, late},
+		{"no seal, old lists", rules{noSeal: true}, oldTaken},
+		{"no jump over forced claims", rules{noJump: true}, taken},
+		{"no jump over forced claims, old lists", rules{noJump: true}, oldTaken},
+		{"no check for rivals", rules{noRivalCheck: true}, torn},
+		{"own claim may be missing", rules{ownClaimMissing: true}, old},
+		{"check before the version, not after", rules{checkFirst: true}, taken},
+		{"own tombstone ignored", rules{noOverdueCheck: true}, taken},
+		{"a rival ends a put", rules{rivalsEndPut: true}, torn},
+		{"a number is used twice", rules{reuseNumber: true}, taken},
+		{"clean release after an uncertain write", rules{cleanAlways: true}, unsure},
+		{"force-unlock deletes the claim", rules{forceDeletes: true}, taken},
+	}
+}
+
+// TestSimulateMutants shows that each rule of the protocol is needed: without
+// it some schedule breaks a property.
+func TestSimulateMutants(t *testing.T) {
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			s := m.world
+			s.rules = m.rules
+			for i := range uint64(schedules) {
+				if w := simulate(&s, i, nil); w.bad != "" {
+					t.Logf("after %d schedules: %s", i, w.bad)
+					return
+				}
+			}
+			t.Error("no schedule shows that the rule is needed")
+		})
+	}
+}

@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// The world is a registry and some clients that run the real machines. Every
+// step of it is a choice among actions: TestExplore tries all of them,
+// TestSimulate draws from a seed. After each step the properties are checked
+// against what the registry really holds.
+
+// lists says what a tag list may show.
+type lists uint8
+
+const (
+	// listByKey: a list reads one key after the other, so it shows each push
+	// that finished before it began, and of later ones any part.
+	listByKey lists = iota
+	// listPrefix: a list is a snapshot, possibly old: the effect of a prefix of
+	// one order of updates.
+	listPrefix
+)
+
+// deletes says what DELETE does.
+type deletes uint8
+
+const (
+	deleteAll     deletes = iota
+	deleteNone            // unsupported
+	deleteLeaves          // by digest: the tag stays in the list. By tag: works
+	deleteTagOnly         // by digest: unsupported
+)
+
+// setup is what does not change in a world.
+type setup struct {
+	lists      lists
+	ownWrites  bool // listPrefix: a list shows at least its reader's last write
+	descending bool // listByKey: the order of reading
+	chunks     bool // listByKey: in three parts; else key by key
+	deletes    deletes
+	clients    int
+	cycles     int // lock, put, unlock per client
+	puts       int // per cycle
+	faults     int // budget: lost, late or repeated requests
+	crashes    int // budget
+	takeOvers  int // budget: locks that end whoever holds
+	forces     int // budget: force-unlocks of a holder
+	sameID     bool
+	rules      rules
+}
+
+// content tells two manifests under one tag apart.
+type content struct {
+	claim claimID
+	put   int
+}
+
+type entry struct {
+	tag string
+	content
+}
+
+// update is a change of one tag.
+type update struct {
+	entry
+	remove bool
+}
+
+type stage uint8
+
+const (
+	stageIdle stage = iota
+	stageLocking
+	stageHolding // between requests
+	stagePutting
+	stageReleasing
+	stageForcing
+	stageCrashed
+	stageDone
+)
+
+type client struct {
+	stage     stage
+	acq       acquirer
+	save      saver
+	rel       releaser
+	force     forcer
+	req       request
+	listed    []string // listByKey: read so far
+	cursor    string
+	chunk     int
+	lastWrite int // listPrefix: position of the last own update
+
+	claim     claimID
+	known     int64 // the highest version that the lock knows of, or sealed
+	next      int64
+	uncertain bool
+	lost      bool
+	wins      int // locks that were held
+	cycles    int
+	puts      int
+	attempts  uint32
+}
+
+type world struct {
+	*setup
+	tags      []entry // ordered; never changed in place
+	order     []update
+	late      []update // may still take effect
+	clients   []client
+	versions  []content // by when first written; parallel to numbers
+	numbers   []int64
+	acked     int64
+	faults    int
+	crashes   int
+	takeOvers int
+	forces    int
+	bad       string // the property that does not hold
+}
+
+const worldWorkspace = "w"
+
+func newWorld(s *setup) *world {
+	w := &world{setup: s, faults: s.faults, crashes: s.crashes, takeOvers: s.takeOvers, forces: s.forces}
+	w.clients = make([]client, s.clients)
+	for i := range w.clients {
+		w.clients[i].cycles = s.cycles
+	}
+	return w
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.clients = slices.Clone(w.clients)
+	c.late = slices.Clip(w.late)
+	c.order = slices.Clip(w.order)
+	c.versions, c.numbers = slices.Clip(w.versions), slices.Clip(w.numbers)
+	return &c
+}
+
+func (w *world) lockID(i int) string {
+	if w.sameID {
+		return "one"
+	}
+	return string(rune('a' + i))
+}
+
+// act is one possible step.
+type act struct {
+	kind   actKind
+	client int // or index of late
+	arg    int
+}
+
+type actKind uint8
+
+const (
+	actStart   actKind = iota // lock; arg 1: take over
+	actForce                  // force-unlock the lock of client arg
+	actPut                    // start a write
+	actRelease                // start to release
+	actServe                  // the request takes effect and is answered; arg: what a list shows
+	actLost                   // it takes effect, the answer is lost
+	actDropped                // it never arrives
+	actDelayed                // the answer is lost, and it may take effect later
+	actTwice                  // it takes effect now and perhaps once more
+	actGiveUp                 // as actDelayed, and its repetitions are not sent: the caller gave up
+	actCrash                  // the client dies; arg 1: its request may arrive later
+	actLate                   // a late request takes effect
+)
+
+// acts returns what can happen next.
+func (w *world) acts() []act {
+	var acts []act
+	for i := range w.clients {
+		c := &w.clients[i]
+		switch c.stage {
+		case stageIdle:
+			acts = append(acts, act{actStart, i, 0})
+			if w.takeOvers > 0 {
+				acts = append(acts, act{actStart, i, 1})
+			}
+			for j := range w.clients {
+				if w.forces > 0 && j != i && w.clients[j].wins > 0 {
+					acts = append(acts, act{actForce, i, j})
+				}
+			}
+		case stageHolding:
+			if c.puts > 0 && !c.lost {
+				acts = append(acts, act{actPut, i, 0})
+			} else {
+				acts = append(acts, act{actRelease, i, 0})
+			}
+			if w.crashes > 0 {
+				acts = append(acts, act{actCrash, i, 0})
+			}
+		case stageLocking, stagePutting, stageReleasing, stageForcing:
+			acts = w.serveActs(acts, i)
+		}
+	}
+	for i := range w.late {
+		acts = append(acts, act{actLate, i, 0})
+	}
+	return acts
+}
+
+func (w *world) serveActs(acts []act, i int) []act {
+	c := &w.clients[i]
+	if c.req.op == opList && w.lists == listPrefix {
+		from := 0
+		if w.ownWrites {
+			from = c.lastWrite
+		}
+		for n := from; n <= len(w.order); n++ {
+			acts = append(acts, act{actServe, i, n})
+		}
+	} else {
+		acts = append(acts, act{actServe, i, 0})
+	}
+	if writes(c.req.op) && w.faults > 0 {
+		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0})
+	}
+	if w.crashes > 0 && writes(c.req.op) {
+		acts = append(acts, act{actCrash, i, 0}, act{actCrash, i, 1})
+	}
+	return acts
+}
+
+func writes(o op) bool {
+	switch o {
+	case opPutClaim, opPutTombstone, opPutSeal, opPutVersion, opPutPointer, opDelete, opUntagClaim, opPutMarker, opUntagMarker, opPutUnlocked:
+		return true
+	}
+	return false
+}
+
+// finish checks what must be true when nothing can happen any more: without
+// crashes and lost answers everybody has left. Where deleting leaves tags and
+// lists are old at once, a claim may stay, which locks but breaks nothing.
+func (w *world) finish() {
+	if w.deletes == deleteLeaves && w.lists == listPrefix {
+		return
+	}
+	if live := newView(names(w.tags), worldWorkspace).live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
+		w.violate("claims %v are left", live)
+	}
+}
+
+// do takes one step.
+func (w *world) do(a act) {
+	if a.kind == actLate {
+		u := w.late[a.client]
+		w.late = slices.Concat(w.late[:a.client], w.late[a.client+1:])
+		w.update(u)
+		return
+	}
+	c := &w.clients[a.client]
+	switch a.kind {
+	case actStart:
+		w.start(a.client, a.arg == 1)
+	case actForce:
+		w.forces--
+		c.stage, c.force = stageForcing, forcer{lockID: w.lockID(a.arg), rules: w.rules}
+		c.cycles--
+		w.advance(a.client, reply{})
+	case actPut:
+		c.puts--
+		c.stage, c.save = stagePutting, saver{claim: c.claim, n: c.next, rules: w.rules}
+		if !w.rules.reuseNumber {
+			c.next++
+		}
+		w.advance(a.client, reply{})
+	case actRelease:
+		c.stage, c.rel = stageReleasing, releaser{claim: c.claim, forced: c.uncertain || c.lost, marked: !c.lost, rules: w.rules}
+		c.claim = claimID{}
+		w.advance(a.client, reply{})
+	case actServe:
+		w.serve(a)
+	case actCrash:
+		w.crashes--
+		if a.arg == 1 {
+			w.late = append(w.late, w.updates(c)...)
+		}
+		c.stage = stageCrashed
+	default:
+		w.fail(a)
+	}
+}
+
+// fail breaks a write in one way or another.
+func (w *world) fail(a act) {
+	c := &w.clients[a.client]
+	w.faults--
+	updates := w.updates(c)
+	status := statusUncertain
+	switch a.kind {
+	case actLost, actTwice:
+		for _, u := range updates {
+			w.update(u)
+		}
+		c.lastWrite = len(w.order)
+		if a.kind == actTwice {
+			w.late = append(w.late, updates...)
+			status = statusDone
+		}
+	case actDelayed, actGiveUp:
+		w.late = append(w.late, updates...)
+	}
+	sent := c.req
+	w.advance(a.client, reply{status: status, err: oci.ErrUncertain})
+	for range maxRepeats {
+		if a.kind == actGiveUp && c.req == sent {
+			w.advance(a.client, reply{status: status, err: oci.ErrUncertain})
+		}
+	}
+}
+
+func (w *world) start(i int, takeOver bool) {
+	c := &w.clients[i]
+	if takeOver {
+		w.takeOvers--
+	}
+	c.cycles--
+	c.puts, c.uncertain, c.lost = w.puts, false, false
+	c.attempts += 16
+	c.stage = stageLocking
+	c.acq = acquirer{
+		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver,
+		snapshot: w.lists == listPrefix, rules: w.rules,
+	}
+	w.advance(i, reply{})
+}
+
+// serve lets the request take effect and answers it.
+func (w *world) serve(a act) {
+	c := &w.clients[a.client]
+	r := reply{}
+	switch c.req.op {
+	case opList:
+		tags, done := w.list(c, a.arg)
+		if !done {
+			return
+		}
+		r.view = newView(tags, worldWorkspace)
+	case opReadMarker:
+		if !w.has("locked-" + worldWorkspace) {
+			r.status = statusMissing
+		}
+		r.owner = ownerOurs
+	case opReadPointer:
+		r.owner, r.status = w.readPointer(c)
+	case opDelete:
+		if w.deletes == deleteNone || w.deletes == deleteTagOnly {
+			r.status = statusUnsupported
+		}
+	case opUntagClaim, opUntagMarker:
+		if w.deletes == deleteNone {
+			r.status = statusUnsupported
+		}
+	}
+	if r.status == statusDone && writes(c.req.op) {
+		for _, u := range w.updates(c) {
+			w.update(u)
+		}
+		c.lastWrite = len(w.order)
+	}
+	w.advance(a.client, r)
+}
+
+func (w *world) readPointer(c *client) (owner, status) {
+	i, ok := w.find("state-" + worldWorkspace)
+	switch {
+	case !ok:
+		return ownerNobody, statusMissing
+	case w.tags[i].content == w.content(c):
+		return ownerOurs, statusDone
+	case w.tags[i].put > int(c.req.n):
+		return ownerForeign, statusDone
+	}
+	return ownerBefore, statusDone
+}
+
+// list returns what a list shows, or takes one more step of reading.
+func (w *world) list(c *client, n int) ([]string, bool) {
+	if w.lists == listPrefix {
+		var tags []entry
+		for _, u := range w.order[:n] {
+			tags = applied(tags, u)
+		}
+		return names(tags), true
+	}
+	if w.chunks {
+		return w.listChunk(c)
+	}
+	i, found := w.find(c.cursor)
+	switch {
+	case w.descending && c.cursor == "":
+		i = len(w.tags) - 1
+	case w.descending:
+		i--
+	case found:
+		i++
+	}
+	if i >= 0 && i < len(w.tags) {
+		c.cursor = w.tags[i].tag
+		c.listed = append(slices.Clip(c.listed), c.cursor)
+		return nil, false
+	}
+	tags := c.listed
+	c.listed, c.cursor = nil, ""
+	return tags, true
+}
+
+// listChunk reads claims, versions and tombstones at three moments.
+func (w *world) listChunk(c *client) ([]string, bool) {
+	prefixes := [...]string{"locked-", "state-", "unlocked-"}
+	prefix := prefixes[c.chunk]
+	if w.descending {
+		prefix = prefixes[2-c.chunk]
+	}
+	listed := slices.Clip(c.listed)
+	for _, e := range w.tags {
+		if strings.HasPrefix(e.tag, prefix) {
+			listed = append(listed, e.tag)
+		}
+	}
+	c.listed = listed
+	if c.chunk++; c.chunk < 3 {
+		return nil, false
+	}
+	c.listed, c.chunk = nil, 0
+	return listed, true
+}
+
+func names(tags []entry) []string {
+	list := make([]string, len(tags))
+	for i, e := range tags {
+		list[i] = e.tag
+	}
+	return list
+}
+
+// content is what a client writes now: its claim, and for versions which write.
+func (w *world) content(c *client) content {
+	switch c.req.op {
+	case opPutVersion, opPutPointer, opReadPointer:
+		n := int(c.req.n)
+		if w.rules.reuseNumber {
+			n = n*100 + c.puts
+		}
+		return content{c.claim, n}
+	}
+	return content{c.req.claim, 0}
+}
+
+// updates returns the changes that the client's request makes.
+func (w *world) updates(c *client) []update {
+	tag := func(k oci.StateTagKind, n int64) string {
+		return oci.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
+	}
+	put := func(tag string) []update { return []update{{entry: entry{tag, w.content(c)}}} }
+	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
+	f := c.req.claim.fence
+	switch c.req.op {
+	case opPutClaim:
+		return put(tag(oci.LockClaim, f))
+	case opPutTombstone:
+		if c.req.forced {
+			return put(tag(oci.ForceTombstone, f))
+		}
+		return put(tag(oci.LockTombstone, f))
+	case opPutSeal, opPutVersion:
+		return put(tag(oci.StateNumbered, c.req.n))
+	case opPutPointer:
+		return put("state-" + worldWorkspace)
+	case opPutMarker, opPutUnlocked:
+		return put("locked-" + worldWorkspace)
+	case opUntagMarker:
+		return []update{remove("locked-" + worldWorkspace)}
+	case opUntagClaim:
+		return []update{remove(tag(oci.LockClaim, f))}
+	case opDelete:
+		return w.deleted(c, tag(oci.LockClaim, f), remove)
+	}
+	return nil
+}
+
+func (w *world) deleted(c *client, claim string, remove func(string) update) []update {
+	if w.deletes != deleteAll {
+		return nil
+	}
+	list := []update{remove(claim)}
+	if i, ok := w.find("locked-" + worldWorkspace); ok && w.tags[i].claim == c.req.claim {
+		list = append(list, remove("locked-"+worldWorkspace))
+	}
+	return list
+}
+
+func (w *world) find(tag string) (int, bool) {
+	return slices.BinarySearchFunc(w.tags, tag, func(e entry, t string) int { return strings.Compare(e.tag, t) })
+}
+
+func (w *world) has(tag string) bool {
+	_, ok := w.find(tag)
+	return ok
+}
+
+func applied(tags []entry, u update) []entry {
+	i, ok := slices.BinarySearchFunc(tags, u.tag, func(e entry, t string) int { return strings.Compare(e.tag, t) })
+	switch {
+	case u.remove && ok:
+		return slices.Concat(tags[:i], tags[i+1:])
+	case u.remove:
+		return tags
+	case ok:
+		tags = slices.Clone(tags)
+		tags[i] = u.entry
+		return tags
+	}
+	return slices.Concat(tags[:i], []entry{u.entry}, tags[i:])
+}
+
+// update changes a tag and checks what every version has to obey.
+func (w *world) update(u update) {
+	w.tags = applied(w.tags, u)
+	if w.lists == listPrefix {
+		w.order = append(w.order, u)
+	}
+	t, ok := oci.ParseStateTag(u.tag)
+	if !ok || t.Kind != oci.StateNumbered || u.remove {
+		return
+	}
+	i := slices.Index(w.numbers, t.N)
+	switch {
+	case i < 0:
+		w.numbers, w.versions = append(w.numbers, t.N), append(w.versions, u.content)
+	case w.versions[i] != u.content:
+		w.violate("version %d was written twice, by %v and %v", t.N, w.versions[i], u.content)
+	}
+	for i := range w.clients {
+		c := &w.clients[i]
+		if w.holds(c) && c.claim != u.claim && t.N > c.known {
+			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.known, c.claim)
+		}
+	}
+}
+
+// holds tells whether a client has the lock and nobody took it over. A crashed
+// holder holds.
+func (w *world) holds(c *client) bool {
+	switch c.stage {
+	case stageHolding, stagePutting, stageCrashed:
+		return c.wins > 0 && c.claim != (claimID{}) && !w.overtaken(c.claim)
+	}
+	return false
+}
+
+func (w *world) overtaken(c claimID) bool {
+	return w.has(oci.StateTag{Kind: oci.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.bad == "" {
+		w.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+// advance feeds a reply to the client's machine.
+func (w *world) advance(i int, r reply) {
+	c := &w.clients[i]
+	for {
+		switch c.stage {
+		case stageLocking:
+			c.req = c.acq.next(r)
+		case stagePutting:
+			c.req = c.save.next(r)
+		case stageReleasing:
+			c.req = c.rel.next(r)
+		case stageForcing:
+			c.req = c.force.next(r)
+		}
+		if c.req.op != opWait {
+			break
+		}
+		r = reply{} // others may do anything during the next request
+	}
+	if c.req.op != opDone {
+		return
+	}
+	switch c.stage {
+	case stageLocking:
+		w.locked(i)
+	case stagePutting:
+		w.put(i)
+	default:
+		w.rest(c)
+	}
+}
+
+// rest ends a cycle.
+func (w *world) rest(c *client) {
+	c.stage, c.claim = stageIdle, claimID{}
+	if c.cycles == 0 {
+		c.stage = stageDone
+	}
+}
+
+func (w *world) locked(i int) {
+	c := &w.clients[i]
+	res := c.acq.result
+	if !res.won {
+		w.rest(c)
+		return
+	}
+	c.stage, c.claim, c.next, c.known = stageHolding, c.acq.claim, res.next, res.newest
+	c.wins++
+	if w.overtaken(c.claim) {
+		return
+	}
+	head := res.newest
+	if res.sealed {
+		head = c.acq.seen.newest
+	}
+	if head < w.acked {
+		w.violate("holder %v knows version %d, and %d was acknowledged", c.claim, head, w.acked)
+	}
+	for j := range w.clients {
+		if d := &w.clients[j]; j != i && w.holds(d) {
+			w.violate("two holders: %v and %v", c.claim, d.claim)
+		}
+	}
+}
+
+func (w *world) put(i int) {
+	c := &w.clients[i]
+	res := c.save.result
+	c.stage = stageHolding
+	c.uncertain = c.uncertain || res.uncertain
+	if res.lost {
+		c.lost = true
+		if !w.overtaken(c.claim) {
+			w.violate("holder %v lost its lock to nobody", c.claim)
+		}
+	}
+	if !res.stored {
+		return
+	}
+	c.known = max(c.known, c.save.n)
+	w.acked = max(w.acked, c.save.n)
+	for j := range w.clients {
+		d := &w.clients[j]
+		if head := d.head(); j != i && w.holds(d) && head < c.save.n {
+			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.claim, head)
+		}
+	}
+}
+
+// head is the highest version a holder read or wrote itself.
+func (c *client) head() int64 {
+	if c.acq.result.sealed && c.known == c.claim.fence {
+		return c.acq.seen.newest
+	}
+	return c.known
+}
