@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func mustRepo(t *testing.T, host, name string) *oci.Repo {
+func newBundleRepo(t *testing.T, host, name string) *oci.Repo {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/"+name, oci.Options{})
 	if err != nil {
@@ -73,7 +73,7 @@ func mustOpenBundle(t *testing.T, file string) *depot.Bundle {
 
 func TestBundle(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		r := mustRepo(t, host, "modules/a")
+		r := newBundleRepo(t, host, "modules/a")
 		subject := pushTagged(t, r, "1.0.0", []byte("one"), nil)
 		referrer := pushTagged(t, r, "", []byte("signature"), &subject)
 		item := depot.BundleItem{Name: "modules/a", Repo: r, Tags: []string{"1.0.0"}}
@@ -95,7 +95,7 @@ func TestBundle(t *testing.T) {
 		if err != nil || len(report.Conflict) > 0 || report.Pushed == 0 {
 			t.Fatalf("load %+v, %v", report, err)
 		}
-		loaded := mustRepo(t, target, "elsewhere/modules/a")
+		loaded := newBundleRepo(t, target, "elsewhere/modules/a")
 		if d, err := loaded.Resolve(t.Context(), "1.0.0"); err != nil || d.Digest != subject.Digest {
 			t.Errorf("tag %v, %v", d, err)
 		}
@@ -120,7 +120,7 @@ func mustRead(t *testing.T, file string) []byte {
 
 func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	r := mustRepo(t, host, "m")
+	r := newBundleRepo(t, host, "m")
 	for _, v := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 		pushTagged(t, r, v, bytes.Repeat([]byte(v), 1000), nil)
 	}
@@ -163,14 +163,14 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := mustRepo(t, empty, "m").Resolve(t.Context(), "3.0.0"); err != nil {
+	if _, err := newBundleRepo(t, empty, "m").Resolve(t.Context(), "3.0.0"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestBundleReportsAnotherDigest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	r, other := mustRepo(t, host, "m"), mustRepo(t, host, "other/m")
+	r, other := newBundleRepo(t, host, "m"), newBundleRepo(t, host, "other/m")
 	pushTagged(t, r, "1.0.0", []byte("one"), nil)
 	kept := pushTagged(t, other, "1.0.0", []byte("foreign"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
@@ -185,7 +185,7 @@ func TestBundleReportsAnotherDigest(t *testing.T) {
 }
 
 func TestBundleRefusesDamage(t *testing.T) {
-	r := mustRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
+	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
 	pushTagged(t, r, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
 	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)

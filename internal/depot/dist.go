@@ -167,7 +167,7 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 }
 
 // checkSums compares SHA256SUMS with the zips, or makes it where there is none.
-func (d *dist) checkSums(plan *ProviderPlan) error {
+func (d *dist) checkSums(plan *ProviderPlan, partial bool) error {
 	plan.metadata.ShasumsName = d.stem + "SHA256SUMS"
 	name := d.find(plan.metadata.ShasumsName, "SHA256SUMS")
 	if name == "" {
@@ -192,7 +192,7 @@ func (d *dist) checkSums(plan *ProviderPlan) error {
 		}
 	}
 	for _, listed := range slices.Sorted(maps.Keys(plan.sums)) {
-		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" {
+		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" && !partial {
 			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
 		}
 	}
@@ -214,7 +214,11 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	}
 	sums := plan.metadata.ShasumsName
 	name := d.find(sums+".sig", sums+".gpgsig")
-	if name == "" && o.SignKey == nil {
+	switch {
+	case name == "" && o.SignKey == nil && o.AllowUnsigned:
+		plan.Warnings = append(plan.Warnings, sums+" is not signed")
+		return nil
+	case name == "" && o.SignKey == nil:
 		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, ErrUnsigned)
 	}
 	var signature []byte
@@ -227,7 +231,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	if err != nil {
 		return err
 	}
-	signer, err := signing.Verify(plan.metadata.ShasumsBytes, signature, keys, signing.VerifyOptions{Now: o.Now})
+	signer, err := signing.Verify(plan.metadata.ShasumsBytes, signature, keys, signing.VerifyOptions{Now: o.Now, AllowExpired: o.AllowExpired})
 	if err != nil {
 		return fmt.Errorf("signature of %s: %w", sums, err)
 	}

@@ -37,6 +37,7 @@ type ModuleOptions struct {
 	Dereference bool              // ship what links point to
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // leave the tag "latest" alone
+	Policy      Policy            // "": PolicyImmutable
 }
 
 // ModulePlan is what publishing a tree would ship.
@@ -125,7 +126,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	if err != nil {
 		return Published{}, err
 	}
-	if stored != nil {
+	if stored != nil && (o.Policy != PolicyEditions || stored.ContentDigest == out.ContentDigest) {
 		return found(ctx, r, m.Version, out, *stored)
 	}
 	artifact, err := moduleArtifact(m, plan, packed, o)
@@ -140,6 +141,11 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		return Published{}, err
 	}
 	out.Digest = root.Digest.String()
+	if o.Policy == PolicyEditions {
+		warnings, err := pushEdition(ctx, r, m.Version, artifact.Root)
+		out.Warnings = append(out.Warnings, warnings...)
+		return out, err
+	}
 	err = putVersion(ctx, r, out.Tag, artifact.Root)
 	if !errors.Is(err, errTaken) {
 		return out, err

@@ -23,6 +23,14 @@ type ProviderOptions struct {
 	Keys        []signing.PublicKey // keys that may have made the signature in the folder
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now
+
+	// For a mirror, which takes over what another publisher made:
+	Partial       bool     // zips that SHA256SUMS lists may be missing
+	AllowUnsigned bool     // no signature: the version is marked as unsigned
+	AllowExpired  bool     // the key may have expired since it signed
+	Protocols     []string // what the origin says, where the folder has no registry manifest
+
+	H1 map[addr.Platform]string // what the origin says of a package's content
 }
 
 // ProviderPlan is what publishing a folder would ship, all of it checked.
@@ -49,11 +57,19 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if err != nil {
 		return nil, err
 	}
+	for _, k := range packages {
+		if want := o.H1[k.Platform]; want != "" && want != k.H1 {
+			return nil, fmt.Errorf("%s: the origin announces %s, the package has %s: %w", k.Filename, want, k.H1, oci.ErrCorrupt)
+		}
+	}
 	plan := &ProviderPlan{Packages: packages}
 	if plan.metadata.RegistryManifest, plan.Protocols, err = d.registryManifest(); err != nil {
 		return nil, err
 	}
-	if err := d.checkSums(plan); err != nil {
+	if plan.metadata.RegistryManifest == nil && len(o.Protocols) > 0 {
+		plan.Protocols = o.Protocols
+	}
+	if err := d.checkSums(plan, o.Partial); err != nil {
 		return nil, err
 	}
 	if err := d.checkSignature(plan, o); err != nil {
@@ -130,6 +146,9 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 // providerArtifact builds the manifests and gathers the blobs.
 func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (oci.Artifact, error) {
 	index := oci.ProviderIndex{Version: v, Protocols: plan.Protocols, Signature: oci.SignatureVerified, Annotations: maps.Clone(o.Annotations)}
+	if plan.metadata.SignatureBytes == nil {
+		index.Signature = oci.SignatureNone
+	}
 	var a oci.Artifact
 	for _, k := range plan.Packages {
 		blob := k.blob()

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const lockFileName = ".terraform.lock.hcl"
+
+const lockLong = `Complete the dependency lock file of a root module.
+
+Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
+registry's manifests tell them, and those in the signed SHA256SUMS. No package
+is downloaded. Versions come from the lock file; a provider without an entry is
+resolved from the required_providers blocks in DIR and in the local modules it
+calls. Other entries, comments and constraints stay as they are.
+
+A hash in the file that the registry does not know is a conflict: nothing is
+written then, and the exit code is 4.
+
+` + sourceHelp + `
+
+Without --from, the registry of --registry is read.`
+
+// lockOptions are the flags of okara lock.
+type lockOptions struct {
+	from, own   string
+	defaultHost string
+	check       bool
+	compute     bool
+}
+
+// lockResult is what okara lock did with one provider.
+type lockResult struct {
+	Provider  string   `json:"provider"`
+	Version   string   `json:"version"`
+	State     string   `json:"state"` // complete, updated, added, incomplete, conflict
+	Added     []string `json:"added,omitempty"`
+	Missing   []string `json:"missing,omitempty"` // platforms without h1:
+	Conflicts []string `json:"conflicts,omitempty"`
+	Verified  bool     `json:"verified"`
+}
+
+func newLock(a *app) *cobra.Command {
+	var o lockOptions
+	cmd := &cobra.Command{
+		Use:   "lock [DIR]",
+		Short: "Complete the dependency lock file for all platforms",
+		Long:  lockLong,
+		Example: `  okara lock --registry registry.example.com/platform
+  okara lock infra --check                 # in CI: exit code 4 if the file is not complete
+  okara lock --from registry --compute     # from the origins, downloading every package`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.lock(cmd.Context(), append(args, ".")[0], o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
+	f.StringVar(&o.own, "own-host", "", "`HOST` name under which the registry's own providers are addressed")
+	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
+	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
+	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source does not tell")
+	return cmd
+}
+
+func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
+	src, err := a.lockSource(o)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, lockFileName)
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := depot.ParseLockFile(name, old)
+	if err != nil {
+		return err
+	}
+	entries, err := lockEntries(ctx, src, dir, file, o)
+	if err != nil {
+		return err
+	}
+	var results []lockResult
+	var conflicts []string
+	for i := range entries {
+		r, err := a.lockOne(ctx, src, &entries[i], file, o)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+		for _, c := range r.Conflicts {
+			conflicts = append(conflicts, fmt.Sprintf("%s %s: %s", r.Provider, r.Version, c))
+		}
+	}
+	if err := a.printResult(results, lockText(results)); err != nil {
+		return err
+	}
+	if len(conflicts) > 0 {
+		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
+		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+	}
+	return a.writeLock(name, old, file.With(entries), o.check)
+}
+
+func (a *app) writeLock(name string, old, now []byte, check bool) error {
+	switch {
+	case bytes.Equal(old, now):
+		return nil
+	case check:
+		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock` and commit the file")
+	}
+	return replaceFile(name, now)
+}
+
+// replaceFile writes a file under a temporary name and renames it.
+func replaceFile(name string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".okara-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func (a *app) lockSource(o lockOptions) (depot.Source, error) {
+	if o.from != "" {
+		return a.providerSource(o.from, o.own)
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	return repositorySource(client, layout, o.own), nil
+}
+
+// lockEntries returns the entries of the file and new ones for providers that
+// the configuration requires.
+func lockEntries(ctx context.Context, src depot.Source, dir string, file *depot.LockFile, o lockOptions) ([]depot.LockedProvider, error) {
+	entries := append([]depot.LockedProvider(nil), file.Providers...)
+	required, err := depot.RequiredProviders(os.DirFS(dir), o.defaultHost)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range required {
+		if _, ok := file.Find(r.Address); ok {
+			continue
+		}
+		v, err := newestAllowed(ctx, src, r)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, depot.LockedProvider{
+			Address: r.Address, Label: r.Address.String(), Version: v, Constraints: r.Text,
+		})
+	}
+	return entries, nil
+}
+
+func newestAllowed(ctx context.Context, src depot.Source, r depot.RequiredProvider) (addr.Version, error) {
+	versions, err := src.Versions(ctx, r.Address)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	for _, v := range versions {
+		if r.Versions.Allows(v) {
+			return v, nil
+		}
+	}
+	return addr.Version{}, fmt.Errorf("%s: no version of %s matches %q: %w", r.Where, r.Address, r.Text, oci.ErrNotFound)
+}
+
+// lockOne fills in the hashes of one entry.
+func (a *app) lockOne(ctx context.Context, src depot.Source, e *depot.LockedProvider, file *depot.LockFile, o lockOptions) (lockResult, error) {
+	now, err := depot.LockHashes(ctx, src, e.Address, e.Version, o.compute)
+	if err != nil {
+		return lockResult{}, fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
+	}
+	r := lockResult{Provider: e.Address.String(), Version: e.Version.String(), State: "complete", Verified: now.Verified}
+	merged, conflicts := depot.MergeLock(*e, now)
+	r.Conflicts = conflicts
+	have := map[string]bool{}
+	for _, h := range e.Hashes {
+		have[h] = true
+	}
+	for _, h := range merged.Hashes {
+		if !have[h] {
+			r.Added = append(r.Added, h)
+		}
+	}
+	for _, t := range now.Missing {
+		r.Missing = append(r.Missing, t.String())
+	}
+	switch _, known := file.Find(e.Address); {
+	case len(conflicts) > 0:
+		r.State = "conflict"
+	case !known:
+		r.State = "added"
+	case len(r.Missing) > 0:
+		r.State = "incomplete"
+	case len(r.Added) > 0:
+		r.State = "updated"
+	}
+	if len(r.Missing) > 0 {
+		a.note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
+	}
+	*e = merged
+	return r, nil
+}
+
+func lockText(results []lockResult) string {
+	var lines []string
+	for _, r := range results {
+		lines = append(lines, fmt.Sprintf("%s %s: %s, %d hashes added", r.Provider, r.Version, r.State, len(r.Added)))
+	}
+	return strings.Join(lines, "\n")
+}

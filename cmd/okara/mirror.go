@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const mirrorLong = `Copy providers and modules from their origins into the registry.
+
+A provider is written [HOST/]NAMESPACE/TYPE, a module [HOST/]NAMESPACE/NAME/SYSTEM,
+each with an optional @CONSTRAINT. Without a constraint the newest release is taken, with one every
+version that it allows.
+
+SHA256SUMS and its signature are verified before anything is pushed and stored
+unchanged, so that clients verify the author's signature. What is there already
+is skipped; an interrupted run goes on where it stopped. One failure does not
+stop the others: the exit code is then 6.
+
+` + sourceHelp
+
+// mirrorOptions are the flags of okara mirror.
+type mirrorOptions struct {
+	from, defaultHost string
+	platforms         []string
+	lockFiles         []string
+	jobs              int
+	dryRun            bool
+	depot             depot.MirrorOptions
+}
+
+// mirrorResult is what happened to one version.
+type mirrorResult struct {
+	Address   string `json:"address"`
+	Version   string `json:"version"`
+	State     string `json:"state"` // new, present, planned, failed
+	Reference string `json:"reference,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+func newMirror(a *app) *cobra.Command {
+	o := mirrorOptions{from: "registry", defaultHost: "registry.opentofu.org", jobs: 4}
+	cmd := &cobra.Command{
+		Use:   "mirror ADDRESS[@CONSTRAINT]...",
+		Short: "Copy providers and modules from their origins into the registry",
+		Long:  mirrorLong,
+		Example: `  okara mirror 'hashicorp/time@~> 0.14' --platform linux_amd64,darwin_arm64
+  okara mirror --lockfile infra/.terraform.lock.hcl
+  okara mirror terraform-aws-modules/vpc/aws@5.1.0
+  okara mirror hashicorp/time --from /media/mirror --allow-unsigned`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && len(o.lockFiles) == 0 {
+				return usageError("name a provider or a module, or a lock file with --lockfile")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.mirror(cmd.Context(), args, o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
+	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses that name none")
+	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or separated by commas; all without this flag")
+	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses")
+	f.IntVar(&o.jobs, "jobs", o.jobs, "versions copied at a time")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
+	f.BoolVar(&o.depot.AllowUnsigned, "allow-unsigned", false, "take providers whose origin publishes no signature")
+	f.BoolVar(&o.depot.AllowExpired, "allow-expired-key", false, "accept a key that has expired since it signed")
+	return cmd
+}
+
+// mirrorJob copies one version.
+type mirrorJob struct {
+	address string
+	version addr.Version
+	run     func(ctx context.Context) (depot.Published, error)
+}
+
+func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error {
+	for _, s := range o.platforms {
+		t, err := addr.ParsePlatform(s)
+		if err != nil {
+			return err
+		}
+		o.depot.Platforms = append(o.depot.Platforms, t)
+	}
+	src, err := a.providerSource(o.from, "")
+	if err != nil {
+		return err
+	}
+	d, done, err := a.depot()
+	if err != nil {
+		return err
+	}
+	m := &mirrorer{a: a, o: o, src: src, depot: d}
+	results, err := m.all(ctx, args)
+	done()
+	if err != nil {
+		return err
+	}
+	return a.printMirrored(results)
+}
+
+type mirrorer struct {
+	a     *app
+	o     mirrorOptions
+	src   depot.Source
+	depot *depot.Depot
+}
+
+// all plans every item first, then copies the versions in parallel.
+func (m *mirrorer) all(ctx context.Context, args []string) ([]mirrorResult, error) {
+	var jobs []mirrorJob
+	var results []mirrorResult
+	for _, s := range args {
+		found, err := m.plan(ctx, s)
+		if err != nil {
+			if _, ok := errors.AsType[*addr.SyntaxError](err); ok || ctx.Err() != nil {
+				return nil, err
+			}
+			results = append(results, mirrorResult{Address: s, State: "failed", Reason: err.Error()})
+		}
+		jobs = append(jobs, found...)
+	}
+	for _, name := range m.o.lockFiles {
+		found, err := m.lockFile(name)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, found...)
+	}
+	return append(results, m.run(ctx, jobs)...), ctx.Err()
+}
+
+func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
+	results := make([]mirrorResult, len(jobs))
+	var mu sync.Mutex // guards the notes
+	var g errgroup.Group
+	g.SetLimit(max(m.o.jobs, 1))
+	for i, job := range jobs {
+		g.Go(func() error {
+			r := mirrorResult{Address: job.address, Version: job.version.String(), State: "planned"}
+			if !m.o.dryRun {
+				published, err := job.run(ctx)
+				r.State, r.Reference = "new", published.String()
+				if published.Existing {
+					r.State = "present"
+				}
+				if err != nil {
+					r.State, r.Reference, r.Reason = "failed", "", err.Error()
+				}
+				mu.Lock()
+				for _, w := range published.Warnings {
+					m.a.note("warning: %s %s: %s", job.address, job.version, w)
+				}
+				mu.Unlock()
+			}
+			results[i] = r
+			return nil
+		})
+	}
+	_ = g.Wait() // a job puts its error into its result
+	return results
+}
+
+// plan returns the jobs of one argument.
+func (m *mirrorer) plan(ctx context.Context, s string) ([]mirrorJob, error) {
+	address, versions, _ := strings.Cut(s, "@")
+	allow, err := addr.ParseConstraint(versions)
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ := strings.Cut(address, "/")
+	isHost := strings.ContainsAny(first, ".:") || first == "localhost"
+	parts := strings.Count(address, "/") + 1
+	if isHost {
+		parts--
+	}
+	if parts == 3 {
+		return m.planModule(ctx, address, isHost, versions, allow)
+	}
+	p, err := addr.ParseProvider(address)
+	if err != nil {
+		return nil, err
+	}
+	if p.Hostname == "" {
+		p.Hostname = m.o.defaultHost
+	}
+	have, err := m.src.Versions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []mirrorJob
+	for _, v := range selectVersions(have, versions, allow) {
+		jobs = append(jobs, m.provider(p, v))
+	}
+	return jobs, noneSelected(jobs, address, versions)
+}
+
+// selectVersions returns the newest release without a constraint, else all that
+// it allows. have is sorted, highest first.
+func selectVersions(have []addr.Version, versions string, allow addr.Constraint) []addr.Version {
+	var out []addr.Version
+	for _, v := range have {
+		if !allow.Allows(v) {
+			continue
+		}
+		out = append(out, v)
+		if versions == "" {
+			break
+		}
+	}
+	return out
+}
+
+func noneSelected(jobs []mirrorJob, address, versions string) error {
+	if len(jobs) > 0 {
+		return nil
+	}
+	return fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
+}
+
+func (m *mirrorer) provider(p addr.Provider, v addr.Version) mirrorJob {
+	return mirrorJob{address: p.String(), version: v, run: func(ctx context.Context) (depot.Published, error) {
+		return m.depot.MirrorProvider(ctx, m.src, p, v, m.o.depot)
+	}}
+}
+
+func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool, versions string, allow addr.Constraint) ([]mirrorJob, error) {
+	host, rest := m.o.defaultHost, address
+	if m.o.from != "registry" {
+		host = m.o.from
+	}
+	if hasHost {
+		host, rest, _ = strings.Cut(address, "/")
+	}
+	module, err := addr.ParseModule(rest)
+	if err != nil {
+		return nil, err
+	}
+	client, err := m.a.upstreamClient()
+	if err != nil {
+		return nil, err
+	}
+	src := &upstream.ModuleRegistry{Client: client, Host: host}
+	have, err := src.Versions(ctx, module)
+	if err != nil {
+		return nil, err
+	}
+	fetcher := depot.Fetcher{Client: client, Git: &upstream.Git{Token: m.a.hostToken}, Open: m.a.openRepo}
+	var jobs []mirrorJob
+	for _, v := range selectVersions(have, versions, allow) {
+		jobs = append(jobs, mirrorJob{address: module.String(), version: v, run: func(ctx context.Context) (depot.Published, error) {
+			fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
+				l, err := src.Location(ctx, module, v)
+				if err != nil {
+					return nil, nil, err
+				}
+				return fetcher.Fetch(ctx, l, dir)
+			}
+			return m.depot.MirrorModule(ctx, addr.ModuleVersion{Module: module, Version: v}, fetch, depot.ModuleOptions{})
+		}})
+	}
+	return jobs, noneSelected(jobs, address, versions)
+}
+
+// lockFile returns a job for each entry of a lock file.
+func (m *mirrorer) lockFile(name string) ([]mirrorJob, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := depot.ParseLockFile(name, src)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []mirrorJob
+	for _, p := range l.Providers {
+		jobs = append(jobs, m.provider(p.Address, p.Version))
+	}
+	return jobs, nil
+}
+
+// printMirrored prints one line per version and a summary.
+func (a *app) printMirrored(results []mirrorResult) error {
+	count := map[string]int{}
+	var lines []string
+	for _, r := range results {
+		count[r.State]++
+		line := fmt.Sprintf("%s %s: %s", r.Address, r.Version, r.State)
+		if r.Reason != "" {
+			line += ": " + r.Reason
+		} else if r.Reference != "" {
+			line += " " + r.Reference
+		}
+		lines = append(lines, line)
+	}
+	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	a.note("%d new, %d present, %d planned, %d failed", count["new"], count["present"], count["planned"], count["failed"])
+	if count["failed"] == 0 {
+		return nil
+	}
+	return partlyError("%d of %d versions were not mirrored", count["failed"], len(results))
+}

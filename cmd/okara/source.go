@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const sourceHelp = `Where providers come from:
+  registry              the provider's own registry, found by its host name
+  HOST                  another registry that serves the same addresses
+  https://HOST/PATH/    a network mirror
+  DIR                   a filesystem mirror, as "tofu providers mirror" writes it
+  oci://HOST[/PREFIX]   the mirror repositories of another OCI registry`
+
+// providerSource returns the source that the text names, see sourceHelp. own is
+// the host name under which the registry's own providers are addressed.
+func (a *app) providerSource(from, own string) (depot.Source, error) {
+	if where, ok := strings.CutPrefix(from, "oci://"); ok {
+		host, prefix, err := addr.SplitRegistry(where)
+		if err != nil {
+			return nil, err
+		}
+		o, err := a.ociOptions()
+		if err != nil {
+			return nil, err
+		}
+		client, err := oci.New(host, o)
+		if err != nil {
+			return nil, &exitError{code: exitUsage, err: err}
+		}
+		return repositorySource(client, addr.Layout{Prefix: prefix}, own), nil
+	}
+	client, err := a.upstreamClient()
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://") {
+		u, err := url.Parse(from)
+		if err != nil || u.Host == "" {
+			return nil, usageError("%q is not the address of a network mirror", from)
+		}
+		return &upstream.NetworkMirror{Client: client, Base: u}, nil
+	}
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
+		return &upstream.FilesystemMirror{FS: os.DirFS(from)}, nil
+	}
+	if from == "registry" {
+		return &upstream.Registry{Client: client}, nil
+	}
+	if from == "" || strings.ContainsAny(from, `/\ `) {
+		return nil, withHint(usageError("%q is no source of providers", from), "run the command with --help for the forms it takes")
+	}
+	return &upstream.Registry{Client: client, Host: from}, nil
+}
+
+// repositorySource reads providers from the repositories of a layout.
+func repositorySource(client *oci.Client, l addr.Layout, own string) depot.Source {
+	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) {
+		if p.Hostname == "" || p.Hostname == own {
+			return client.Repo(l.Provider(p))
+		}
+		return client.Repo(l.MirrorOf(p))
+	})
+}
+
+// upstreamClient sends requests to others' registries, with the tokens that
+// tofu and terraform would send there.
+func (a *app) upstreamClient() (*upstream.Client, error) {
+	t, err := a.httpTransport()
+	if err != nil {
+		return nil, err
+	}
+	return &upstream.Client{HTTP: &http.Client{Transport: t}, Token: a.hostToken, UserAgent: a.userAgent()}, nil
+}
+
+// hostToken returns the API token for a host, "" for none.
+func (a *app) hostToken(host string) string {
+	c, err := a.credentials().Credential(context.Background(), host, "")
+	if err != nil {
+		return ""
+	}
+	return c.RegistryToken
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxArchive bounds a module archive from an origin, in bytes.
+const maxArchive = 512 << 20
+
+func digestOf(zh string) digest.Digest { return digest.NewDigestFromEncoded(digest.SHA256, zh) }
+
+// Fetcher fetches module trees from any Location.
+type Fetcher struct {
+	Client *upstream.Client
+	Git    *upstream.Git
+	Open   func(reference string) (*oci.Repo, error) // HOST/REPOSITORY
+	Limits archive.Limits
+}
+
+// Fetch writes the tree that l names below dir, which must be empty, and returns
+// it with the annotations that say where it is from.
+func (f Fetcher) Fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
+	source := map[string]string{oci.AnnSource: publicURL(l)}
+	var err error
+	switch l.Kind {
+	case upstream.KindGit:
+		source[oci.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
+	case upstream.KindOCI:
+		err = f.oci(ctx, l, dir)
+	default:
+		var body io.ReadCloser
+		if body, err = f.Client.Archive(ctx, l); err == nil {
+			err = f.Unpack(ctx, body, dir)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := subtree(dir, l.Subdir)
+	return tree, source, err
+}
+
+// publicURL is the address without user and query.
+func publicURL(l upstream.Location) string {
+	u := *l.URL
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}
+
+func subtree(dir, sub string) (fs.FS, error) {
+	switch sub {
+	case "":
+		return os.DirFS(dir), nil
+	case "*": // how registries name the one directory in a forge's archive
+		top, err := stripTop(dir)
+		return os.DirFS(top), err
+	}
+	if !filepath.IsLocal(sub) {
+		return nil, fmt.Errorf("subdirectory %q leaves the module: %w", sub, oci.ErrCorrupt)
+	}
+	if info, err := os.Stat(filepath.Join(dir, sub)); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("the module has no directory %q: %w", sub, oci.ErrNotFound)
+	}
+	return os.DirFS(filepath.Join(dir, sub)), nil
+}
+
+// Unpack writes a zip or tar.gz below dir. It closes body.
+func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) (err error) {
+	defer body.Close()
+	file, err := os.CreateTemp("", "okara-*.archive")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer func() { err = errors.Join(err, file.Close()) }()
+	n, err := io.CopyBuffer(file, io.LimitReader(body, maxArchive+1), make([]byte, copyBuffer))
+	if err != nil {
+		return err
+	}
+	if n > maxArchive {
+		return fmt.Errorf("the archive has more than %d bytes: %w", maxArchive, oci.ErrTooLarge)
+	}
+	return archive.Unpack(ctx, file, n, dir, f.Limits)
+}
+
+func (f Fetcher) oci(ctx context.Context, l upstream.Location, dir string) error {
+	r, err := f.Open(l.URL.Host + l.URL.Path)
+	if err != nil {
+		return err
+	}
+	ref := l.Ref
+	if ref == "" {
+		ref = latestTag
+	}
+	m, err := r.Fetch(ctx, ref)
+	if err != nil {
+		return err
+	}
+	parsed, err := oci.ParseModule(m)
+	if err != nil {
+		return err
+	}
+	body, err := r.Open(ctx, *parsed.Zip)
+	if err != nil {
+		return err
+	}
+	return f.Unpack(ctx, body, dir)
+}
+
+// stripTop returns the only directory in dir, into which forges put the files
+// of an archive, or dir itself.
+func stripTop(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	if len(entries) == 1 && entries[0].IsDir() && !strings.HasPrefix(entries[0].Name(), ".") {
+		return filepath.Join(dir, entries[0].Name()), nil
+	}
+	return dir, nil
+}

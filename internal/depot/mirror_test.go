@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// release is an origin that serves one release folder and lets a test lie.
+type release struct {
+	dist      fstest.MapFS
+	keys      []oci.SigningKey
+	platforms []string
+	change    func(*upstream.Package)
+	opened    atomic.Int64
+}
+
+func newRelease(t *testing.T, k *signing.Key, platforms ...string) *release {
+	t.Helper()
+	r := &release{dist: newDist(t, platforms...), platforms: platforms}
+	sign(t, r.dist, k)
+	public := mustPublic(t, k)
+	r.keys = []oci.SigningKey{{KeyID: public.ID, ASCIIArmor: public.Armor}}
+	return r
+}
+
+func (r *release) Versions(context.Context, addr.Provider) ([]addr.Version, error) { return nil, nil }
+
+func (r *release) Platforms(context.Context, addr.Provider, addr.Version) ([]addr.Platform, error) {
+	var out []addr.Platform
+	for _, s := range r.platforms {
+		t, err := addr.ParsePlatform(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t addr.Platform) (upstream.Package, error) {
+	name := stem + t.String() + ".zip"
+	zip := r.dist[name].Data
+	pkg := upstream.Package{
+		Platform: t, Filename: name, Zh: sha256Hex(zip), Keys: r.keys, Protocols: []string{"6.0"},
+		Shasums: r.dist[stem+"SHA256SUMS"].Data, Signature: r.dist[stem+"SHA256SUMS.sig"].Data,
+		Open: func(context.Context) (io.ReadCloser, error) {
+			r.opened.Add(1)
+			return io.NopCloser(bytes.NewReader(zip)), nil
+		},
+	}
+	if r.change != nil {
+		r.change(&pkg)
+	}
+	return pkg, nil
+}
+
+func upstreamDNS() addr.Provider {
+	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
+}
+
+func TestMirrorProvider(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	d, client := newDepot(t, host, oci.Options{})
+	v := mustVersion(t, "1.2.3")
+	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64", "windows_amd64")
+	two := []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
+	published, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{Platforms: two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
+	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(index.Platforms) != 2 || index.Signature != oci.SignatureVerified || fmt.Sprint(index.Protocols) != "[6.0]" {
+		t.Errorf("index %+v", index)
+	}
+	md, err := r.ProviderMetadata(t.Context(), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(src.dist[stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.dist[stem+"SHA256SUMS.sig"].Data) {
+		t.Errorf("the proof changed: %s", diff)
+	}
+	opened := src.opened.Load()
+	again, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{Platforms: two})
+	if err != nil || !again.Existing || again.Digest != published.Digest || src.opened.Load() != opened {
+		t.Errorf("again %+v, %v, %d downloads", again, err, src.opened.Load()-opened)
+	}
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("one more platform: %v", err)
+	}
+
+	// The copy is an origin itself: a mirror can be mirrored.
+	copied, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	from := upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
+	second, err := copied.MirrorProvider(t.Context(), from, upstreamDNS(), v, depot.MirrorOptions{})
+	if err != nil || second.Digest != published.Digest {
+		t.Errorf("a mirror of the mirror: %+v, %v", second, err)
+	}
+}
+
+func TestMirrorProviderRefuses(t *testing.T) {
+	other := []oci.SigningKey{{ASCIIArmor: mustPublic(t, newKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
+	for name, test := range map[string]struct {
+		change func(*upstream.Package)
+		want   error
+	}{
+		"other bytes": {func(p *upstream.Package) {
+			p.Open = func(context.Context) (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader([]byte("evil"))), nil
+			}
+		}, oci.ErrCorrupt},
+		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums},
+		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature},
+		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey},
+		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, nil},
+		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned},
+		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned},
+		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt},
+		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider},
+		"sums per platform": {func(p *upstream.Package) { p.Shasums = append(p.Shasums, p.Platform.OS...) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+			src.change = test.change
+			_, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{})
+			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
+			if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+				t.Errorf("something was pushed: %v", err)
+			}
+		})
+	}
+}
+
+func TestMirrorProviderExpiredKey(t *testing.T) {
+	past := time.Now().Add(-2 * time.Hour)
+	k := newKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
+	src := &release{dist: newDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
+	src.keys = []oci.SigningKey{{ASCIIArmor: mustPublic(t, k).Armor}}
+	name := stem + "linux_amd64.zip"
+	signSums(t, src.dist, signing.Sums{name: sha256Hex(src.dist[name].Data)}, k, past.Add(time.Minute))
+	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := mustVersion(t, "1.2.3")
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, signing.ErrExpiredKey) {
+		t.Errorf("an expired key: %v", err)
+	}
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{AllowExpired: true}); err != nil {
+		t.Errorf("an expired key that is allowed: %v", err)
+	}
+}
+
+func TestMirrorProviderUnsigned(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	src := newRelease(t, mustKey(t), "linux_amd64")
+	src.change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
+	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil || index.Signature != oci.SignatureNone {
+		t.Errorf("index %+v, %v", index, err)
+	}
+}
+
+func TestMirrorProviderResumes(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	cut := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Nth: 1, Do: ocitest.FailBefore}
+	broken, client := newDepot(t, host, oci.Options{Transport: cut})
+	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	v := mustVersion(t, "1.2.3")
+	if _, err := broken.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); err == nil {
+		t.Fatal("the version tag was not written and nobody noticed")
+	}
+	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
+	if tags := mustTags(t, r); len(tags) != 0 {
+		t.Fatalf("tags %v after a cut run", tags)
+	}
+	opened := src.opened.Load()
+	d, _ := newDepot(t, host, oci.Options{})
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := src.opened.Load() - opened; again != 0 {
+		t.Errorf("%d packages were downloaded again", again)
+	}
+}
+
+func TestLockHashes(t *testing.T) {
+	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	v := mustVersion(t, "1.2.3")
+	locked, err := depot.LockHashes(t.Context(), src, upstreamDNS(), v, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// two zips and the registry manifest; the origin tells no h1:
+	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.opened.Load() != 0 {
+		t.Errorf("got %+v after %d downloads", locked, src.opened.Load())
+	}
+	computed, err := depot.LockHashes(t.Context(), src, upstreamDNS(), v, true)
+	if err != nil || len(computed.Hashes) != 5 || len(computed.Missing) != 0 {
+		t.Errorf("computed %+v, %v", computed, err)
+	}
+	old := depot.LockedProvider{Version: v, Hashes: []string{"zh:" + sha256Hex([]byte("gone")), "h1:other", locked.Hashes[0]}}
+	merged, conflicts := depot.MergeLock(old, computed)
+	if len(conflicts) != 1 || conflicts[0] != old.Hashes[0] || len(merged.Hashes) != 7 {
+		t.Errorf("merged %v, conflicts %v", merged.Hashes, conflicts)
+	}
+}
