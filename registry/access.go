@@ -104,6 +104,7 @@ type caller struct {
 	mode    string // "anonymous", "static"
 	subject string
 	scopes  []Scope
+	origin  map[string]string // "source" and "revision" that the token of a CI system proves
 }
 
 func (c caller) may(action, kind, address string) (rule string, ok bool) {

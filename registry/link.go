@@ -92,9 +92,16 @@ func linkPath(token string, b blobName) string {
 }
 
 func (l *links) mac(k Key, exp int64, b blobName) string {
-	m := hmac.New(sha256.New, k.Secret)
 	// The empty line is the place of the sealed credential of pass-through.
-	fmt.Fprintf(m, "%s\n%s\n%d\n%s\n%s\n%s\n\n", linkDomain, k.ID, exp, b.Repository, b.Hex, b.File)
+	return k.mac(linkDomain, k.ID, strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, "")
+}
+
+// mac signs lines of text. The first one names the purpose.
+func (k Key) mac(lines ...string) string {
+	m := hmac.New(sha256.New, k.Secret)
+	for _, line := range lines {
+		m.Write([]byte(line + "\n"))
+	}
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 

@@ -3,7 +3,10 @@
 package registry
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 )
@@ -60,9 +63,34 @@ func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// moduleDownload names the archive in a header and has no body: this form is
-// the one both OpenTofu and Terraform of every version read. A 200 without
-// JSON, which some registries send, fails in OpenTofu.
+// Modules says how module downloads are answered.
+type Modules struct {
+	// Answer is "portable" (default), "oci" or "direct". Portable suits every
+	// client. The others are for newer OpenTofu, recognised by its User-Agent:
+	// oci sends it to the registry itself, for which it needs https and
+	// credentials of its own; direct makes it send its token with the archive.
+	// All other clients get the portable answer.
+	Answer string
+	// Registry is HOST[:PORT] under which clients reach the registry, for oci.
+	Registry string
+}
+
+func (m Modules) validate() error {
+	switch m.Answer {
+	case "", "portable", "direct":
+		return nil
+	case "oci":
+		if m.Registry == "" {
+			return errors.New("modules: the answer oci needs the host name of the registry")
+		}
+		return nil
+	}
+	return fmt.Errorf("modules: the answer %q is not portable, oci or direct", m.Answer)
+}
+
+// moduleDownload says where the archive is: in a header, without a body. This
+// form is the one that OpenTofu and Terraform of every version read; a 200
+// without JSON, which some registries send, fails in OpenTofu.
 func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 	m, g, err := s.moduleOf(r)
 	if err != nil {
@@ -82,10 +110,57 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 		Hex:        mv.Zip.Digest.Encoded(),
 		File:       m.Namespace + "-" + m.Name + "-" + m.System + "-" + v.Tag() + ".zip",
 	}
-	w.Header().Set("X-Terraform-Get", up(r.URL.Path)+s.links.path(b, s.links.expiry()))
-	w.Header().Set("Cache-Control", g.cacheControl())
-	w.WriteHeader(http.StatusNoContent)
+	h := w.Header()
+	root := up(r.URL.Path)
+	h.Set("X-Terraform-Get", root+s.links.path(b, s.links.expiry()))
+	h.Set("Cache-Control", g.cacheControl())
+	if s.o.Modules.Answer == "" || s.o.Modules.Answer == "portable" {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	h.Set("Vary", "Authorization, User-Agent")
+	doc := s.moduleLocation(r.UserAgent(), root, b, mv)
+	if doc == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	a, err := encode(doc)
+	if err != nil {
+		return err
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", a.length)
+	_, _ = w.Write(a.body) // the client is gone; there is nobody to tell
 	return nil
+}
+
+type moduleLocationDoc struct {
+	Location       string `json:"location"`
+	UseCredentials bool   `json:"use_registry_credentials,omitempty"`
+}
+
+// moduleLocation is the answer for a client that understands more than the
+// portable form, or nil.
+func (s *server) moduleLocation(agent, root string, b blobName, mv *moduleVersion) *moduleLocationDoc {
+	major, minor, ok := openTofu(agent)
+	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
+	switch {
+	case s.o.Modules.Answer == "oci" && newer(10):
+		return &moduleLocationDoc{Location: "oci://" + s.o.Modules.Registry + "/" + b.Repository + "?digest=" + mv.Manifest.Digest.String()}
+	case s.o.Modules.Answer == "direct" && newer(12):
+		return &moduleLocationDoc{Location: root + linkPath(authToken, b), UseCredentials: true}
+	}
+	return nil
+}
+
+// openTofu reads the version out of "OpenTofu/1.12.6".
+func openTofu(agent string) (major, minor int, ok bool) {
+	rest, ok := strings.CutPrefix(agent, "OpenTofu/")
+	if !ok {
+		return 0, 0, false
+	}
+	n, err := fmt.Sscanf(rest, "%d.%d.", &major, &minor)
+	return major, minor, err == nil && n == 2
 }
 
 // version parses a version of a path. One that is not exact is 404: it cannot

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -28,6 +29,7 @@ type Options struct {
 
 	Access   Access        // who may do what; the zero value allows nobody anything
 	Archives Archives      // how archives are linked and delivered
+	Modules  Modules       // how module downloads are answered
 	TagTTL   time.Duration // how long the version tag of a module is trusted; 0: 30 s
 
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
@@ -48,6 +50,7 @@ type server struct {
 	now     func() time.Time
 	links   *links
 	store   *store
+	depot   *depot.Depot
 	slots   chan struct{} // one per running archive download
 	ready   atomic.Bool   // the registry has answered once
 	closing atomic.Bool   // shutdown has begun
@@ -82,6 +85,9 @@ func New(o Options) (*Handler, error) {
 		o.TagTTL = 30 * time.Second
 	}
 	o.Archives = o.Archives.withDefaults()
+	if err := o.Modules.validate(); err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
 	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
@@ -89,6 +95,7 @@ func New(o Options) (*Handler, error) {
 	s := &server{
 		o: o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o),
+		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),
 	}
 	return &Handler{Handler: s.routes(), s: s}, nil
@@ -107,8 +114,12 @@ func (s *server) routes() http.Handler {
 	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
 	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", s.moduleDownload)
 
+	mux.Handle("PUT /v1/modules/{namespace}/{name}/{system}/{version}", s.wrap(s.publishModule))
+
 	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
+	mux.Handle("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.uploadFile))
+	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}", s.wrap(s.publishProvider))
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// send makes a request with a body as the publisher.
+func (f *front) send(t testing.TB, method, path, token string, body []byte, header ...string) (int, []byte) {
+	t.Helper()
+	r := must(http.NewRequestWithContext(t.Context(), method, f.URL+path, bytes.NewReader(body)))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp := must(http.DefaultClient.Do(r))
+	defer resp.Body.Close()
+	return resp.StatusCode, must(io.ReadAll(resp.Body))
+}
+
+func contentDigest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+// TestPublishModule sends archives as a CI system would and installs what came
+// of them, with no wait in between.
+func TestPublishModule(t *testing.T) {
+	f := newFront(t, private(t))
+	files := map[string]string{"main.tf": "output \"x\" { value = 1 }\n", "sub/x.tf": "", ".terraform/secret": "x"}
+	good := newZip(t, files)
+	other := newZip(t, map[string]string{"main.tf": "output \"x\" { value = 2 }\n"})
+	const path = "/v1/modules/net/vpc/aws/1.0.0"
+	tests := []struct {
+		name, path, token string
+		body              []byte
+		header            []string
+		want              int
+		text              string // in the answer
+	}{
+		{name: "no token", path: path, body: good, want: 401},
+		{name: "reader", path: path, token: readerToken, body: good, want: 403},
+		{name: "elsewhere", path: "/v1/modules/acme/vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
+		{name: "no archive", path: path, token: publisherToken, body: []byte("hello, world"), want: 422, text: "neither zip nor tar.gz"},
+		{name: "no module", path: path, token: publisherToken, body: newZip(t, map[string]string{"README.md": ""}), want: 422, text: ".tf"},
+		{name: "path out of the archive", path: path, token: publisherToken, body: newZip(t, map[string]string{"../main.tf": ""}), want: 422},
+		{name: "not exact", path: "/v1/modules/net/vpc/aws/1.0", token: publisherToken, body: good, want: 422},
+		{name: "not storable", path: "/v1/modules/net/Vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
+		{name: "other digest", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(other)}, want: 400},
+		{name: "dry run", path: path + "?dry_run=1", token: publisherToken, body: good, want: 200, text: `{"path":"main.tf","size":25}`},
+		{name: "new", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(good)}, want: 201, text: `"tag":"1.0.0"`},
+		{name: "same again", path: path, token: publisherToken, body: good, want: 200, text: `"tag":"1.0.0"`},
+		{name: "other content", path: path, token: publisherToken, body: other, want: 409, text: "1.0.1"},
+		{name: "next version", path: "/v1/modules/net/vpc/aws/1.1.0", token: publisherToken, body: other, want: 201},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "not storable" {
+				tt.path, tt.want = "/v1/modules/net/v_-c/aws/1.0.0", 422
+			}
+			status, body := f.send(t, http.MethodPut, tt.path, tt.token, tt.body, tt.header...)
+			if status != tt.want || !strings.Contains(string(body), tt.text) {
+				t.Errorf("%d %s, want %d with %q", status, body, tt.want, tt.text)
+			}
+			if tt.want >= 400 && !strings.Contains(string(body), `"errors"`) {
+				t.Errorf("no reason in %s", body)
+			}
+		})
+	}
+	c := &tofutest.Client{Tool: tofutest.Terraform(), Token: readerToken}
+	s := f.services(t, c)
+	got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+	if len(got) != 2 || got[0] != "1.1.0" {
+		t.Errorf("versions %v, want 1.1.0 and 1.0.0", got)
+	}
+	shipped := must(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
+	if shipped["main.tf"] != files["main.tf"] || len(shipped) != 2 {
+		t.Errorf("shipped %v, want what no ignore rule drops", shipped)
+	}
+}
+
+// TestPublishProvider uploads a release file by file, to one replica and to
+// another, and installs it.
+func TestPublishProvider(t *testing.T) {
+	f := newFront(t, func(o *registry.Options) {
+		o.Access.Anonymous = registry.AnonymousRead()
+		o.Access.Tokens = []registry.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+	})
+	replica := newFrontAt(t, f.client.Host(), nil, func(o *registry.Options) {
+		o.Access.Tokens = []registry.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+	})
+	const base = "/v1/providers/acme/dns/1.0.0"
+	archive := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
+	const name = "terraform-provider-dns_1.0.0_linux_amd64.zip"
+	sums := signing.Sums{name: hexSum(archive)}.Bytes()
+	signature := must(testSigner().Sign(sums, time.Now()))
+	var receipts []string
+	for i, file := range []struct {
+		name string
+		body []byte
+	}{{name, archive}, {"terraform-provider-dns_1.0.0_SHA256SUMS", sums}, {"terraform-provider-dns_1.0.0_SHA256SUMS.sig", signature}} {
+		at := f
+		if i == 1 {
+			at = replica
+		}
+		status, body := at.send(t, http.MethodPut, base+"/files/"+file.name, publisherToken, file.body)
+		if status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", file.name, status, body)
+		}
+		receipts = append(receipts, decode[struct{ Receipt string }](t, body).Receipt)
+	}
+	key := must(testSigner().Public()).Armor
+	request := func(receipts []string, keys ...string) []byte {
+		return must(json.Marshal(map[string]any{"receipts": receipts, "keys": keys}))
+	}
+	foreign := append([]string(nil), receipts...)
+	foreign[0] += "x"
+	for _, tt := range []struct {
+		name, path string
+		body       []byte
+		want       int
+	}{
+		{"no key", base, request(receipts), 422},
+		{"garbage key", base, request(receipts, "garbage"), 422},
+		{"no signature", base, request(receipts[:2], key), 422},
+		{"forged receipt", base, request(foreign, key), 422},
+		{"receipt of another provider", "/v1/providers/acme/other/1.0.0", request(receipts, key), 422},
+		{"other version than in the names", "/v1/providers/acme/dns/2.0.0", request(receipts, key), 422},
+		{"no right", "/v1/providers/evil/dns/1.0.0", request(receipts, key), 403},
+		{"no JSON", base, []byte("x"), 422},
+		{"good", base, request(receipts, key), 201},
+		{"again", base, request(receipts, key), 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if status, body := f.send(t, http.MethodPost, tt.path, publisherToken, tt.body); status != tt.want {
+				t.Errorf("%d %s, want %d", status, body, tt.want)
+			}
+		})
+	}
+	for _, bad := range []string{"x.zip", "terraform-provider-dns%2Fx", "evil"} {
+		if status, body := f.send(t, http.MethodPut, base+"/files/"+bad, publisherToken, archive); status != 422 {
+			t.Errorf("file %s: %d %s, want 422", bad, status, body)
+		}
+	}
+	tofutest.RunProviders(t, f.target(), "/v1/providers/", tofutest.Provider{
+		Host: "example.com", Address: "acme/dns", Version: "1.0.0", Protocols: []string{"5.0"},
+		Zips: map[string][]byte{"linux_amd64": archive},
+	})
+}
+
+// TestReceiptExpires shows that a receipt is good for a day.
+func TestReceiptExpires(t *testing.T) {
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	_, body := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS", "", []byte("x"))
+	receipt := decode[struct{ Receipt string }](t, body).Receipt
+	now = now.Add(25 * time.Hour)
+	status, body := f.send(t, http.MethodPost, "/v1/providers/acme/dns/1.0.0", "", fmt.Appendf(nil, `{"receipts":[%q]}`, receipt))
+	if status != 422 || !strings.Contains(string(body), "expired") {
+		t.Errorf("%d %s, want 422 that says it expired", status, body)
+	}
+}
