@@ -117,6 +117,12 @@ func (v *verified) Read(p []byte) (int, error) {
 	return n, v.err
 }
 
+// WriteTo serves io.Copy with a buffer that keeps the cost of reading small
+// beside that of hashing.
+func (v *verified) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{v}, make([]byte, copyBuffer))
+}
+
 func (v *verified) verdict() error {
 	if got := digest.NewDigest(v.d.Digest.Algorithm(), v.hash); got != v.d.Digest {
 		return v.corrupt("has digest %s", got)
