@@ -35,8 +35,8 @@ func newLogin(a *app) *cobra.Command {
 		Short: "Keep credentials for a registry, where Docker keeps them",
 		Long: `Keep a user name and password, or token, for a registry. They go into the
 credential helper that the Docker configuration names (credHelpers, credsStore),
-else into the Docker configuration file itself, readable by you only. Docker,
-Podman, ORAS, Helm and OpenTofu then use them as well.
+else into the Docker configuration file itself, readable by you only. Docker and
+the tools that read its configuration then use them as well.
 
 On a terminal okara asks for what is missing. With --check the registry is asked
 first and nothing is kept if it refuses.`,
@@ -159,8 +159,12 @@ func (a *app) checkLogin(ctx context.Context, host string, c oci.Credential) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := client.Ping(ctx); err != nil {
-		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password, and whether the registry wants a token instead")
+	err = client.Ping(ctx)
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
+		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
+	case err != nil:
+		return fmt.Errorf("nothing was kept: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+const (
+	testUser   = "octocat"
+	testSecret = "s3cr3t-pa55word"
+)
+
+// person is somebody with a home directory and an environment of their own.
+type person struct {
+	t    *testing.T
+	home string
+	env  map[string]string
+}
+
+func newPerson(t *testing.T) *person {
+	t.Helper()
+	home := t.TempDir()
+	return &person{t: t, home: home, env: map[string]string{"HOME": home, "PATH": os.Getenv("PATH"), "XDG_RUNTIME_DIR": filepath.Join(home, "run")}}
+}
+
+// result is how one okara command ended.
+type result struct {
+	code     int
+	out, err string
+}
+
+func (u *person) okara(in string, args ...string) result {
+	u.t.Helper()
+	var out, errOut bytes.Buffer
+	code := run(u.t.Context(), args, strings.NewReader(in), &out, &errOut, func(name string) string { return u.env[name] })
+	return result{code, out.String(), errOut.String()}
+}
+
+func (u *person) mustOkara(args ...string) string {
+	u.t.Helper()
+	r := u.okara("", args...)
+	if r.code != 0 {
+		u.t.Fatalf("okara %q: exit %d\n%s%s", args, r.code, r.out, r.err)
+	}
+	return r.out
+}
+
+func (u *person) file(name, content string) string {
+	u.t.Helper()
+	full := filepath.Join(u.home, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+	return full
+}
+
+func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
+	users := map[string]string{testUser: testSecret}
+	t.Run("htpasswd", func(t *testing.T) { f(t, ocitest.NewHTPasswd(t, users)) })
+	t.Run("tokens", func(t *testing.T) { f(t, ocitest.NewTokens(t, users)) })
+}
+
+// TestLoginCheck logs in to distribution with its own authentication.
+func TestLoginCheck(t *testing.T) {
+	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
+		u := newPerson(t)
+		r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin", "--check")
+		if r.code != exitDenied || !strings.HasPrefix(r.err, "okara: nothing was kept: ") || strings.Contains(r.err, "wr0ng") {
+			t.Errorf("wrong password: %+v", r)
+		}
+		if _, err := os.Stat(filepath.Join(u.home, ".docker")); err == nil {
+			t.Error("a refused login left a file behind")
+		}
+		r = u.okara(testSecret+"\n", "login", g.Host, "-u", testUser, "--password-stdin", "--check", "--json")
+		if r.code != 0 || !strings.Contains(r.out, `"checked": true`) || r.err != "" {
+			t.Errorf("right password: %+v", r)
+		}
+		if out := u.mustOkara("auth", "explain", g.Host); !strings.Contains(out, "\nregistry: accepted") {
+			t.Errorf("explain: %s", out)
+		}
+	})
+}
+
+// TestDeniedSaysItOnce wants the registry's words once and exit code 5.
+func TestDeniedSaysItOnce(t *testing.T) {
+	words := map[string]string{"htpasswd": "authentication required", "tokens": "the issuer does not know this user name and password"}
+	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
+		u := newPerson(t)
+		if r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
+			t.Fatalf("login: %+v", r)
+		}
+		u.file("m/main.tf", "")
+		word := words[filepath.Base(t.Name())]
+		for _, args := range [][]string{
+			{"publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host},
+			{"state", "locks", g.Host + "/acme/state"},
+			{"login", g.Host, "-u", testUser, "--password-stdin", "--check"},
+		} {
+			r := u.okara("wr0ng-pa55word", args...)
+			if r.code != exitDenied || strings.Count(r.err, word) != 1 || strings.Contains(r.err, "wr0ng") {
+				t.Errorf("okara %q: exit %d, want 5 and %q once:\n%s", args, r.code, word, r.err)
+			}
+		}
+	})
+}
+
+// TestPublishWithAuthentication publishes and reads back on registries that
+// want a login, with tokens that have expired in between.
+func TestPublishWithAuthentication(t *testing.T) {
+	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
+		u := newPerson(t)
+		if r := u.okara(testSecret, "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
+			t.Fatalf("login: %+v", r)
+		}
+		u.file("m/main.tf", `variable "name" {}`)
+		args := []string{"publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host + "/acme"}
+		out := u.mustOkara(args...)
+		if !strings.Contains(out, "@sha256:") {
+			t.Errorf("got %q", out)
+		}
+		g.Expire()
+		if again := u.mustOkara(args...); again != out {
+			t.Errorf("the second publish says %q, the first %q", again, out)
+		}
+	})
+}
+
+// TestApplyOutlivesItsToken lets a resource of a real apply expire every token
+// that the registry has issued: the state written after that must arrive.
+func TestApplyOutlivesItsToken(t *testing.T) {
+	found := 0
+	for _, tool := range []string{"tofu", "terraform"} {
+		path := os.Getenv("OKARA_TEST_" + strings.ToUpper(tool))
+		if path == "" {
+			path, _ = exec.LookPath(tool)
+		}
+		if path == "" {
+			continue
+		}
+		found++
+		t.Run(tool, func(t *testing.T) {
+			g := ocitest.NewTokens(t, map[string]string{testUser: testSecret})
+			// Asking this "registry" for anything expires all tokens of the real one.
+			var expired atomic.Int32
+			expire := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				g.Expire()
+				expired.Add(1)
+			}))
+			t.Cleanup(expire.Close)
+			u := newPerson(t)
+			u.env["OKARA_"+strings.ToUpper(tool)] = path
+			if r := u.okara(testSecret, "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
+				t.Fatalf("login: %+v", r)
+			}
+			dir := filepath.Dir(u.file("root/main.tf", fmt.Sprintf(`terraform {
+  backend "oci" {
+    repository = %q
+  }
+}
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = %q
+  }
+}
+output "done" {
+  value = terraform_data.slow.id
+}
+`, g.Host+"/acme/state", u.okaraProgram()+" auth explain "+strings.TrimPrefix(expire.URL, "http://")+"/any/thing")))
+			t.Setenv("CHECKPOINT_DISABLE", "1")
+			u.mustOkara(tool, "-chdir="+dir, "init", "-input=false", "-no-color")
+			u.mustOkara(tool, "-chdir="+dir, "apply", "-auto-approve", "-input=false", "-no-color")
+			if expired.Load() == 0 {
+				t.Error("no token expired during the apply")
+			}
+			if out := u.mustOkara("state", "pull", g.Host+"/acme/state"); !strings.Contains(out, `"terraform_data"`) || !strings.Contains(out, `"done"`) {
+				t.Errorf("the state in the registry is %s", out)
+			}
+			if out := u.mustOkara("state", "locks", g.Host+"/acme/state", "--json"); strings.Contains(out, `"Who"`) {
+				t.Errorf("the lock is still held: %s", out)
+			}
+		})
+	}
+	if found == 0 {
+		t.Skip("neither tofu nor terraform is on PATH")
+	}
+}
+
+// okaraProgram is okara as a program of its own, which this test binary is
+// when it is called by that name.
+func (u *person) okaraProgram() string {
+	u.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	name := filepath.Join(u.home, "okara")
+	if err := os.Symlink(self, name); err != nil {
+		u.t.Fatal(err)
+	}
+	return name
+}
+
+// echo is a registry that lets nobody in and sends every header of a request
+// back in its error, in clear and decoded.
+func echo(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, ok := r.BasicAuth()
+		if !ok {
+			w.Header().Set("WWW-Authenticate", `Basic realm="echo"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"errors": [{"code": "DENIED", "message": "refused user %s with password %s and Authorization: %s", "detail": %q}]}`,
+			user, password, r.Header.Get("Authorization"), fmt.Sprint(r.Header))
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+// TestNoSecretInAnyOutput runs every command of the tree with debug logging
+// against a registry that echoes what it gets.
+func TestNoSecretInAnyOutput(t *testing.T) {
+	host := echo(t)
+	secrets := []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))}
+	u := newPerson(t)
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != 0 {
+		t.Fatalf("login: %+v", r)
+	}
+	u.env["OKARA_REGISTRY"] = host + "/acme"
+	u.env["TF_BACKEND_OCI_REPOSITORY"] = host + "/acme/state"
+	u.file("m/main.tf", `terraform {
+  backend "oci" {}
+}
+`)
+	dir := filepath.Join(u.home, "m")
+	state := u.file("state.json", `{"version": 4, "serial": 1, "lineage": "x", "resources": [], "outputs": {}}`)
+	repo := host + "/acme/state"
+	args := map[string][]string{
+		"publish module":   {dir, "acme/net/any", "1.0.0"},
+		"publish provider": {dir, "acme/time", "1.0.0"},
+		"login":            {host, "-u", testUser, "--password-stdin", "--check"},
+		"auth explain":     {host + "/acme/net"},
+		"exec":             {"--chdir", dir, "--", "true"},
+		"tofu":             {"-chdir=" + dir, "init"},
+		"terraform":        {"-chdir=" + dir, "init"},
+		"state push":       {repo, state},
+	}
+	wanted := map[string]bool{"auth emit": true, "auth token": true} // print the secret on purpose
+	elsewhere := map[string]bool{"serve": true}                      // runs until it is stopped
+	denied := 0
+	for _, c := range commandTree(newRoot(&app{version: "test"})) {
+		path := strings.TrimPrefix(c.CommandPath(), "okara ")
+		if c.HasSubCommands() || wanted[path] || elsewhere[path] || strings.HasPrefix(path, "completion") || path == "help" || path == "logout" {
+			continue
+		}
+		rest, ok := args[path]
+		if !ok {
+			rest = strings.Fields(cmp.Or(map[bool]string{true: repo}[strings.HasPrefix(path, "state ")], host+"/acme/net"))
+		}
+		full := append(strings.Fields(path), rest...)
+		for _, global := range [][]string{{"--debug"}, {"--debug", "--json"}} {
+			r := u.okara(testSecret, append(append([]string{}, global...), full...)...)
+			if r.code == exitDenied {
+				denied++
+			}
+			for _, s := range secrets {
+				if strings.Contains(r.out, s) || strings.Contains(r.err, s) {
+					t.Errorf("okara %q shows the secret:\n%s\n%s", full, r.out, r.err)
+				}
+			}
+		}
+	}
+	if denied < 10 {
+		t.Errorf("only %d calls reached the registry and were denied, the test looks at too little", denied)
+	}
+}
+
+// TestNoSecretFromServe asks a server in front of such a registry for
+// everything it serves.
+func TestNoSecretFromServe(t *testing.T) {
+	host := echo(t)
+	u := newPerson(t)
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != 0 {
+		t.Fatalf("login: %+v", r)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pr, pw := io.Pipe()
+	go func() {
+		run(ctx, []string{"--debug", "serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--registry", host + "/acme"},
+			strings.NewReader(""), pw, pw, func(name string) string { return u.env[name] })
+		pw.Close()
+	}()
+	var seen strings.Builder
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	asked := false
+	for lines := bufio.NewScanner(pr); lines.Scan(); {
+		fmt.Fprintln(&seen, lines.Text())
+		base := address.FindString(lines.Text())
+		if asked || base == "" || strings.HasSuffix(base, host) {
+			continue
+		}
+		asked = true
+		go func() { // the log is read on meanwhile
+			defer cancel()
+			for _, path := range []string{
+				"/.well-known/terraform.json", "/v1/modules/acme/net/any/versions", "/v1/modules/acme/net/any/1.0.0/download",
+				"/v1/providers/acme/time/versions", "/mirror/registry.opentofu.org/hashicorp/time/index.json", "/state/shop/default", "/readyz",
+			} {
+				resp, err := http.Get(base + path)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if strings.Contains(string(body)+fmt.Sprint(resp.Header), testSecret) {
+					t.Errorf("GET %s answers with the secret: %s", path, body)
+				}
+			}
+		}()
+	}
+	out := seen.String()
+	if !asked || !strings.Contains(out, "status=403") {
+		t.Errorf("the registry was never asked:\n%s", out)
+	}
+	for _, s := range []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))} {
+		if strings.Contains(out, s) {
+			t.Errorf("the log shows the secret:\n%s", out)
+		}
+	}
+}
