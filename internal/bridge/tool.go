@@ -31,6 +31,9 @@ func CheckTool(ctx context.Context, path, cacheDir string) error {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, "version", "-json")
 	cmd.Dir = os.TempDir() // nothing there to read or to complain about
+	// A broken CLI configuration puts warnings before the JSON; the run itself
+	// shows them.
+	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull)
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("asking %s for its version: %w", path, err)
