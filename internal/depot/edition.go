@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Policy says what publishing other content under an existing version does.
+type Policy string
+
+const (
+	// PolicyImmutable refuses it.
+	PolicyImmutable Policy = "immutable"
+	// PolicyEditions, for modules only, makes the new content the version and
+	// keeps the old one selectable by the exact name of its edition.
+	PolicyEditions Policy = "editions"
+)
+
+// ParsePolicy parses the name of a policy; "" is PolicyImmutable.
+func ParsePolicy(s string) (Policy, error) {
+	switch p := Policy(s); p {
+	case "":
+		return PolicyImmutable, nil
+	case PolicyImmutable, PolicyEditions:
+		return p, nil
+	}
+	return "", fmt.Errorf("policy %q is neither %s nor %s", s, PolicyImmutable, PolicyEditions)
+}
+
+// pushEdition points the version at m, which the registry has by digest. The
+// contents before and after are tagged with their edition names first, so that
+// garbage collection takes neither and racing publishers lose nothing: the last
+// to move the version tag wins, and the other content stays an edition.
+func pushEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) (warnings []string, err error) {
+	if err := tagEdition(ctx, r, v, m); err != nil {
+		return nil, err
+	}
+	switch before, err := r.Fetch(ctx, v.Tag()); {
+	case err == nil && before.Digest == m.Digest:
+		return nil, nil
+	case err == nil:
+		if err := tagEdition(ctx, r, v, before); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, oci.ErrNotFound):
+		return nil, err
+	}
+	putErr := r.PutTag(ctx, v.Tag(), m)
+	after, err := r.Resolve(ctx, v.Tag())
+	switch {
+	case err != nil:
+		return nil, errors.Join(putErr, err)
+	case after.Digest == m.Digest:
+		return nil, nil
+	case putErr != nil && !errors.Is(putErr, oci.ErrUncertain):
+		return nil, putErr
+	}
+	return []string{fmt.Sprintf("another publisher moved %s to %s at the same time; yours is an edition", v, after.Digest)}, nil
+}
+
+// tagEdition gives m the name of its edition. Another manifest of that name is a
+// collision of 48 bits of a digest.
+func tagEdition(ctx context.Context, r *oci.Repo, v addr.Version, m oci.Manifest) error {
+	edition, err := v.WithEdition(m.Digest.Encoded())
+	if err != nil {
+		return err
+	}
+	if err := putVersion(ctx, r, edition.Tag(), m); errors.Is(err, errTaken) {
+		return fmt.Errorf("edition %s holds another manifest: %w", edition, oci.ErrExists)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
