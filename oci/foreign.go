@@ -80,8 +80,10 @@ func ParseForeignState(tag string, m Manifest) (ForeignState, bool, error) {
 			s.Created = t
 		}
 	}
-	s.N, err = foreignVersion(tag, s.Workspace)
-	return s, err == nil, err
+	if s.N, err = foreignVersion(tag, s.Workspace); err != nil {
+		return ForeignState{}, false, err
+	}
+	return s, true, nil
 }
 
 // foreignVersion returns the version in a tag of that workspace, 0 for its
