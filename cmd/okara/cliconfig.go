@@ -31,7 +31,7 @@ const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFI
 // cliConfig is what okara cli-config prints.
 type cliConfig struct {
 	server    *url.URL
-	hostname  string   // the name of the server in source addresses, if it is not the URL's
+	hostname  string // the name of the server in source addresses, if it is not the URL's
 	tokenFile string
 	origins   []string // hosts whose providers come from /origin/, with their signatures
 	ociMirror string   // HOST[/PREFIX] of the registry, for OpenTofu alone

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+// TestCommandPages compares docs/commands with the help of the command tree.
+// `make docs` writes the pages again.
+func TestCommandPages(t *testing.T) {
+	const dir = "../../docs/commands"
+	want := commandPages(t)
+	if os.Getenv("OKARA_UPDATE") != "" {
+		writePages(t, dir, want)
+	}
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Errorf("%v; run make docs", err)
+			continue
+		}
+		if diff := cmp.Diff(text, string(got)); diff != "" {
+			t.Errorf("docs/commands/%s differs from the command's help; run make docs (-help +page):\n%s", name, diff)
+		}
+	}
+	files, err := filepath.Glob(dir + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if _, ok := want[filepath.Base(file)]; !ok {
+			t.Errorf("%s is the page of no command; run make docs", file)
+		}
+	}
+}
+
+// commandPages returns the text of every page, by file name.
+func commandPages(t *testing.T) map[string]string {
+	t.Helper()
+	root := newRoot(&app{getenv: func(string) string { return "" }})
+	root.InitDefaultHelpCmd()
+	pages := map[string]string{}
+	index := "# Commands\n\nThe help of each command, as `--help` prints it.\n\n"
+	for _, c := range commandTree(root) {
+		path := c.CommandPath()
+		name := strings.ReplaceAll(path, " ", "_") + ".md"
+		index += fmt.Sprintf("- [%s](%s): %s\n", path, name, c.Short)
+		pages[name] = fmt.Sprintf("# %s\n\n```text\n%s```\n", path, help(t, strings.Fields(path)[1:]))
+	}
+	pages["index.md"] = index
+	return pages
+}
+
+// commandTree lists the commands that a user sees, parents first.
+func commandTree(c *cobra.Command) []*cobra.Command {
+	list := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			list = append(list, commandTree(sub)...)
+		}
+	}
+	return list
+}
+
+func help(t *testing.T, command []string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	args := append(command, "--help")
+	if code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" }); code != exitOK {
+		t.Fatalf("okara %s: exit code %d: %s", strings.Join(args, " "), code, &errOut)
+	}
+	return out.String()
+}
+
+func writePages(t *testing.T, dir string, pages map[string]string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range pages {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
