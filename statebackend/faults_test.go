@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// direct is a transport to a registry in process, without a network, so that
+// waits take no time in a synctest bubble.
+type direct struct{ h http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	req := httptest.NewRequest(r.Method, r.URL.String(), http.NoBody)
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	req.Header = r.Header.Clone()
+	rec := httptest.NewRecorder()
+	d.h.ServeHTTP(rec, req)
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// twice sends a request a second time, as a network may.
+func twice(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if again, err := next.RoundTrip(r); err == nil {
+		again.Body.Close()
+	}
+	return resp, nil
+}
+
+// dead is a process that was killed: nothing it sends arrives.
+func dead(*http.Request, http.RoundTripper) (*http.Response, error) {
+	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+}
+
+// Each request of an apply is lost, loses its answer, is refused, is sent
+// twice, or is the last one of its process. Whatever happens there are never
+// two holders, no acknowledged version is missing, and one command recovers.
+func TestFaultAtEachRequest(t *testing.T) {
+	for _, q := range []struct {
+		name   string
+		quirks ocitest.Quirks
+	}{{"delete", ocitest.Quirks{}}, {"no delete", ocitest.Quirks{NoDelete: true}}, {"tag by tag", ocitest.Quirks{TagDeleteOnly: true}}} {
+		for _, f := range []struct {
+			name string
+			do   ocitest.Act
+			dies bool
+		}{
+			{"lost before", ocitest.FailBefore, false},
+			{"lost after", ocitest.FailAfter, false},
+			{"500 after", ocitest.StatusAfter(500), false},
+			{"429", ocitest.Status(429, 1), false},
+			{"twice", twice, false},
+			{"killed before", dead, true},
+			{"killed after", ocitest.FailAfter, true},
+		} {
+			t.Run(q.name+"/"+f.name, func(t *testing.T) {
+				n := 1
+				for ; applyWithFault(t, ocitest.Handler(t, q.quirks), n, f.do, f.dies); n++ {
+					if t.Failed() {
+						t.Fatalf("at request %d", n)
+					}
+				}
+				if n <= 13 {
+					t.Errorf("the apply had only %d requests", n-1)
+				}
+			})
+		}
+	}
+}
+
+// applyWithFault runs an apply whose nth request fails, and then somebody
+// else's. It returns false if the apply had fewer requests.
+func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bool) bool {
+	hit := false
+	synctest.Test(t, func(t *testing.T) {
+		const host = "registry.test"
+		warm := newStore(t, host, direct{h}, statebackend.Options{})
+		l := mustLock(t, warm, "prod", "warm")
+		mustPut(t, l, []byte("old"))
+		mustUnlock(t, l)
+
+		fault := &ocitest.Fault{Base: direct{h}, Nth: n, Do: do}
+		var transport http.RoundTripper = fault
+		if dies {
+			transport = &ocitest.Fault{Base: fault, Nth: n + 1, Times: -1, Do: dead}
+		}
+		a := newStore(t, host, transport, statebackend.Options{})
+		b := newStore(t, host, direct{h}, statebackend.Options{})
+		acked := faultyApply(t, a, b)
+		hit = fault.Seen() >= n
+		recoverApply(t, b, acked)
+	})
+	return hit
+}
+
+// faultyApply is one apply; it returns whether the state was acknowledged.
+func faultyApply(t *testing.T, a, b *statebackend.Store) bool {
+	l, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+	if err != nil {
+		return false
+	}
+	_, _, _ = l.Get(t.Context())
+	_, perr := l.Put(t.Context(), []byte("new"))
+	if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+		t.Errorf("second holder: %v", err)
+	}
+	if perr != nil && !errors.Is(perr, oci.ErrUnavailable) && !errors.Is(perr, oci.ErrRateLimited) {
+		t.Errorf("put: %v", perr)
+	}
+	_ = l.Unlock(t.Context())
+	return perr == nil
+}
+
+// recoverApply is somebody else's apply, after one command if it finds a lock.
+func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
+	l, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+	if isLockedBy(err, "a") {
+		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
+			t.Fatal(err)
+		}
+		l, err = b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := l.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(got); s != "new" && (s != "old" || acked) {
+		t.Errorf("state %q, acknowledged: %t", s, acked)
+	}
+	mustPut(t, l, []byte("next"))
+	mustUnlock(t, l)
+	if got := mustGet(t, b, "prod"); got != "next" {
+		t.Errorf("state after recovery: %q", got)
+	}
+	if held, err := b.Locks(t.Context()); err != nil || len(held) > 0 {
+		t.Errorf("locks left: %v, %v", held, err)
+	}
+}
+
+// Contenders that come and go during a Put do not disturb it.
+func TestContentionDuringPut(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	for n := 1; n <= 5; n++ { // POST, PUT blob, PUT version, LIST, PUT pointer
+		synctest.Test(t, func(t *testing.T) {
+			b := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			contend := func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+				if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+					t.Errorf("request %d: %v", n, err)
+				}
+				return next.RoundTrip(r)
+			}
+			f := &ocitest.Fault{Base: direct{h}, Do: contend, Match: func(*http.Request) bool { return false }}
+			a := newStore(t, "registry.test", f, statebackend.Options{})
+			l := mustLock(t, a, "prod", "a")
+			_, _, _ = l.Get(t.Context())
+			f.Match, f.Nth = nil, n
+			mustPut(t, l, fmt.Append(nil, n))
+			f.Match = func(*http.Request) bool { return false }
+			mustUnlock(t, l)
+		})
+	}
+}
+
+// The tools repeat LOCK and UNLOCK, and a balancer sends them to another
+// replica: the lock moves there, and the first replica is fenced.
+func TestRepeatedRequestsReachAnotherReplica(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		la := mustLock(t, a, "prod", "run")
+		lb := mustLock(t, b, "prod", "run")
+		if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("put of the first replica: %v", err)
+		}
+		mustPut(t, lb, []byte("b"))
+		if err := a.ForceUnlock(t.Context(), "prod", "run"); err != nil {
+			t.Errorf("unlock by the other replica: %v", err)
+		}
+		if err := b.ForceUnlock(t.Context(), "prod", "run"); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("repeated unlock: %v", err)
+		}
+		mustUnlock(t, mustLock(t, b, "prod", "next"))
+		if got := mustGet(t, a, "prod"); got != "b" {
+			t.Errorf("state: %q", got)
+		}
+	})
+}
+
+// The cases that OpenTofu runs against its own backends: contention shows the
+// holder, a wrong id is refused, and the lock can be taken again.
+func TestLockerContract(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		for round := range 2 {
+			la := mustLock(t, a, "default", fmt.Sprint("a", round))
+			_, err := b.Lock(t.Context(), "default", statebackend.LockInfo{ID: "b", Who: "clientB"})
+			if !isLockedBy(err, la.Info().ID) {
+				t.Fatalf("contention: %v", err)
+			}
+			if err := b.ForceUnlock(t.Context(), "default", "wrong"); !isLockedBy(err, la.Info().ID) {
+				t.Errorf("wrong id: %v", err)
+			}
+			mustUnlock(t, la)
+			lb := mustLock(t, b, "default", fmt.Sprint("b", round))
+			if lb.Info().ID == la.Info().ID {
+				t.Error("both locks have the same id")
+			}
+			mustUnlock(t, lb)
+		}
+	})
+}
