@@ -11,7 +11,7 @@
 // prefix, then the host, then a default. Among equally specific matches the
 // order of sources decides:
 //
-//  1. explicit settings: a backend block, the configuration of a server, flags
+//  1. explicit settings: what was given to okara itself
 //  2. the OpenTofu or Terraform CLI configuration
 //  3. credential helpers
 //  4. static entries of Docker-style files

@@ -29,8 +29,7 @@ const (
 	minHelperAge = 10 * time.Second
 )
 
-// Setting is a credential that the user gave to okara itself: in a backend
-// block, in the configuration of a server, by a flag.
+// Setting is a credential that the user gave to okara itself.
 type Setting struct {
 	Origin     string // where it was given, for people
 	Prefix     string // HOST[/PATH] it is for; "" is every registry

@@ -72,7 +72,7 @@ func (a *app) userAgent() string { return "okara/" + a.version }
 // helper is asked once.
 func (a *app) credentials() *credentials.Resolver {
 	if a.resolver == nil {
-		a.resolver = credentials.New(credentials.Options{Getenv: a.getenv, Logger: a.warnLogger()})
+		a.resolver = credentials.New(credentials.Options{Explicit: a.explicitCredentials(), Getenv: a.getenv, Logger: a.warnLogger()})
 	}
 	return a.resolver
 }

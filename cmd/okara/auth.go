@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -59,6 +61,18 @@ func parseHost(s string) (string, error) {
 		return "", withHint(usageError("%q is not the name of a registry", s), "write HOST[:PORT] without a path")
 	}
 	return t.host, nil
+}
+
+// explicitCredentials are those given for the registry of --registry itself:
+// the usual way to hand a secret to a server or a job. They are for no other
+// registry, since a mirror run talks to many.
+func (a *app) explicitCredentials() []credentials.Setting {
+	where := cmp.Or(a.registry, a.getenv("OKARA_REGISTRY"))
+	c := oci.Credential{Username: a.getenv("OKARA_USERNAME"), Password: a.getenv("OKARA_PASSWORD")}
+	if where == "" || c.Password == "" {
+		return nil
+	}
+	return []credentials.Setting{{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c}}
 }
 
 // noCredential is the error of commands that print a credential.

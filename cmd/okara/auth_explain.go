@@ -108,7 +108,7 @@ func (e explanation) text() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, cmp.Or(c.Match, "-"), c.Source, c.Location,
 			cmp.Or(c.Key, "-"), cmp.Or(shownCredential(c), "-"), c.Reason)
 	}
-	w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder takes everything
 	if e.Registry != "" {
 		fmt.Fprintf(&b, "\nregistry: %s", e.Registry)
 	}
