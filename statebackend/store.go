@@ -99,15 +99,26 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error) {
 	switch {
 	case v.newest > 0:
-		return x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
+		m, err := x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
+		return m, unreadable(err)
 	case v.pointer:
-		return x.s.fetchState(ctx, x.pointer(), x.workspace)
+		m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
+		return m, unreadable(err)
 	}
 	old := oci.OldStateFragment(x.workspace)
 	if x.fragment != x.workspace {
 		return x.s.fetchState(ctx, oci.StateTag{Kind: oci.StatePointer, Fragment: old}.String(), x.workspace)
 	}
 	return oci.StateManifest{}, x.s.noState(x.workspace)
+}
+
+// unreadable tells what is listed and missing from what does not exist: a state
+// that cannot be read must never look like no state.
+func unreadable(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return fmt.Errorf("it is listed, but %v: %w", err, oci.ErrCorrupt)
+	}
+	return err
 }
 
 func (s *Store) noState(workspace string) error {
@@ -133,7 +144,7 @@ func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]by
 	}
 	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
 	if err != nil {
-		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, err)
+		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
 	}
 	state, err := s.decode(ctx, m, stored)
 	return state, v, err

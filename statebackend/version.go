@@ -68,7 +68,10 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 		x := s.session(workspace, LockInfo{})
 		for i, n := range numbers(tags, x.fragment) {
 			m, err := s.fetchState(ctx, x.numbered(n), workspace)
-			if err != nil {
+			if i > 0 && errors.Is(err, oci.ErrNotFound) {
+				continue // pruned meanwhile
+			}
+			if err = unreadable(err); err != nil {
 				err = fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
 			}
 			v := newVersion(m)
