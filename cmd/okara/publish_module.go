@@ -3,23 +3,25 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"time"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 func newPublishModule(a *app) *cobra.Command {
-	var o depot.ModuleOptions
+	var o moduleFlags
+	var packageRoot string
 	cmd := &cobra.Command{
 		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a folder as a version of a module",
@@ -27,35 +29,51 @@ func newPublishModule(a *app) *cobra.Command {
 
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
-.git, .terraform and state files. A version is written once: publishing the same
-content again succeeds without a push, other content is refused.
+.git, .terraform and state files; --dry-run shows what would ship and what would
+not, and why. VERSION is a semantic version, or "auto" for the one in the git tag.
+
+A version is written once: publishing the same content again succeeds without a
+push, other content is refused. With --policy editions other content becomes the
+version, and the old one stays selectable by its exact edition.
 
 Prints repository:tag@digest.
 
 Exit codes: 0 published or already there, 2 usage, 4 the version exists with
 other content, 5 denied.`,
 		Example: `  okara publish module ./vpc net/vpc/aws 1.4.0 --registry registry.example.com/platform
-  okara publish module . net/vpc/aws v1.4.0`,
+  okara publish module . net/vpc/aws auto
+  okara publish module ./vpc net/vpc/aws 1.4.0 --dry-run`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := parseModuleVersion(args[1], args[2])
+			m, err := addr.ParseModule(args[1])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			v, err := a.publishVersion(cmd.Context(), args[2], args[0])
 			if err != nil {
 				return err
 			}
-			tree, err := openTree(args[0])
+			options, err := o.options(a)
 			if err != nil {
 				return err
 			}
-			defer tree.Close()
-			o.Annotations, err = a.publishAnnotations()
-			if err != nil {
-				return err
+			root := args[0]
+			if packageRoot != "" {
+				root = packageRoot
+				if options.Dir, err = filepath.Rel(packageRoot, args[0]); err != nil || strings.HasPrefix(options.Dir, "..") {
+					return usageError("%s is not inside of --package-root %s", args[0], packageRoot)
+				}
+				options.Dir = filepath.ToSlash(options.Dir)
+			}
+			target := addr.ModuleVersion{Module: m, Version: v}
+			if o.dryRun {
+				return a.planModule(cmd.Context(), root, target, options)
 			}
 			d, done, err := a.depot()
 			if err != nil {
 				return err
 			}
-			out, err := d.PublishModule(cmd.Context(), tree.FS(), m, o)
+			out, err := publishModule(cmd.Context(), d, root, target, options)
 			done()
 			if err != nil {
 				return publishHint(err)
@@ -63,21 +81,44 @@ other content, 5 denied.`,
 			return a.printPublished(out)
 		},
 	}
-	cmd.Flags().BoolVar(&o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
-	cmd.Flags().BoolVar(&o.NoLatest, "no-latest", false, "leave the tag latest where it is")
+	o.add(cmd.Flags())
+	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
 	return cmd
 }
 
-func parseModuleVersion(module, version string) (addr.ModuleVersion, error) {
-	m, err := addr.ParseModule(module)
+// moduleFlags are the flags that publishing one and several modules share.
+type moduleFlags struct {
+	o      depot.ModuleOptions
+	policy string
+	dryRun bool
+}
+
+func (m *moduleFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, and push nothing")
+	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
+	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
+	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "what other content under an existing version does: `immutable|editions`")
+	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
+}
+
+func (m *moduleFlags) options(a *app) (depot.ModuleOptions, error) {
+	policy, err := depot.ParsePolicy(m.policy)
 	if err != nil {
-		return addr.ModuleVersion{}, usageError("%w", err)
+		return depot.ModuleOptions{}, usageError("%w", err)
 	}
-	v, err := addr.ParseVersion(version)
+	o := m.o
+	o.Policy = policy
+	o.Annotations, err = a.publishAnnotations()
+	return o, err
+}
+
+func publishModule(ctx context.Context, d *depot.Depot, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
+	tree, err := openTree(dir)
 	if err != nil {
-		return addr.ModuleVersion{}, usageError("%w", err)
+		return depot.Published{}, err
 	}
-	return addr.ModuleVersion{Module: m, Version: v}, nil
+	defer tree.Close()
+	return d.PublishModule(ctx, tree.FS(), m, o)
 }
 
 // openTree opens a folder such that no link in it reaches outside.
@@ -105,27 +146,88 @@ func (a *app) depot() (d *depot.Depot, done func(), err error) {
 	return depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), done, nil
 }
 
-// publishAnnotations returns what the environment says about the source.
-func (a *app) publishAnnotations() (map[string]string, error) {
-	annotations := map[string]string{}
-	if s := a.getenv("SOURCE_DATE_EPOCH"); s != "" {
-		seconds, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return nil, usageError("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
-		}
-		annotations[oci.AnnCreated] = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+// modulePlan is the result of a dry run.
+type modulePlan struct {
+	Address       string        `json:"address"`
+	Version       string        `json:"version"`
+	ContentDigest string        `json:"contentDigest"`
+	Bytes         int64         `json:"bytes"`
+	Files         []plannedFile `json:"files"`
+	Dropped       []droppedFile `json:"dropped"`
+	Warnings      []string      `json:"warnings,omitempty"`
+}
+
+type plannedFile struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+}
+
+type droppedFile struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// plan says what publishing dir would ship.
+func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
+	tree, err := openTree(dir)
+	if err != nil {
+		return modulePlan{}, err
 	}
-	return annotations, nil
+	defer tree.Close()
+	plan, err := depot.PlanModule(ctx, tree.FS(), m, o)
+	if err != nil {
+		return modulePlan{}, publishHint(err)
+	}
+	out := modulePlan{
+		Address: m.Module.String(), Version: m.Version.String(), Bytes: plan.Tree.Bytes,
+		Files: []plannedFile{}, Dropped: []droppedFile{}, Warnings: plan.Warnings,
+	}
+	for _, f := range plan.Tree.Files {
+		out.Files = append(out.Files, plannedFile{f.Path, f.Size})
+	}
+	for _, f := range plan.Tree.Dropped {
+		out.Dropped = append(out.Dropped, droppedFile{f.Path, f.Reason})
+	}
+	out.ContentDigest, err = plan.Tree.ContentDigest(ctx)
+	return out, err
+}
+
+func (a *app) planModule(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+	p, err := plan(ctx, dir, m, o)
+	if err != nil {
+		return err
+	}
+	return a.printResult(p, a.planText(p))
+}
+
+// planText lists the files; the sum goes to stderr.
+func (a *app) planText(p modulePlan) string {
+	var text strings.Builder
+	for _, f := range p.Files {
+		fmt.Fprintf(&text, "ship\t%s\t%d\n", f.Path, f.Size)
+	}
+	for _, f := range p.Dropped {
+		fmt.Fprintf(&text, "drop\t%s\t%s\n", f.Path, f.Reason)
+	}
+	for _, w := range p.Warnings {
+		a.note("warning: %s", w)
+	}
+	a.note("%s %s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, len(p.Files), p.Bytes, p.ContentDigest)
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 func (a *app) printPublished(p depot.Published) error {
+	a.notePublished(p)
+	return a.printResult(p, p.String())
+}
+
+func (a *app) notePublished(p depot.Published) {
 	for _, w := range p.Warnings {
 		a.note("warning: %s", w)
 	}
 	if p.Existing {
 		a.note("already published, nothing was pushed")
 	}
-	return a.printResult(p, p.String())
 }
 
 // publishHint says what to do about the refusals of publishing.
@@ -143,6 +245,8 @@ func publishHint(err error) error {
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
 		return withHint(err, "name the folder that holds the module's files")
+	case errors.Is(err, depot.ErrOutside):
+		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, depot.ErrUnsigned):
 		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
 	case errors.Is(err, depot.ErrNoProvider):

@@ -23,6 +23,9 @@ import (
 // ErrNoModule says that a folder holds no configuration.
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 
+// ErrOutside says that a module uses another one that is not in the package.
+var ErrOutside = errors.New("outside of the package")
+
 // maxFluxTar is the size above which tofu-controller's runner refuses a module
 // with its default settings (4 MiB for the message that carries it).
 const maxFluxTar = 3_670_016
@@ -38,6 +41,7 @@ type ModuleOptions struct {
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // leave the tag "latest" alone
 	Policy      Policy            // "": PolicyImmutable
+	Gate        Gate              // asked before the version becomes visible; nil: it does
 }
 
 // ModulePlan is what publishing a tree would ship.
@@ -141,6 +145,9 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		return Published{}, err
 	}
 	out.Digest = root.Digest.String()
+	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Module: packed}); err != nil {
+		return out, err
+	}
 	if o.Policy == PolicyEditions {
 		warnings, err := pushEdition(ctx, r, m.Version, artifact.Root)
 		out.Warnings = append(out.Warnings, warnings...)

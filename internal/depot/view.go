@@ -121,7 +121,7 @@ func (v *view) checkCalls() error {
 				continue
 			}
 			if target := path.Join(dir, call.Source); target == ".." || strings.HasPrefix(target, "../") {
-				errs = append(errs, fmt.Errorf("%s:%d: module %q uses %s, which is outside of the package", v.real(call.Pos.Filename), call.Pos.Line, call.Name, call.Source))
+				errs = append(errs, fmt.Errorf("%s:%d: module %q uses %s, which is %w", v.real(call.Pos.Filename), call.Pos.Line, call.Name, call.Source, ErrOutside))
 			}
 		}
 	}

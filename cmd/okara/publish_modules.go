@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newPublishModules(a *app) *cobra.Command {
+	var o moduleFlags
+	var version string
+	cmd := &cobra.Command{
+		Use:   "modules ROOT ADDRESS",
+		Short: "Publish the modules in the folders of a repository",
+		Long: `Publish the modules in the folders of a repository under one version.
+
+ADDRESS says which folders are modules and how they are called. net/{name}/aws
+takes each folder of ROOT by its name; net/{name}/{system} takes folders named
+SYSTEM/NAME. Folders without configuration are passed over.
+
+With --version auto the version comes from the git tag. A tag such as
+modules/vpc/v1.4.0 names one folder; only that one is published.
+
+Prints one line repository:tag@digest per module. A module that fails does not
+stop the others.
+
+Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
+		Example: `  okara publish modules ./modules net/{name}/aws --version 1.4.0
+  okara publish modules ./modules acme/{name}/{system} --version auto`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if version == "" {
+				return usageError("--version is missing: a version, or auto")
+			}
+			modules, err := findModules(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if modules, err = a.withVersions(cmd.Context(), args[0], modules, version); err != nil {
+				return err
+			}
+			options, err := o.options(a)
+			if err != nil {
+				return err
+			}
+			if o.dryRun {
+				return a.planModules(cmd.Context(), modules, options)
+			}
+			return a.publishModules(cmd.Context(), modules, options)
+		},
+	}
+	o.add(cmd.Flags())
+	cmd.Flags().StringVar(&version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
+	return cmd
+}
+
+// moduleFolder is a folder that is to be published.
+type moduleFolder struct {
+	dir    string
+	target addr.ModuleVersion
+}
+
+// findModules returns the folders of root that the address names.
+func findModules(root, address string) ([]moduleFolder, error) {
+	depth := 1
+	if strings.Contains(address, "{system}") {
+		depth = 2
+	}
+	if strings.Count(address, "/") != 2 || strings.Count(address, "{name}") != 1 {
+		return nil, usageError("address %q must be NAMESPACE/{name}/SYSTEM or NAMESPACE/{name}/{system}", address)
+	}
+	var found []moduleFolder
+	tree, err := openTree(root)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	err = fs.WalkDir(tree.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() || name == "." {
+			return err
+		}
+		if strings.HasPrefix(e.Name(), ".") {
+			return fs.SkipDir
+		}
+		if strings.Count(name, "/") < depth-1 {
+			return nil
+		}
+		dir := filepath.Join(root, filepath.FromSlash(name))
+		if !hasConfiguration(dir) {
+			return fs.SkipDir
+		}
+		s := strings.Replace(address, "{name}", path.Base(name), 1)
+		m, err := addr.ParseModule(strings.Replace(s, "{system}", path.Dir(name), 1))
+		if err != nil {
+			return usageError("%s: %w", dir, err)
+		}
+		found = append(found, moduleFolder{dir: dir, target: addr.ModuleVersion{Module: m}})
+		return fs.SkipDir
+	})
+	if err == nil && len(found) == 0 {
+		err = usageError("%s has no folder with a module", root)
+	}
+	return found, err
+}
+
+func hasConfiguration(dir string) bool {
+	for _, pattern := range []string{"*.tf", "*.tf.json", "*.tofu", "*.tofu.json"} {
+		if files, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(files) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// withVersions fills in the version and leaves out modules that the git tags do
+// not name.
+func (a *app) withVersions(ctx context.Context, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
+	if version != autoVersion {
+		v, err := addr.ParseVersion(version)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		for i := range modules {
+			modules[i].target.Version = v
+		}
+		return modules, nil
+	}
+	tags, err := a.gitVersions(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	var named []moduleFolder
+	for _, m := range modules {
+		if v, ok := versionFor(tags, m.dir); ok {
+			m.target.Version = v
+			named = append(named, m)
+		}
+	}
+	if len(named) == 0 {
+		return nil, usageError("the git tags at HEAD name no folder of %s", root)
+	}
+	return named, nil
+}
+
+func (a *app) planModules(ctx context.Context, modules []moduleFolder, o depot.ModuleOptions) error {
+	plans := []modulePlan{}
+	var text []string
+	for _, m := range modules {
+		p, err := plan(ctx, m.dir, m.target, o)
+		if err != nil {
+			return err
+		}
+		plans, text = append(plans, p), append(text, a.planText(p))
+	}
+	return a.printResult(plans, strings.Join(text, "\n"))
+}
+
+// publishModules publishes one after the other and prints what came of each.
+func (a *app) publishModules(ctx context.Context, modules []moduleFolder, o depot.ModuleOptions) error {
+	d, done, err := a.depot()
+	if err != nil {
+		return err
+	}
+	all := []depot.Published{}
+	var text []string
+	var failed error
+	failures := 0
+	for _, m := range modules {
+		out, err := publishModule(ctx, d, m.dir, m.target, o)
+		if ctx.Err() != nil {
+			done()
+			return ctx.Err()
+		}
+		if err != nil {
+			failures++
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.dir, err))
+			continue
+		}
+		all, text = append(all, out), append(text, out.String())
+	}
+	done()
+	for _, out := range all {
+		a.notePublished(out)
+	}
+	if err := a.printResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
+		return err
+	}
+	if failures == len(modules) {
+		return publishHint(failed)
+	}
+	return partlyError("%d of %d modules failed: %w", failures, len(modules), failed)
+}

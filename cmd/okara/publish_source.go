@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// autoVersion on the command line means the version in the git tag.
+const autoVersion = "auto"
+
+// publishAnnotations returns what the environment says about the source: GitHub
+// Actions and GitLab CI name the repository, the revision and the reference.
+// Only SOURCE_DATE_EPOCH or the time of the commit is a creation time, so that
+// the same source gives the same artifact at any time.
+func (a *app) publishAnnotations() (map[string]string, error) {
+	annotations := map[string]string{}
+	set := func(key, value string) {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	if repository := a.getenv("GITHUB_REPOSITORY"); repository != "" {
+		set(oci.AnnSource, cmp.Or(a.getenv("GITHUB_SERVER_URL"), "https://github.com")+"/"+repository)
+	}
+	set(oci.AnnRevision, cmp.Or(a.getenv("GITHUB_SHA"), a.getenv("CI_COMMIT_SHA")))
+	set(oci.AnnSourceRef, cmp.Or(a.getenv("GITHUB_REF_NAME"), a.getenv("CI_COMMIT_REF_NAME")))
+	set(oci.AnnSource, a.getenv("CI_PROJECT_URL"))
+	if s := a.getenv("CI_COMMIT_TIMESTAMP"); s != "" {
+		if t, err := time.Parse(time.RFC3339, s); err == nil {
+			set(oci.AnnCreated, t.UTC().Format(time.RFC3339))
+		}
+	}
+	if s := a.getenv("SOURCE_DATE_EPOCH"); s != "" {
+		seconds, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return nil, usageError("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
+		}
+		set(oci.AnnCreated, time.Unix(seconds, 0).UTC().Format(time.RFC3339))
+	}
+	return annotations, nil
+}
+
+// versionTag is a git tag that names a version, and perhaps the directory it is
+// for.
+type versionTag struct {
+	dir     string
+	version addr.Version
+}
+
+// gitVersions returns the versions of the commit: the tag that started the CI
+// job, else the tags at HEAD of the repository that dir is in.
+func (a *app) gitVersions(ctx context.Context, dir string) ([]versionTag, error) {
+	var names []string
+	switch {
+	case a.getenv("GITHUB_REF_TYPE") == "tag":
+		names = []string{a.getenv("GITHUB_REF_NAME")}
+	case a.getenv("CI_COMMIT_TAG") != "":
+		names = []string{a.getenv("CI_COMMIT_TAG")}
+	default:
+		cmd := exec.CommandContext(ctx, "git", "-C", dir, "tag", "--points-at", "HEAD")
+		var problem bytes.Buffer
+		cmd.Stderr = &problem
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("read git tags in %s: %w: %s", dir, err, strings.TrimSpace(problem.String()))
+		}
+		names = strings.Fields(string(out))
+	}
+	var tags []versionTag
+	for _, name := range names {
+		if d, v, err := addr.VersionFromGit(name); err == nil {
+			tags = append(tags, versionTag{d, v})
+		}
+	}
+	if len(tags) == 0 {
+		return nil, withHint(usageError("no git tag at HEAD names a version, found %q", names),
+			"tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+	}
+	return tags, nil
+}
+
+// versionFor returns the version that the tags give a directory: a tag that
+// names it, else one that names none. It is false if all are for others.
+func versionFor(tags []versionTag, dir string) (addr.Version, bool) {
+	var found []addr.Version
+	for _, t := range tags {
+		if t.dir != "" && hasPathSuffix(dir, t.dir) {
+			found = append(found, t.version)
+		}
+	}
+	if len(found) == 0 {
+		for _, t := range tags {
+			if t.dir == "" {
+				found = append(found, t.version)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return addr.Version{}, false
+	}
+	return slices.MaxFunc(found, addr.Version.Compare), true
+}
+
+// hasPathSuffix reports whether dir ends in the path elements of suffix.
+func hasPathSuffix(dir, suffix string) bool {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return strings.HasSuffix("/"+filepath.ToSlash(dir), "/"+strings.Trim(suffix, "/"))
+}
+
+// publishVersion parses the version of an argument, or finds it for autoVersion.
+func (a *app) publishVersion(ctx context.Context, s, dir string) (addr.Version, error) {
+	if s != autoVersion {
+		v, err := addr.ParseVersion(s)
+		if err != nil {
+			return addr.Version{}, usageError("%w", err)
+		}
+		return v, nil
+	}
+	tags, err := a.gitVersions(ctx, dir)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	v, ok := versionFor(tags, dir)
+	if !ok {
+		return addr.Version{}, usageError("the git tags at HEAD name other directories than %s", dir)
+	}
+	return v, nil
+}
