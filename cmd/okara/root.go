@@ -52,10 +52,10 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: "access", Title: "Access:"},
 	)
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
-	publish.AddCommand(newPublishModule(a), newPublishProvider(a))
+	publish.AddCommand(newPublishModule(a), newPublishModules(a), newPublishProvider(a))
 	addTo(root, "artifacts", publish, newKeys(a), newBundle(a), newLock(a), newMirror(a))
 	addTo(root, "state", newTofu(a), newTerraform(a), newExec(a), newState(a), newDoctor(a))
-	addTo(root, "server", newServe(a), newCLIConfig(a))
+	addTo(root, "server", newServe(a), newCLIConfig(a), newGC(a))
 	addTo(root, "access", newLogin(a), newLogout(a), newAuth(a))
 	usageArgs(root)
 	return root
