@@ -18,6 +18,8 @@ import (
 type Access struct {
 	Anonymous []Scope // rights of a request without a token
 	Tokens    []Token
+	Issuers   []Issuer // whose tokens are accepted
+	Rules     []Rule   // what they may do
 }
 
 // Token is a static token. The configuration holds its hash, not the token.
@@ -101,8 +103,9 @@ func HashToken(token string) (id string, hash [sha256.Size]byte, err error) {
 
 // caller is who asks.
 type caller struct {
-	mode    string // "anonymous", "static"
+	mode    string // "anonymous", "static", "oidc"
 	subject string
+	issuer  string
 	scopes  []Scope
 	origin  map[string]string // "source" and "revision" that the token of a CI system proves
 }
@@ -148,28 +151,53 @@ func (s *server) allow(r *http.Request, action, kind, address string) (grant, er
 	return grant{}, &httpError{status: http.StatusForbidden, text: fmt.Sprintf("this token may not %s %s %s", action, kind, address)}
 }
 
-// caller tells who asks from the Authorization header. A token that fails its
-// check is refused; it is never tried in another way, nor taken for anonymous.
+// caller tells who asks from the Authorization header. The shape of a token
+// selects one way to check it; a token that fails there is refused. It is never
+// tried in another way, nor taken for anonymous.
 func (s *server) caller(r *http.Request) (caller, error) {
 	token, ok := bearer(r)
 	if !ok {
 		return caller{mode: "anonymous", scopes: s.o.Access.Anonymous}, nil
 	}
 	refused := &httpError{status: http.StatusUnauthorized, text: "the token is not valid here, or has expired"}
+	if strings.HasPrefix(token, tokenPrefix) {
+		if c, ok := s.static(token); ok {
+			return c, nil
+		}
+		return caller{}, refused
+	}
+	i, ok := s.issuers.find(token)
+	if !ok {
+		return caller{}, refused
+	}
+	id, err := s.issuers.check(r.Context(), i, token)
+	if errors.Is(err, errIssuerDown) {
+		s.log.Error("token not checked", "issuer", i.URL, "reason", err)
+		return caller{}, &httpError{status: http.StatusServiceUnavailable, text: errIssuerDown.Error()}
+	}
+	if err != nil {
+		s.log.Warn("token refused", "issuer", i.URL, "reason", err)
+		return caller{}, refused
+	}
+	return caller{mode: "oidc", subject: id.Subject, issuer: id.Issuer, scopes: id.scopes(s.o.Access.Rules), origin: id.origin()}, nil
+}
+
+// static looks a static token up.
+func (s *server) static(token string) (caller, bool) {
 	id, hash, err := HashToken(token)
 	if err != nil {
-		return caller{}, refused
+		return caller{}, false
 	}
 	for _, t := range s.o.Access.Tokens {
 		if t.ID != id || subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
 			continue
 		}
 		if !t.Expires.IsZero() && !s.now().Before(t.Expires) {
-			return caller{}, refused
+			return caller{}, false
 		}
-		return caller{mode: "static", subject: id, scopes: t.Scopes}, nil
+		return caller{mode: "static", subject: id, scopes: t.Scopes}, true
 	}
-	return caller{}, refused
+	return caller{}, false
 }
 
 // bearer returns the token of a request. States and the registry itself take

@@ -35,8 +35,9 @@ type Options struct {
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
 
-	Logger *slog.Logger     // one record per failed request; nil: none
-	Now    func() time.Time // nil: time.Now
+	Logger    *slog.Logger      // one record per failed request; nil: none
+	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
+	Now       func() time.Time  // nil: time.Now
 }
 
 // metadataTimeout is how long a metadata request may take: the clients give up
@@ -49,6 +50,7 @@ type server struct {
 	log     *slog.Logger
 	now     func() time.Time
 	links   *links
+	issuers *issuers
 	store   *store
 	depot   *depot.Depot
 	slots   chan struct{} // one per running archive download
@@ -92,8 +94,13 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
+	issuers, err := newIssuers(o.Access.Issuers, o.Transport, o.Now)
+	if err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
 	s := &server{
-		o: o, log: o.Logger, now: o.Now, links: links,
+		issuers: issuers,
+		o:       o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),

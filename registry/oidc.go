@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Issuer is an OpenID Connect issuer whose tokens are accepted: of people, CI
+// systems or Kubernetes service accounts.
+type Issuer struct {
+	URL         string   // exactly as in the tokens' iss
+	Audiences   []string // one of them must be in aud
+	GroupsClaim string   // empty: "groups"
+}
+
+// Rule gives rights to the tokens that fulfil all its conditions. All rules
+// that match add up; their order means nothing.
+type Rule struct {
+	Name   string // for the audit log
+	Issuer string // empty: any configured one
+	Groups []string
+	Claims map[string]string // claim to glob over its value
+	Allow  []Scope
+}
+
+const (
+	keysFresh    = 15 * time.Minute // how long the keys of an issuer are taken as they are
+	keysAgain    = time.Minute      // how soon an unknown key makes us ask again
+	clockSkew    = time.Minute
+	maxKeys      = 1 << 20 // bytes of a JWKS document
+	maxTokenSize = 16 << 10
+	oidcTimeout  = 5 * time.Second
+)
+
+// issuerKeys are the keys of an issuer at one time.
+type issuerKeys struct {
+	ids      []string
+	set      *oidc.StaticKeySet
+	endpoint endpoint
+}
+
+// endpoint is what a login needs to know of an issuer.
+type endpoint struct{ authorize, token string }
+
+// issuers checks tokens. Keys are cached; an issuer that is down does not stop
+// tokens whose key is known.
+type issuers struct {
+	list   []Issuer
+	client *http.Client
+	now    func() time.Time
+	keys   *cache[*issuerKeys]
+}
+
+func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time) (*issuers, error) {
+	for _, i := range list {
+		if i.URL == "" || len(i.Audiences) == 0 {
+			return nil, fmt.Errorf("issuer %q: an URL and at least one audience are needed", i.URL)
+		}
+	}
+	size := func(*issuerKeys) int { return 4096 }
+	return &issuers{
+		list: list, now: now, client: &http.Client{Transport: transport, Timeout: oidcTimeout},
+		keys: newCache("jwks", 1<<20, size, now, func(string, string) {}),
+	}, nil
+}
+
+// errIssuerDown says that a token could be neither accepted nor refused.
+var errIssuerDown = errors.New("the issuer of the token does not answer")
+
+// find returns the issuer that a token says it is from. Nothing else of an
+// unchecked token is looked at.
+func (s *issuers) find(token string) (Issuer, bool) {
+	part := strings.Split(token, ".")
+	if len(part) != 3 || len(token) > maxTokenSize {
+		return Issuer{}, false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(part[1])
+	if err != nil {
+		return Issuer{}, false
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return Issuer{}, false
+	}
+	i := slices.IndexFunc(s.list, func(i Issuer) bool { return i.URL == claims.Issuer })
+	if i < 0 {
+		return Issuer{}, false
+	}
+	return s.list[i], true
+}
+
+// check verifies a token of an issuer: signature, algorithm, issuer, audience
+// and times. Every error means that the token is not accepted.
+func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, error) {
+	parsed, err := jose.ParseSigned(token, algorithms())
+	if err != nil || len(parsed.Signatures) != 1 {
+		return identity{}, errors.New("not a signed token of an accepted algorithm")
+	}
+	keys, err := s.keysFor(ctx, i, parsed.Signatures[0].Header.KeyID)
+	if err != nil {
+		return identity{}, fmt.Errorf("%w: %w", errIssuerDown, err)
+	}
+	names := make([]string, 0, len(algorithms()))
+	for _, a := range algorithms() {
+		names = append(names, string(a))
+	}
+	// The library refuses a token from the second of its expiry on; the skew
+	// is granted by a clock that runs behind.
+	verifier := oidc.NewVerifier(i.URL, keys.set, &oidc.Config{
+		SkipClientIDCheck: true, SupportedSigningAlgs: names, Now: func() time.Time { return s.now().Add(-clockSkew) },
+	})
+	t, err := verifier.Verify(ctx, token)
+	if err != nil {
+		return identity{}, err
+	}
+	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
+		return identity{}, fmt.Errorf("audience %v is not for this server", t.Audience)
+	}
+	id := identity{Issuer: i.URL, Subject: t.Subject, Nonce: t.Nonce}
+	if err := t.Claims(&id.Claims); err != nil {
+		return identity{}, err
+	}
+	id.Groups = groupsOf(id.Claims, i.GroupsClaim)
+	return id, nil
+}
+
+// algorithms are those with a public key. A list, so that no token chooses
+// another: "none" and HMAC are not among them.
+func algorithms() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{
+		jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
+	}
+}
+
+// keysFor returns the keys of an issuer. A key that is not among them makes us
+// ask again, at most once a minute.
+func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
+	keys, err := s.keys.get(ctx, i.URL, policy{fresh: keysFresh, grace: day, stale: forever}, s.fetch(i))
+	if err != nil || id == "" || slices.Contains(keys.ids, id) {
+		return keys, err
+	}
+	return s.keys.get(ctx, i.URL, policy{fresh: keysAgain, stale: forever}, s.fetch(i))
+}
+
+func (s *issuers) fetch(i Issuer) loader[*issuerKeys] {
+	return func(ctx context.Context, _ *issuerKeys, _ bool) (*issuerKeys, error) {
+		p, err := oidc.NewProvider(oidc.ClientContext(ctx, s.client), i.URL)
+		if err != nil {
+			return nil, fmt.Errorf("issuer %s: %w", i.URL, err)
+		}
+		var doc struct {
+			Keys string `json:"jwks_uri"`
+		}
+		if err := p.Claims(&doc); err != nil {
+			return nil, fmt.Errorf("issuer %s: %w", i.URL, err)
+		}
+		var set jose.JSONWebKeySet
+		if err := s.read(ctx, doc.Keys, &set); err != nil {
+			return nil, fmt.Errorf("keys of issuer %s: %w", i.URL, err)
+		}
+		keys := &issuerKeys{set: &oidc.StaticKeySet{}, endpoint: endpoint{p.Endpoint().AuthURL, p.Endpoint().TokenURL}}
+		for _, k := range set.Keys {
+			if k.IsPublic() && k.Use != "enc" {
+				keys.ids, keys.set.PublicKeys = append(keys.ids, k.KeyID), append(keys.set.PublicKeys, k.Key)
+			}
+		}
+		return keys, nil
+	}
+}
+
+func (s *issuers) read(ctx context.Context, url string, v any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return json.NewDecoder(io.LimitReader(resp.Body, maxKeys)).Decode(v)
+}
+
+// identity is who a token proves somebody to be.
+type identity struct {
+	Issuer  string         `json:"iss"`
+	Subject string         `json:"sub"`
+	Groups  []string       `json:"groups,omitempty"`
+	Claims  map[string]any `json:"claims,omitempty"`
+	Nonce   string         `json:"-"`
+}
+
+func groupsOf(claims map[string]any, name string) []string {
+	if name == "" {
+		name = "groups"
+	}
+	list, _ := claims[name].([]any)
+	var groups []string
+	for _, g := range list {
+		if text, ok := g.(string); ok {
+			groups = append(groups, text)
+		}
+	}
+	return groups
+}
+
+// scopes are the rights that the rules give an identity.
+func (id identity) scopes(rules []Rule) []Scope {
+	var scopes []Scope
+	for _, rule := range rules {
+		if rule.matches(id) {
+			scopes = append(scopes, rule.Allow...)
+		}
+	}
+	return scopes
+}
+
+// matches reports whether every condition holds. A rule for groups needs one
+// of them; a claim that is missing matches nothing.
+func (r Rule) matches(id identity) bool {
+	if r.Issuer != "" && r.Issuer != id.Issuer {
+		return false
+	}
+	if len(r.Groups) > 0 && !slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(id.Groups, g) }) {
+		return false
+	}
+	for name, glob := range r.Claims {
+		value, ok := claimText(id.Claims[name])
+		if !ok || !globMatch(glob, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func claimText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	return "", false
+}
+
+// origin is the source that the token of a CI system proves.
+func (id identity) origin() map[string]string {
+	text := func(name string) string { v, _ := claimText(id.Claims[name]); return v }
+	switch {
+	case id.Issuer == "https://token.actions.githubusercontent.com" && text("repository") != "":
+		return map[string]string{"source": "https://github.com/" + text("repository"), "revision": text("sha")}
+	case text("project_path") != "" && text("sha") != "": // GitLab
+		return map[string]string{"source": id.Issuer + "/" + text("project_path"), "revision": text("sha")}
+	}
+	return nil
+}
