@@ -10,7 +10,7 @@ REG     := $(CACHE)/registry/3.1.2/registry
 NESTED  := internal/e2e internal/conformance
 
 .PHONY: build tools test lint race cover bench fuzz demo interop models docs
-demo: tools
+demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 test: tools
 	go test ./...

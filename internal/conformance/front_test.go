@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestFrontEnd publishes a module and a provider into each registry, and
+// installs both through the front-end as both tools do.
+func TestFrontEnd(t *testing.T) {
+	key := sync.OnceValues(func() (*signing.Key, error) {
+		return signing.NewKey(signing.KeyOptions{Name: "conformance", ECC: true})
+	})
+	each(t, func(t *testing.T, c *oci.Client) {
+		layout := addr.Layout{Prefix: "conformance/front"}
+		d := depot.New(depot.Options{Client: c, Layout: layout})
+		front, err := registry.New(registry.Options{
+			Client: c, Layout: layout, Access: registry.Access{Anonymous: registry.AnonymousRead()},
+			Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(front)
+		t.Cleanup(server.Close)
+		target := tofutest.Target{Base: server.URL}
+		tofutest.RunModules(t, target, publishModule(t, d))
+		signer, err := key()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tofutest.RunProviders(t, target, "/v1/providers/", publishProvider(t, d, signer))
+	})
+}
+
+func publishModule(t *testing.T, d *depot.Depot) tofutest.Module {
+	t.Helper()
+	const main = "output \"x\" {\n  value = 1\n}\n"
+	address, err := addr.ParseModule("net/vpc/aws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{"main.tf": {Data: []byte(main)}}
+	for _, text := range []string{"1.0.0", "1.10.0", "1.2.0"} {
+		m := addr.ModuleVersion{Module: address, Version: mustVersion(t, text)}
+		if _, err := d.PublishModule(t.Context(), tree, m, depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tofutest.Module{
+		Address: "net/vpc/aws", Versions: []string{"1.10.0", "1.2.0", "1.0.0"}, Files: map[string]string{"main.tf": main},
+	}
+}
+
+func publishProvider(t *testing.T, d *depot.Depot, key *signing.Key) tofutest.Provider {
+	t.Helper()
+	address, err := addr.ParseProvider("acme/dns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dist, zips := fstest.MapFS{}, map[string][]byte{}
+	for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
+		zips[platform] = zipOf(t, "terraform-provider-dns_v1.2.3", "binary for "+platform)
+		dist["terraform-provider-dns_1.2.3_"+platform+".zip"] = &fstest.MapFile{Data: zips[platform]}
+	}
+	dist["terraform-provider-dns_1.2.3_manifest.json"] = &fstest.MapFile{
+		Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`),
+	}
+	o := depot.ProviderOptions{SignKey: key}
+	if _, err := d.PublishProvider(t.Context(), dist, address, mustVersion(t, "1.2.3"), o); err != nil {
+		t.Fatal(err)
+	}
+	return tofutest.Provider{
+		Host: "okara.test", Address: "acme/dns", Version: "1.2.3", Protocols: []string{"6.0"}, Zips: zips,
+	}
+}
+
+func mustVersion(t *testing.T, s string) addr.Version {
+	t.Helper()
+	v, err := addr.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func zipOf(t *testing.T, name, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	h.SetMode(0o755)
+	f, err := w.CreateHeader(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
