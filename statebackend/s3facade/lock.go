@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -47,7 +48,7 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.Lock(r.Context(), p.Workspace, info)
+	l, err := acquire(r.Context(), s, p.Workspace, info)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		f.mu.Lock()
 		f.met[p] = e.Held
@@ -63,6 +64,34 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.mu.Unlock()
 	w.Header().Set("ETag", etag(body))
 	return nil
+}
+
+const (
+	turns       = 5
+	pause       = 200 * time.Millisecond
+	unknownLock = "unknown" // stands for the id of a lock that nobody can tell
+)
+
+// acquire takes a lock. A holder that was gone before its claim could be read
+// has no id, and to the tools a holder without an id is a broken lock, for
+// which they do not wait; so okara waits.
+func acquire(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	for turn := 1; ; turn++ {
+		l, err := s.Lock(ctx, workspace, info)
+		e, locked := errors.AsType[*statebackend.LockedError](err)
+		if !locked || e.Held.ID != "" {
+			return l, err
+		}
+		if turn == turns {
+			e.Held.ID = unknownLock
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause + rand.N(pause)):
+		}
+	}
 }
 
 func (f *Facade) annotate(info *statebackend.LockInfo) {
@@ -164,7 +193,7 @@ func (f *Facade) withLock(ctx context.Context, p Place, operation string, do fun
 	}
 	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.key()}
 	f.annotate(&info)
-	l, err := s.Lock(ctx, p.Workspace, info)
+	l, err := acquire(ctx, s, p.Workspace, info)
 	if err != nil {
 		return err
 	}

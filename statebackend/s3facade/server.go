@@ -39,9 +39,9 @@ type Options struct {
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed is told each error that a request ended with, since a tool shows
-	// little of some of them. Contention and missing states are no failures.
-	// It may be called by several requests at once; nil: nobody is told.
+	// Failed is told each error of the store that a request ended with, since a
+	// tool shows little of some of them. Contention and missing states are no
+	// failures. Several requests may call it at once; nil: nobody is told.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger
@@ -218,10 +218,13 @@ type errorBody struct {
 // writeError decides the status of every failed request.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := classify(err)
-	if status >= http.StatusInternalServerError || status == http.StatusForbidden || status == http.StatusConflict {
+	if _, own := errors.AsType[*s3Error](err); !own && status != http.StatusNotFound && status != http.StatusPreconditionFailed {
 		f.o.Failed(err)
 	}
-	writeXML(w, status, errorBody{Code: code, Message: err.Error(), Resource: r.URL.Path, RequestID: rand.Text()})
+	// The tools wrap the lines of a message, except those that begin with a
+	// space: a command to copy must stay whole.
+	message := strings.ReplaceAll(err.Error(), "\nhint: ", "\n  hint: ")
+	writeXML(w, status, errorBody{Code: code, Message: message, Resource: r.URL.Path, RequestID: rand.Text()})
 }
 
 func classify(err error) (status int, code string) {
