@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Exit codes of okara's own failures around a program it runs.
+const (
+	exitBridge  = 125
+	exitNoTool  = 127
+	blockSample = `  terraform {
+    backend "oci" {
+      repository = "registry.example.com/team/tofu-state"
+    }
+  }`
+)
+
+const toolLong = `Run %[1]s in a root module whose state is in an OCI registry:
+
+` + blockSample + `
+
+Everything after "okara %[2]s" goes to %[1]s as it is: all its commands, flags
+and exit codes are its own, workspaces, saved plans, -lock-timeout and
+force-unlock included. While it runs, okara serves the state on loopback and
+replaces the block by an override file; both are gone when it ends.
+
+Each argument of the block can also be set as TF_BACKEND_OCI_<NAME>, and by
+-backend-config of init. Global flags of okara go before %[1]s's arguments.
+
+The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
+
+Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
+%[1]s.`
+
+func newTofu(a *app) *cobra.Command {
+	return newTool(a, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
+  okara tofu plan -out=plan.bin && okara tofu apply plan.bin
+  okara tofu -chdir=network workspace new staging
+  okara --debug tofu plan`)
+}
+
+func newTerraform(a *app) *cobra.Command {
+	return newTool(a, "terraform", "Terraform", "OKARA_TERRAFORM", `  okara terraform init
+  okara terraform apply -lock-timeout=5m
+  okara terraform init -migrate-state`)
+}
+
+func newTool(a *app, name, title, variable, example string) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " [ARGS...]", Short: "Run " + title + " with its state in the registry",
+		Long: fmt.Sprintf(toolLong, title, name, variable), Example: example,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := leadingFlags(cmd, args)
+			if errors.Is(err, pflag.ErrHelp) {
+				return cmd.Help()
+			}
+			if err != nil {
+				return markUsage(cmd, err)
+			}
+			return a.runTool(cmd.Context(), name, a.getenv(variable), args)
+		},
+	}
+}
+
+// leadingFlags parses the global flags of okara in front of the arguments of a
+// tool. They have two dashes; the global options of the tools have one.
+func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) {
+	flags := cmd.Root().PersistentFlags()
+	for len(args) > 0 {
+		name, _, hasValue := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		f := flags.Lookup(name)
+		switch {
+		case args[0] == "--help":
+			return nil, pflag.ErrHelp
+		case args[0] == "-q":
+			f, hasValue = flags.Lookup("quiet"), true
+		case f == nil || !strings.HasPrefix(args[0], "--"):
+			return args, nil
+		}
+		n := 1
+		if !hasValue && f.NoOptDefVal == "" {
+			n = min(2, len(args))
+		}
+		if err := flags.Parse(args[:n]); err != nil {
+			return nil, err
+		}
+		args = args[n:]
+	}
+	return args, nil
+}
+
+// runTool runs tofu or terraform.
+func (a *app) runTool(ctx context.Context, name, program string, args []string) error {
+	if program == "" {
+		program = name
+	}
+	line := bridge.ParseCommandLine(args)
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return noProgram(program, err)
+	}
+	config := bridge.Config{Dir: line.Dir}
+	if !line.Local() {
+		config, err = bridge.Read(line.Dir, bridge.ReadOptions{
+			Getenv: a.getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: name == "terraform",
+		})
+		if err != nil {
+			return ownFailure(err)
+		}
+	}
+	if config.Declared {
+		args = line.Rest
+	}
+	if config.Used() {
+		if err := bridge.CheckTool(ctx, path, cacheDir()); err != nil {
+			return ownFailure(err)
+		}
+	}
+	err = a.runBridge(ctx, config, append([]string{path}, args...))
+	if err == nil && config.Declared && line.Command == "init" {
+		return ownFailure(bridge.SaveSettings(line.Dir, a.getenv, config.Settings))
+	}
+	return err
+}
+
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+func noProgram(program string, err error) error {
+	return withHint(&exitError{code: exitNoTool, err: fmt.Errorf("looking for %s: %w", program, err)},
+		"install it, or name it with OKARA_TOFU or OKARA_TERRAFORM")
+}
+
+func ownFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code: exitBridge, err: err}
+}
+
+// runBridge runs a command beside the state server and reports what the tool
+// cannot know.
+func (a *app) runBridge(ctx context.Context, config bridge.Config, command []string) error {
+	res, err := bridge.Run(ctx, bridge.Options{
+		Command: command, Config: config, Open: a.openBackend, Getenv: a.getenv,
+		Stdin: a.in, Stdout: a.out, Stderr: a.err, Logger: a.logger(),
+	})
+	if err != nil {
+		return ownFailure(err)
+	}
+	for _, h := range res.Held {
+		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: okara state unlock %s -w %s --id %s\n",
+			command[0], h.Workspace, h.Repository, h.Repository, h.Workspace, h.Info.ID)
+	}
+	if res.Code != 0 && len(res.Failures) > 0 {
+		last := res.Failures[len(res.Failures)-1]
+		printError(a.err, last, res.Code)
+	}
+	return childExit(res.Code)
+}
+
+// openBackend returns the store of a backend block.
+func (a *app) openBackend(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
+	o, err := a.backendOptions(b)
+	if err != nil {
+		return nil, err
+	}
+	r, err := oci.OpenRepo(b.Repository, o)
+	if err != nil {
+		return nil, err
+	}
+	options := statebackend.Options{
+		Compression: b.Compression, LockTTL: b.LockTTL, Settle: b.LockSettle, MaxVersions: b.MaxVersions,
+		StrictReads: b.StrictReads, UnsafeLocking: b.UnsafeLocking, Tool: a.userAgent(), Logger: a.warnLogger(),
+	}
+	var keys envelope.Options
+	for _, e := range b.Encryption {
+		if e.KeyID != "" {
+			keys.Keys = append(keys.Keys, e.KeyID)
+		}
+		if e.Identity != "" {
+			keys.Identities = append(keys.Identities, e.Identity)
+		}
+	}
+	if len(b.Encryption) > 0 {
+		if options.Sealer, err = envelope.New(keys); err != nil {
+			return nil, err
+		}
+	}
+	return statebackend.New(r, options), nil
+}
+
+// backendOptions are the ways to the registry: global flags, and what the
+// block says differently.
+func (a *app) backendOptions(b bridge.Backend) (oci.Options, error) {
+	o, err := a.ociOptions()
+	if err != nil {
+		return o, err
+	}
+	o.PlainHTTP = o.PlainHTTP || b.PlainHTTP
+	o.Retry = oci.Retry(b.Retry)
+	if b.CAFile == "" && !b.Insecure {
+		return o, nil
+	}
+	t := httpserve.TransportOptions{CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure || b.Insecure}
+	if b.CAFile != "" {
+		t.CAFile = b.CAFile
+	}
+	o.Transport, err = httpserve.Transport(t)
+	return o, err
+}
