@@ -4,10 +4,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -35,20 +37,24 @@ func newStateShow(a *app, f *stateFlags) *cobra.Command {
 				Repository string `json:"repository"`
 				Workspace  string `json:"workspace"`
 				versionJSON
-				Lock *lockJSON `json:"lock"`
+				Lock    *lockJSON    `json:"lock"`
+				Replica *replicaJSON `json:"replica,omitempty"`
 			}{Repository: args[0], Workspace: ws, versionJSON: toVersionJSON(v)}
 			if held != nil {
 				l := toLockJSON(*held)
 				out.Lock = &l
 			}
-			return a.printResult(out, showText(args[0], ws, v, held))
+			if out.Replica, err = f.replica(cmd.Context(), a, s, ws, v); err != nil {
+				return err
+			}
+			return a.printResult(out, showText(args[0], ws, v, held, out.Replica))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
 	return cmd
 }
 
-func showText(reference, ws string, v statebackend.Version, held *statebackend.Held) string {
+func showText(reference, ws string, v statebackend.Version, held *statebackend.Held, copied *replicaJSON) string {
 	rows := [][]string{
 		{"repository", reference},
 		{"workspace", ws},
@@ -66,10 +72,58 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		lock = fmt.Sprintf("held by %s for %s (%s), id %s", orDash(held.Info.Who), age(held.Age), orDash(held.Info.Operation), held.Info.ID)
 	}
 	rows = append(rows, []string{"lock", lock})
+	if copied != nil {
+		rows = append(rows, []string{"replica of", copied.Source + ", " + copied.lag()})
+	}
 	for _, row := range rows {
 		row[0] += ":"
 	}
 	return table(rows)
+}
+
+// replicaJSON says how far a replica is behind its source.
+type replicaJSON struct {
+	Source string `json:"source"`
+	Behind int    `json:"versions_behind"`
+	Error  string `json:"error,omitempty"` // the source could not be asked
+}
+
+func (r replicaJSON) lag() string {
+	switch {
+	case r.Error != "":
+		return "which cannot be read: " + r.Error
+	case r.Behind == 0:
+		return "up to date"
+	}
+	return plural(r.Behind, "version") + " behind"
+}
+
+// replica compares a replica with its source; nil if it is none. A source that
+// is down is no error, since that is when replicas are looked at.
+func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
+	mark, err := s.Replica(ctx)
+	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &replicaJSON{Source: mark.Source}
+	src, err := f.store(a, mark.Source)
+	if err != nil {
+		return nil, err
+	}
+	for theirs, err := range src.History(ctx, ws) {
+		if err != nil {
+			r.Error = err.Error()
+			break
+		}
+		if theirs.N <= v.N {
+			break
+		}
+		r.Behind++
+	}
+	return r, nil
 }
 
 func yesNo(b bool) string {

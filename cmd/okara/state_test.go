@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// outcome is what a command line did.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+// okara runs a command line in this process, with an empty home.
+func okara(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	home := t.TempDir()
+	code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return ""
+	})
+	return outcome{code: code, out: out.String(), err: errOut.String()}
+}
+
+// mustOkara runs a command line that has to succeed and returns its stdout.
+func mustOkara(t *testing.T, args ...string) string {
+	t.Helper()
+	o := okara(t, args...)
+	if o.code != exitOK {
+		t.Fatalf("okara %s: exit %d\n%s", strings.Join(args, " "), o.code, o.err)
+	}
+	return o.out
+}
+
+// stateText is a state that is too large, and too random, to be stored inline.
+func stateText(lineage string, serial int) string {
+	pad := make([]byte, 40_000)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range pad {
+		pad[i] = byte(r.Uint32())
+	}
+	return fmt.Sprintf(`{"version":4,"serial":%d,"lineage":%q,"outputs":{},"resources":[],"pad":"%x"}`, serial, lineage, pad)
+}
+
+func newFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// breaker serves a registry and answers the requests that match in its own way.
+type breaker struct {
+	inner  http.Handler
+	answer http.HandlerFunc
+	match  func(*http.Request) bool
+}
+
+func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if b.match != nil && b.match(r) {
+		b.answer(w, r)
+		return
+	}
+	b.inner.ServeHTTP(w, r)
+}
+
+// TestStateBrokenRegistry shows that a registry in disorder costs an error and
+// never a state.
+func TestStateBrokenRegistry(t *testing.T) {
+	get := func(part string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.Method == http.MethodGet && strings.Contains(r.URL.Path, part) }
+	}
+	text := func(contentType, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			fmt.Fprint(w, body)
+		}
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	tests := []struct {
+		name   string
+		match  func(*http.Request) bool
+		answer http.HandlerFunc
+		code   int
+		text   string
+	}{
+		{"HTML for everything", get("/v2/"), text("text/html", "<html>sign in</html>"), exitFailure, "HTML"},
+		{"HTML as tag list", get("/tags/list"), text("text/html", "<html>"), exitFailure, "HTML"},
+		{"truncated blob", get("/blobs/"), text("application/octet-stream", "short"), exitFailure, ""},
+		{"missing blob", get("/blobs/"), status(http.StatusNotFound), exitFailure, ""},
+		{"missing manifest of a listed version", get("/manifests/state-"), status(http.StatusNotFound), exitFailure, ""},
+		{"manifest over the limit", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, strings.Repeat(" ", oci.MaxManifest+1)), exitFailure, "too large"},
+		{"another manifest", get("/manifests/state-"), text(ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}`), exitFailure, ""},
+		{"unauthenticated", get("/v2/"), status(http.StatusUnauthorized), exitDenied, ""},
+		{"denied", get("/v2/"), status(http.StatusForbidden), exitDenied, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := &breaker{inner: ocitest.Handler(t, ocitest.Quirks{}), answer: tt.answer}
+			s := httptest.NewServer(b)
+			t.Cleanup(s.Close)
+			reference := strings.TrimPrefix(s.URL, "http://") + "/infra/state"
+			one, two := newFile(t, "one", stateText("a", 1)), newFile(t, "two", stateText("a", 1)+" ")
+			mustOkara(t, "state", "push", reference, one)
+			b.match = tt.match
+			for _, args := range [][]string{{"state", "pull", reference}, {"state", "push", reference, two}} {
+				o := okara(t, args...)
+				if o.code != tt.code || !strings.Contains(o.err, tt.text) {
+					t.Errorf("okara %s: exit %d, want %d; stderr %q, want %q in it", strings.Join(args[:2], " "), o.code, tt.code, o.err, tt.text)
+				}
+				if o.out != "" {
+					t.Errorf("okara %s printed a result: %.80q", strings.Join(args[:2], " "), o.out)
+				}
+			}
+			b.match = nil
+			if got := mustOkara(t, "state", "pull", reference); got != stateText("a", 1) {
+				t.Error("the state is another one")
+			}
+			if locks := mustOkara(t, "state", "locks", reference, "--json"); !strings.Contains(locks, `"locks": []`) {
+				mustOkara(t, "state", "unlock", reference, "--take-over", "--force") // one command recovers
+			}
+			mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 2)))
+		})
+	}
+}
+
+func TestStateLockedExit(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	reference := host + "/infra/state"
+	one := newFile(t, "one", stateText("a", 1))
+	mustOkara(t, "state", "push", reference, one)
+	a := &app{getenv: func(string) string { return "" }, err: &bytes.Buffer{}}
+	s, err := (&stateFlags{}).store(a, reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Lock(t.Context(), "default", lockInfo("apply", "test")); err != nil {
+		t.Fatal(err)
+	}
+	o := okara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
+	if o.code != exitConflict || !strings.Contains(o.err, "is locked by") || !strings.Contains(o.err, "okara state unlock "+reference) {
+		t.Errorf("exit %d: %s", o.code, o.err)
+	}
+	var doc struct{ Locks []lockJSON }
+	if err := json.Unmarshal([]byte(mustOkara(t, "state", "locks", reference, "--json")), &doc); err != nil || len(doc.Locks) != 1 {
+		t.Fatalf("locks: %+v, %v", doc, err)
+	}
+	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--force")
+	mustOkara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
+	if _, err := s.Lock(t.Context(), "default", lockInfo("apply", "test")); err != nil {
+		t.Fatal(err)
+	}
+	mustOkara(t, "state", "unlock", reference, "--take-over", "--force")
+	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)))
+}
+
+// foreign is a state as another tool stores it.
+type foreign struct {
+	tag, kind, layer, key, workspace string
+	content                          []byte
+}
+
+func (f foreign) push(t *testing.T, reference string) {
+	t.Helper()
+	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := oci.BytesBlob(f.layer, f.content)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: f.kind, Config: oci.EmptyLayer(), Layers: []oci.Descriptor{blob.Descriptor},
+		Annotations: map[string]string{f.key: f.workspace},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if err := r.PushBlob(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.PutTag(t.Context(), f.tag, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStateImportLayouts(t *testing.T) {
+	const (
+		tofuKind, tofuLayer = "application/vnd.opentofu.state.v1", "application/vnd.opentofu.statefile.v1"
+		tfKind, tfLayer     = "application/vnd.terraform.state.v1", "application/vnd.terraform.statefile.v1"
+		tofuKey, tfKey      = "org.opentofu.workspace", "org.terraform.workspace"
+	)
+	state := func(serial int) []byte { return []byte(stateText("a", serial)) }
+	tests := []struct {
+		name   string
+		source []foreign
+		want   map[string][]int // workspace to serials, oldest first
+	}{
+		{"typed for OpenTofu", []foreign{
+			{"state-prod", tofuKind, tofuLayer, tofuKey, "prod", state(4)},
+			{"state-" + oci.OldStateFragment("a b"), tofuKind, tofuLayer, tofuKey, "a b", state(2)},
+		}, map[string][]int{"prod": {4}, "a b": {2}}},
+		{"pull request 3600", []foreign{
+			{"state-prod-v1", tfKind, tfLayer, tfKey, "prod", state(1)},
+			{"state-prod-v2", tfKind, tfLayer + "+gzip", tfKey, "prod", gzipped(t, state(2))},
+			{"state-prod", tfKind, tfLayer + "+gzip", tfKey, "prod", gzipped(t, state(2))},
+			{"state-prod-v10", tfKind, tfLayer, tfKey, "prod-v10", state(7)},
+		}, map[string][]int{"prod": {1, 2}, "prod-v10": {7}}},
+		{"current state after the versions", []foreign{
+			{"state-prod-v1", tfKind, tfLayer, tfKey, "prod", state(1)},
+			{"state-prod", tfKind, tfLayer, tfKey, "prod", state(3)},
+		}, map[string][]int{"prod": {1, 3}}},
+		{"terraform-provider-oras", []foreign{
+			{"stver-" + fullHash("prod") + "-v9", tfKind, tfLayer, tfKey, "prod", state(9)},
+			{"stver-" + fullHash("prod") + "-v10", tfKind, tfLayer, tfKey, "prod", state(10)},
+		}, map[string][]int{"prod": {9, 10}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := ocitest.New(t, ocitest.Quirks{})
+			for _, f := range tt.source {
+				f.push(t, host+"/old/state")
+			}
+			before := tagsOf(t, host+"/old/state")
+			mustOkara(t, "state", "import", host+"/new/state", "oci://"+host+"/old/state", "--dry-run")
+			if list := mustOkara(t, "state", "list", host+"/new/state"); list != "" {
+				t.Fatalf("a dry run wrote %q", list)
+			}
+			for range 2 { // the second time finds everything
+				mustOkara(t, "state", "import", host+"/new/state", "oci://"+host+"/old/state")
+			}
+			if diff := cmp.Diff(tt.want, serialsOf(t, host+"/new/state")); diff != "" {
+				t.Errorf("serials (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tagsOf(t, host+"/old/state")); diff != "" {
+				t.Errorf("the source was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStateImportFiles(t *testing.T) {
+	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
+	dir := t.TempDir()
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a-newest", stateText("a", 12))
+	write("b-oldest", stateText("a", 9))
+	write("c-middle", stateText("a", 10))
+	mustOkara(t, "state", "import", reference, dir, "-w", "prod")
+	write("d-later", stateText("a", 13))
+	mustOkara(t, "state", "import", reference, dir, "-w", "prod")
+	if diff := cmp.Diff(map[string][]int{"prod": {9, 10, 12, 13}}, serialsOf(t, reference)); diff != "" {
+		t.Errorf("serials (-want +got):\n%s", diff)
+	}
+	mustOkara(t, "state", "push", reference, newFile(t, "own", stateText("a", 20)), "-w", "prod")
+	if o := okara(t, "state", "import", reference, dir, "-w", "prod"); o.code != exitConflict {
+		t.Errorf("over a state of its own: exit %d, %s", o.code, o.err)
+	}
+	write("e-foreign", stateText("b", 14))
+	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != exitConflict || !strings.Contains(o.err, "lineage") {
+		t.Errorf("two lineages: exit %d, %s", o.code, o.err)
+	}
+	write("f-page", "<html>")
+	if o := okara(t, "state", "import", reference, dir, "-w", "new"); o.code != exitFailure || !strings.Contains(o.err, "f-page") {
+		t.Errorf("no state: exit %d, %s", o.code, o.err)
+	}
+	if diff := cmp.Diff(map[string][]int{"prod": {9, 10, 12, 13, 20}}, serialsOf(t, reference)); diff != "" {
+		t.Errorf("serials after refused imports (-want +got):\n%s", diff)
+	}
+}
+
+func TestStateReplicateCommand(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	src, dst := host+"/infra/state", host+"/dr/state"
+	for _, ws := range []string{"default", "prod"} {
+		mustOkara(t, "state", "push", src, newFile(t, "s", stateText(ws, 1)), "-w", ws)
+	}
+	mustOkara(t, "state", "replicate", src, dst)
+	if diff := cmp.Diff(serialsOf(t, src), serialsOf(t, dst)); diff != "" {
+		t.Errorf("serials (-source +replica):\n%s", diff)
+	}
+	if o := okara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 2)), "-w", "prod"); o.code == exitOK || !strings.Contains(o.err, "replica") {
+		t.Errorf("push to a replica: exit %d, %s", o.code, o.err)
+	}
+	mustOkara(t, "state", "push", src, newFile(t, "s", stateText("prod", 2)), "-w", "prod")
+	if show := mustOkara(t, "state", "show", dst, "-w", "prod"); !strings.Contains(show, "1 version behind") {
+		t.Errorf("show of a replica does not tell the lag:\n%s", show)
+	}
+	mustOkara(t, "state", "replicate", src, dst, "-w", "prod")
+	if show := mustOkara(t, "state", "show", dst, "-w", "prod"); !strings.Contains(show, "up to date") {
+		t.Errorf("show of a replica:\n%s", show)
+	}
+	mustOkara(t, "state", "unlock", dst, "-w", "prod", "--take-over", "--force")
+	mustOkara(t, "state", "push", dst, newFile(t, "s", stateText("prod", 3)), "-w", "prod")
+}
+
+func TestStateDecryptOffline(t *testing.T) {
+	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
+	key := newFile(t, "key", strings.Repeat("07", 32))
+	mustOkara(t, "state", "push", reference, newFile(t, "s", stateText("a", 1)), "--key", key)
+	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Fetch(t.Context(), "state-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := m.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := r.ReadBlob(t.Context(), img.Layers[0], 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, stored := newFile(t, "manifest.json", string(m.Bytes)), newFile(t, "blob", string(blob))
+	if got := mustOkara(t, "state", "decrypt", manifest, stored, "--key", key); got != stateText("a", 1) {
+		t.Error("decrypted to another state")
+	}
+	for name, args := range map[string][]string{
+		"without a key": {manifest, stored},
+		"another key":   {manifest, stored, "--key", newFile(t, "other", strings.Repeat("08", 32))},
+		"cut blob":      {manifest, newFile(t, "cut", string(blob[:len(blob)-1])), "--key", key},
+		"no manifest":   {stored, stored, "--key", key},
+	} {
+		if o := okara(t, append([]string{"state", "decrypt"}, args...)...); o.code != exitFailure || o.out != "" {
+			t.Errorf("%s: exit %d, %s", name, o.code, o.err)
+		}
+	}
+}
+
+func gzipped(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func fullHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+func tagsOf(t *testing.T, reference string) []string {
+	t.Helper()
+	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.Snapshot(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Tags
+}
+
+// serialsOf returns the serials of every workspace, oldest first.
+func serialsOf(t *testing.T, reference string) map[string][]int {
+	t.Helper()
+	all := map[string][]int{}
+	for ws := range strings.Lines(mustOkara(t, "state", "list", reference)) {
+		ws = strings.TrimSpace(ws)
+		var doc struct {
+			Versions []struct{ Serial int }
+		}
+		if err := json.Unmarshal([]byte(mustOkara(t, "state", "history", reference, "-w", ws, "--json")), &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range doc.Versions {
+			all[ws] = append([]int{v.Serial}, all[ws]...)
+		}
+	}
+	return all
+}
