@@ -8,10 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -25,8 +28,8 @@ func guards(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 
 func mustRepo(t *testing.T, m *machine, reference string) *oci.Repo {
 	t.Helper()
-	r := m.resolver()
-	repo, err := oci.OpenRepo(reference, oci.Options{Credential: r.Credential})
+	r := credentials.New(m.options())
+	repo, err := oci.OpenRepo(reference, oci.Options{Credential: r.Credential, Rejected: r.Rejected})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +80,48 @@ func TestRealRegistries(t *testing.T) {
 			if strings.Contains(s, " ") || !strings.HasPrefix(s, "repository:acme/net:pull") || strings.Contains(s, "delete") {
 				t.Errorf("token asked for %q, want one repository and pull or pull,push", s)
 			}
+		}
+	})
+}
+
+// TestRotatedPassword changes the password in the middle of a run: the helper
+// is asked once more, and not again when the registry refuses that as well.
+func TestRotatedPassword(t *testing.T) {
+	guards(t, func(t *testing.T, g *ocitest.Guard) {
+		m := newMachine(t, "linux")
+		m.helper("keys", helperScript{Answers: map[string][2]string{g.Host: {"octocat", "s3cr3t"}}})
+		m.file("home/.docker/config.json", `{"credsStore": "keys"}`)
+		var passed atomic.Int64
+		o := m.options()
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+		r := credentials.New(o)
+		repo, err := oci.OpenRepo(g.Host+"/acme/net", oci.Options{Credential: r.Credential, Rejected: r.Rejected})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := artifact(t, "hello")
+		if _, err := repo.Push(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		g.SetUsers(map[string]string{"octocat": "n3w"})
+		g.Expire()
+		m.file("bin/keys.json", `{"Answers": {"`+g.Host+`": ["octocat", "n3w"]}}`)
+		passed.Store(int64(time.Hour))
+		if err := repo.PutTag(t.Context(), "1.0.0", a.Root); err != nil {
+			t.Errorf("after the password was rotated: %v", err)
+		}
+		if calls := m.calls("keys"); len(calls) != 2 {
+			t.Errorf("%d calls of the helper, want 2: %q", len(calls), calls)
+		}
+		g.SetUsers(nil)
+		g.Expire()
+		for range 3 {
+			if _, err := repo.Fetch(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrUnauthenticated) {
+				t.Errorf("with a password that no longer counts: got %v", err)
+			}
+		}
+		if calls := m.calls("keys"); len(calls) > 3 {
+			t.Errorf("the helper was asked again and again: %q", calls)
 		}
 	})
 }

@@ -36,12 +36,12 @@ import (
 type Guard struct {
 	Host string
 
-	t     testing.TB
-	users map[string]string
-	key   *ecdsa.PrivateKey
-	realm string
+	t    testing.TB
+	file string // the htpasswd file, if it is that
+	key  *ecdsa.PrivateKey
 
 	mu     sync.Mutex // guards the fields below
+	users  map[string]string
 	claims map[string]map[string]any
 	stale  map[string]string // tokens that Expire has outdated, to an expired twin
 	asked  []string
@@ -52,20 +52,9 @@ const guardService = "guarded registry"
 // NewHTPasswd starts a registry that wants Basic authentication.
 func NewHTPasswd(t testing.TB, users map[string]string) *Guard {
 	t.Helper()
-	var lines strings.Builder
-	for user, password := range users {
-		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&lines, "%s:%s\n", user, hash)
-	}
-	file := filepath.Join(t.TempDir(), "htpasswd")
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g := &Guard{t: t, users: users}
-	g.start(configuration.Auth{"htpasswd": {"realm": guardService, "path": file}})
+	g := &Guard{t: t, file: filepath.Join(t.TempDir(), "htpasswd")}
+	g.SetUsers(users)
+	g.start(configuration.Auth{"htpasswd": {"realm": guardService, "path": g.file}})
 	return g
 }
 
@@ -86,8 +75,8 @@ func NewTokens(t testing.TB, users map[string]string) *Guard {
 	if err := os.WriteFile(file, set, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.realm = "http://" + serve(t, http.HandlerFunc(g.issue)) + "/token"
-	g.start(configuration.Auth{"token": {"realm": g.realm, "service": guardService, "issuer": "test", "jwks": file}})
+	realm := "http://" + serve(t, http.HandlerFunc(g.issue)) + "/token"
+	g.start(configuration.Auth{"token": {"realm": realm, "service": guardService, "issuer": "test", "jwks": file}})
 	return g
 }
 
@@ -107,6 +96,29 @@ func (g *Guard) start(a configuration.Auth) {
 		}
 		app.ServeHTTP(w, r)
 	}))
+}
+
+// SetUsers replaces all users, as when passwords are rotated. Tokens that were
+// issued stay valid.
+func (g *Guard) SetUsers(users map[string]string) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.users = users
+	if g.file == "" {
+		return
+	}
+	var lines strings.Builder
+	for user, password := range users {
+		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		fmt.Fprintf(&lines, "%s:%s\n", user, hash)
+	}
+	if err := os.WriteFile(g.file, []byte(lines.String()), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // Expire makes every token issued so far one that has expired long ago.
@@ -153,6 +165,8 @@ func (g *Guard) sign(claims map[string]any) string {
 // issue answers the GET of the distribution token specification.
 func (g *Guard) issue(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if want, known := g.users[user]; !ok || !known || want != password {
 		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "the issuer does not know this user name and password")
 		return
@@ -166,8 +180,6 @@ func (g *Guard) issue(w http.ResponseWriter, r *http.Request) {
 		}
 		access = append(access, map[string]any{"type": part[0], "name": part[1], "actions": strings.Split(part[2], ",")})
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.asked = append(g.asked, strings.Join(scopes, " "))
 	now := time.Now()
 	claims := map[string]any{
