@@ -116,11 +116,11 @@ func New(prefix string, o Options) (*Client, error) {
 // digest. It sends nothing.
 func OpenRepo(reference string, o Options) (*Repo, error) {
 	host, name, ok := strings.Cut(reference, "/")
-	if !ok {
-		return nil, fmt.Errorf("parse repository %q: no path after the host, want host[:port]/path", reference)
-	}
 	if err := checkHost(reference, host); err != nil {
 		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("parse repository %q: no path after the host, want host[:port]/path", reference)
 	}
 	c, err := New(host, o)
 	if err != nil {

@@ -19,10 +19,11 @@ const (
 )
 
 var (
-	authHeader = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}`)
+	// A word of lower-case letters alone is taken for prose.
+	authHeader = regexp.MustCompile(`\b((?i:bearer|basic)\s+)[A-Za-z0-9_~+/=-]*[A-Z0-9_~+/=][A-Za-z0-9._~+/=-]*`)
 	jwt        = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
 	userinfo   = regexp.MustCompile(`://[^/\s"@]+@`)
-	headerLine = regexp.MustCompile(`(?i)\b(authorization|x-registry-auth|cookie)("?\s*[:=]\s*)(\["?|")?[^\s",\]]+`)
+	headerLine = regexp.MustCompile(`(?i)\b((?:authorization|x-registry-auth|cookie)"?\s*[:=]\s*\[?"?)(?:(?:bearer|basic)\s+)?[^\s",\]]+`)
 	querySig   = regexp.MustCompile(`(?i)([?&][a-z0-9_-]*(token|sig|signature|secret|password|credential|_state)=)[^&\s"]+`)
 )
 
@@ -55,8 +56,8 @@ func (s *secrets) addCredential(c Credential) {
 }
 
 func (s *secrets) redact(text string) string {
-	text = authHeader.ReplaceAllString(text, "$1 ***")
-	text = headerLine.ReplaceAllString(text, "$1$2$3***")
+	text = headerLine.ReplaceAllString(text, "$1***")
+	text = authHeader.ReplaceAllString(text, "$1***")
 	text = jwt.ReplaceAllString(text, "***")
 	text = userinfo.ReplaceAllString(text, "://***@")
 	text = querySig.ReplaceAllString(text, "$1***")

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func manifestOf(mediaType, body string) oci.Manifest {
+	return oci.Manifest{
+		Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.FromString(body), Size: int64(len(body))},
+		Bytes:      []byte(body),
+	}
+}
+
+func TestManifestKinds(t *testing.T) {
+	const image, index = ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex
+	const empty = `{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2}`
+	for _, test := range []struct {
+		name, mediaType, body string
+		image, index          bool
+	}{
+		{"image", image, `{"schemaVersion":2,"mediaType":"` + image + `","config":` + empty + `,"layers":[` + empty + `]}`, true, false},
+		{"image without media type", image, `{"schemaVersion":2,"config":` + empty + `,"layers":[]}`, true, false},
+		{"docker image", "application/vnd.docker.distribution.manifest.v2+json", `{"schemaVersion":2,"config":` + empty + `,"layers":[]}`, true, false},
+		{"index", index, `{"schemaVersion":2,"mediaType":"` + index + `","manifests":[` + empty + `]}`, false, true},
+		{"served as another kind", image, `{"schemaVersion":2,"mediaType":"` + index + `","manifests":[]}`, false, false},
+		{"both kinds, image", image, `{"schemaVersion":2,"config":` + empty + `,"layers":[],"manifests":[]}`, false, false},
+		{"both kinds, index", index, `{"schemaVersion":2,"layers":[],"manifests":[]}`, false, false},
+		{"schema 1", image, `{"schemaVersion":1,"config":` + empty + `}`, false, false},
+		{"bad digest", image, `{"schemaVersion":2,"config":{"digest":"sha256:zz","size":2},"layers":[]}`, false, false},
+		{"negative size", index, `{"schemaVersion":2,"manifests":[{"digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":-1}]}`, false, false},
+		{"no JSON", image, `hello`, false, false},
+		{"other type", "text/html", `{"schemaVersion":2}`, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := manifestOf(test.mediaType, test.body)
+			if _, err := m.Image(); (err == nil) != test.image || err != nil && !errors.Is(err, oci.ErrCorrupt) {
+				t.Errorf("image: %v, want ok %v", err, test.image)
+			}
+			if _, err := m.Index(); (err == nil) != test.index || err != nil && !errors.Is(err, oci.ErrCorrupt) {
+				t.Errorf("index: %v, want ok %v", err, test.index)
+			}
+		})
+	}
+}
+
+// FuzzManifest: whatever a registry serves, parsing ends without a panic, and
+// what parses can be encoded and parsed again to the same.
+func FuzzManifest(f *testing.F) {
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{oci.EmptyBlob().Descriptor}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	i, err := oci.NewIndex(ocispec.Index{ArtifactType: "a/b", Manifests: []oci.Descriptor{m.Descriptor}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(m.Bytes)
+	f.Add(i.Bytes)
+	f.Add([]byte(`{"schemaVersion":2,"config":null,"layers":[null]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if image, err := manifestOf(ocispec.MediaTypeImageManifest, string(body)).Image(); err == nil {
+			again, err := oci.NewManifest(image)
+			if errors.Is(err, oci.ErrTooLarge) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := again.Image()
+			if err != nil {
+				t.Fatal(err)
+			}
+			image.MediaType = ocispec.MediaTypeImageManifest
+			if image.Layers == nil {
+				image.Layers = []oci.Descriptor{}
+			}
+			if diff := cmp.Diff(got, image, cmpEmpty); diff != "" {
+				t.Errorf("image changed (-got +want):\n%s", diff)
+			}
+		}
+		_, _ = manifestOf(ocispec.MediaTypeImageIndex, string(body)).Index()
+		_, _ = oci.ParseModule(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
+		_, _ = oci.ParseProviderIndex(manifestOf(ocispec.MediaTypeImageIndex, string(body)))
+		_, _ = oci.ParseLock(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
+	})
+}
+
+// cmpEmpty ignores the difference between an absent and an empty list, which
+// JSON does not keep.
+var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return isEmpty(a) && isEmpty(b) }, cmp.Ignore())
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case []byte:
+		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	case []oci.Descriptor:
+		return len(v) == 0
+	case map[string]string:
+		return len(v) == 0
+	}
+	return false
+}
