@@ -109,3 +109,25 @@ func walked(t *testing.T) []string {
 	}
 	return names
 }
+
+// heading finds the message that a section of the troubleshooting page is about.
+var heading = regexp.MustCompile("(?m)^### `(.+)`$")
+
+// TestTroubleshooting wants each message of the page to be in the program.
+func TestTroubleshooting(t *testing.T) {
+	var source strings.Builder
+	for _, name := range tracked(t) {
+		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			source.Write(read(t, name))
+		}
+	}
+	messages := heading.FindAllStringSubmatch(string(read(t, "docs/troubleshooting.md")), -1)
+	if len(messages) == 0 {
+		t.Error("docs/troubleshooting.md has no message")
+	}
+	for _, m := range messages {
+		if !strings.Contains(source.String(), m[1]) {
+			t.Errorf("docs/troubleshooting.md explains %q, which no command says", m[1])
+		}
+	}
+}
