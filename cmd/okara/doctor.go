@@ -92,7 +92,7 @@ func (d *examination) text() string {
 		statebackend.LockingSettle:  "locks, and waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
-	return columns(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
+	return table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
 }
 
 // record keeps the verdict where locks look for it.

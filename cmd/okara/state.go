@@ -167,8 +167,8 @@ func toLockJSON(h statebackend.Held) lockJSON {
 	}
 }
 
-// columns aligns rows of cells; the first row is the heading.
-func columns(rows [][]string) string {
+// table aligns rows of cells; the first row is the heading.
+func table(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

@@ -49,7 +49,7 @@ marks a lock that was taken over by force.`,
 			if out.More {
 				a.note("older versions are not shown, --limit 0 shows all")
 			}
-			return a.printResult(out, columns(rows))
+			return a.printResult(out, table(rows))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)

@@ -43,7 +43,7 @@ An age is by the clock of the holder and this machine, so it is approximate.`,
 				return a.printResult(out, "")
 			}
 			a.note("after making sure that the holder is gone: okara state unlock %s -w WORKSPACE --id ID", args[0])
-			return a.printResult(out, columns(rows))
+			return a.printResult(out, table(rows))
 		},
 	}
 }

@@ -78,7 +78,7 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 	for _, row := range rows {
 		row[0] += ":"
 	}
-	return columns(rows)
+	return table(rows)
 }
 
 // replicaJSON says how far a replica is behind its source.
