@@ -25,6 +25,7 @@ import (
 type session struct {
 	host, name string
 	o          Options
+	realms     realms
 	secrets    secrets
 	tokens     *tokenCache
 	follow     *auth.Client // follows redirects of GET and HEAD
@@ -43,7 +44,7 @@ func (s *session) String() string {
 }
 
 func newSession(c *Client, name string) *session {
-	s := &session{host: c.host, name: name, o: c.o}
+	s := &session{host: c.host, name: name, o: c.o, realms: c.transport.realms}
 	s.tokens = &tokenCache{secrets: &s.secrets, schemes: map[string]auth.Scheme{}, tokens: map[string]token{}, now: time.Now}
 	header := http.Header{}
 	if c.o.UserAgent != "" {

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +18,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -161,6 +168,50 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestTokenServerInside: registry and token server have different names on a
+// private network. The registry outside is played by its public address.
+func TestTokenServerInside(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer.Realm = "http://localhost:" + port + "/token?account=x"
+	t.Run("registry inside", func(t *testing.T) {
+		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
+		mustPush(t, r, "v1", "inside")
+		r = newRepo(t, host, oci.Options{Credential: login("u", "wrong")})
+		_, err := r.Fetch(t.Context(), "v1")
+		e, ok := errors.AsType[*oci.ResponseError](err)
+		if !ok || e.URL != "http://localhost:"+port+"/token" || !errors.Is(err, oci.ErrUnauthenticated) {
+			t.Errorf("wrong password: %v", err)
+		}
+	})
+	t.Run("registry outside", func(t *testing.T) {
+		r := newRepo(t, "192.0.2.1", oci.Options{PlainHTTP: true, Credential: login("u", "password"), Transport: redial{host}})
+		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "loopback") {
+			t.Errorf("got %v, want a refusal of the token server", err)
+		}
+	})
+	t.Run("metadata service", func(t *testing.T) {
+		issuer.Realm = "http://169.254.169.254/token"
+		r := newRepo(t, host, oci.Options{Credential: login("u", "password")})
+		if _, err := r.Fetch(t.Context(), "v1"); err == nil || !strings.Contains(err.Error(), "link-local") {
+			t.Errorf("got %v, want a refusal of the token server", err)
+		}
+	})
+}
+
+// redial sends every request to one host, whatever its URL says.
+type redial struct{ host string }
+
+func (d redial) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.URL.Host = d.host
+	return http.DefaultTransport.RoundTrip(req)
+}
+
 func TestIdentityToken(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"refresh-me": "refresh-me"}}
 	r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) {
@@ -216,7 +267,7 @@ func TestCredentialError(t *testing.T) {
 }
 
 // TestLeaks runs against a registry that repeats our headers in its refusals
-// and looks for the secrets in every error and log record.
+// and looks for the secrets in every error, log record and span.
 func TestLeaks(t *testing.T) {
 	const password, refresh = "pass-SECRET-word", "refresh-SECRET-token"
 	for _, test := range []struct {
@@ -234,7 +285,14 @@ func TestLeaks(t *testing.T) {
 			issuer := &ocitest.Issuer{Users: map[string]string{"u": password, refresh: refresh}, Basic: test.basic, Opaque: test.opaque}
 			host := ocitest.New(t, ocitest.Quirks{Auth: issuer, EchoHeaders: true, NoDelete: true})
 			var log bytes.Buffer
-			seen := &recorder{}
+			spans := tracetest.NewSpanRecorder()
+			otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
+			t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+			out, err := httpserve.Transport(httpserve.TransportOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := &recorder{base: out}
 			r := newRepo(t, host, oci.Options{
 				Credential: func(context.Context, string, string) (oci.Credential, error) { return test.cred, nil },
 				Logger:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -243,6 +301,12 @@ func TestLeaks(t *testing.T) {
 			m := mustPush(t, r, "v1", "leaks")
 			_, missing := r.Fetch(t.Context(), "missing")
 			text := errors.Join(missing, r.Untag(t.Context(), "v1"), r.Delete(t.Context(), m.Descriptor)).Error() + log.String()
+			for _, span := range spans.Ended() {
+				text += fmt.Sprintln(span.Name(), span.Attributes(), span.Events(), span.Status())
+			}
+			if len(spans.Ended()) < 5 {
+				t.Errorf("%d spans", len(spans.Ended()))
+			}
 			if !strings.Contains(text, "your headers were") || !strings.Contains(text, "registry request") {
 				t.Fatalf("the registry echoed nothing or nothing was logged:\n%s", text)
 			}
@@ -257,6 +321,8 @@ func TestLeaks(t *testing.T) {
 
 // recorder keeps the credentials that were really sent.
 type recorder struct {
+	base http.RoundTripper
+
 	mu   sync.Mutex // guards list
 	list []string
 }
@@ -267,7 +333,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.list = append(r.list, value)
 		r.mu.Unlock()
 	}
-	return http.DefaultTransport.RoundTrip(req)
+	return r.base.RoundTrip(req)
 }
 
 func (r *recorder) sent() []string {

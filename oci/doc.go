@@ -118,9 +118,8 @@
 //
 // Of two writers of the fallback referrers index at the same moment one entry
 // may get lost from the list, not from the registry ([Repo.PutReferrer]).
-// Token servers on a private address are accepted only under the registry's
-// own host name; that check is the library's and guards against being sent to
-// a cloud's metadata service.
+// A token server on a private address is accepted under the registry's own
+// host name, or if the registry is on a private address as well (realm.go).
 //
 // # Alternatives considered
 //

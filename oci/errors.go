@@ -231,6 +231,9 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 
 // tokenError is the refusal of a token server.
 func (s *session) tokenError(e *errcode.ErrorResponse) error {
+	if u, ok := s.realms.real(e.URL); ok {
+		e.URL = u
+	}
 	r := &ResponseError{Method: e.Method, URL: safeURL(e.URL), Status: e.StatusCode}
 	var texts []string
 	for _, x := range e.Errors {

@@ -33,6 +33,7 @@ type transport struct {
 	logger   *slog.Logger
 	answered atomic.Bool // some request got an answer, so the address is right
 	recent   recentPushes
+	realms   realms
 }
 
 func newTransport(o Options) *transport {
@@ -40,10 +41,11 @@ func newTransport(o Options) *transport {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &transport{base: o.Transport, retry: o.Retry, logger: l}
+	return &transport{base: o.Transport, retry: o.Retry, logger: l, realms: newRealms()}
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = t.realms.restore(req)
 	for attempt := 1; ; attempt++ {
 		resp, sent, err := t.attempt(req, attempt)
 		wait, again := t.again(req, resp, err, attempt)
@@ -85,6 +87,7 @@ func (t *transport) attempt(req *http.Request, attempt int) (resp *http.Response
 	if err == nil {
 		t.answered.Store(true)
 		resp.Request = req
+		t.realms.disguise(req, resp)
 	}
 	return resp, connected.Load() || !failedToConnect(err), err
 }
