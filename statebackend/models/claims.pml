@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lock of package statebackend: claims under unique tags, decided on lists.
+ *
+ * A list reads one key after the other (default; DESCENDING reverses the
+ * order), or is a possibly old snapshot of a prefix of one order of updates
+ * that has its reader's own last write (PREFIX).
+ *
+ * Each mutant leaves out one rule and must fail: NO_L3, NO_SEAL, NO_JUMP,
+ * CHECK_FIRST, FORCE_DELETES, and with PREFIX also NO_OWN.
+ *
+ * Faults: TAKEOVERS locks end whoever holds; CRASHES clients die at a write,
+ * which may still arrive; LOST answers of claims are lost, and the claim may
+ * arrive late. TOMBSTONES: release by tombstone instead of DELETE.
+ */
+#ifndef CLIENTS
+#define CLIENTS 2
+#endif
+#ifndef CYCLES
+#define CYCLES 1
+#endif
+#ifndef PUTS
+#define PUTS 1
+#endif
+#ifndef TAKEOVERS
+#define TAKEOVERS 0
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef LOST
+#define LOST 0
+#endif
+
+#define JUMP 3                      /* PUTS < JUMP */
+#define CLAIMS (CLIENTS * CYCLES)   /* one per attempt */
+#define MAXN 20                     /* version numbers stay below */
+#define FORCED 2
+
+/* The registry. claimAt, endAt, verAt: 0 is no such tag, else when it was
+ * written, which only PREFIX tells apart. */
+byte now = 0;
+byte claimAt[CLAIMS]; byte goneAt[CLAIMS]; byte fence[CLAIMS];
+byte endAt[CLAIMS]; byte endHow[CLAIMS];
+byte verAt[MAXN]; byte writer[MAXN];
+
+/* What may still arrive: one write. */
+byte lateKind = 0; byte lateClaim; byte lateN;
+
+/* Budgets and what is only observed. */
+byte takeOvers = TAKEOVERS; byte crashes = CRASHES; byte lost = LOST;
+bit holds[CLAIMS]; byte known[CLAIMS]; byte head[CLAIMS];
+byte acked = 0;
+
+#ifdef PREFIX
+#define TICK now++
+#else
+#define TICK now = 1
+#endif
+
+#define OVERTAKEN(c) (endAt[c] != 0 && endHow[c] == FORCED)
+
+inline putClaim(c) { TICK; claimAt[c] = now }
+inline endClaim(c, how) {
+	TICK;
+	if
+	:: endAt[c] == 0 -> endAt[c] = now
+	:: else
+	fi;
+	if
+	:: endHow[c] != FORCED -> endHow[c] = how
+	:: else
+	fi
+}
+inline deleteClaim(c) {
+#ifdef PREFIX
+	TICK; goneAt[c] = now
+#else
+	claimAt[c] = 0
+#endif
+}
+
+/* A version appears: nobody else wrote that number, and it does not sort above
+ * what another holder knows. */
+inline putVersion(c, n) {
+	TICK;
+	assert(n < MAXN);
+	assert(writer[n] == 0 || writer[n] == c + 1);
+	writer[n] = c + 1;
+	if
+	:: verAt[n] == 0 -> verAt[n] = now
+	:: else
+	fi;
+	b = 0;
+	do
+	:: b < CLAIMS ->
+		assert(b == c || !holds[b] || OVERTAKEN(b) || n <= known[b]);
+		b++
+	:: else -> break
+	od;
+	b = 0
+}
+
+#ifdef PREFIX
+#define SHOWS(at, gone) (at != 0 && at <= p && (gone == 0 || gone > p))
+#define STEP d_step
+#else
+#define SHOWS(at, gone) (at != 0)
+#define STEP
+#endif
+
+/* Reading the three kinds of keys, one key per step unless PREFIX. */
+inline readClaims() {
+	i = 0;
+	do
+	:: i < CLAIMS -> d_step { sc[i] = SHOWS(claimAt[i], goneAt[i]); i++ }
+	:: else -> break
+	od;
+	i = 0
+}
+inline readEnds() {
+	i = 0;
+	do
+	:: i < CLAIMS ->
+		d_step {
+			if
+			:: SHOWS(endAt[i], 0) -> se[i] = endHow[i]
+			:: else -> se[i] = 0
+			fi;
+			i++
+		}
+	:: else -> break
+	od;
+	i = 0
+}
+inline readVersions() {
+	i = 1; newest = 0;
+	do
+	:: i < MAXN ->
+		d_step {
+			do
+			:: i < MAXN && !SHOWS(verAt[i], 0) -> i++ /* keys that are not there take no time */
+			:: else -> break
+			od;
+			if
+			:: i < MAXN -> newest = i; i++
+			:: else
+			fi
+		}
+	:: else -> break
+	od;
+	i = 0
+}
+inline list() {
+#ifdef PREFIX
+	atomic {
+#ifdef NO_OWN
+		p = 0;
+#else
+		p = own;
+#endif
+		do
+		:: p < now -> p++
+		:: break
+		od;
+		readClaims(); readVersions(); readEnds(); p = 0
+	}
+#else
+#ifdef DESCENDING
+	readEnds(); readVersions(); readClaims()
+#else
+	readClaims(); readVersions(); readEnds()
+#endif
+#endif
+}
+
+/* What a list says: rivals (live claims but mine) and the floor of numbers. */
+inline weigh() {
+	d_step {
+		rivals = 0; floor = 0; i = 0;
+		do
+		:: i < CLAIMS ->
+			if
+			:: sc[i] && se[i] == 0 && i != me -> rivals++
+			:: else
+			fi;
+#ifndef NO_JUMP
+			if
+			:: se[i] == FORCED && fence[i] + JUMP > floor -> floor = fence[i] + JUMP
+			:: else
+			fi;
+#endif
+			i++
+		:: else -> break
+		od;
+		i = 0
+	}
+}
+inline forget() {
+	d_step {
+		i = 0;
+		do
+		:: i < CLAIMS -> sc[i] = 0; se[i] = 0; i++
+		:: else -> break
+		od;
+		i = 0; rivals = 0; floor = 0; newest = 0
+	}
+}
+#ifdef PREFIX
+#define OWN own = now
+#else
+#define OWN skip
+#endif
+
+inline leave() {
+#ifdef TOMBSTONES
+	atomic { endClaim(me, 1); OWN }
+#else
+	atomic { deleteClaim(me); OWN }
+#endif
+}
+
+proctype client(byte id) {
+	byte cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before;
+	bit sc[CLAIMS]; byte se[CLAIMS];
+next:
+	atomic {
+		forget();
+		me = id * CYCLES + cycle; puts = 0; n = 0; before = 0;
+		cycle++
+	}
+	if
+	:: cycle > CYCLES -> goto done
+	:: else
+	fi;
+	list();                                     /* L1 */
+	weigh();
+	if
+	:: rivals > 0 && takeOvers == 0 -> goto next
+	:: rivals > 0 && takeOvers > 0 ->
+		takeOvers--;
+		b = 0;
+		do
+		:: b < CLAIMS ->
+			if
+			:: sc[b] && se[b] == 0 ->
+#ifdef FORCE_DELETES
+				atomic { deleteClaim(b); OWN; sc[b] = 0 }
+#else
+				atomic { endClaim(b, FORCED); OWN; se[b] = FORCED }
+#endif
+			:: else
+			fi;
+			b++
+		:: else -> break
+		od;
+		b = 0;
+		weigh()
+	:: rivals == 0
+	fi;
+	d_step {
+		n = newest + 1;
+		if
+		:: floor > n -> n = floor
+		:: else
+		fi;
+		fence[me] = n
+	}
+	if                                          /* the claim */
+	:: atomic { putClaim(me); OWN }
+	:: atomic { lost > 0 && lateKind == 0 -> lost--; lateKind = 1; lateClaim = me };
+		atomic { endClaim(me, 1); OWN }
+		goto next
+	:: atomic { crashes > 0 -> crashes--; putClaim(me) }; goto done
+	fi;
+	forget();
+	list();                                     /* L2 */
+	weigh();
+	if
+	:: se[me] != 0 -> goto next
+#ifndef NO_OWN
+	:: se[me] == 0 && !sc[me] -> assert(false)  /* the list has our last write */
+#endif
+	:: else
+	fi;
+	if
+	:: rivals > 0 || newest >= n || floor > n -> leave(); goto next
+	:: else
+	fi;
+#if !defined(NO_L3) && !defined(PREFIX)
+	before = newest;
+	list();                                     /* L3 */
+	weigh();
+	if
+	:: se[me] != 0 -> goto next
+	:: se[me] == 0 && (newest >= n || floor > n) -> leave(); goto next
+	:: else
+	fi;
+	if
+	:: before > newest -> newest = before
+	:: else
+	fi;
+	before = 0;
+#endif
+	before = newest;                            /* the head we know */
+#ifndef NO_SEAL
+	if
+	:: floor > newest ->
+		atomic { putVersion(me, n); OWN };
+		newest = n; n++; puts = 1               /* the seal took a number */
+	:: else
+	fi;
+#endif
+	atomic {                                    /* Lock returns */
+		holds[me] = 1; known[me] = newest; head[me] = before;
+		assert(OVERTAKEN(me) || before >= acked);
+		b = 0;
+		do
+		:: b < CLAIMS ->
+			assert(b == me || !holds[b] || OVERTAKEN(b) || OVERTAKEN(me));
+			b++
+		:: else -> break
+		od;
+		b = 0;
+		forget(); before = 0; puts = 0
+	}
+	do
+	:: puts < PUTS ->
+		puts++;
+#ifdef CHECK_FIRST
+		list();
+		if
+		:: se[me] != 0 -> goto release
+		:: else
+		fi;
+#endif
+		if
+		:: atomic { putVersion(me, n); known[me] = n; OWN }
+		:: atomic { crashes > 0 && lateKind == 0 -> crashes--; lateKind = 2; lateClaim = me; lateN = n }; goto done
+		fi;
+		forget();
+#ifndef CHECK_FIRST
+		list();
+		if
+		:: se[me] != 0 || newest > n || !sc[me] ->
+			assert(OVERTAKEN(me));              /* a contender costs nobody a Put */
+			goto release
+		:: else
+		fi;
+#endif
+		atomic {                                /* Put returns: acknowledged */
+			if
+			:: n > acked -> acked = n
+			:: else
+			fi;
+			head[me] = n;
+			b = 0;
+			do
+			:: b < CLAIMS ->
+				assert(b == me || !holds[b] || OVERTAKEN(b) || head[b] >= n);
+				b++
+			:: else -> break
+			od;
+			b = 0;
+			forget()
+		};
+		n++
+	:: else -> break
+	od;
+release:
+	atomic { holds[me] = 0; forget() };
+	leave();
+	goto next;
+done:	skip
+}
+
+/* A write whose sender died or gave up arrives at any time, or never. */
+proctype net() {
+	byte b;
+end:	do
+	:: atomic { lateKind == 1 -> putClaim(lateClaim); lateKind = 3 }
+	:: atomic { lateKind == 2 -> putVersion(lateClaim, lateN); lateKind = 3 }
+	od
+}
+
+init {
+	byte c = 0;
+	atomic {
+		run net();
+		do
+		:: c < CLIENTS -> run client(c); c++
+		:: else -> break
+		od
+	}
+}
