@@ -63,7 +63,11 @@ func newSession(c *Client, name string) *session {
 }
 
 // credential implements the library's CredentialFunc, which knows only hosts.
-func (s *session) credential(ctx context.Context, _ string) (auth.Credential, error) {
+// Another host than the registry's asks when an upload was sent on there.
+func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
+	if host != apiHost(s.host) {
+		return auth.EmptyCredential, nil
+	}
 	c, err := s.find(ctx)
 	if err != nil {
 		return auth.EmptyCredential, err

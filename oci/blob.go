@@ -305,8 +305,11 @@ func (r *Repo) upload(ctx context.Context, b Blob) error {
 		return err
 	}
 	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
-	if err != nil || resp.Header.Get("Location") == "" {
-		return fmt.Errorf("%w: upload without a usable Location", ErrCorrupt)
+	if err == nil && resp.Header.Get("Location") == "" {
+		err = errors.New("none")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: Location of the upload: %w", ErrCorrupt, err)
 	}
 	// The session's own query must stay as it is, only the digest is added.
 	if u.RawQuery != "" {

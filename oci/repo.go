@@ -230,6 +230,9 @@ func follow(base *url.URL, location string) (*url.URL, error) {
 	if strings.EqualFold(u.Hostname(), base.Hostname()) {
 		u.Scheme, u.Host = base.Scheme, base.Host
 	}
+	if base.Scheme == "https" && u.Scheme != "https" {
+		return nil, fmt.Errorf("leads from https to %s://%s", u.Scheme, u.Host)
+	}
 	u.User = nil
 	return u, nil
 }

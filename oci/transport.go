@@ -138,7 +138,8 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 	}
 	switch resp.StatusCode {
 	case http.StatusNotFound:
-		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), attempt <= freshRepeats && t.recent.has(req.URL)
+		read := req.Method == http.MethodGet || req.Method == http.MethodHead
+		return backoff(freshBackoff, t.retry.MaxBackoff, attempt), read && attempt <= freshRepeats && t.recent.has(req.URL)
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		asked := retryAfter(resp, time.Now())

@@ -360,6 +360,38 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// TestUploadElsewhere: the registry sends an upload to another host, which asks
+// for a login. It gets none of ours.
+func TestUploadElsewhere(t *testing.T) {
+	var leaked atomic.Bool
+	storage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			leaked.Store(true)
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="give me"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(storage.Close)
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Location", strings.Replace(storage.URL, "127.0.0.1", "localhost", 1)+"/upload")
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(registry.Close)
+	r := newRepo(t, registry.Listener.Addr().String(), oci.Options{Credential: login("u", "password")})
+	err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte("x")))
+	if !errors.Is(err, oci.ErrUnauthenticated) {
+		t.Errorf("got %v, want ErrUnauthenticated", err)
+	}
+	if leaked.Load() {
+		t.Error("the other host got our login")
+	}
+}
+
 func TestRedirectedWrite(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect))
 	t.Cleanup(s.Close)
