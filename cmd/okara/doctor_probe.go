@@ -158,8 +158,10 @@ func (d *examination) push(ctx context.Context, r *oci.Repo, name string) (strin
 }
 
 func (d *examination) checkPush(ctx context.Context, _ *oci.Verdict) error {
-	if _, err := d.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		return err
+	for _, r := range []*oci.Repo{d.repo, d.other} {
+		if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+			return err
+		}
 	}
 	tag, m, err := d.push(ctx, d.repo, "push")
 	if err != nil {
@@ -279,11 +281,9 @@ func (d *examination) checkDelete(ctx context.Context, v *oci.Verdict) error {
 			return err
 		}
 		v.DigestDropsTags = !slices.Contains(l.Tags, tag)
-		if !v.DigestDropsTags && v.DeleteTag {
-			if _, err := deletes(d.repo.Untag(ctx, tag)); err != nil {
-				return err
-			}
-		}
+	}
+	if _, err := deletes(d.repo.Untag(ctx, tag)); err != nil {
+		return err
 	}
 	d.found(v.DeleteTag, "delete a tag", yesNo(v.DeleteTag), pruneFollows(*v))
 	d.found(v.DeleteDigest, "delete a manifest", yesNo(v.DeleteDigest), releaseFollows(*v))

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func TestDoctor(t *testing.T) {
+	tests := []struct {
+		name      string
+		quirks    ocitest.Quirks
+		locking   string
+		deletes   [3]bool // by tag, by digest, a digest drops its tags
+		conflicts bool
+	}{
+		{"distribution", ocitest.Quirks{}, statebackend.LockingExact, [3]bool{true, true, true}, false},
+		{"no delete", ocitest.Quirks{NoDelete: true}, statebackend.LockingExact, [3]bool{false, false, false}, false},
+		{"digest only", ocitest.Quirks{DigestDeleteOnly: true}, statebackend.LockingExact, [3]bool{false, true, true}, false},
+		{"tag only", ocitest.Quirks{TagDeleteOnly: true}, statebackend.LockingExact, [3]bool{true, false, false}, false},
+		{"pages", ocitest.Quirks{PageSize: 2}, statebackend.LockingExact, [3]bool{true, true, true}, false},
+		{"late list", ocitest.Quirks{LateList: 2}, statebackend.LockingRefused, [3]bool{true, true, true}, true},
+		{"cached list", ocitest.Quirks{CachedList: true}, statebackend.LockingRefused, [3]bool{true, true, true}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			reference := ocitest.New(t, tt.quirks) + "/infra/state"
+			o := okara(t, "doctor", reference, "--json")
+			var r doctorReport
+			if err := json.Unmarshal([]byte(o.out), &r); err != nil {
+				t.Fatalf("%v: %s", err, o.err)
+			}
+			v := r.Verdict
+			if v.Locking != tt.locking {
+				t.Errorf("locking %q, want %q: %s", v.Locking, tt.locking, v.Reason)
+			}
+			if got := [3]bool{v.DeleteTag, v.DeleteDigest, v.DigestDropsTags}; got != tt.deletes {
+				t.Errorf("deletes %v, want %v", got, tt.deletes)
+			}
+			if v.Rounds != 200 || (v.Conflicts > 0) != tt.conflicts {
+				t.Errorf("%d conflicts in %d rounds", v.Conflicts, v.Rounds)
+			}
+			refused := tt.locking == statebackend.LockingRefused
+			if (o.code == exitFailure) != refused {
+				t.Errorf("exit %d: %s", o.code, o.err)
+			}
+			var tags []string
+			for range 3 { // a late list shows the verdict, too, only then
+				tags = tagsOf(t, reference)
+			}
+			scratch := slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return !strings.HasPrefix(tag, "okara-probe-") })
+			if deletes := v.DeleteTag || v.DeleteDigest; deletes && len(scratch) > 0 || len(scratch) > 10 {
+				t.Errorf("scratch tags stay: %v", scratch)
+			}
+			push := okara(t, "state", "push", reference, newFile(t, "s", stateText("a", 1)))
+			if refused && (push.code != exitFailure || !strings.Contains(push.err, "locking refused")) {
+				t.Errorf("push where locking is refused: exit %d, %s", push.code, push.err)
+			}
+			if !refused && push.code != exitOK {
+				t.Errorf("push: exit %d, %s", push.code, push.err)
+			}
+		})
+	}
+}
+
+// TestDoctorPeer runs the second connection on another registry altogether,
+// where nobody ever sees the other.
+func TestDoctorPeer(t *testing.T) {
+	reference, peer := ocitest.New(t, ocitest.Quirks{})+"/infra/state", ocitest.New(t, ocitest.Quirks{})
+	o := okara(t, "doctor", reference, "--peer", peer)
+	if o.code != exitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
+	}
+}
