@@ -236,6 +236,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 		return fmt.Errorf("signature of %s: %w", sums, err)
 	}
 	plan.Warnings = append(plan.Warnings, expiryWarning(signer, o.Now)...)
+	plan.signers = []string{signer.ID}
 	plan.metadata.SignatureBytes = signature
 	plan.metadata.Keys = servedKeys(keys, o.Now)
 	return nil

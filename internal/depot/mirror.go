@@ -27,6 +27,7 @@ type MirrorOptions struct {
 	Platforms     []addr.Platform // empty: all that the origin has
 	AllowUnsigned bool            // the origin publishes no key or no SHA256SUMS
 	AllowExpired  bool            // the key has expired since it signed
+	Gate          Gate            // asked before the version becomes visible; nil: it does
 }
 
 // MirrorProvider stores one version of a provider as the origin publishes it:
@@ -138,7 +139,7 @@ func mirrorOptions(packages []upstream.Package, o MirrorOptions) (ProviderOption
 	first := packages[0]
 	po := ProviderOptions{
 		Partial: true, AllowUnsigned: o.AllowUnsigned, AllowExpired: o.AllowExpired,
-		Protocols: first.Protocols, H1: map[addr.Platform]string{},
+		Protocols: first.Protocols, Gate: o.Gate, H1: map[addr.Platform]string{},
 	}
 	for _, k := range packages {
 		po.H1[k.Platform] = k.H1

@@ -28,6 +28,7 @@ type release struct {
 	dist      fstest.MapFS
 	keys      []oci.SigningKey
 	platforms []string
+	versions  []addr.Version
 	change    func(*upstream.Package)
 	opened    atomic.Int64
 }
@@ -41,7 +42,9 @@ func newRelease(t *testing.T, k *signing.Key, platforms ...string) *release {
 	return r
 }
 
-func (r *release) Versions(context.Context, addr.Provider) ([]addr.Version, error) { return nil, nil }
+func (r *release) Versions(context.Context, addr.Provider) ([]addr.Version, error) {
+	return r.versions, nil
+}
 
 func (r *release) Platforms(context.Context, addr.Provider, addr.Version) ([]addr.Platform, error) {
 	var out []addr.Platform

@@ -23,6 +23,7 @@ type ProviderOptions struct {
 	Keys        []signing.PublicKey // keys that may have made the signature in the folder
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now
+	Gate        Gate                // asked before the version becomes visible; nil: it does
 
 	// For a mirror, which takes over what another publisher made:
 	Partial       bool     // zips that SHA256SUMS lists may be missing
@@ -40,6 +41,7 @@ type ProviderPlan struct {
 	Warnings  []string
 
 	sums     signing.Sums
+	signers  []string // IDs of the keys whose signature verified
 	metadata oci.ProviderMetadata
 }
 
@@ -132,6 +134,9 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 		return Published{}, err
 	}
 	out.Digest = root.Digest.String()
+	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
+		return out, err
+	}
 	err = putVersion(ctx, r, out.Tag, artifact.Root)
 	if !errors.Is(err, errTaken) {
 		return out, err

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Candidate is an artifact that a gate kept back.
+type Candidate struct {
+	Version addr.Version
+	Tag     string
+	Digest  string
+}
+
+// Candidates lists the artifacts in r that have no version tag yet.
+func (d *Depot) Candidates(ctx context.Context, r *oci.Repo) ([]Candidate, error) {
+	var out []Candidate
+	tags, err := r.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	published := map[string]bool{}
+	for _, tag := range tags.Tags {
+		published[tag] = true
+	}
+	for _, tag := range tags.Tags {
+		if !strings.HasPrefix(tag, candidatePrefix) {
+			continue
+		}
+		m, err := r.Fetch(ctx, tag)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s:%s: %w", r, tag, err)
+		}
+		if v, ok := versionOf(m); ok && !published[v.Tag()] {
+			out = append(out, Candidate{Version: v, Tag: tag, Digest: m.Digest.String()})
+		}
+	}
+	return out, nil
+}
+
+// versionOf reads the version of a module or provider out of its annotations.
+func versionOf(m oci.Manifest) (addr.Version, bool) {
+	var annotations map[string]string
+	if index, err := m.Index(); err == nil {
+		annotations = index.Annotations
+	} else if image, err := m.Image(); err == nil {
+		annotations = image.Annotations
+	}
+	v, err := addr.ParseVersion(annotations[oci.AnnOkaraVersion])
+	return v, err == nil
+}
+
+// Approve gives the candidate of a version its version tag. Without a candidate
+// the error wraps oci.ErrNotFound; with two, which different contents leave, it
+// wraps oci.ErrExists and names them.
+func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Published, error) {
+	all, err := d.Candidates(ctx, r)
+	if err != nil {
+		return Published{}, err
+	}
+	var found []Candidate
+	var names []string
+	for _, c := range all {
+		if c.Version == v {
+			found, names = append(found, c), append(names, c.Digest)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Published{}, fmt.Errorf("%s has no candidate for version %s: %w", r, v, oci.ErrNotFound)
+	case 1:
+	default:
+		return Published{}, fmt.Errorf("%s has several candidates for version %s (%s): %w", r, v, strings.Join(names, ", "), oci.ErrExists)
+	}
+	m, err := r.Fetch(ctx, found[0].Tag)
+	if err != nil {
+		return Published{}, err
+	}
+	defer d.lock(r.String())()
+	if err := putVersion(ctx, r, v.Tag(), m); errors.Is(err, errTaken) {
+		return Published{}, &ConflictError{Repository: r.String(), Tag: v.Tag(), Offered: m.Digest.String()}
+	} else if err != nil {
+		return Published{}, err
+	}
+	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: m.Digest.String()}
+	if _, err := m.Image(); err == nil {
+		out.Warnings = moveLatest(ctx, r)
+	}
+	return out, nil
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Gated is an artifact that the registry has by digest and that has no version
+// tag yet.
+type Gated struct {
+	Repo     *oci.Repo
+	Root     oci.Manifest
+	Module   *archive.Packed // of a module
+	Packages []Package       // of a provider
+	Signers  []string        // IDs of the keys that signed SHA256SUMS
+}
+
+// Gate decides whether an artifact becomes visible under its version. An error
+// keeps it back: it then has only the candidate tag, by which it can be approved
+// later.
+type Gate func(ctx context.Context, x Gated) error
+
+// HeldError says that a gate kept an artifact back, and why.
+type HeldError struct {
+	Repository, Digest, Tag string // Tag is the candidate tag
+	Err                     error
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s@%s is kept back: %v", e.Repository, e.Digest, e.Err)
+}
+
+func (e *HeldError) Unwrap() error { return e.Err }
+
+const candidatePrefix = "okara-candidate-"
+
+// candidateHex is how much of a digest a candidate tag holds.
+const candidateHex = 12
+
+// CandidateTag is the tag of an artifact that waits for approval.
+func CandidateTag(d digest.Digest) string { return candidatePrefix + d.Encoded()[:candidateHex] }
+
+// pass asks the gate. Gates that are nil let everything pass.
+func (g Gate) pass(ctx context.Context, x Gated) error {
+	if g == nil {
+		return nil
+	}
+	err := g(ctx, x)
+	if err == nil {
+		return nil
+	}
+	held := &HeldError{Repository: x.Repo.String(), Digest: x.Root.Digest.String(), Tag: CandidateTag(x.Root.Digest), Err: err}
+	if perr := putVersion(ctx, x.Repo, held.Tag, x.Root); perr != nil {
+		return errors.Join(held, fmt.Errorf("tag the candidate: %w", perr))
+	}
+	return held
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Origins are the ways to the outside, with the credentials of one auth block.
+type Origins struct {
+	Client   *upstream.Client
+	Git      *upstream.Git
+	GitHub   *upstream.GitHub
+	Provider func(origin string) (Source, error)                 // the origin argument of a provider block
+	Open     func(reference string) (*oci.Repo, error)           // HOST/REPOSITORY
+	Registry func(host string) (*upstream.ModuleRegistry, error) // of modules
+}
+
+// SyncOptions say what a Syncer works on.
+type SyncOptions struct {
+	Set     *Set
+	Origins func(auth string) (Origins, error)
+	Used    func(entry string, v addr.Version) bool // retention keeps these; nil: none
+	Jobs    int                                     // entries worked on at a time; 0: 4
+	Now     func() time.Time
+}
+
+// Syncer makes a registry hold what a depot file says.
+type Syncer struct {
+	d *Depot
+	o SyncOptions
+}
+
+// NewSyncer returns a Syncer that publishes through d.
+func NewSyncer(d *Depot, o SyncOptions) *Syncer {
+	if o.Jobs <= 0 {
+		o.Jobs = 4
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Syncer{d: d, o: o}
+}
+
+// Action is what a run does, or would do, with one version.
+type Action string
+
+// The actions. Present, waiting, blocked and drift change nothing.
+const (
+	ActionPublish Action = "publish"
+	ActionApprove Action = "approve" // the approval rules hold by now
+	ActionScan    Action = "scan"    // the newest report is too old
+	ActionAdopt   Action = "adopt"   // it is there and not yet in the record
+	ActionPrune   Action = "prune"
+	ActionPresent Action = "present"
+	ActionWaiting Action = "waiting"
+	ActionBlocked Action = "blocked"
+	ActionDrift   Action = "drift"
+	ActionFailed  Action = "failed" // the origin or the registry could not be read
+)
+
+// Step is one version in a plan.
+type Step struct {
+	Entry   string `json:"entry"` // "module net/vpc/aws"
+	Version string `json:"version,omitempty"`
+	Action  Action `json:"action"`
+	Reason  string `json:"reason,omitempty"`
+	Where   string `json:"where"` // file:line of the entry
+
+	version addr.Version
+	known   VersionRecord
+	run     func(ctx context.Context) (VersionRecord, error) // nil: nothing to do
+}
+
+// Changes reports whether the step would change the registry.
+func (s Step) Changes() bool { return s.run != nil }
+
+// Plan is what a run would do, in the order of the depot file, newest versions
+// first.
+type Plan struct {
+	Steps []Step `json:"steps"`
+
+	record *Record
+}
+
+// item is one entry with what is special to modules or providers.
+type item struct {
+	Entry
+	key     string
+	repo    *oci.Repo
+	list    func(ctx context.Context) ([]offer, error)
+	publish func(ctx context.Context, o offer, g Gate) (Published, error)
+}
+
+// offer is one version at its origin.
+type offer struct {
+	version addr.Version
+	ref     string // git tag
+	commit  string // what the tag names, where the origin tells
+}
+
+// Plan compares the origins with the registry and changes nothing. An entry that
+// cannot be read becomes a step of ActionFailed.
+func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
+	rec, err := s.d.Record(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items, err := s.items()
+	if err != nil {
+		return nil, err
+	}
+	steps := make([][]Step, len(items))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.o.Jobs)
+	for i, it := range items {
+		g.Go(func() error {
+			found, err := s.plan(gctx, it, rec)
+			if err != nil && gctx.Err() == nil {
+				found, err = []Step{{Action: ActionFailed, Reason: err.Error()}}, nil
+			}
+			for j := range found {
+				found[j].Entry, found[j].Where = it.key, it.Where
+			}
+			steps[i] = found
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return &Plan{Steps: slices.Concat(steps...), record: rec}, nil
+}
+
+// plan decides on every version of one entry.
+func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error) {
+	offers, err := it.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	have, err := storedVersions(ctx, it.repo)
+	if err != nil {
+		return nil, err
+	}
+	wanted := it.wanted(offers, have)
+	steps := make([]Step, len(wanted))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.o.Jobs)
+	for i, o := range wanted {
+		g.Go(func() (err error) {
+			steps[i], err = s.step(gctx, it, o, have, rec)
+			steps[i].version, steps[i].Version = o.version, o.version.String()
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return append(steps, s.prunable(it, wanted, have)...), nil
+}
+
+// storedVersions returns the versions in a repository, highest first, without
+// editions.
+func storedVersions(ctx context.Context, r *oci.Repo) ([]addr.Version, error) {
+	var out []addr.Version
+	for tag, err := range r.Tags(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := addr.VersionFromTag(tag); ok && !v.Edition() {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b addr.Version) int { return b.Compare(a) })
+	return slices.Compact(out), nil
+}
+
+// wanted returns the offers that the entry's constraint and limit select and
+// that retention would not remove again at once, highest first.
+func (it item) wanted(offers []offer, have []addr.Version) []offer {
+	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
+		return !it.Versions.Allows(o.version) && !slices.Contains(it.Pin, o.version.String())
+	})
+	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
+	offers = slices.CompactFunc(offers, func(a, b offer) bool { return a.version == b.version })
+	if it.Limit > 0 && len(offers) > it.Limit {
+		offers = offers[:it.Limit]
+	}
+	if it.Keep == 0 {
+		return offers
+	}
+	all := slices.Clone(have)
+	for _, o := range offers {
+		all = append(all, o.version)
+	}
+	keep := it.kept(all)
+	return slices.DeleteFunc(offers, func(o offer) bool { return !keep[o.version] })
+}
+
+// kept returns the newest Keep versions and the pinned ones.
+func (it item) kept(versions []addr.Version) map[addr.Version]bool {
+	slices.SortFunc(versions, func(a, b addr.Version) int { return b.Compare(a) })
+	versions = slices.Compact(versions)
+	keep := map[addr.Version]bool{}
+	for i, v := range versions {
+		keep[v] = i < it.Keep || slices.Contains(it.Pin, v.String())
+	}
+	return keep
+}
+
+// step decides on one version that is wanted.
+func (s *Syncer) step(ctx context.Context, it item, o offer, have []addr.Version, rec *Record) (Step, error) {
+	known, recorded := rec.get(it.key, o.version)
+	st := Step{known: known}
+	switch {
+	case slices.Contains(have, o.version):
+		return s.present(ctx, it, o, st, recorded)
+	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
+		return s.candidate(it, o, st, have), nil
+	}
+	st.Action, st.Reason = ActionPublish, "allowed by "+constraintText(it.Entry)
+	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
+	return st, nil
+}
+
+func constraintText(e Entry) string {
+	if t := e.Versions.String(); t != "" {
+		return fmt.Sprintf("%q", t)
+	}
+	return "default: every release"
+}
+
+// present compares what is there with the record and with the origin. Drift is
+// reported, never repaired: what was published does not change.
+func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorded bool) (Step, error) {
+	d, err := it.repo.Resolve(ctx, o.version.Tag())
+	if err != nil {
+		return st, err
+	}
+	now := VersionRecord{State: StatePublished, Digest: d.Digest.String(), Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+	switch {
+	case !recorded || st.known.State == StateWaiting || st.known.State == StateBlocked:
+		st.Action, st.Reason = ActionAdopt, "published by somebody else"
+		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
+	case st.known.Digest != now.Digest:
+		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest)), nil
+	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
+		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit)), nil
+	case st.known.State == StateDrift:
+		now.Since, now.Scanned = st.known.Since, st.known.Scanned
+		st.Action, st.Reason = ActionAdopt, "the drift is over: "+st.known.Reason
+		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
+	case it.Scan.due(st.known.Scanned, s.o.Now()):
+		st.Action, st.Reason = ActionScan, "the newest report is older than "+it.Scan.MaxAge.String()
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, st.known) }
+	default:
+		st.Action = ActionPresent
+	}
+	return st, nil
+}
+
+// drift turns a step into an alarm; the record remembers it.
+func (st Step) drift(reason string) Step {
+	st.Action, st.Reason = ActionDrift, reason
+	if st.known.State != StateDrift || st.known.Reason != reason {
+		vr := st.known
+		vr.State, vr.Reason = StateDrift, reason
+		st.known = vr
+	}
+	return st
+}
+
+// candidate decides on a version that a gate kept back in an earlier run.
+func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step {
+	st.Reason = st.known.Reason
+	switch {
+	case st.known.State == StateWaiting && it.Approval.passes(o.version, have, nil, st.known.Since, s.o.Now()):
+		st.Action, st.Reason = ActionApprove, "the approval rules hold"
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.approve(ctx, it, o.version, st.known) }
+	case st.known.State == StateWaiting:
+		st.Action = ActionWaiting
+	case it.Scan.due(st.known.Scanned, s.o.Now()):
+		st.Action = ActionScan
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
+	default:
+		st.Action = ActionBlocked
+	}
+	return st
+}
+
+// prunable returns the versions that retention removes.
+func (s *Syncer) prunable(it item, wanted []offer, have []addr.Version) []Step {
+	if it.Keep == 0 {
+		return nil
+	}
+	all := slices.Clone(have)
+	for _, o := range wanted {
+		all = append(all, o.version)
+	}
+	keep := it.kept(all)
+	var steps []Step
+	for _, v := range have {
+		if keep[v] || s.o.Used != nil && s.o.Used(it.key, v) {
+			continue
+		}
+		steps = append(steps, Step{
+			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
+			run: func(ctx context.Context) (VersionRecord, error) {
+				return VersionRecord{}, s.d.PruneVersions(ctx, it.repo, []addr.Version{v})
+			},
+		})
+	}
+	return steps
+}
+
+// due reports whether a policy wants a new report.
+func (p ScanPolicy) due(scanned, now time.Time) bool {
+	return p.Scanner != "" && p.MaxAge > 0 && now.Sub(scanned) > p.MaxAge
+}
+
+// passes reports whether a new version needs no person's approval. signers are
+// the keys that signed it.
+func (p ApprovalPolicy) passes(v addr.Version, have []addr.Version, signers []string, since, now time.Time) bool {
+	if !p.Required {
+		return true
+	}
+	if p.Patch && !v.Prerelease() && slices.ContainsFunc(have, func(h addr.Version) bool { return sameMinor(h, v) && h.Compare(v) < 0 }) {
+		return true
+	}
+	if p.OlderAge > 0 && !since.IsZero() && now.Sub(since) >= p.OlderAge {
+		return true
+	}
+	return slices.ContainsFunc(signers, func(id string) bool {
+		return slices.ContainsFunc(p.SignedBy, func(want string) bool { return strings.HasSuffix(id, strings.ToUpper(want)) && len(want) >= 16 })
+	})
+}
+
+func sameMinor(a, b addr.Version) bool {
+	minor := func(v addr.Version) string {
+		parts := strings.SplitN(v.String(), ".", 3)
+		return strings.Join(parts[:2], ".")
+	}
+	return !a.Prerelease() && minor(a) == minor(b)
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// PullModule unpacks a version of a module into dir, which must be empty or not
+// exist. The zip is verified against its digest before it is unpacked.
+func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string) (oci.ModuleManifest, error) {
+	r, err := d.repo(d.o.Layout.Module(m.Module))
+	if err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	raw, err := r.Fetch(ctx, m.Version.Tag())
+	if err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	parsed, err := oci.ParseModule(raw)
+	if err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	if err := emptyDir(dir); err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	tmp, err := os.CreateTemp(d.o.TempDir, "okara-*.zip")
+	if err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	if err := d.save(ctx, r, *parsed.Zip, tmp, m.Module.String()); err != nil {
+		return oci.ModuleManifest{}, err
+	}
+	return parsed, archive.Unpack(ctx, tmp, parsed.Zip.Size, dir, archive.Limits{})
+}
+
+// emptyDir makes dir, or checks that it is empty.
+func emptyDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty: %w", dir, os.ErrExist)
+	}
+	return err
+}
+
+// save copies a verified blob.
+func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to io.Writer, item string) error {
+	in, err := r.Open(ctx, blob)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var from io.Reader = in
+	if d.o.Progress != nil {
+		from = &watchedReader{ReadCloser: in, report: func(n int64) { d.o.Progress(Event{Item: item, Bytes: n, Total: blob.Size}) }}
+	}
+	_, err = io.Copy(to, from)
+	return err
+}
+
+// PullProvider writes the zips of a version for the platforms, all if there are
+// none, with SHA256SUMS and its signature into dir, in the form in which
+// PublishProvider takes them. Files that are there with the right digest are
+// kept. It returns the names of the files.
+func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Version, platforms []addr.Platform, dir string) ([]string, error) {
+	r, err := d.repo(d.providerRepo(p))
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, err
+	}
+	index, err := oci.ParseProviderIndex(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, t := range index.Platforms {
+		if len(platforms) > 0 && !slices.Contains(platforms, t.Platform) {
+			continue
+		}
+		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, t.Platform)
+		if err := d.pullZip(ctx, r, t, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+		files = append(files, name)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p, v, platforms, oci.ErrNotFound)
+	}
+	md, err := r.ProviderMetadata(ctx, index)
+	if errors.Is(err, oci.ErrNotFound) {
+		return files, nil // made by another tool
+	}
+	if err != nil {
+		return nil, err
+	}
+	stem := fmt.Sprintf("terraform-provider-%s_%s_", p.Type, v)
+	for name, b := range map[string][]byte{
+		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest,
+	} {
+		if b == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return nil, err
+		}
+		files = append(files, name)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// pullZip writes a zip under a temporary name first, so that a file with the
+// final name is whole.
+func (d *Depot) pullZip(ctx context.Context, r *oci.Repo, t oci.ProviderPlatform, file string) error {
+	blob, err := r.ProviderZip(ctx, t)
+	if err != nil {
+		return err
+	}
+	if have, err := oci.FileBlob(oci.MediaZip, file); err == nil && have.Digest == blob.Digest {
+		return nil
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*.zip")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone after the rename
+	err = d.save(ctx, r, blob, tmp, filepath.Base(file))
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}

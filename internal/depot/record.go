@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// State is what a depot knows of one version.
+type State string
+
+// The states of a version in a record.
+const (
+	StatePublished State = "published"
+	StateWaiting   State = "waiting" // for approval; it has a candidate tag
+	StateBlocked   State = "blocked" // by a scan; it has a candidate tag
+	StateDrift     State = "drift"   // the origin or the registry has other content than recorded
+)
+
+// Record is the memory of a depot: what it published and from where. It lies in
+// the registry, so that any replica can run the depot, and changes only when a
+// version does.
+type Record struct {
+	SchemaVersion int                                 `json:"schemaVersion"`
+	Entries       map[string]map[string]VersionRecord `json:"entries"` // "module net/vpc/aws" -> version
+
+	read []byte // as it was read
+}
+
+// VersionRecord is what a depot remembers of one version.
+type VersionRecord struct {
+	State   State     `json:"state"`
+	Digest  string    `json:"digest"`           // of the manifest or index
+	Origin  string    `json:"origin,omitempty"` // commit, where the origin tells one
+	Since   time.Time `json:"since"`            // first seen
+	Scanned time.Time `json:"scanned,omitzero"`
+	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked or drifted
+}
+
+// Record reads the depot's record; it is empty before the first run.
+func (d *Depot) Record(ctx context.Context) (*Record, error) {
+	r, err := d.repo(d.o.Layout.CatalogRepo())
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.Record(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the depot's record: %w", err)
+	}
+	rec := &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}, read: b}
+	if b == nil {
+		return rec, nil
+	}
+	if err := json.Unmarshal(b, rec); err != nil {
+		return nil, fmt.Errorf("reading the depot's record: %w: %w", err, oci.ErrCorrupt)
+	}
+	if rec.SchemaVersion != 1 {
+		return nil, fmt.Errorf("the depot's record has version %d, this okara knows 1: %w", rec.SchemaVersion, oci.ErrUnsupported)
+	}
+	return rec, nil
+}
+
+// save writes the record if it differs from what was read.
+func (d *Depot) saveRecord(ctx context.Context, rec *Record) error {
+	b, err := json.Marshal(rec)
+	if err != nil || bytes.Equal(b, rec.read) {
+		return err
+	}
+	r, err := d.repo(d.o.Layout.CatalogRepo())
+	if err != nil {
+		return err
+	}
+	if err := r.PutRecord(ctx, b); err != nil {
+		return err
+	}
+	rec.read = b
+	return nil
+}
+
+func (rec *Record) get(entry string, v addr.Version) (VersionRecord, bool) {
+	vr, ok := rec.Entries[entry][v.String()]
+	return vr, ok
+}
+
+func (rec *Record) set(entry string, v addr.Version, vr VersionRecord) {
+	if rec.Entries[entry] == nil {
+		rec.Entries[entry] = map[string]VersionRecord{}
+	}
+	rec.Entries[entry][v.String()] = vr
+}
+
+func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[entry], v.String()) }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ErrBlocked says that a scan found something at or above the level that the
+// policy blocks.
+var ErrBlocked = errors.New("blocked by the scan policy")
+
+// ScanArtifact scans a module, or each package of a provider, that the registry
+// has by digest. Reports are attached to what they are about: the module
+// manifest, or the manifest of one platform. The error wraps ErrBlocked if the
+// findings reach the level that the policy blocks; the reports are attached then
+// too.
+func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) error {
+	if index, err := oci.ParseProviderIndex(m); err == nil {
+		return scanProvider(ctx, r, index, p, now)
+	}
+	module, err := oci.ParseModule(m)
+	if err != nil {
+		return err
+	}
+	counts, err := scanZip(ctx, r, *module.Zip, m.Descriptor, scan.Module, p, now)
+	if err != nil {
+		return err
+	}
+	return blocked(counts, p)
+}
+
+func scanProvider(ctx context.Context, r *oci.Repo, index oci.ProviderIndex, p ScanPolicy, now time.Time) error {
+	var worst error
+	for _, t := range index.Platforms {
+		zip, err := r.ProviderZip(ctx, t)
+		if err != nil {
+			return err
+		}
+		counts, err := scanZip(ctx, r, zip, t.Manifest, scan.Provider, p, now)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Platform, err)
+		}
+		if err := blocked(counts, p); err != nil && worst == nil {
+			worst = fmt.Errorf("%s: %w", t.Platform, err)
+		}
+	}
+	return worst
+}
+
+func blocked(c scan.Counts, p ScanPolicy) error {
+	if !c.Blocks(p.Block) {
+		return nil
+	}
+	return fmt.Errorf("%s found %s, the policy blocks %s: %w", p.Scanner, c, p.Block, ErrBlocked)
+}
+
+// scanZip unpacks a zip, scans it and attaches the reports to subject.
+func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, target scan.Target, p ScanPolicy, now time.Time) (scan.Counts, error) {
+	dir, err := os.MkdirTemp("", "okara-scan-*")
+	if err != nil {
+		return scan.Counts{}, err
+	}
+	defer os.RemoveAll(dir)
+	body, err := r.Open(ctx, zip)
+	if err != nil {
+		return scan.Counts{}, err
+	}
+	limits := archive.Limits{}
+	if target == scan.Provider {
+		limits = packageLimits()
+	}
+	if err := (Fetcher{Limits: limits}).Unpack(ctx, body, dir); err != nil {
+		return scan.Counts{}, err
+	}
+	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})
+	if err != nil {
+		return scan.Counts{}, err
+	}
+	c := report.Counts
+	summary := &oci.ScanSummary{Tool: report.Tool, Time: now, Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low}
+	if _, err := r.Attach(ctx, subject, oci.ReportSARIF, report.SARIF, summary); err != nil {
+		return c, err
+	}
+	if report.CycloneDX != nil {
+		_, err = r.Attach(ctx, subject, oci.ReportCycloneDX, report.CycloneDX, nil)
+	}
+	return c, err
+}
+
+// packageLimits are those of a provider's zip, which holds one large binary.
+func packageLimits() archive.Limits {
+	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Announcement changes how a version is listed.
+type Announcement struct {
+	Action      string // oci.ActionDeprecate, …Undeprecate, …Yank or …Unyank
+	Version     string // exact, or oci.AllVersions
+	Message     string // shown to the users
+	Replacement string // version or address to use instead
+	Actor       string
+	DeleteTag   bool // for a yank: remove the tag where the registry can
+}
+
+// Announce records the announcement in the repository. The version must exist.
+// The warning says that a wanted deletion is not supported.
+func (d *Depot) Announce(ctx context.Context, repository string, an Announcement) (event oci.StatusEvent, warnings []string, err error) {
+	l, err := d.Versions(ctx, repository)
+	if err != nil {
+		return oci.StatusEvent{}, nil, err
+	}
+	v, err := addr.ParseVersion(an.Version)
+	switch {
+	case an.Version == oci.AllVersions:
+	case err != nil:
+		return oci.StatusEvent{}, nil, err
+	case !slices.Contains(l.Versions, v):
+		return oci.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
+	}
+	event, err = l.Repository.PutStatusEvent(ctx, oci.StatusEvent{
+		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: d.eventTime(l),
+	})
+	if err != nil {
+		return event, nil, err
+	}
+	if an.DeleteTag && an.Action == oci.ActionYank && an.Version != oci.AllVersions {
+		err = l.Repository.Untag(ctx, v.Tag())
+		if errors.Is(err, oci.ErrUnsupported) {
+			return event, []string{fmt.Sprintf("the registry does not delete tags: %s is yanked, but can still be pulled by name", v)}, nil
+		}
+	}
+	return event, nil, err
+}
+
+// eventTime is now, and after every event that was recorded before: a clock that
+// is behind must not turn the order of events around.
+func (d *Depot) eventTime(l *Listing) time.Time {
+	now := time.Now().UTC()
+	if n := len(l.events); n > 0 {
+		if last := oci.StatusTime(l.events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
+			return last.Add(time.Millisecond)
+		}
+	}
+	return now
+}

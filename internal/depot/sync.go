@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Result is what became of one step.
+type Result struct {
+	Step
+	State State  `json:"state,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Apply carries a plan out, several steps at a time. One failure does not stop
+// the others. The record is written once at the end, also when ctx ends: what
+// was published is remembered. notify, if not nil, is called after each step.
+func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
+	results := make([]Result, len(p.Steps))
+	var mu sync.Mutex // guards the record and notify
+	var g errgroup.Group
+	g.SetLimit(s.o.Jobs)
+	for i, st := range p.Steps {
+		g.Go(func() error {
+			var vr VersionRecord
+			var err error
+			if st.run != nil {
+				if err = ctx.Err(); err == nil {
+					vr, err = st.run(ctx)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			results[i] = p.record.apply(st, vr, err)
+			if notify != nil {
+				notify(results[i])
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // a step puts its error into its result
+	const saveTime = 30 * time.Second
+	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	if err := s.d.saveRecord(sctx, p.record); err != nil {
+		return results, err
+	}
+	return results, ctx.Err()
+}
+
+// apply notes the outcome of a step. A candidate that a gate kept back is not a
+// failure: the depot file asked for it.
+func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
+	res := Result{Step: st, State: vr.State}
+	switch {
+	case err != nil:
+		res.Error = err.Error()
+	case st.Action == ActionFailed:
+		res.Error = st.Reason
+	case st.Action == ActionPrune:
+		rec.remove(st.Entry, st.version)
+	case st.run != nil:
+		rec.set(st.Entry, st.version, vr)
+		if vr.Reason != "" {
+			res.Reason = vr.Reason
+		}
+	case st.Action == ActionDrift:
+		res.State = StateDrift
+		rec.set(st.Entry, st.version, st.known)
+	}
+	return res
+}
+
+// publish fetches one version and stores it, unless a gate keeps it back.
+func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Version) (VersionRecord, error) {
+	vr := VersionRecord{State: StatePublished, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+	gate := func(ctx context.Context, x Gated) error {
+		if it.Scan.Scanner != "" {
+			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
+			if err := ScanArtifact(ctx, x.Repo, x.Root, it.Scan, s.o.Now()); err != nil {
+				return err
+			}
+		}
+		if !it.Approval.passes(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
+			return ErrWaiting
+		}
+		return nil
+	}
+	out, err := it.publish(ctx, o, gate)
+	vr.Digest = out.Digest
+	if held, ok := errors.AsType[*HeldError](err); ok {
+		vr.Digest = held.Digest
+		switch {
+		case errors.Is(held.Err, ErrWaiting):
+			vr.State, vr.Reason = StateWaiting, held.Err.Error()
+			return vr, nil
+		case errors.Is(held.Err, ErrBlocked):
+			vr.State, vr.Reason = StateBlocked, held.Err.Error()
+			return vr, nil
+		}
+	}
+	return vr, err
+}
+
+// ErrWaiting says that a version waits for `okara approve`.
+var ErrWaiting = errors.New("waiting for approval")
+
+func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {
+	if _, err := s.d.Approve(ctx, it.repo, v); err != nil {
+		return known, err
+	}
+	known.State, known.Reason = StatePublished, ""
+	return known, nil
+}
+
+func (s *Syncer) rescan(ctx context.Context, it item, known VersionRecord) (VersionRecord, error) {
+	m, err := it.repo.Fetch(ctx, known.Digest)
+	if err != nil {
+		return known, err
+	}
+	known.Scanned, known.Reason = s.o.Now().UTC().Truncate(time.Second), ""
+	if err := ScanArtifact(ctx, it.repo, m, it.Scan, s.o.Now()); errors.Is(err, ErrBlocked) {
+		known.Reason = "published, and now: " + err.Error() // what is published stays; serving it is the front-end's decision
+	} else if err != nil {
+		return known, err
+	}
+	return known, nil
+}
+
+// items turns the entries of the depot file into items.
+func (s *Syncer) items() ([]item, error) {
+	var items []item
+	for _, e := range s.o.Set.Modules {
+		it, err := s.moduleItem(e)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Where, err)
+		}
+		items = append(items, it)
+	}
+	for _, e := range s.o.Set.Providers {
+		it, err := s.providerItem(e)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Where, err)
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
+	from, err := s.o.Origins(e.Auth)
+	if err != nil {
+		return item{}, err
+	}
+	r, err := s.d.repo(s.d.o.Layout.Module(e.Address))
+	if err != nil {
+		return item{}, err
+	}
+	it := item{Entry: e.Entry, key: oci.KindModule + " " + e.Address.String(), repo: r}
+	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
+	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
+		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
+		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
+			return fetchModule(ctx, from, e, o, dir)
+		}
+		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Gate: g})
+	}
+	return it, nil
+}
+
+func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
+	from, err := s.o.Origins(e.Auth)
+	if err != nil {
+		return item{}, err
+	}
+	r, err := s.d.repo(s.d.providerRepo(e.Address))
+	if err != nil {
+		return item{}, err
+	}
+	src, err := from.Provider(e.Origin)
+	if err != nil {
+		return item{}, err
+	}
+	it := item{Entry: e.Entry, key: oci.KindMirror + " " + e.Address.String(), repo: r}
+	it.list = func(ctx context.Context) ([]offer, error) {
+		versions, err := src.Versions(ctx, e.Address)
+		offers := make([]offer, len(versions))
+		for i, v := range versions {
+			offers[i] = offer{version: v}
+		}
+		return offers, err
+	}
+	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
+		return s.d.MirrorProvider(ctx, src, e.Address, o.version, MirrorOptions{Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, Gate: g})
+	}
+	return it, nil
+}
+
+// moduleOffers lists the versions of a module at its origin, with one request
+// per page.
+func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, error) {
+	var tags []upstream.Tag
+	var err error
+	switch src := e.Source; src.Kind {
+	case SourceGit:
+		tags, err = from.Git.Tags(ctx, src.Location)
+	case SourceGitHub:
+		owner, name := ownerAndName(src.Location.URL)
+		if src.Releases {
+			tags, err = from.GitHub.Releases(ctx, owner, name)
+		} else {
+			tags, err = from.GitHub.Tags(ctx, owner, name)
+		}
+	case SourceRegistry:
+		return registryOffers(ctx, from, src)
+	case SourceOCI:
+		return repositoryOffers(ctx, from, src)
+	}
+	var offers []offer
+	for _, t := range tags {
+		rest, ok := strings.CutPrefix(t.Name, e.Source.TagPrefix)
+		if dir, v, err := addr.VersionFromGit(rest); ok && err == nil && dir == "" {
+			offers = append(offers, offer{version: v, ref: t.Name, commit: t.Commit})
+		}
+	}
+	return offers, err
+}
+
+func registryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
+	r, err := from.Registry(src.Host)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := r.Versions(ctx, src.Address)
+	offers := make([]offer, len(versions))
+	for i, v := range versions {
+		offers[i] = offer{version: v}
+	}
+	return offers, err
+}
+
+func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
+	r, err := from.Open(src.Location.URL.Host + src.Location.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	var offers []offer
+	for tag, err := range r.Tags(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := addr.VersionFromTag(tag); ok {
+			offers = append(offers, offer{version: v, ref: tag})
+		}
+	}
+	return offers, nil
+}
+
+// fetchModule writes the tree of one version below dir. A git tag that moved
+// between the list and now is an error.
+func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
+	f := Fetcher{Client: from.Client, Git: from.Git, Open: from.Open}
+	l := e.Source.Location
+	l.Subdir = e.Subdir
+	switch e.Source.Kind {
+	case SourceGitHub:
+		return fetchGitHub(ctx, from, f, e, o, dir)
+	case SourceRegistry:
+		r, err := from.Registry(e.Source.Host)
+		if err != nil {
+			return nil, nil, err
+		}
+		if l, err = r.Location(ctx, e.Source.Address, o.version); err != nil {
+			return nil, nil, err
+		}
+	default:
+		l.Ref = o.ref
+	}
+	tree, source, err := f.Fetch(ctx, l, dir)
+	if err == nil && o.commit != "" && source[oci.AnnRevision] != o.commit {
+		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, source[oci.AnnRevision], oci.ErrCorrupt)
+	}
+	return tree, source, err
+}
+
+func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
+	owner, name := ownerAndName(e.Source.Location.URL)
+	ref := o.commit
+	if ref == "" {
+		ref = o.ref
+	}
+	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.Unpack(ctx, body, dir); err != nil {
+		return nil, nil, err
+	}
+	top, err := stripTop(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	source := map[string]string{oci.AnnSource: publicURL(e.Source.Location), oci.AnnSourceRef: o.ref}
+	if o.commit != "" {
+		source[oci.AnnRevision] = o.commit
+	}
+	tree, err := subtree(top, e.Subdir)
+	return tree, source, err
+}

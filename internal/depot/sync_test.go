@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// origin is a git repository, served by git's own http-backend.
+type origin struct {
+	t   *testing.T
+	dir string
+	url string
+}
+
+func newOrigin(t *testing.T, tags ...string) *origin {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal("git is needed to build and test okara: ", err)
+	}
+	root := t.TempDir()
+	o := &origin{t: t, dir: filepath.Join(root, "vpc")}
+	if err := os.Mkdir(o.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.git("init", "-q")
+	for _, tag := range tags {
+		o.tag(tag, "# "+tag)
+	}
+	srv := httptest.NewServer(&cgi.Handler{
+		Path: git, Args: []string{"http-backend"},
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"},
+	})
+	t.Cleanup(srv.Close)
+	o.url = "git::" + srv.URL + "/vpc/.git"
+	return o
+}
+
+func (o *origin) git(args ...string) {
+	o.t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", o.dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		o.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+// tag commits a configuration and moves the tag there.
+func (o *origin) tag(name, text string) {
+	o.t.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, "main.tf"), []byte(text+"\n"), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.git("add", ".")
+	o.git("commit", "-q", "--allow-empty", "-m", name)
+	o.git("tag", "-f", name)
+}
+
+// runner runs one depot file against one registry.
+type runner struct {
+	t      *testing.T
+	host   string
+	count  *ocitest.Count
+	depot  *depot.Depot
+	client *oci.Client
+	src    depot.Source
+	used   func(string, addr.Version) bool
+	now    time.Time
+}
+
+func newRunner(t *testing.T) *runner {
+	t.Helper()
+	r := &runner{t: t, host: ocitest.New(t, ocitest.Quirks{}), count: &ocitest.Count{}, now: time.Now()}
+	r.depot, r.client = newDepot(t, r.host, oci.Options{Transport: r.count})
+	return r
+}
+
+func (r *runner) syncer(src string) *depot.Syncer {
+	r.t.Helper()
+	set, err := depot.ParseSet("depot.hcl", []byte(src))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	from := depot.Origins{
+		Client: &upstream.Client{}, Git: &upstream.Git{},
+		Provider: func(string) (depot.Source, error) { return r.src, nil },
+		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
+	}
+	return depot.NewSyncer(r.depot, depot.SyncOptions{
+		Set: set, Used: r.used, Now: func() time.Time { return r.now },
+		Origins: func(string) (depot.Origins, error) { return from, nil },
+	})
+}
+
+func (r *runner) plan(src string) []string {
+	r.t.Helper()
+	p, err := r.syncer(src).Plan(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var lines []string
+	for _, s := range p.Steps {
+		lines = append(lines, fmt.Sprintf("%s %s", s.Action, s.Version))
+	}
+	return lines
+}
+
+// apply plans and applies, and returns "action version state" for each step.
+func (r *runner) apply(src string) []string {
+	r.t.Helper()
+	s := r.syncer(src)
+	p, err := s.Plan(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	results, err := s.Apply(r.t.Context(), p, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var lines []string
+	for _, res := range results {
+		line := strings.TrimSpace(fmt.Sprintf("%s %s %s", res.Action, res.Version, res.State))
+		if res.Error != "" {
+			line += " error"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (r *runner) want(got []string, want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// versions are the version tags of the module net/vpc/aws.
+func (r *runner) versions() []string {
+	r.t.Helper()
+	var out []string
+	for _, tag := range mustTags(r.t, mustRepoOf(r.t, r.client, "p/modules/net/vpc/aws")) {
+		if _, ok := addr.VersionFromTag(tag); ok {
+			out = append(out, tag)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *runner) writes() int {
+	n := 0
+	for key, count := range r.count.Take() {
+		if !strings.HasPrefix(key, "GET") && !strings.HasPrefix(key, "HEAD") {
+			n += count
+		}
+	}
+	return n
+}
+
+func moduleEntry(o *origin, more string) string {
+	return fmt.Sprintf("module \"net/vpc/aws\" {\n source = %q\n versions = \"~> 1.0\"\n%s\n}\n", o.url, more)
+}
+
+func TestSyncFollowsTags(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v0.9.0", "v1.0.0", "v1.1.0", "v2.0.0", "nightly")
+	file := moduleEntry(o, "")
+	r.want(r.plan(file), "publish 1.1.0", "publish 1.0.0")
+	if n := r.writes(); n != 0 {
+		t.Errorf("a plan wrote %d times", n)
+	}
+	r.want(r.apply(file), "publish 1.1.0 published", "publish 1.0.0 published")
+	r.want(r.versions(), "1.0.0", "1.1.0")
+
+	r.count.Take()
+	r.want(r.apply(file), "present 1.1.0", "present 1.0.0")
+	if n := r.writes(); n != 0 {
+		t.Errorf("an unchanged run wrote %d times", n)
+	}
+
+	o.tag("v1.2.0", "# new")
+	o.git("tag", "-d", "v1.0.0")
+	r.want(r.apply(file), "publish 1.2.0 published", "present 1.1.0")
+	r.want(r.versions(), "1.0.0", "1.1.0", "1.2.0")
+}
+
+func TestSyncReportsDrift(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	file := moduleEntry(o, "")
+	r.apply(file)
+	before := mustFetch(t, mustRepoOf(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
+	o.git("branch", "old", "v1.0.0")
+	o.tag("v1.0.0", "# other")
+	for range 2 {
+		r.want(r.apply(file), "drift 1.0.0 drift")
+	}
+	if n := r.writes(); n == 0 {
+		t.Error("the record did not remember the drift")
+	}
+	after := mustFetch(t, mustRepoOf(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
+	if after.Digest != before.Digest {
+		t.Error("drift was published")
+	}
+	o.git("tag", "-f", "v1.0.0", "old")
+	r.want(r.apply(file), "adopt 1.0.0 published")
+	r.want(r.apply(file), "present 1.0.0")
+}
+
+func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
+	file := moduleEntry(o, "")
+	r.apply(file)
+	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
+	if err := repo.PutTag(t.Context(), "1.0.0", mustFetch(t, repo, "1.1.0")); err != nil {
+		t.Fatal(err)
+	}
+	r.want(r.apply(file), "present 1.1.0", "drift 1.0.0 drift")
+}
+
+func TestSyncKeepsTheNewest(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0")
+	r.apply(moduleEntry(o, ""))
+	used := "1.1.0"
+	r.used = func(entry string, v addr.Version) bool { return entry == "module net/vpc/aws" && v.String() == used }
+	file := moduleEntry(o, "keep = 1\npin = [\"1.0.0\"]")
+	r.want(r.plan(file), "present 1.3.0", "present 1.0.0", "prune 1.2.0")
+	r.want(r.apply(file), "present 1.3.0", "present 1.0.0", "prune 1.2.0")
+	r.want(r.versions(), "1.0.0", "1.1.0", "1.3.0")
+	r.want(r.plan(file), "present 1.3.0", "present 1.0.0")
+	r.want(r.plan(moduleEntry(o, "limit = 2")), "present 1.3.0", "publish 1.2.0")
+}
+
+// newScanner writes a scanner that finds one high problem in files that say so.
+func newScanner(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scanner")
+	script := `#!/bin/sh
+results=
+if grep -qr insecure "$1"; then results='{"ruleId":"X","level":"error"}'; fi
+printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s]}]}' "$results"
+`
+	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestSyncBlocksWhatAScanFinds(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	o.tag("v1.1.0", "# insecure")
+	file := moduleEntry(o, fmt.Sprintf("scan {\n scanner = %q\n block = \"high\"\n max_age = \"24h\"\n}", newScanner(t)))
+	r.want(r.apply(file), "publish 1.1.0 blocked", "publish 1.0.0 published")
+	r.want(r.versions(), "1.0.0")
+	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
+	good := mustFetch(t, repo, "1.0.0")
+	summary, ok, err := repo.NewestScan(t.Context(), good.Descriptor)
+	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
+		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
+	}
+	candidates, err := r.depot.Candidates(t.Context(), repo)
+	if err != nil || len(candidates) != 1 || candidates[0].Version.String() != "1.1.0" {
+		t.Fatalf("candidates %+v, %v", candidates, err)
+	}
+	bad := mustFetch(t, repo, candidates[0].Tag)
+	if summary, ok, err = repo.NewestScan(t.Context(), bad.Descriptor); err != nil || !ok || summary.High != 1 {
+		t.Errorf("report of the blocked version %+v, %v, %v", summary, ok, err)
+	}
+	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")
+	r.now = r.now.Add(25 * time.Hour)
+	r.want(r.apply(file), "scan 1.1.0 blocked", "scan 1.0.0 published")
+	if _, err := r.depot.Approve(t.Context(), repo, mustVersion(t, "1.1.0")); err != nil {
+		t.Fatal(err)
+	}
+	r.want(r.versions(), "1.0.0", "1.1.0")
+	r.want(r.apply(file), "adopt 1.1.0 published", "present 1.0.0")
+}
+
+func TestSyncNeedsTheScannerThatThePolicyNames(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	r.want(r.apply(moduleEntry(o, "scan {\n scanner = \"/nowhere/scanner\"\n block = \"high\"\n}")), "publish 1.0.0 published error")
+	r.want(r.versions())
+}
+
+func TestSyncWaitsForApproval(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	r.apply(moduleEntry(o, ""))
+	o.tag("v1.0.1", "# patch")
+	o.tag("v1.1.0", "# minor")
+	file := moduleEntry(o, "approval {\n required = true\n patch = true\n older_than = \"72h\"\n}")
+	r.want(r.apply(file), "publish 1.1.0 waiting", "publish 1.0.1 published", "present 1.0.0")
+	r.want(r.versions(), "1.0.0", "1.0.1")
+	r.now = r.now.Add(71 * time.Hour)
+	r.want(r.apply(file), "waiting 1.1.0", "present 1.0.1", "present 1.0.0")
+	r.now = r.now.Add(2 * time.Hour)
+	r.want(r.apply(file), "approve 1.1.0 published", "present 1.0.1", "present 1.0.0")
+	r.want(r.versions(), "1.0.0", "1.0.1", "1.1.0")
+}
+
+func TestSyncProvider(t *testing.T) {
+	r := newRunner(t)
+	k := mustKey(t)
+	src := newRelease(t, k, "linux_amd64", "darwin_arm64")
+	src.versions = []addr.Version{mustVersion(t, "1.2.3")}
+	r.src = src
+	file := fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n platforms = [\"linux_amd64\"]\n approval {\n required = true\n signed_by = [%q]\n }\n}", k.ID())
+	r.want(r.apply(file), "publish 1.2.3 published")
+	index, err := oci.ParseProviderIndex(mustFetch(t, mustRepoOf(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
+	if err != nil || len(index.Platforms) != 1 {
+		t.Errorf("index %+v, %v", index, err)
+	}
+	r.want(r.apply(file), "present 1.2.3")
+
+	other := newRunner(t)
+	other.src = src
+	other.want(other.apply(strings.Replace(file, k.ID(), strings.Repeat("0", 16), 1)), "publish 1.2.3 waiting")
+}
+
+func TestSyncGoesOnPastABrokenEntry(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	broken := strings.Replace(moduleEntry(o, ""), "net/vpc/aws", "net/gone/aws", 1)
+	broken = strings.Replace(broken, "/vpc/.git", "/gone/.git", 1)
+	r.want(r.apply(broken+moduleEntry(o, "")), "failed error", "publish 1.0.0 published")
+}
+
+func TestApplyThatIsCutRemembersWhatItDid(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
+	s := r.syncer(moduleEntry(o, ""))
+	p, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := s.Apply(ctx, p, func(depot.Result) { cancel() }); err == nil {
+		t.Error("a cancelled run ended without an error")
+	}
+	rec, err := r.depot.Record(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.versions() {
+		if rec.Entries["module net/vpc/aws"][v].State != depot.StatePublished {
+			t.Errorf("%s is published and not in the record %+v", v, rec)
+		}
+	}
+	for _, res := range r.apply(moduleEntry(o, "")) {
+		if strings.Contains(res, "error") || strings.Contains(res, "adopt") {
+			t.Errorf("the next run: %s", res)
+		}
+	}
+}

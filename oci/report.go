@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Types of attestations. Each is a referrer with one layer of the same type.
+const (
+	ReportSARIF     = "application/sarif+json"         // scan report; no findings means scanned and clean
+	ReportCycloneDX = "application/vnd.cyclonedx+json" // SBOM
+	ReportSPDX      = "application/spdx+json"          // SBOM
+	ReportInToto    = "application/vnd.in-toto+json"   // provenance
+)
+
+// Annotations of a scan report.
+const (
+	annScanTool     = "vnd.okara.scan.tool"
+	annScanTime     = "vnd.okara.scan.time"
+	annScanCritical = "vnd.okara.scan.critical"
+	annScanHigh     = "vnd.okara.scan.high"
+	annScanMedium   = "vnd.okara.scan.medium"
+	annScanLow      = "vnd.okara.scan.low"
+)
+
+// ScanSummary is what a scan report's annotations say.
+type ScanSummary struct {
+	Tool                        string
+	Time                        time.Time
+	Critical, High, Medium, Low int
+}
+
+func (s ScanSummary) annotations() map[string]string {
+	return map[string]string{
+		annScanTool: s.Tool, annScanTime: s.Time.UTC().Format(time.RFC3339),
+		annScanCritical: strconv.Itoa(s.Critical), annScanHigh: strconv.Itoa(s.High),
+		annScanMedium: strconv.Itoa(s.Medium), annScanLow: strconv.Itoa(s.Low),
+	}
+}
+
+// ParseScanSummary reads the annotations of a scan report; false if they are
+// not those of one.
+func ParseScanSummary(annotations map[string]string) (ScanSummary, bool) {
+	at, err := time.Parse(time.RFC3339, annotations[annScanTime])
+	s := ScanSummary{Tool: annotations[annScanTool], Time: at}
+	ok := err == nil
+	for key, n := range map[string]*int{annScanCritical: &s.Critical, annScanHigh: &s.High, annScanMedium: &s.Medium, annScanLow: &s.Low} {
+		v, err := strconv.Atoi(annotations[key])
+		*n, ok = v, ok && err == nil && v >= 0
+	}
+	return s, ok
+}
+
+// Attach stores a document as a referrer of subject. mediaType is one of the
+// Report constants; scan goes with ReportSARIF and is nil otherwise.
+func (r *Repo) Attach(ctx context.Context, subject Descriptor, mediaType string, document []byte, scan *ScanSummary) (Descriptor, error) {
+	blob := BytesBlob(mediaType, document)
+	image := ocispec.Manifest{
+		ArtifactType: mediaType, Config: emptyConfig(), Layers: []Descriptor{blob.Descriptor},
+		Subject: &Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
+	}
+	if scan != nil {
+		image.Annotations = scan.annotations()
+	}
+	m, err := NewManifest(image)
+	if err != nil {
+		return Descriptor{}, err
+	}
+	for _, b := range []Blob{EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
+		}
+	}
+	return m.Descriptor, r.PutReferrer(ctx, m, *image.Subject)
+}
+
+// NewestScan returns the newest scan report of subject; false if there is none.
+func (r *Repo) NewestScan(ctx context.Context, subject Descriptor) (ScanSummary, bool, error) {
+	refs, err := r.Referrers(ctx, subject, ReportSARIF)
+	if err != nil {
+		return ScanSummary{}, false, err
+	}
+	var newest ScanSummary
+	found := false
+	for _, d := range refs {
+		m, err := r.Fetch(ctx, d.Digest.String()) // lists may be wrong about types and annotations
+		if err != nil {
+			return ScanSummary{}, false, err
+		}
+		image, err := m.Image()
+		if err != nil || image.ArtifactType != ReportSARIF {
+			continue
+		}
+		if s, ok := ParseScanSummary(image.Annotations); ok && (!found || s.Time.After(newest.Time)) {
+			newest, found = s, true
+		}
+	}
+	return newest, found, nil
+}
