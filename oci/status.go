@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -238,4 +239,17 @@ func (r *Repo) Resigned(ctx context.Context, x ProviderIndex, s Status) (Provide
 		layers = append(layers, layer)
 	}
 	return r.metadataLayers(ctx, layers)
+}
+
+// StatusTime returns when the event with this tag was written, zero for another
+// tag.
+func StatusTime(tag string) time.Time {
+	if !IsStatusTag(tag) {
+		return time.Time{}
+	}
+	ms, err := strconv.ParseInt(tag[len(statusTagPrefix):len(statusTagPrefix)+13], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }

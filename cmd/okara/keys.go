@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -197,8 +196,7 @@ func listKeys(dir string) ([]keyInfo, error) {
 }
 
 func keyTable(infos []keyInfo) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, k := range infos {
 		expires := "never"
 		if !k.Expires.IsZero() {
@@ -207,10 +205,9 @@ func keyTable(infos []keyInfo) string {
 		if k.Revoked {
 			expires = "revoked"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, expires, k.UserID, cmp.Or(k.Private, k.Public))
+		rows = append(rows, []string{k.ID, expires, k.UserID, cmp.Or(k.Private, k.Public)})
 	}
-	_ = w.Flush() // into memory
-	return strings.TrimSuffix(b.String(), "\n")
+	return table(rows)
 }
 
 func newKeysExport(a *app) *cobra.Command {

@@ -34,12 +34,12 @@ func (a *app) progress() (report func(depot.Event), done func()) {
 		}
 		bar.IncrInt64(e.Bytes)
 	}
-	return report, func() {
+	return report, sync.OnceFunc(func() {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, bar := range bars {
 			bar.Abort(true)
 		}
 		p.Wait()
-	}
+	})
 }

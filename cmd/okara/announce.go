@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// announced is the result of deprecate, yank and their opposites.
+type announced struct {
+	Action  string `json:"action"`
+	Address string `json:"address"`
+	Version string `json:"version"`
+	Tag     string `json:"tag"` // of the event
+}
+
+func newDeprecate(a *app) *cobra.Command {
+	return newAnnounce(a, oci.ActionDeprecate, "Warn the users of a version",
+		`Warn the users of a version, or with @* of all versions. The version stays
+listed and installable. tofu and terraform show the message for providers; their
+module protocol has no place for one, so for modules okara show and okara list do.`)
+}
+
+func newUndeprecate(a *app) *cobra.Command {
+	return newAnnounce(a, oci.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
+}
+
+func newYank(a *app) *cobra.Command {
+	return newAnnounce(a, oci.ActionYank, "Withdraw a version",
+		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
+and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
+Direct access by oci:// still works, unless --delete-tag removes the tag, which not
+every registry allows.`)
+}
+
+func newUnyank(a *app) *cobra.Command {
+	return newAnnounce(a, oci.ActionUnyank, "Take back a yank", `Take back a yank.`)
+}
+
+func newAnnounce(a *app, action, short, long string) *cobra.Command {
+	an := depot.Announcement{Action: action}
+	cmd := &cobra.Command{
+		Use:   action + " ADDRESS@VERSION",
+		Short: short,
+		Long: long + `
+
+The change is recorded as an entry of its own under a new tag; nothing moves and
+nothing is deleted.
+
+Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
+		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action),
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, version, ok := strings.Cut(args[0], "@")
+			if !ok {
+				return usageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
+			}
+			it, err := parseItem(address)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			if version != oci.AllVersions {
+				v, err := addr.ParseVersion(version)
+				if err != nil {
+					return usageError("%w", err)
+				}
+				version = v.String()
+			}
+			an.Version = version
+			client, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			d := depot.New(depot.Options{Client: client, Layout: layout})
+			e, warnings, err := d.Announce(cmd.Context(), it.repository(layout), an)
+			if err != nil {
+				return err
+			}
+			for _, w := range warnings {
+				a.note("warning: %s", w)
+			}
+			return a.printResult(announced{action, address, version, e.Tag}, action+" "+address+"@"+version)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
+	f.StringVar(&an.Actor, "actor", "", "`WHO` does this, for the record")
+	switch action {
+	case oci.ActionDeprecate, oci.ActionYank:
+		f.StringVar(&an.Replacement, "replacement", "", "`VERSION` or address to use instead")
+	}
+	if action == oci.ActionYank {
+		f.BoolVar(&an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
+	}
+	return cmd
+}
+
+func exampleMessage(action string) string {
+	switch action {
+	case oci.ActionDeprecate:
+		return ` -m "has no IPv6" --replacement 2.0.0`
+	case oci.ActionYank:
+		return ` -m "deletes the wrong subnet"`
+	}
+	return ""
+}

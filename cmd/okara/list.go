@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list [ADDRESS]",
+		Short: "List modules and providers, or the versions of one",
+		Long: `List modules and providers, or the versions of one, highest first.
+
+Without an argument the catalogue is read, which holds what okara published or
+mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a
+provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional version
+constraint after "@".
+
+Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
+		Example: `  okara list
+  okara list net/vpc/aws
+  okara list "acme/dns@~> 1.0" --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			d := depot.New(depot.Options{Client: client, Layout: layout})
+			if len(args) == 0 {
+				return a.listCatalogue(cmd.Context(), d)
+			}
+			it, err := parseItem(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			l, err := d.Versions(cmd.Context(), it.repository(layout))
+			if err != nil {
+				return err
+			}
+			return a.listVersions(l, it)
+		},
+	}
+}
+
+// catalogueLine is one module or provider in a list.
+type catalogueLine struct {
+	Kind       string `json:"kind"`
+	Address    string `json:"address"`
+	Repository string `json:"repository"`
+}
+
+func (a *app) listCatalogue(ctx context.Context, d *depot.Depot) error {
+	entries, err := d.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	lines := []catalogueLine{}
+	var rows [][]string
+	for _, e := range entries {
+		lines = append(lines, catalogueLine(e))
+		rows = append(rows, []string{e.Kind, e.Address})
+	}
+	return a.printResult(lines, table(rows))
+}
+
+// versionLine is one version in a list.
+type versionLine struct {
+	Version    string  `json:"version"`
+	Deprecated *string `json:"deprecated,omitempty"` // the message
+	Yanked     *string `json:"yanked,omitempty"`
+}
+
+func (a *app) listVersions(l *depot.Listing, it item) error {
+	lines := []versionLine{}
+	var rows [][]string
+	for _, v := range l.Versions {
+		if !it.selects(v) {
+			continue
+		}
+		s := l.Status(v)
+		lines = append(lines, versionLine{Version: v.String(), Deprecated: eventMessage(s.Deprecated), Yanked: eventMessage(s.Yanked)})
+		rows = append(rows, []string{v.String(), statusText(s)})
+	}
+	if len(lines) == 0 {
+		return fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.versions, oci.ErrNotFound)
+	}
+	return a.printResult(lines, table(rows))
+}
+
+func eventMessage(e *oci.StatusEvent) *string {
+	if e == nil {
+		return nil
+	}
+	return &e.Message
+}
+
+// statusText describes a status in a few words, "" if there is nothing to say.
+func statusText(s oci.Status) string {
+	var parts []string
+	for _, p := range []struct {
+		word  string
+		event *oci.StatusEvent
+	}{{"yanked", s.Yanked}, {"deprecated", s.Deprecated}} {
+		if p.event == nil {
+			continue
+		}
+		text := p.word
+		if p.event.Message != "" {
+			text += ": " + p.event.Message
+		}
+		if p.event.Replacement != "" {
+			text += " (use " + p.event.Replacement + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// itemVersion finds the version that an item on the command line means: the
+// highest that its constraint allows, the highest release without one.
+func itemVersion(ctx context.Context, d *depot.Depot, layout addr.Layout, it item) (*depot.Listing, addr.Version, error) {
+	l, err := d.Versions(ctx, it.repository(layout))
+	if err != nil {
+		return nil, addr.Version{}, err
+	}
+	if exact, err := addr.ParseVersion(it.versions); err == nil {
+		return l, exact, nil // also one that has been yanked
+	}
+	v, err := l.Highest(it.allow.Allows)
+	return l, v, err
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// parsePlatforms parses the values of --platform.
+func parsePlatforms(names []string) ([]addr.Platform, error) {
+	var platforms []addr.Platform
+	for _, s := range names {
+		p, err := addr.ParsePlatform(s)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		platforms = append(platforms, p)
+	}
+	return platforms, nil
+}
+
+// pulled is the result of pull.
+type pulled struct {
+	Address string   `json:"address"`
+	Version string   `json:"version"`
+	Dir     string   `json:"dir"`
+	Files   []string `json:"files,omitempty"`
+}
+
+func newPull(a *app) *cobra.Command {
+	var platforms []string
+	cmd := &cobra.Command{
+		Use:   "pull ADDRESS[@VERSION] DIR",
+		Short: "Download a module or a provider into a folder",
+		Long: `Download a module or a provider into a folder.
+
+A module is unpacked into DIR, which must be empty. Of a provider the zips,
+SHA256SUMS and its signature are written, in the form that okara publish provider
+takes. Without a version the highest release is taken. Everything is verified
+against its digest.
+
+Prints the files, or for a module the folder.
+
+Exit codes: 0 done, 2 usage, 3 there is no such version.`,
+		Example: `  okara pull net/vpc/aws@1.4.0 ./vpc
+  okara pull acme/dns ./dist --platform linux_amd64`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			it, err := parseItem(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			wanted, err := parsePlatforms(platforms)
+			if err != nil {
+				return err
+			}
+			d, done, err := a.depot()
+			if err != nil {
+				return err
+			}
+			defer done()
+			_, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			_, v, err := itemVersion(cmd.Context(), d, layout, it)
+			if err != nil {
+				return err
+			}
+			out := pulled{Version: v.String(), Dir: args[1]}
+			text := args[1]
+			if it.kind == addr.KindModule {
+				out.Address = it.module.String()
+				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.module, Version: v}, args[1])
+			} else {
+				out.Address = it.provider.String()
+				if out.Files, err = d.PullProvider(cmd.Context(), it.provider, v, wanted, args[1]); err == nil {
+					text = filePaths(args[1], out.Files)
+				}
+			}
+			if errors.Is(err, os.ErrExist) {
+				return usageError("%w", err)
+			}
+			if err != nil {
+				return err
+			}
+			done()
+			return a.printResult(out, text)
+		},
+	}
+	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
+	return cmd
+}
+
+func filePaths(dir string, names []string) string {
+	var paths []string
+	for _, name := range names {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return strings.Join(paths, "\n")
+}

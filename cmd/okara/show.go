@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxShownDescription bounds the description that show reads.
+const maxShownDescription = 4 << 20
+
+// shown is the result of show. Module and provider fields exclude each other.
+type shown struct {
+	Kind        string            `json:"kind"`
+	Address     string            `json:"address"`
+	Version     string            `json:"version"`
+	Reference   string            `json:"reference"` // repository:tag@digest
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Deprecated  *string           `json:"deprecated,omitempty"`
+	Yanked      *string           `json:"yanked,omitempty"`
+	Referrers   []referrerLine    `json:"referrers,omitempty"`
+
+	ContentDigest string                 `json:"contentDigest,omitempty"`
+	Size          int64                  `json:"size,omitempty"`
+	Description   *oci.ModuleDescription `json:"description,omitempty"`
+
+	Protocols []string        `json:"protocols,omitempty"`
+	Signature string          `json:"signature,omitempty"`
+	Keys      []shownKey      `json:"keys,omitempty"`
+	Platforms []shownPlatform `json:"platforms,omitempty"`
+
+	status oci.Status
+}
+
+type referrerLine struct {
+	ArtifactType string `json:"artifactType"`
+	Digest       string `json:"digest"`
+}
+
+type shownKey struct {
+	ID      string `json:"id"`
+	Source  string `json:"source,omitempty"`
+	Expires string `json:"expires,omitempty"`
+}
+
+type shownPlatform struct {
+	Platform string `json:"platform"`
+	Filename string `json:"filename"`
+	Size     int64  `json:"size"`
+	Zh       string `json:"zh"`
+	H1       string `json:"h1"`
+}
+
+func newShow(a *app) *cobra.Command {
+	var readme bool
+	cmd := &cobra.Command{
+		Use:   "show ADDRESS[@VERSION]",
+		Short: "Show a version of a module or provider",
+		Long: `Show a version of a module or provider: where it is, what it holds, who signed it
+and whether it has been deprecated or yanked. Without a version the highest
+release is shown.
+
+Exit codes: 0 done, 2 usage, 3 there is no such version.`,
+		Example: `  okara show net/vpc/aws
+  okara show net/vpc/aws@1.4.0 --readme
+  okara show acme/dns@1.2.3 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			it, err := parseItem(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			client, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			d := depot.New(depot.Options{Client: client, Layout: layout})
+			l, v, err := itemVersion(cmd.Context(), d, layout, it)
+			if err != nil {
+				return err
+			}
+			s, err := showVersion(cmd.Context(), l, it, v)
+			if err != nil {
+				return err
+			}
+			if readme {
+				return a.printResult(s.readme(), s.readme().Text)
+			}
+			return a.printResult(s, s.text())
+		},
+	}
+	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")
+	return cmd
+}
+
+func showVersion(ctx context.Context, l *depot.Listing, it item, v addr.Version) (shown, error) {
+	r := l.Repository
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return shown{}, err
+	}
+	status := l.StatusOf(v, m.Digest)
+	s := shown{
+		Kind: it.kind, Version: v.String(), Reference: r.String() + ":" + v.Tag() + "@" + m.Digest.String(),
+		Deprecated: eventMessage(status.Deprecated), Yanked: eventMessage(status.Yanked), status: status,
+	}
+	if it.kind == addr.KindModule {
+		s.Address = it.module.String()
+		err = s.module(ctx, r, m)
+	} else {
+		s.Address = it.provider.String()
+		err = s.provider(ctx, r, m)
+	}
+	if err != nil {
+		return shown{}, err
+	}
+	referrers, err := r.Referrers(ctx, m.Descriptor, "")
+	if err != nil {
+		return shown{}, err
+	}
+	for _, d := range referrers {
+		s.Referrers = append(s.Referrers, referrerLine{d.ArtifactType, d.Digest.String()})
+	}
+	return s, nil
+}
+
+func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
+	parsed, err := oci.ParseModule(m)
+	if err != nil {
+		return err
+	}
+	s.Annotations, s.ContentDigest, s.Size = parsed.Annotations, parsed.ContentDigest, parsed.Zip.Size
+	if parsed.Description == nil {
+		return nil
+	}
+	b, err := r.ReadBlob(ctx, *parsed.Description, maxShownDescription)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &s.Description); err != nil {
+		return fmt.Errorf("description of %s: %w: %w", r, oci.ErrCorrupt, err)
+	}
+	return nil
+}
+
+func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
+	index, err := oci.ParseProviderIndex(m)
+	if err != nil {
+		return err
+	}
+	s.Annotations, s.Protocols, s.Signature = index.Annotations, index.Protocols, index.Signature
+	for _, p := range index.Platforms {
+		s.Platforms = append(s.Platforms, shownPlatform{p.Platform.String(), p.Filename, p.Size, p.Zh, p.H1})
+	}
+	md, err := r.Resigned(ctx, index, s.status)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	for _, k := range md.Keys {
+		s.Keys = append(s.Keys, shownKey{k.KeyID, k.Source, k.Expires})
+	}
+	return err
+}
+
+func (s *shown) readme() oci.DescribedReadme {
+	if s.Description == nil || s.Description.Root.Readme == nil {
+		return oci.DescribedReadme{}
+	}
+	return *s.Description.Root.Readme
+}
+
+func (s *shown) text() string {
+	rows := [][]string{{"address", s.Address}, {"version", s.Version}, {"reference", s.Reference}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("status", statusText(s.status))
+	add("source", s.Annotations[oci.AnnSource])
+	add("revision", s.Annotations[oci.AnnRevision])
+	add("content", s.ContentDigest)
+	add("protocols", strings.Join(s.Protocols, ", "))
+	add("signature", s.Signature)
+	for _, k := range s.Keys {
+		add("key", strings.TrimSpace(k.ID+" "+k.Source+" "+k.Expires))
+	}
+	for _, p := range s.Platforms {
+		add("platform", fmt.Sprintf("%s %d bytes %s zh:%s", p.Platform, p.Size, p.H1, p.Zh))
+	}
+	if s.Description != nil {
+		rows = append(rows, describedRows(s.Description.Root)...)
+		for _, m := range s.Description.Submodules {
+			add("submodule", m.Path)
+		}
+		for _, m := range s.Description.Examples {
+			add("example", m.Path)
+		}
+	}
+	for _, d := range s.Referrers {
+		add("attached", d.ArtifactType+" "+d.Digest)
+	}
+	return table(rows)
+}
+
+func describedRows(m oci.DescribedModule) [][]string {
+	var rows [][]string
+	var inputs struct {
+		Properties map[string]struct {
+			Type        string `json:"x-okara-type"`
+			Description string `json:"description"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(m.Inputs, &inputs) == nil {
+		required := map[string]string{}
+		for _, name := range inputs.Required {
+			required[name] = " (required)"
+		}
+		for _, name := range m.InputOrder {
+			p := inputs.Properties[name]
+			rows = append(rows, []string{"input", strings.TrimSpace(name + " " + joined(p.Type) + required[name] + " " + joined(p.Description))})
+		}
+	}
+	for _, o := range m.Outputs {
+		rows = append(rows, []string{"output", strings.TrimSpace(o.Name + " " + joined(o.Description))})
+	}
+	for _, p := range m.RequiredProviders {
+		rows = append(rows, []string{"provider", strings.TrimSpace(p.Name + " " + p.Source + " " + strings.Join(p.Versions, ", "))})
+	}
+	return rows
+}
+
+func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
