@@ -103,7 +103,7 @@ func HashToken(token string) (id string, hash [sha256.Size]byte, err error) {
 
 // caller is who asks.
 type caller struct {
-	mode    string // "anonymous", "static", "oidc"
+	mode    string // "anonymous", "static", "login", "oidc"
 	subject string
 	issuer  string
 	scopes  []Scope
@@ -136,13 +136,16 @@ func (g grant) cacheControl() string {
 // decision precedes every lookup, so a refusal does not tell whether the thing
 // exists.
 func (s *server) allow(r *http.Request, action, kind, address string) (grant, error) {
-	anonymous := caller{mode: "anonymous", scopes: s.o.Access.Anonymous}
-	_, public := anonymous.may(action, kind, address)
 	c, err := s.caller(r)
 	if err != nil {
+		s.decided(r, caller{mode: "refused"}, action, kind, address, "")
 		return grant{}, err
 	}
-	if _, ok := c.may(action, kind, address); ok {
+	rule, ok := c.may(action, kind, address)
+	s.decided(r, c, action, kind, address, rule)
+	if ok {
+		anonymous := caller{scopes: s.o.Access.Anonymous}
+		_, public := anonymous.may(action, kind, address)
 		return grant{caller: c, public: public}, nil
 	}
 	if c.mode == "anonymous" {
@@ -166,6 +169,12 @@ func (s *server) caller(r *http.Request) (caller, error) {
 		}
 		return caller{}, refused
 	}
+	if strings.HasPrefix(token, loginPrefix) {
+		if id, ok := s.loggedIn(token); ok {
+			return s.identified("login", id), nil
+		}
+		return caller{}, refused
+	}
 	i, ok := s.issuers.find(token)
 	if !ok {
 		return caller{}, refused
@@ -179,7 +188,11 @@ func (s *server) caller(r *http.Request) (caller, error) {
 		s.log.Warn("token refused", "issuer", i.URL, "reason", err)
 		return caller{}, refused
 	}
-	return caller{mode: "oidc", subject: id.Subject, issuer: id.Issuer, scopes: id.scopes(s.o.Access.Rules), origin: id.origin()}, nil
+	return s.identified("oidc", id), nil
+}
+
+func (s *server) identified(mode string, id identity) caller {
+	return caller{mode: mode, subject: id.Subject, issuer: id.Issuer, scopes: id.scopes(s.o.Access.Rules), origin: id.origin()}
 }
 
 // static looks a static token up.

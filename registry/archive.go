@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -138,7 +139,8 @@ func (s *server) admit(r *http.Request, b blobName) (string, error) {
 func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor) error {
 	select {
 	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+		s.metrics.streams.Inc()
+		defer func() { <-s.slots; s.metrics.streams.Dec() }()
 	default:
 		return &httpError{status: http.StatusServiceUnavailable, text: "too many downloads run at this moment"}
 	}
@@ -156,16 +158,42 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 			return missing(err, "archive %s", b.File)
 		}
 		if to != nil {
+			s.downloaded(r, b)
+			s.metrics.bytes.WithLabelValues("redirect").Add(float64(d.Size))
 			redirect(w, to)
 			return nil
 		}
 	}
+	s.downloaded(r, b)
 	out := &stalling{ResponseWriter: w, control: http.NewResponseController(w)}
 	http.ServeContent(out, r, "", time.Time{}, src)
+	s.metrics.bytes.WithLabelValues("stream").Add(float64(out.sent))
 	if src.err != nil {
 		return fmt.Errorf("%w: %w", errAborted, src.err)
 	}
 	return nil
+}
+
+// downloaded counts an archive of a module or provider, once per download: a
+// resumed one begins behind its first byte. Only a signature proves the file
+// name, without which clients could make up any number of series.
+func (s *server) downloaded(r *http.Request, b blobName) {
+	token := r.PathValue("token")
+	if token == publicToken || token == authToken || r.Method != http.MethodGet || !strings.HasSuffix(b.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
+		return
+	}
+	item, ok := s.o.Layout.Parse(b.Repository)
+	if !ok {
+		return
+	}
+	address, version := item.Provider.String(), b.File
+	if item.Kind == addr.KindModule {
+		address = item.Module.String()
+		version = strings.TrimPrefix(b.File, strings.ReplaceAll(address, "/", "-")+"-")
+	} else if part := strings.Split(strings.TrimPrefix(b.File, "terraform-provider-"+item.Provider.Type), "_"); len(part) == 4 {
+		version = part[1]
+	}
+	s.metrics.downloads.WithLabelValues(item.Kind, address, strings.TrimSuffix(version, ".zip")).Inc()
 }
 
 func redirect(w http.ResponseWriter, to *url.URL) {

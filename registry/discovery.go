@@ -13,10 +13,17 @@ import (
 // the clients' provider code loses the last segment.
 func (s *server) discovery(w http.ResponseWriter, r *http.Request) error {
 	base := strings.TrimSuffix(s.o.BasePath, "/")
-	a, err := encode(map[string]any{
+	doc := map[string]any{
 		"modules.v1":   base + "/v1/modules/",
 		"providers.v1": base + "/v1/providers/",
-	})
+	}
+	if s.o.Login != nil {
+		doc["login.v1"] = map[string]any{
+			"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
+			"authz": base + "/login/authorize", "token": base + "/login/token",
+		}
+	}
+	a, err := encode(doc)
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,10 @@ type issuer struct {
 	kid     string
 	fetches atomic.Int64 // of the keys
 	down    atomic.Bool
-	nonce   string // for the next login
-	tamper  func(claims map[string]any)
-	asked   chan map[string]string // the query of each authorization request
+
+	nonce, challenge string                      // of the login that runs
+	deny             bool                        // the user says no
+	tamper           func(claims map[string]any) // of the next ID token
 }
 
 func newIssuer(t testing.TB) *issuer {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -125,6 +126,7 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 			return nil, err
 		}
 		if has && !now.extends(old) {
+			s.metrics.tagMoved.Inc()
 			s.log.Error("the version tag of a provider moved to other content; the first one is served on",
 				"repository", repository, "tag", tag, "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
@@ -151,6 +153,11 @@ func (s *store) learn(repository string, pv *providerVersion) {
 		if len(b.bytes) > 0 {
 			s.blobs.put(b.d.Digest.Encoded(), b.bytes)
 			s.sizes.put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
+		}
+	}
+	for _, k := range pv.meta.Keys {
+		if at, err := time.Parse(time.RFC3339, k.Expires); err == nil {
+			s.metrics.keyExpiry.WithLabelValues(repository, k.KeyID).Set(float64(at.Unix()))
 		}
 	}
 	if l, ok := s.lists.peek(repository); ok {

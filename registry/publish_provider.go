@@ -46,7 +46,7 @@ var fileName = regexp.MustCompile(`^terraform-(provider|registry)[A-Za-z0-9._+-]
 // uploadFile stores one file of a release as a blob of its repository.
 // Nothing refers to it until the version is published.
 func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
-	_, _, repository, err := s.releaseOf(r)
+	_, _, repository, _, err := s.releaseOf(r)
 	if err != nil {
 		return err
 	}
@@ -87,27 +87,25 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 }
 
 // releaseOf parses the address of a publication and checks the right to it.
-func (s *server) releaseOf(r *http.Request) (addr.Provider, addr.Version, string, error) {
+func (s *server) releaseOf(r *http.Request) (p addr.Provider, v addr.Version, repository string, g grant, err error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if _, err := s.allow(r, "publish", "provider", source); err != nil {
-		return addr.Provider{}, addr.Version{}, "", err
+	if g, err = s.allow(r, "publish", "provider", source); err != nil {
+		return p, v, "", g, err
 	}
-	p, err := addr.ParseProvider(source)
-	if err != nil {
-		return p, addr.Version{}, "", unprocessable(err)
+	if p, err = addr.ParseProvider(source); err != nil {
+		return p, v, "", g, unprocessable(err)
 	}
-	v, err := addr.ParseVersion(r.PathValue("version"))
-	if err != nil {
-		return p, v, "", unprocessable(err)
+	if v, err = addr.ParseVersion(r.PathValue("version")); err != nil {
+		return p, v, "", g, unprocessable(err)
 	}
-	return p, v, s.o.Layout.Provider(p), nil
+	return p, v, s.o.Layout.Provider(p), g, nil
 }
 
 // publishProvider makes a version of the uploaded files, with the same checks
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
 func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, err := s.releaseOf(r)
+	p, v, repository, g, err := s.releaseOf(r)
 	if err != nil {
 		return err
 	}
@@ -140,6 +138,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
+	s.published(r, g.caller, "provider", p.String(), v.String(), out.Digest, err)
 	if err != nil {
 		return publishError(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,10 +31,15 @@ type Options struct {
 	Access   Access        // who may do what; the zero value allows nobody anything
 	Archives Archives      // how archives are linked and delivered
 	Modules  Modules       // how module downloads are answered
+	Login    *Login        // `tofu login`, nil: none
 	TagTTL   time.Duration // how long the version tag of a module is trusted; 0: 30 s
 
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
+
+	Proxies []netip.Prefix // whose X-Forwarded-For is believed
+	Metrics *Metrics       // nil: counted, but not served under /metrics
+	Audit   *slog.Logger   // one record per decision and change; nil: none
 
 	Logger    *slog.Logger      // one record per failed request; nil: none
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
@@ -51,6 +57,7 @@ type server struct {
 	now     func() time.Time
 	links   *links
 	issuers *issuers
+	metrics *Metrics
 	store   *store
 	depot   *depot.Depot
 	slots   chan struct{} // one per running archive download
@@ -94,14 +101,22 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
+	if err := o.Login.validate(); err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
 	issuers, err := newIssuers(o.Access.Issuers, o.Transport, o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
+	metrics := o.Metrics
+	if metrics == nil {
+		metrics = NewMetrics()
+	}
 	s := &server{
+		metrics: metrics,
 		issuers: issuers,
 		o:       o, log: o.Logger, now: o.Now, links: links,
-		store: newStore(o),
+		store: newStore(o, metrics),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),
 	}
@@ -135,6 +150,14 @@ func (s *server) routes() http.Handler {
 
 	mux.Handle("GET /archives/{token}/{rest...}", s.wrap(s.archive))
 
+	if s.o.Login != nil {
+		meta("GET /login/authorize", s.loginAuthorize)
+		meta("GET /login/callback", s.loginCallback)
+		meta("POST /login/token", s.loginExchange)
+	}
+	if s.o.Metrics != nil {
+		mux.Handle("GET /metrics", s.o.Metrics.Handler())
+	}
 	meta("GET /healthz", s.healthz)
 	meta("GET /readyz", s.readyz)
 	if s.o.State != nil {
@@ -183,9 +206,12 @@ func cleanPath(path string) bool {
 // after it has written.
 func (s *server) wrap(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
-			s.writeError(w, r, err)
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w}
+		if err := h(rec, r); err != nil {
+			s.writeError(rec, r, err)
 		}
+		s.metrics.answered(r, rec.status, time.Since(start))
 	})
 }
 
@@ -219,6 +245,9 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errAborted) {
 		s.log.Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
+	}
+	if errors.Is(err, oci.ErrCorrupt) {
+		s.metrics.mismatch.Inc()
 	}
 	status, text := classify(err)
 	if status >= http.StatusInternalServerError {

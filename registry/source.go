@@ -177,10 +177,13 @@ func (s *source) Close() error {
 type stalling struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	sent    int64
 }
 
 func (s *stalling) Write(p []byte) (int, error) {
 	// Writers without deadlines, as in tests, have no connection to stall.
 	_ = s.control.SetWriteDeadline(time.Now().Add(stallTimeout))
-	return s.ResponseWriter.Write(p)
+	n, err := s.ResponseWriter.Write(p)
+	s.sent += int64(n)
+	return n, err
 }

@@ -33,9 +33,10 @@ const day = 24 * time.Hour
 // store reads the registry through caches. What it returns is shared and never
 // changed.
 type store struct {
-	client *oci.Client
-	layout addr.Layout
-	log    *slog.Logger
+	client  *oci.Client
+	layout  addr.Layout
+	log     *slog.Logger
+	metrics *Metrics
 
 	lists     *cache[*listing]         // repository
 	modules   *cache[*moduleVersion]   // repository:tag
@@ -46,10 +47,11 @@ type store struct {
 	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
 }
 
-func newStore(o Options) *store {
-	count := func(kind, result string) {}
+func newStore(o Options, m *Metrics) *store {
+	count := m.looked
 	return &store{
-		client: o.Client, layout: o.Layout, log: o.Logger,
+		metrics: m,
+		client:  o.Client, layout: o.Layout, log: o.Logger,
 		lists:     newCache("list", listBytes, (*listing).size, o.Now, count),
 		modules:   newCache("module", manifestBytes, (*moduleVersion).size, o.Now, count),
 		providers: newCache("provider", manifestBytes, (*providerVersion).size, o.Now, count),

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// decided records a decision: who wanted to do what, and which rule let them
+// or that none did. No token and no link is in the record.
+func (s *server) decided(r *http.Request, c caller, action, kind, address, rule string) {
+	decision := "allowed"
+	if rule == "" {
+		decision = "denied"
+	}
+	s.metrics.auth.WithLabelValues(c.mode, decision).Inc()
+	if s.o.Audit == nil {
+		return
+	}
+	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
+		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
+		slog.String("decision", decision), slog.String("rule", rule),
+		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
+		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", r.UserAgent()))
+}
+
+// published records a change and its result.
+func (s *server) published(r *http.Request, c caller, kind, address, version, digest string, err error) {
+	result := "done"
+	status := http.StatusCreated
+	if err != nil {
+		status, _ = classify(err)
+		result = http.StatusText(status)
+	}
+	s.metrics.publish.WithLabelValues(kind, result).Inc()
+	if s.o.Audit == nil {
+		return
+	}
+	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "change",
+		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.String("action", "publish"), slog.String("kind", kind), slog.String("address", address),
+		slog.String("version", version), slog.String("digest", digest),
+		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
+		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", r.UserAgent()), slog.Int("status", status))
+}
+
+// clientIP is the address of the client: that of the connection, or, if a
+// listed proxy made it, the last one in X-Forwarded-For that is no such proxy.
+func (s *server) clientIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(forwarded) {
+		if !s.proxy(host) || strings.TrimSpace(hop) == "" {
+			break
+		}
+		host = strings.TrimSpace(hop)
+	}
+	return host
+}
+
+func (s *server) proxy(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(s.o.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// lines is a log that tests read while a server writes it.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
+	return l.b.String()
+}
+
+// TestAudit shows who did what by which rule, that refusals are recorded too,
+// and that nothing in log, audit log or metrics is a token or a link (row 6).
+func TestAudit(t *testing.T) {
+	var audit, log lines
+	metrics := registry.NewMetrics()
+	f := newFront(t, func(o *registry.Options) {
+		private(t)(o)
+		o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Metrics = metrics
+		o.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	archive := newZip(t, map[string]string{"main.tf": ""})
+	tests := []struct {
+		name   string
+		do     func()
+		record map[string]any // of the last line
+	}{
+		{"allowed", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/versions"), "Authorization", "Bearer "+readerToken, "X-Forwarded-For", "192.0.2.7, 127.0.0.9")
+		}, map[string]any{
+			"msg": "decision", "action": "read", "kind": "module", "address": "net/vpc/aws", "decision": "allowed", "rule": "read:*:**",
+			"mode": "static", "subject": "reader", "client_ip": "192.0.2.7",
+		}},
+		{"denied", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+publisherToken)
+		}, map[string]any{"decision": "denied", "rule": "", "subject": "publisher", "kind": "provider"}},
+		{"anonymous", func() { ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions")) }, map[string]any{"decision": "denied", "mode": "anonymous"}},
+		{"bad token", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+readerToken+"x")
+		}, map[string]any{"decision": "denied", "mode": "refused", "subject": ""}},
+		{"change", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) }, map[string]any{
+			"msg": "change", "action": "publish", "address": "net/vpc/aws", "version": "1.0.0", "status": 201.0, "subject": "publisher",
+		}},
+	}
+	seen := ""
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.do()
+			text := audit.take()
+			seen += text
+			line := strings.Split(strings.TrimSpace(text), "\n")
+			var got map[string]any
+			if err := json.Unmarshal([]byte(line[len(line)-1]), &got); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			for k, want := range tt.record {
+				if got[k] != want {
+					t.Errorf("%s: %v, want %v in %s", k, got[k], want, line[len(line)-1])
+				}
+			}
+		})
+	}
+	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
+	link := must(c.ModuleLocation(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws", "1.0.0"))
+	ask(t, http.MethodGet, link)
+	bad := *link
+	bad.Path += "x" // fails with a record
+	ask(t, http.MethodGet, &bad)
+	_, exposed := ask(t, http.MethodGet, f.url(t, "/metrics"))
+	for _, want := range []string{
+		`okara_http_requests_total{code="200",method="GET",route="/archives/{token}/{rest...}"} 1`,
+		`okara_downloads_total{address="net/vpc/aws",kind="module",version="1.0.0"} 1`,
+		`okara_publish_total{kind="module",result="done"} 1`,
+		`okara_auth_total{decision="denied",mode="anonymous"} 1`,
+		`okara_archive_streams 0`,
+		`okara_cache_total{kind="list",result="miss"}`,
+	} {
+		if !strings.Contains(string(exposed), want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+	token := strings.Split(link.Path, "/")[2]
+	for _, text := range []string{seen, audit.take(), log.take(), string(exposed)} {
+		for _, secret := range []string{readerToken, publisherToken, token, "0123456789abcdefghij"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s is in %s", secret, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the counters of a front-end. New makes one set, which belongs to
+// one process.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests    *prometheus.CounterVec   // route, method, code
+	seconds     *prometheus.HistogramVec // route
+	ociRequests *prometheus.CounterVec   // registry, operation, code
+	ociSeconds  *prometheus.HistogramVec // registry, operation
+	cache       *prometheus.CounterVec   // kind, result
+	coalesced   prometheus.Counter
+	bytes       *prometheus.CounterVec // mode
+	streams     prometheus.Gauge
+	downloads   *prometheus.CounterVec // kind, address, version
+	auth        *prometheus.CounterVec // mode, decision
+	publish     *prometheus.CounterVec // kind, result
+	keyExpiry   *prometheus.GaugeVec   // address, key
+	tagMoved    prometheus.Counter
+	mismatch    prometheus.Counter
+}
+
+// NewMetrics returns metrics at zero.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		buckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.requests = counter("okara_http_requests_total", "Requests by route.", "route", "method", "code")
+	m.seconds = histogram("okara_http_request_seconds", "Time until a request was answered.", "route")
+	m.ociRequests = counter("okara_oci_requests_total", "Requests to the registry.", "registry", "operation", "code")
+	m.ociSeconds = histogram("okara_oci_request_seconds", "Time until the registry sent its header.", "registry", "operation")
+	m.cache = counter("okara_cache_total", "Look-ups by kind of value and result: hit, miss, stale, coalesced.", "kind", "result")
+	m.coalesced = counter("okara_coalesced_total", "Look-ups that shared the fetch of another one.").WithLabelValues()
+	m.bytes = counter("okara_archive_bytes_total", "Bytes of archives sent, by mode: stream, or redirect for those sent elsewhere.", "mode")
+	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "okara_archive_streams", Help: "Downloads that run now."})
+	m.downloads = counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version")
+	m.auth = counter("okara_auth_total", "Decisions about requests.", "mode", "decision")
+	m.publish = counter("okara_publish_total", "Publications over HTTP.", "kind", "result")
+	m.keyExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "okara_key_expiry_seconds", Help: "Unix time at which a served signing key expires.",
+	}, []string{"address", "key"})
+	m.tagMoved = counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues()
+	m.mismatch = counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues()
+	m.registry.MustRegister(m.streams, m.keyExpiry)
+	return m
+}
+
+// Handler serves the metrics in the text format of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// looked counts a look-up of a cache.
+func (m *Metrics) looked(kind, result string) {
+	m.cache.WithLabelValues(kind, result).Inc()
+	if result == "coalesced" {
+		m.coalesced.Inc()
+	}
+}
+
+// answered counts a request. The route is its pattern, never its path, so that
+// the number of series stays small.
+func (m *Metrics) answered(r *http.Request, status int, took time.Duration) {
+	route := r.Pattern
+	if _, path, ok := strings.Cut(route, " "); ok {
+		route = path
+	}
+	m.requests.WithLabelValues(route, r.Method, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Transport counts the requests to the registry that pass through it.
+func (m *Metrics) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return counting{m, base}
+}
+
+type counting struct {
+	m    *Metrics
+	base http.RoundTripper
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := c.base.RoundTrip(r)
+	code := "error"
+	if err == nil {
+		code = strconv.Itoa(resp.StatusCode)
+	}
+	operation := r.Method + " " + operationOf(r.URL.Path)
+	c.m.ociRequests.WithLabelValues(r.URL.Host, operation, code).Inc()
+	c.m.ociSeconds.WithLabelValues(r.URL.Host, operation).Observe(time.Since(start).Seconds())
+	return resp, err
+}
+
+// operationOf is the kind of a distribution API path.
+func operationOf(path string) string {
+	if !strings.HasPrefix(path, "/v2/") {
+		return "other"
+	}
+	end := len(repositoryOf(path)) + len("/v2/")
+	kind, _, _ := strings.Cut(strings.TrimPrefix(path[min(end, len(path)):], "/"), "/")
+	switch kind {
+	case "manifests", "blobs", "tags", "referrers":
+		return kind
+	}
+	return "other"
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
