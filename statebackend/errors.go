@@ -31,6 +31,8 @@ type LockedError struct {
 	Workspace  string
 	Repository string
 	Since      time.Duration // age of the lock; 0: unknown
+
+	gone bool // its claim was released before it could be read
 }
 
 func (e *LockedError) Error() string {

@@ -72,7 +72,7 @@ func (f *forcer) listed(r reply) request {
 		return f.end()
 	}
 	for _, c := range r.view.live() {
-		if oci.ClaimOf(c.x, f.lockID) {
+		if oci.ClaimOf(c.x, f.lockID) || c.x == f.lockID { // x, where a claim cannot be read
 			f.doomed = append(f.doomed, c)
 		} else {
 			f.result.held = append(f.result.held, c)

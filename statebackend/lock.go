@@ -72,15 +72,29 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 	if l, ok := s.Holding(workspace, info.ID); ok && !takeOver {
 		return l, nil
 	}
-	x := s.session(workspace, info)
-	x.locks, x.takes = true, takeOver
-	a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, can: s.abilities(), rules: s.rules}
-	x.run(ctx, a)
-	s.learn(a.can)
-	if !a.result.won {
-		return nil, x.notWon(ctx, a.result)
+	for try := 1; ; try++ {
+		x := s.session(workspace, info)
+		x.locks, x.takes = true, takeOver
+		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, can: s.abilities(), rules: s.rules}
+		x.run(ctx, a)
+		s.learn(a.can)
+		if a.result.won {
+			return x.won(a)
+		}
+		err := x.notWon(ctx, a.result)
+		if e, ok := errors.AsType[*LockedError](err); !ok || !e.gone || try == maxTries || s.pause(ctx, again()) != nil {
+			return nil, err
+		}
 	}
-	l := &Lock{s: s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
+}
+
+// maxTries bounds how often an attempt starts anew because the lock that was
+// in its way was released before it could be read.
+const maxTries = 4
+
+// won makes the lock that an acquirer won.
+func (x *session) won(a *acquirer) (*Lock, error) {
+	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
 	if a.result.sealed {
 		sealed, err := oci.ParseState(x.sealed)
 		if err != nil {
@@ -88,9 +102,9 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		}
 		l.head = &sealed
 	}
-	s.mu.Lock()
-	s.held[workspace] = l
-	s.mu.Unlock()
+	x.s.mu.Lock()
+	x.s.held[x.workspace] = l
+	x.s.mu.Unlock()
 	return l, nil
 }
 
@@ -140,7 +154,8 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 		tag := oci.StateTag{Kind: oci.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}
 		l, err := x.s.fetchLock(ctx, tag.String(), x.workspace)
 		if err != nil { // a claim that is listed holds, whether or not it can be read
-			e.Held.Info = "unknown, reading the claim " + tag.String() + ": " + err.Error()
+			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + tag.String() + ": " + err.Error()}
+			e.gone = errors.Is(err, oci.ErrNotFound)
 			return e
 		}
 		e.Held = l.Info
@@ -225,11 +240,14 @@ func (l *Lock) readHead(ctx context.Context) (oci.StateManifest, error) {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
 	case err == nil && m.N > l.newest:
-		l.lost = true
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
 			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.newest, ErrLockLost)
 	case err != nil || m.N < l.newest:
-		if m, err = l.x.newest(ctx, view{newest: l.newest}); err != nil {
+		m, err = l.x.newest(ctx, view{newest: l.newest})
+		if errors.Is(err, oci.ErrNotFound) {
+			m, err = oci.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
+		}
+		if err != nil {
 			return m, err
 		}
 	}
@@ -303,14 +321,17 @@ func (l *Lock) settled(ctx context.Context, m oci.StateManifest, res saved) (Ver
 // prepare encodes a state, pushes its blob and fills the manifest.
 func (l *Lock) prepare(ctx context.Context, state []byte, m *oci.StateManifest) error {
 	parent, err := l.readHead(ctx)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
+		// The bytes are to be kept all the same, and whether the lock is lost is
+		// decided after they are written.
+		parent, err = oci.StateManifest{N: l.newest}, nil
+	}
+	if err != nil {
 		return err
 	}
 	m.Workspace, m.N, m.Fence = l.x.workspace, l.next, l.claim.fence
 	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
-	if err == nil {
-		m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
-	}
+	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
 	m.Origin = oci.StateOrigin{Repository: l.s.repo.String(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	l.x.blobs = nil
 	if !m.Empty {

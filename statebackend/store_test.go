@@ -427,3 +427,35 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	}
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "next"))
 }
+
+// The first write of an overtaken holder that never read is kept, too.
+func TestTakeOverBeforeFirstWrite(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+	la := mustLock(t, a, "prod", "a")
+	lb, err := b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, lb, []byte("b"))
+	if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 1:") {
+		t.Errorf("put of the overtaken holder: %v", err)
+	}
+	mustUnlock(t, lb)
+	if got, _, err := b.GetVersion(t.Context(), "prod", 1); err != nil || string(got) != "a" {
+		t.Errorf("the overtaken holder's bytes: %q, %v", got, err)
+	}
+}
+
+// A lock that is released between the list and the reading of its claim is in
+// nobody's way.
+func TestLockReleasedMeanwhile(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	a := newStore(t, host, nil, statebackend.Options{})
+	la := mustLock(t, a, "prod", "a")
+	f := &ocitest.Fault{Match: ocitest.On("GET", "manifest"), Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		mustUnlock(t, la)
+		return next.RoundTrip(r)
+	}}
+	mustUnlock(t, mustLock(t, newStore(t, host, f, statebackend.Options{}), "prod", "b"))
+}
