@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -47,12 +48,7 @@ exit code.`,
 				return err
 			}
 			if !offline {
-				err := a.askRegistry(cmd.Context(), t)
-				accepted := err == nil
-				e.Accepted, e.Registry = &accepted, "accepted"
-				if err != nil {
-					e.Registry = err.Error()
-				}
+				e.answered(a.askRegistry(cmd.Context(), t))
 			}
 			return a.printResult(e, e.text())
 		},
@@ -93,6 +89,21 @@ func (a *app) askRegistry(ctx context.Context, t target) error {
 		return err
 	}
 	return nil
+}
+
+// answered records what the registry said. It looks for a repository only after
+// it has let somebody in, so that a missing one means accepted credentials.
+func (e *explanation) answered(err error) {
+	accepted := err == nil || errors.Is(err, oci.ErrNotFound)
+	e.Accepted = &accepted
+	switch {
+	case err == nil:
+		e.Registry = "accepted"
+	case accepted:
+		e.Registry = "accepted, but " + err.Error()
+	default:
+		e.Registry = err.Error()
+	}
 }
 
 func (e explanation) text() string {

@@ -8,10 +8,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +22,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
@@ -151,10 +158,7 @@ func TestPublishWithAuthentication(t *testing.T) {
 func TestApplyOutlivesItsToken(t *testing.T) {
 	found := 0
 	for _, tool := range []string{"tofu", "terraform"} {
-		path := os.Getenv("OKARA_TEST_" + strings.ToUpper(tool))
-		if path == "" {
-			path, _ = exec.LookPath(tool)
-		}
+		path := findTool(tool)
 		if path == "" {
 			continue
 		}
@@ -202,7 +206,72 @@ output "done" {
 		})
 	}
 	if found == 0 {
-		t.Skip("neither tofu nor terraform is on PATH")
+		t.Skip("there is neither tofu nor terraform")
+	}
+}
+
+// findTool returns a program that a variable names, that is on PATH, or that
+// make has built; "" if there is none.
+func findTool(name string) string {
+	if path := os.Getenv("OKARA_TEST_" + strings.ToUpper(name)); path != "" {
+		return path
+	}
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	built, _ := filepath.Glob(filepath.Join("..", "..", ".cache", name, "*", name)) // the pattern is well formed
+	if len(built) == 0 {
+		return ""
+	}
+	path, err := filepath.Abs(built[len(built)-1])
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then
+// installs a module from a registry that wants a login.
+func TestEmitServesOpenTofu(t *testing.T) {
+	tofu := findTool("tofu")
+	if tofu == "" {
+		t.Skip("there is no tofu")
+	}
+	g := ocitest.NewHTPasswd(t, map[string]string{testUser: testSecret})
+	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: g.Host})
+		r.Out.Host = r.In.Host
+		r.SetXForwarded()
+	}})
+	t.Cleanup(front.Close)
+	host := strings.TrimPrefix(front.URL, "https://")
+	u := newPerson(t)
+	ca := u.file("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})))
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check", "--ca-file", ca); r.code != 0 {
+		t.Fatalf("login: %+v", r)
+	}
+	u.file("m/main.tf", `output "hello" { value = "world" }`)
+	repository := strings.Split(u.mustOkara("publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", host+"/mods", "--ca-file", ca), "@")[0]
+	repository, _, _ = strings.Cut(strings.TrimPrefix(repository, host), ":")
+	if out := u.mustOkara("auth", "explain", host+repository, "--ca-file", ca); !strings.HasSuffix(out, "registry: accepted\n") {
+		t.Errorf("explain: %s", out)
+	}
+	if out := u.mustOkara("auth", "explain", host+"/no/such", "--ca-file", ca); !strings.Contains(out, "registry: accepted, but ") {
+		t.Errorf("explain of a repository that does not exist: %s", out)
+	}
+	root := filepath.Dir(u.file("root/main.tf", fmt.Sprintf("module \"net\" {\n  source = \"oci://%s%s?tag=1.0.0\"\n}\n", host, repository)))
+	install := func(config string) (string, error) {
+		cmd := exec.Command(tofu, "init", "-input=false", "-no-color")
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "DOCKER_CONFIG=", "SSL_CERT_FILE="+ca, "TF_CLI_CONFIG_FILE="+u.file("tofurc", config))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := install(""); err == nil {
+		t.Fatalf("tofu got in without credentials: %s", out)
+	}
+	if out, err := install(u.mustOkara("auth", "emit", host+repository)); err != nil {
+		t.Errorf("tofu init with the block: %v\n%s", err, out)
 	}
 }
 
@@ -245,6 +314,10 @@ func echo(t *testing.T) string {
 // TestNoSecretInAnyOutput runs every command of the tree with debug logging
 // against a registry that echoes what it gets.
 func TestNoSecretInAnyOutput(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
+	t.Cleanup(func() { otel.SetTracerProvider(before) })
 	host := echo(t)
 	secrets := []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))}
 	u := newPerson(t)
@@ -292,6 +365,17 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 				if strings.Contains(r.out, s) || strings.Contains(r.err, s) {
 					t.Errorf("okara %q shows the secret:\n%s\n%s", full, r.out, r.err)
 				}
+			}
+		}
+	}
+	if len(spans.Ended()) < denied {
+		t.Errorf("%d spans for %d refused calls, tracing is off", len(spans.Ended()), denied)
+	}
+	for _, span := range spans.Ended() {
+		text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status())
+		for _, s := range secrets {
+			if strings.Contains(text, s) {
+				t.Errorf("a span has the secret: %s", text)
 			}
 		}
 	}
