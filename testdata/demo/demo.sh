@@ -91,6 +91,7 @@ holder=
 step "What the registry holds now"
 show okara list
 show okara show acme/rotation/time
+show okara show acme/time
 show okara state history "$state"
 
 step "Bring the first state back, as a new version"
@@ -98,7 +99,9 @@ show okara state restore "$state" 1
 show okara state history "$state"
 
 step "Destroy, and nothing is left in the folder but the tool's own files"
-show okara tofu destroy -auto-approve -var generation=1
+printf '$ okara tofu destroy -auto-approve\n'
+okara tofu destroy -auto-approve >"$work/destroy.log"
+grep '^Destroy complete' "$work/destroy.log"
 ls -A
 left=$(ls -A | grep -v -e '^main\.tf$' -e '^\.terraform' || true)
 [ -z "$left" ] || { echo "left behind: $left" >&2; exit 1; }
