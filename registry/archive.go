@@ -43,6 +43,14 @@ func (a Archives) withDefaults() Archives {
 	return a
 }
 
+func (a Archives) validate() error {
+	switch a.Redirect {
+	case "", "auto", "never":
+		return nil
+	}
+	return fmt.Errorf("archives: redirect %q is not auto or never", a.Redirect)
+}
+
 // archive delivers one blob: module and provider archives, checksums and
 // signatures alike. The clients fetch them without credentials, so the path
 // itself proves the right to.

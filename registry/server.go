@@ -94,14 +94,11 @@ func New(o Options) (*Handler, error) {
 		o.TagTTL = 30 * time.Second
 	}
 	o.Archives = o.Archives.withDefaults()
-	if err := o.Modules.validate(); err != nil {
+	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate()); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
 	if err != nil {
-		return nil, fmt.Errorf("front-end: %w", err)
-	}
-	if err := o.Login.validate(); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	issuers, err := newIssuers(o.Access.Issuers, o.Transport, o.Now)
