@@ -37,7 +37,7 @@ func newExec(a *app) *cobra.Command {
 			if err != nil {
 				return ownFailure(err)
 			}
-			return a.runBridge(cmd.Context(), config, append([]string{path}, args[1:]...))
+			return a.runBridge(cmd.Context(), config, 0, append([]string{path}, args[1:]...))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "chdir", ".", "root module `DIR` that the command works in")

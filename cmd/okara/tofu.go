@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -133,7 +134,7 @@ func (a *app) runTool(ctx context.Context, name, program string, args []string) 
 			return ownFailure(err)
 		}
 	}
-	err = a.runBridge(ctx, config, append([]string{path}, args...))
+	err = a.runBridge(ctx, config, line.LockTimeout, append([]string{path}, args...))
 	if err == nil && config.Declared && line.Command == "init" {
 		return ownFailure(bridge.SaveSettings(line.Dir, a.getenv, config.Settings))
 	}
@@ -162,9 +163,9 @@ func ownFailure(err error) error {
 
 // runBridge runs a command beside the state server and reports what the tool
 // cannot know.
-func (a *app) runBridge(ctx context.Context, config bridge.Config, command []string) error {
+func (a *app) runBridge(ctx context.Context, config bridge.Config, wait time.Duration, command []string) error {
 	res, err := bridge.Run(ctx, bridge.Options{
-		Command: command, Config: config, Open: a.openBackend, Getenv: a.getenv,
+		Command: command, Config: config, LockWait: wait, Open: a.openBackend, Getenv: a.getenv,
 		Stdin: a.in, Stdout: a.out, Stderr: a.err, Logger: a.logger(),
 	})
 	if err != nil {

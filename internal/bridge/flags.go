@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -20,6 +21,7 @@ type CommandLine struct {
 	Command       string   // the subcommand, "" without one
 	BackendConfig []string // values of -backend-config, if the command is init
 	Reconfigure   bool
+	LockTimeout   time.Duration
 	Rest          []string // the arguments without -backend-config
 }
 
@@ -37,6 +39,12 @@ func ParseCommandLine(args []string) CommandLine {
 			c.Dir = value
 		case flag && name == "reconfigure" && c.Command == "init":
 			c.Reconfigure = value != "false"
+		case flag && name == "lock-timeout":
+			if !hasValue && i+1 < len(args) {
+				value = args[i+1]
+			}
+			// The tool itself says what is wrong with a duration.
+			c.LockTimeout, _ = time.ParseDuration(value)
 		case flag && name == "backend-config" && c.Command == "init":
 			if !hasValue && i+1 < len(args) {
 				i++

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -34,6 +35,8 @@ type Options struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// LockWait is the -lock-timeout of the command.
+	LockWait time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
 }
@@ -92,6 +95,8 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		},
 		Repositories: o.Config.Repositories(),
 		Workspaces:   o.workspaces(),
+		LockWait:     o.LockWait,
+		Done:         ctx.Done(),
 		LockNote:     LockNote(o.Getenv),
 		TempDir:      dir,
 		Failed:       failures.add,

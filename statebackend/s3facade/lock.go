@@ -48,7 +48,7 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	if err != nil {
 		return err
 	}
-	l, err := acquire(r.Context(), s, p.Workspace, info)
+	l, err := f.acquire(r.Context(), s, p.Workspace, info)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		f.mu.Lock()
 		f.met[p] = e.Held
@@ -67,29 +67,36 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 }
 
 const (
-	turns       = 5
-	pause       = 200 * time.Millisecond
+	leastWait   = time.Second // for a holder that has no id
+	leastPause  = 200 * time.Millisecond
+	mostPause   = 2 * time.Second
 	unknownLock = "unknown" // stands for the id of a lock that nobody can tell
 )
 
-// acquire takes a lock. A holder that was gone before its claim could be read
-// has no id, and to the tools a holder without an id is a broken lock, for
-// which they do not wait; so okara waits.
-func acquire(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	for turn := 1; ; turn++ {
+// acquire takes a lock and waits for it as Options say. A holder that was gone
+// before its claim could be read has no id, and to the tools a holder without
+// an id is a broken lock, for which they do not wait; so okara always does.
+func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	begin := time.Now()
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		l, err := s.Lock(ctx, workspace, info)
 		e, locked := errors.AsType[*statebackend.LockedError](err)
-		if !locked || e.Held.ID != "" {
+		if !locked {
 			return l, err
 		}
-		if turn == turns {
-			e.Held.ID = unknownLock
+		wait := f.o.LockWait
+		if e.Held.ID == "" {
+			e.Held.ID, wait = unknownLock, max(wait, leastWait)
+		}
+		if time.Since(begin)+pause > wait {
 			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(pause + rand.N(pause)):
+		case <-f.o.Done:
+			return nil, err
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 	}
 }
@@ -193,7 +200,7 @@ func (f *Facade) withLock(ctx context.Context, p Place, operation string, do fun
 	}
 	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.key()}
 	f.annotate(&info)
-	l, err := acquire(ctx, s, p.Workspace, info)
+	l, err := f.acquire(ctx, s, p.Workspace, info)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -32,6 +33,11 @@ type Options struct {
 	// Workspaces are those to look for where a repository has {workspace} in
 	// its name: a registry has no listing that would find them.
 	Workspaces []string
+	// LockWait is how long an attempt waits for somebody else's lock before it
+	// is refused. The tools wait by themselves, but up to 16 s between two
+	// attempts; this asks every second or so. Done ends the waiting early.
+	LockWait time.Duration
+	Done     <-chan struct{}
 	// LockNote is added to the Info field of the locks that the run takes, so
 	// that whoever finds one can tell where it came from.
 	LockNote string

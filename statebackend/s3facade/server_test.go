@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,6 +32,8 @@ type run struct {
 	url    string
 	facade *s3facade.Facade
 	repo   string
+	wait   time.Duration
+	done   chan struct{}
 	failed []error
 }
 
@@ -44,6 +47,7 @@ func newRun(t *testing.T, host string) *run {
 func (r *run) start(host string, transport http.RoundTripper) {
 	r.facade = s3facade.New(s3facade.Options{
 		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: "pid 7 on ci", MaxState: 1 << 20,
+		LockWait: r.wait, Done: r.done,
 		Failed: func(err error) { r.failed = append(r.failed, err) },
 		Open: func(_ context.Context, p s3facade.Place) (*statebackend.Store, error) {
 			repo, err := oci.OpenRepo(p.Repository, oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
@@ -180,6 +184,30 @@ func TestContention(t *testing.T) {
 		a.must(204, "DELETE", a.key()+".tflock", "")
 		b.must(200, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
 	})
+}
+
+func TestLockWait(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	a := newRun(t, host)
+	a.must(200, "PUT", a.key()+".tflock", lockBody("a"), "If-None-Match", "*")
+	b := &run{t: t, repo: a.repo, wait: time.Minute, done: make(chan struct{})}
+	b.start(host, nil)
+	got := make(chan int, 2)
+	try := func() { got <- b.do("PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*").status }
+	go try()
+	a.must(204, "DELETE", a.key()+".tflock", "")
+	if status := <-got; status != 200 {
+		t.Errorf("waiting ended with %d, want 200", status)
+	}
+	b.must(204, "DELETE", b.key()+".tflock", "")
+
+	// An interrupted run does not wait.
+	a.must(200, "PUT", a.key()+".tflock", lockBody("a2"), "If-None-Match", "*")
+	go try()
+	close(b.done)
+	if status := <-got; status != 412 {
+		t.Errorf("interrupted waiting ended with %d, want 412", status)
+	}
 }
 
 func TestForceUnlock(t *testing.T) {
