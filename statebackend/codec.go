@@ -81,7 +81,10 @@ func compress(state []byte, how string) (encoded, error) {
 		if err != nil {
 			return encoded{}, fmt.Errorf("compressing state: %w", err)
 		}
-		return encoded{bytes: w.EncodeAll(state, nil), encoding: suffixZstd}, nil
+		// Room for the worst case: what is not written to is never touched, while
+		// growing would hold two copies.
+		room := make([]byte, 0, w.MaxEncodedSize(len(state)))
+		return encoded{bytes: w.EncodeAll(state, room), encoding: suffixZstd}, nil
 	}
 	return encoded{}, fmt.Errorf("unknown compression %q, want zstd, gzip or none", how)
 }

@@ -30,7 +30,7 @@ import (
 
 // The environment of a worker process, which is this test binary again.
 const (
-	envWorker = "OKARA_TEST_WORKER" // cycles to do, or "stop" and the request to stop at
+	envWorker = "OKARA_TEST_WORKER" // cycles to do, "stop" and the request to stop at, or "memory" and what to measure
 	envHost   = "OKARA_TEST_HOST"
 	envDir    = "OKARA_TEST_DIR" // holds the lock file and the workers' logs
 	envSlot   = "OKARA_TEST_SLOT"
@@ -43,9 +43,12 @@ func TestWorker(t *testing.T) {
 		t.Skip("runs in the processes that other tests start")
 	}
 	var err error
-	if at, ok := strings.CutPrefix(job, "stop "); ok {
-		err = stoppedPut(os.Getenv(envHost), at)
-	} else {
+	switch kind, rest, _ := strings.Cut(job, " "); kind {
+	case "stop":
+		err = stoppedPut(os.Getenv(envHost), rest)
+	case "memory":
+		err = memoryWork(rest)
+	default:
 		err = work(job)
 	}
 	if err != nil {
