@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"sync"
 
@@ -279,11 +278,7 @@ func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool,
 
 // lockFile returns a job for each entry of a lock file.
 func (m *mirrorer) lockFile(name string) ([]mirrorJob, error) {
-	src, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	l, err := depot.ParseLockFile(name, src)
+	l, err := readLockFile(name)
 	if err != nil {
 		return nil, err
 	}

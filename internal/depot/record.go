@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -82,6 +84,20 @@ func (d *Depot) saveRecord(ctx context.Context, rec *Record) error {
 	}
 	rec.read = b
 	return nil
+}
+
+// Names returns the entries in order.
+func (rec *Record) Names() []string { return slices.Sorted(maps.Keys(rec.Entries)) }
+
+// Versions returns the versions of an entry, highest first.
+func (rec *Record) Versions(entry string) []string {
+	versions := slices.Collect(maps.Keys(rec.Entries[entry]))
+	slices.SortFunc(versions, func(a, b string) int {
+		va, _ := addr.ParseVersion(a)
+		vb, _ := addr.ParseVersion(b)
+		return vb.Compare(va)
+	})
+	return versions
 }
 
 func (rec *Record) get(entry string, v addr.Version) (VersionRecord, bool) {

@@ -23,37 +23,40 @@ var ErrBlocked = errors.New("blocked by the scan policy")
 // manifest, or the manifest of one platform. The error wraps ErrBlocked if the
 // findings reach the level that the policy blocks; the reports are attached then
 // too.
-func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) error {
+func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) (scan.Counts, error) {
 	if index, err := oci.ParseProviderIndex(m); err == nil {
 		return scanProvider(ctx, r, index, p, now)
 	}
 	module, err := oci.ParseModule(m)
 	if err != nil {
-		return err
+		return scan.Counts{}, err
 	}
 	counts, err := scanZip(ctx, r, *module.Zip, m.Descriptor, scan.Module, p, now)
 	if err != nil {
-		return err
+		return scan.Counts{}, err
 	}
-	return blocked(counts, p)
+	return counts, blocked(counts, p)
 }
 
-func scanProvider(ctx context.Context, r *oci.Repo, index oci.ProviderIndex, p ScanPolicy, now time.Time) error {
-	var worst error
+// scanProvider scans every platform; the counts are those of the worst.
+func scanProvider(ctx context.Context, r *oci.Repo, index oci.ProviderIndex, p ScanPolicy, now time.Time) (scan.Counts, error) {
+	var worst scan.Counts
+	var held error
 	for _, t := range index.Platforms {
 		zip, err := r.ProviderZip(ctx, t)
 		if err != nil {
-			return err
+			return worst, err
 		}
 		counts, err := scanZip(ctx, r, zip, t.Manifest, scan.Provider, p, now)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.Platform, err)
+			return worst, fmt.Errorf("%s: %w", t.Platform, err)
 		}
-		if err := blocked(counts, p); err != nil && worst == nil {
-			worst = fmt.Errorf("%s: %w", t.Platform, err)
+		worst = worst.Max(counts)
+		if err := blocked(counts, p); err != nil && held == nil {
+			held = fmt.Errorf("%s: %w", t.Platform, err)
 		}
 	}
-	return worst
+	return worst, held
 }
 
 func blocked(c scan.Counts, p ScanPolicy) error {

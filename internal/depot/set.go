@@ -4,6 +4,7 @@ package depot
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"time"
@@ -101,6 +102,7 @@ type Auth struct {
 	Host     string
 	TokenEnv string // environment variable that holds the token
 	File     string // file that holds it, 0600
+	APIURL   string // of a GitHub Enterprise server; "" is github.com's
 }
 
 // The shapes of the file. Pointers tell an absent argument from an empty one.
@@ -139,6 +141,7 @@ type authBlock struct {
 	Host     string    `hcl:"host"`
 	TokenEnv string    `hcl:"token_env,optional"`
 	File     string    `hcl:"token_file,optional"`
+	APIURL   string    `hcl:"api_url,optional"`
 	Range    hcl.Range `hcl:",def_range"`
 }
 
@@ -239,13 +242,16 @@ func (b *setBuilder) build(name string) {
 		b.file.Defaults = &defaultsBlock{}
 	}
 	for _, a := range b.file.Auth {
+		if u, err := url.Parse(a.APIURL); err != nil || a.APIURL != "" && u.Host == "" {
+			b.fail(a.Range, fmt.Errorf("auth %q: api_url %q is not a URL", a.Name, a.APIURL))
+		}
 		if (a.TokenEnv == "") == (a.File == "") {
 			b.fail(a.Range, fmt.Errorf("auth %q needs token_env or token_file, and not both", a.Name))
 		}
 		if _, ok := b.set.Auth[a.Name]; ok {
 			b.fail(a.Range, fmt.Errorf("auth %q is there twice", a.Name))
 		}
-		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File}
+		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL}
 	}
 	for _, m := range b.file.Modules {
 		b.module(m)

@@ -90,7 +90,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	gate := func(ctx context.Context, x Gated) error {
 		if it.Scan.Scanner != "" {
 			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
-			if err := ScanArtifact(ctx, x.Repo, x.Root, it.Scan, s.o.Now()); err != nil {
+			if _, err := ScanArtifact(ctx, x.Repo, x.Root, it.Scan, s.o.Now()); err != nil {
 				return err
 			}
 		}
@@ -132,7 +132,7 @@ func (s *Syncer) rescan(ctx context.Context, it item, known VersionRecord) (Vers
 		return known, err
 	}
 	known.Scanned, known.Reason = s.o.Now().UTC().Truncate(time.Second), ""
-	if err := ScanArtifact(ctx, it.repo, m, it.Scan, s.o.Now()); errors.Is(err, ErrBlocked) {
+	if _, err := ScanArtifact(ctx, it.repo, m, it.Scan, s.o.Now()); errors.Is(err, ErrBlocked) {
 		known.Reason = "published, and now: " + err.Error() // what is published stays; serving it is the front-end's decision
 	} else if err != nil {
 		return known, err

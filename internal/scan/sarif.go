@@ -39,6 +39,11 @@ func (c Counts) Blocks(level string) bool {
 	return total > 0
 }
 
+// Max returns the higher count of each severity.
+func (c Counts) Max(o Counts) Counts {
+	return Counts{max(c.Critical, o.Critical), max(c.High, o.High), max(c.Medium, o.Medium), max(c.Low, o.Low)}
+}
+
 func (c Counts) String() string {
 	return fmt.Sprintf("%d critical, %d high, %d medium, %d low", c.Critical, c.High, c.Medium, c.Low)
 }

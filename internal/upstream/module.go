@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -223,4 +224,40 @@ func redact(s string) string {
 // Archive starts the download of an archive location. The caller closes it.
 func (c *Client) Archive(ctx context.Context, l Location) (io.ReadCloser, error) {
 	return c.open(ctx, l.URL)
+}
+
+// maxPages bounds a list of modules, at up to 100 modules a page.
+const maxPages = 1000
+
+// List returns the modules of a registry, or of one namespace of it. Not every
+// registry offers lists: oci.ErrNotFound.
+func (r *ModuleRegistry) List(ctx context.Context, namespace string) ([]addr.Module, error) {
+	base, err := r.base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []addr.Module
+	u := base.JoinPath(namespace)
+	for offset := 0; offset/100 < maxPages; offset += 100 {
+		page := *u
+		page.RawQuery = url.Values{"limit": {"100"}, "offset": {strconv.Itoa(offset)}}.Encode()
+		var doc struct {
+			Meta struct {
+				NextOffset int `json:"next_offset"`
+			}
+			Modules []struct{ Namespace, Name, Provider string }
+		}
+		if _, err := r.Client.json(ctx, &page, &doc); err != nil {
+			return nil, fmt.Errorf("listing the modules of %s: %w", r.Host, err)
+		}
+		for _, m := range doc.Modules {
+			if parsed, err := addr.ParseModule(m.Namespace + "/" + m.Name + "/" + m.Provider); err == nil {
+				out = append(out, parsed)
+			}
+		}
+		if doc.Meta.NextOffset <= offset || len(doc.Modules) == 0 {
+			break
+		}
+	}
+	return out, nil
 }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+const depotLong = `Keep a registry filled from a depot file: which modules and providers it shall
+hold, from which origins, in which versions.
+
+A run publishes what is missing and removes what retention lets go. What is
+published never changes: an origin that moved a tag is reported as drift. The
+same file can be run by okara serve --depot on an interval.`
+
+// depotFlags are the flags of all depot commands.
+type depotFlags struct {
+	file   string
+	usedBy []string
+	jobs   int
+}
+
+func newDepot(a *app) *cobra.Command {
+	cmd := parent("depot", "artifacts", "Keep a registry filled from a depot file")
+	cmd.Long = depotLong
+	cmd.AddCommand(newDepotValidate(a), newDepotPlan(a), newDepotApply(a), newDepotStatus(a), newDepotImport(a))
+	return cmd
+}
+
+func (f *depotFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON")
+	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
+	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
+}
+
+func readSet(file string) (*depot.Set, error) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	set, err := depot.ParseSet(file, src)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return set, nil
+}
+
+// syncer returns what runs a depot file against its registry. done ends the
+// progress bars.
+func (a *app) syncer(f depotFlags) (s *depot.Syncer, done func(), err error) {
+	set, err := readSet(f.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.registry == "" && set.Registry != "" {
+		a.registry = set.Registry
+	}
+	d, done, err := a.depot()
+	if err != nil {
+		return nil, nil, err
+	}
+	used, err := usedVersions(f.usedBy)
+	if err != nil {
+		return nil, nil, err
+	}
+	origins := &originSet{a: a, set: set, made: map[string]depot.Origins{}}
+	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins.get, Used: used, Jobs: f.jobs}), done, nil
+}
+
+// usedVersions reads lock files and returns which versions they pin.
+func usedVersions(names []string) (func(entry string, v addr.Version) bool, error) {
+	used := map[string]bool{}
+	files, err := lockFiles(names)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		l, err := readLockFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range l.Providers {
+			used[addr.KindMirror+" "+p.Address.String()+" "+p.Version.String()] = true
+		}
+	}
+	return func(entry string, v addr.Version) bool { return used[entry+" "+v.String()] }, nil
+}
+
+// originSet makes the ways to the outside, once for each auth block, so that
+// conditional requests and rate limits are shared.
+type originSet struct {
+	a   *app
+	set *depot.Set
+
+	mu   sync.Mutex // guards made
+	made map[string]depot.Origins
+}
+
+func (o *originSet) get(auth string) (depot.Origins, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if from, ok := o.made[auth]; ok {
+		return from, nil
+	}
+	token, api, err := o.token(auth)
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	client, err := o.a.upstreamClient()
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	client.Token = token
+	from := depot.Origins{
+		Client: client, Git: &upstream.Git{Token: token}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: o.a.openRepo,
+		Provider: func(origin string) (depot.Source, error) {
+			if origin == "" {
+				return &upstream.Registry{Client: client}, nil
+			}
+			return o.a.providerSource(origin, "")
+		},
+		Registry: func(host string) (*upstream.ModuleRegistry, error) {
+			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
+		},
+	}
+	o.made[auth] = from
+	return from, nil
+}
+
+// token returns the token function of an auth block: its token for its host, or
+// for one owner below it (github.com/acme), else what the CLI configuration has.
+func (o *originSet) token(name string) (upstream.TokenFunc, *url.URL, error) {
+	if name == "" {
+		return o.a.hostToken, nil, nil
+	}
+	auth := o.set.Auth[name]
+	secret, err := o.a.secret(auth)
+	if err != nil {
+		return nil, nil, fmt.Errorf("auth %q: %w", name, err)
+	}
+	var api *url.URL
+	if auth.APIURL != "" {
+		if api, err = url.Parse(auth.APIURL); err != nil {
+			return nil, nil, fmt.Errorf("auth %q: api_url: %w", name, err)
+		}
+	}
+	return func(key string) string {
+		host, _, _ := strings.Cut(key, "/")
+		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
+			return secret
+		}
+		return o.a.hostToken(host)
+	}, api, nil
+}
+
+// maxSecret bounds a token.
+const maxSecret = 16 << 10
+
+func (a *app) secret(auth depot.Auth) (string, error) {
+	if auth.TokenEnv != "" {
+		s := strings.TrimSpace(a.getenv(auth.TokenEnv))
+		if s == "" {
+			return "", fmt.Errorf("the variable %s is empty", auth.TokenEnv)
+		}
+		return s, nil
+	}
+	info, err := os.Stat(auth.File)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", withHint(fmt.Errorf("%s can be read by others", auth.File), "chmod 600 %s", auth.File)
+	}
+	if info.Size() > maxSecret {
+		return "", fmt.Errorf("%s has %d bytes, a token has fewer", auth.File, info.Size())
+	}
+	b, err := os.ReadFile(auth.File)
+	return strings.TrimSpace(string(b)), err
+}

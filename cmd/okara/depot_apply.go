@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newDepotApply(a *app) *cobra.Command {
+	var f depotFlags
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Publish what is missing and prune what retention lets go",
+		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
+does not stop the others; the exit code is then 6. Interrupted or repeated, a run
+does only what is missing.`,
+		Example: "  okara depot apply -f depot.hcl --used-by infra/",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotApply(cmd.Context(), f) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (a *app) depotApply(ctx context.Context, f depotFlags) error {
+	s, done, err := a.syncer(f)
+	if err != nil {
+		return err
+	}
+	p, err := s.Plan(ctx)
+	if err != nil {
+		done()
+		return err
+	}
+	results, err := s.Apply(ctx, p, nil)
+	done()
+	if err != nil {
+		return err
+	}
+	count := map[string]int{}
+	var lines []string
+	var drift []string
+	for _, r := range results {
+		switch {
+		case r.Error != "":
+			count["failed"]++
+			lines = append(lines, fmt.Sprintf("failed %s %s: %s", r.Entry, r.Version, r.Error))
+		case r.Action == depot.ActionDrift:
+			drift = append(drift, fmt.Sprintf("%s %s: %s", r.Entry, r.Version, r.Reason))
+		case r.Changes():
+			count["changed"]++
+			lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s %s %s: %s", r.Action, r.Entry, r.Version, r.State), ": "))
+		}
+	}
+	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	for _, d := range drift {
+		a.note("drift: %s", d)
+	}
+	a.note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
+	if count["failed"]+len(drift) > 0 {
+		return partlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
+	}
+	return nil
+}

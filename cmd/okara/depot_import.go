@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+func newDepotImport(a *app) *cobra.Command {
+	var registry, namespace string
+	cmd := &cobra.Command{
+		Use:   "import [FILE|DIR]...",
+		Short: "Write a depot file from lock files, OpenDepot resources or another registry",
+		Long: `Print a depot file made from what a team has already:
+  lock files        .terraform.lock.hcl, or folders that hold some: the providers
+                    and versions in use
+  YAML files        OpenDepot's Depot, Module and Provider resources
+  --from-registry   the modules that another registry lists`,
+		Example: `  okara depot import infra/ > depot.hcl
+  kubectl get depots,modules,providers -o yaml | okara depot import - > depot.hcl
+  okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && registry == "" {
+				return usageError("name lock files, folders or YAML files, or --from-registry HOST")
+			}
+			return a.depotImport(cmd.Context(), args, registry, namespace)
+		},
+	}
+	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
+	return cmd
+}
+
+func (a *app) depotImport(ctx context.Context, args []string, registry, namespace string) error {
+	entries, interval, err := a.importFiles(args)
+	if err != nil {
+		return err
+	}
+	if registry != "" {
+		client, err := a.upstreamClient()
+		if err != nil {
+			return err
+		}
+		found, err := depot.ImportRegistry(ctx, &upstream.ModuleRegistry{Client: client, Host: registry}, namespace)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, found...)
+	}
+	text := depot.Render(entries, interval)
+	if _, err := depot.ParseSet("the imported depot file", []byte(text)); err != nil {
+		a.note("%s", text)
+		return withHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
+	}
+	return a.printResult(entries, strings.TrimSuffix(text, "\n"))
+}
+
+func (a *app) importFiles(args []string) (entries []depot.Imported, interval int, err error) {
+	var locks []*depot.LockFile
+	for _, arg := range args {
+		if arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+			src, err := a.readInput(arg)
+			if err != nil {
+				return nil, 0, err
+			}
+			found, minutes, err := depot.ImportOpenDepot(src)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", arg, err)
+			}
+			entries, interval = append(entries, found...), max(interval, minutes)
+			continue
+		}
+		names, err := lockFiles([]string{arg})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, name := range names {
+			l, err := readLockFile(name)
+			if err != nil {
+				return nil, 0, err
+			}
+			locks = append(locks, l)
+		}
+	}
+	return append(entries, depot.ImportLockFiles(locks)...), interval, nil
+}
+
+func readLockFile(name string) (*depot.LockFile, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return depot.ParseLockFile(name, src)
+}
+
+// lockFiles returns the lock files that are named, or below folders that are.
+func lockFiles(names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		err := filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case e.IsDir() && e.Name() == ".terraform":
+				return fs.SkipDir
+			case !e.IsDir() && (path == name || e.Name() == lockFileName):
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, &exitError{code: exitUsage, err: err}
+		}
+	}
+	return out, nil
+}
+
+// maxInput bounds what is read from standard input.
+const maxInput = 64 << 20
+
+// readInput reads a file, or standard input for "-".
+func (a *app) readInput(name string) ([]byte, error) {
+	if name != "-" {
+		return os.ReadFile(name)
+	}
+	b, err := io.ReadAll(io.LimitReader(a.in, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = fmt.Errorf("standard input has more than %d bytes", maxInput)
+	}
+	return b, err
+}

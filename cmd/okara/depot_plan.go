@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newDepotPlan(a *app) *cobra.Command {
+	var f depotFlags
+	all := false
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what a run would publish, approve, scan and prune, and why",
+		Example: `  okara depot plan -f depot.hcl
+  okara depot plan --used-by infra/ --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.depotPlan(cmd.Context(), f, all) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
+	return cmd
+}
+
+func (a *app) depotPlan(ctx context.Context, f depotFlags, all bool) error {
+	s, done, err := a.syncer(f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := s.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"ACTION", "ENTRY", "VERSION", "REASON"}}
+	changes, failed := 0, 0
+	for _, st := range p.Steps {
+		if st.Changes() {
+			changes++
+		}
+		if st.Action == depot.ActionFailed {
+			failed++
+		}
+		if all || st.Action != depot.ActionPresent {
+			rows = append(rows, []string{string(st.Action), st.Entry, st.Version, st.Reason})
+		}
+	}
+	text := ""
+	if len(rows) > 1 {
+		text = strings.TrimSuffix(table(rows), "\n")
+	}
+	if err := a.printResult(p, text); err != nil {
+		return err
+	}
+	a.note("%d versions, %d changes", len(p.Steps), changes)
+	if failed > 0 {
+		return partlyError("%d entries could not be read", failed)
+	}
+	return nil
+}

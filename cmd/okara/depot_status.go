@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newDepotStatus(a *app) *cobra.Command {
+	var f depotFlags
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Show what earlier runs published, what waits, and what is blocked or drifted",
+		Example: "  okara depot status --registry registry.example.com/platform --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotStatus(cmd.Context(), f) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (a *app) depotStatus(ctx context.Context, f depotFlags) error {
+	if a.registry == "" && a.getenv("OKARA_REGISTRY") == "" {
+		set, err := readSet(f.file)
+		if err != nil {
+			return err
+		}
+		a.registry = set.Registry
+	}
+	d, done, err := a.depot()
+	if err != nil {
+		return err
+	}
+	defer done()
+	rec, err := d.Record(ctx)
+	if err != nil {
+		return err
+	}
+	return a.printResult(rec.Entries, recordText(rec))
+}
+
+func recordText(rec *depot.Record) string {
+	rows := [][]string{{"ENTRY", "PUBLISHED", "WAITING", "BLOCKED", "DRIFTED"}}
+	var notes []string
+	for _, entry := range rec.Names() {
+		count := map[depot.State]int{}
+		for _, v := range rec.Versions(entry) {
+			vr := rec.Entries[entry][v]
+			count[vr.State]++
+			if vr.Reason != "" {
+				notes = append(notes, fmt.Sprintf("%s %s: %s: %s", entry, v, vr.State, vr.Reason))
+			}
+		}
+		row := []string{entry}
+		for _, s := range []depot.State{depot.StatePublished, depot.StateWaiting, depot.StateBlocked, depot.StateDrift} {
+			row = append(row, fmt.Sprint(count[s]))
+		}
+		rows = append(rows, row)
+	}
+	return strings.TrimSuffix(table(rows)+strings.Join(notes, "\n"), "\n")
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newDepotValidate(a *app) *cobra.Command {
+	var f depotFlags
+	cmd := &cobra.Command{
+		Use:     "validate",
+		Short:   "Check a depot file",
+		Example: "  okara depot validate -f depot.hcl",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			set, err := readSet(f.file)
+			if err != nil {
+				return err
+			}
+			counts := map[string]int{"modules": len(set.Modules), "providers": len(set.Providers)}
+			return a.printResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
+		},
+	}
+	f.add(cmd)
+	return cmd
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/scan"
+)
+
+func newScan(a *app) *cobra.Command {
+	p := depot.ScanPolicy{Scanner: "trivy"}
+	cmd := &cobra.Command{
+		Use:   "scan ADDRESS VERSION",
+		Short: "Scan a published version and attach the report",
+		Long: `Run a scanner on a version in the registry and attach its report (SARIF, and for
+a provider scanned by Trivy an SBOM in CycloneDX) as a referrer. With --block the
+exit code is 1 if there are findings of that level.`,
+		Example: `  okara scan net/vpc/aws 1.4.0 --block high
+  okara scan net/vpc/aws 1.4.0 --scanner 'my-scanner --sarif'`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd.Context(), args[0], args[1], p) },
+	}
+	cmd.Flags().StringVar(&p.Scanner, "scanner", p.Scanner, "trivy, or a `COMMAND` that takes a folder and writes SARIF to stdout")
+	cmd.Flags().StringVar(&p.Block, "block", "", "lowest `LEVEL` that fails: low, medium, high or critical")
+	cmd.Flags().StringVar(&p.Database, "database", "", "`DIR` of Trivy's cache, to be used without a download")
+	return cmd
+}
+
+func (a *app) scan(ctx context.Context, address, version string, p depot.ScanPolicy) error {
+	it, err := parseItem(address)
+	if err != nil {
+		return err
+	}
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		return err
+	}
+	if p.Block != "" && !slices.Contains(scan.Levels(), p.Block) {
+		return usageError("--block %q is none of low, medium, high, critical", p.Block)
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return err
+	}
+	r, err := client.Repo(it.repository(layout))
+	if err != nil {
+		return err
+	}
+	m, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return fmt.Errorf("scanning %s %s: %w", address, version, err)
+	}
+	findings, err := depot.ScanArtifact(ctx, r, m, p, time.Now())
+	if err != nil && !errors.Is(err, depot.ErrBlocked) {
+		return err
+	}
+	if perr := a.printResult(findings, findings.String()); perr != nil {
+		return perr
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Imported is one entry of a depot file that was made from something else.
+type Imported struct {
+	Kind      string // oci.KindModule or oci.KindMirror
+	Address   string
+	Source    string // of a module
+	Versions  string // constraint
+	Pin       []string
+	Platforms []string
+	Policy    string
+}
+
+// Render returns a depot file with the entries, sorted and without duplicates.
+// interval in minutes is left out if it is 0.
+func Render(entries []Imported, interval int) string {
+	slices.SortStableFunc(entries, func(a, b Imported) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address))
+	})
+	entries = slices.CompactFunc(entries, func(a, b Imported) bool { return a.Kind == b.Kind && a.Address == b.Address })
+	var b strings.Builder
+	if interval > 0 {
+		fmt.Fprintf(&b, "interval = %s\n", quote(strconv.Itoa(interval)+"m"))
+	}
+	for _, e := range entries {
+		block := "provider"
+		if e.Kind == oci.KindModule {
+			block = "module"
+		}
+		fmt.Fprintf(&b, "\n%s %s {\n", block, quote(e.Address))
+		for _, arg := range []struct{ name, value string }{{"source", e.Source}, {"versions", e.Versions}, {"policy", e.Policy}} {
+			if arg.value != "" {
+				fmt.Fprintf(&b, "  %s = %s\n", arg.name, quote(arg.value))
+			}
+		}
+		for _, list := range []struct {
+			name   string
+			values []string
+		}{{"pin", e.Pin}, {"platforms", e.Platforms}} {
+			if len(list.values) > 0 {
+				quoted := make([]string, len(list.values))
+				for i, v := range list.values {
+					quoted[i] = quote(v)
+				}
+				fmt.Fprintf(&b, "  %s = [%s]\n", list.name, strings.Join(quoted, ", "))
+			}
+		}
+		b.WriteString("}\n")
+	}
+	return strings.TrimPrefix(b.String(), "\n")
+}
+
+// quote writes an HCL string literal.
+func quote(s string) string {
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
+}
+
+// ImportLockFiles returns an entry for each provider of the lock files, with
+// exactly the versions that they use.
+func ImportLockFiles(files []*LockFile) []Imported {
+	versions := map[addr.Provider][]addr.Version{}
+	for _, f := range files {
+		for _, p := range f.Providers {
+			if !slices.Contains(versions[p.Address], p.Version) {
+				versions[p.Address] = append(versions[p.Address], p.Version)
+			}
+		}
+	}
+	var out []Imported
+	for p, list := range versions {
+		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
+		e := Imported{Kind: oci.KindMirror, Address: p.String(), Versions: list[0].String()}
+		for _, v := range list[1:] {
+			e.Pin = append(e.Pin, v.String())
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// openDepot is the part of OpenDepot's resources (group opendepot.defdev.io,
+// v1alpha1) that says what is published and from where.
+type openDepot struct {
+	APIVersion string      `yaml:"apiVersion"`
+	Kind       string      `yaml:"kind"`
+	Items      []openDepot `yaml:"items"`
+	Metadata   struct {
+		Name      string `yaml:"name"`
+		Namespace string `yaml:"namespace"`
+	} `yaml:"metadata"`
+	Spec struct {
+		Global struct {
+			ModuleConfig openModule `yaml:"moduleConfig"`
+		} `yaml:"global"`
+		ModuleConfigs   []openModule   `yaml:"moduleConfigs"`
+		ProviderConfigs []openProvider `yaml:"providerConfigs"`
+		Polling         int            `yaml:"pollingIntervalMinutes"`
+		ModuleConfig    openModule     `yaml:"moduleConfig"`
+		ProviderConfig  openProvider   `yaml:"providerConfig"`
+		Versions        []struct {
+			Version string `yaml:"version"`
+		} `yaml:"versions"`
+	} `yaml:"spec"`
+}
+
+type openModule struct {
+	Name        string `yaml:"name"`
+	Provider    string `yaml:"provider"`
+	RepoOwner   string `yaml:"repoOwner"`
+	RepoURL     string `yaml:"repoUrl"`
+	Constraints string `yaml:"versionConstraints"`
+	Immutable   *bool  `yaml:"immutable"`
+}
+
+type openProvider struct {
+	Name             string   `yaml:"name"`
+	Namespace        string   `yaml:"namespace"`
+	OperatingSystems []string `yaml:"operatingSystems"`
+	Architectures    []string `yaml:"architectures"`
+	Constraints      string   `yaml:"versionConstraints"`
+}
+
+// maxManifests bounds a YAML file.
+const maxManifests = 16 << 20
+
+// ImportOpenDepot reads OpenDepot's Depot, Module and Provider resources, any
+// number of YAML documents; other kinds are passed over. A module keeps its
+// address, NAMESPACE/NAME/PROVIDER, so that only the host changes in sources.
+// interval is the longest polling interval in minutes.
+func ImportOpenDepot(src []byte) (entries []Imported, interval int, err error) {
+	if len(src) > maxManifests {
+		return nil, 0, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for {
+		var doc openDepot
+		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+			return entries, interval, nil
+		} else if err != nil {
+			return nil, 0, fmt.Errorf("reading YAML: %w: %w", err, oci.ErrCorrupt)
+		}
+		for _, d := range append(doc.Items, doc) { // kubectl prints a List
+			if strings.HasPrefix(d.APIVersion, "opendepot.defdev.io/") {
+				interval = max(interval, d.Spec.Polling)
+				entries = append(entries, d.entries()...)
+			}
+		}
+	}
+}
+
+func (d openDepot) entries() []Imported {
+	var out []Imported
+	versions, pin := "", []string(nil)
+	for i, v := range d.Spec.Versions {
+		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
+			versions = s
+		} else {
+			pin = append(pin, s)
+		}
+	}
+	switch d.Kind {
+	case "Depot":
+		for _, m := range d.Spec.ModuleConfigs {
+			if m.Immutable == nil {
+				m.Immutable = d.Spec.Global.ModuleConfig.Immutable
+			}
+			out = append(out, m.entry(d.Metadata.Namespace))
+		}
+		for _, p := range d.Spec.ProviderConfigs {
+			out = append(out, p.entry())
+		}
+	case "Module":
+		m := d.Spec.ModuleConfig
+		m.Name, m.Constraints = cmp.Or(m.Name, d.Metadata.Name), cmp.Or(m.Constraints, versions)
+		e := m.entry(d.Metadata.Namespace)
+		e.Pin = pin
+		out = append(out, e)
+	case "Provider":
+		p := d.Spec.ProviderConfig
+		p.Name, p.Constraints = cmp.Or(p.Name, d.Metadata.Name), cmp.Or(p.Constraints, versions)
+		e := p.entry()
+		e.Pin = pin
+		out = append(out, e)
+	}
+	return out
+}
+
+func (m openModule) entry(namespace string) Imported {
+	url := cmp.Or(m.RepoURL, "https://github.com/"+m.RepoOwner+"/"+m.Name)
+	e := Imported{
+		Kind: oci.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
+		Source: "git::" + strings.TrimSuffix(url, ".git") + ".git", Versions: m.Constraints,
+	}
+	if m.Immutable != nil && !*m.Immutable {
+		e.Policy = string(PolicyEditions)
+	}
+	return e
+}
+
+func (p openProvider) entry() Imported {
+	e := Imported{Kind: oci.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
+	for _, os := range p.OperatingSystems {
+		for _, arch := range p.Architectures {
+			e.Platforms = append(e.Platforms, os+"_"+arch)
+		}
+	}
+	return e
+}
+
+// ImportRegistry lists the modules of a registry, all or those of one namespace,
+// and returns an entry for each that takes every release.
+func ImportRegistry(ctx context.Context, r *upstream.ModuleRegistry, namespace string) ([]Imported, error) {
+	modules, err := r.List(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	var out []Imported
+	for _, m := range modules {
+		out = append(out, Imported{Kind: oci.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
+	}
+	return out, nil
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+const openDepotYAML = `apiVersion: opendepot.defdev.io/v1alpha1
+kind: Depot
+metadata: {name: team, namespace: platform}
+spec:
+  global:
+    moduleConfig: {immutable: false}
+  moduleConfigs:
+  - {name: terraform-aws-eks, provider: aws, repoOwner: terraform-aws-modules, versionConstraints: ">= 21.10.1, != 21.13.0"}
+  providerConfigs:
+  - {name: aws, operatingSystems: [linux, darwin], architectures: [amd64, arm64], versionConstraints: "~> 5.80"}
+  pollingIntervalMinutes: 60
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: opendepot.defdev.io/v1alpha1
+  kind: Module
+  metadata: {name: vpc, namespace: platform}
+  spec:
+    moduleConfig: {provider: aws, repoUrl: "https://git.example.com/net/vpc", immutable: true}
+    versions: [{version: v1.2.0}, {version: v1.1.0}]
+- apiVersion: opendepot.defdev.io/v1alpha1
+  kind: Provider
+  metadata: {name: example, namespace: platform}
+  spec:
+    providerConfig: {name: random}
+    versions: [{version: 3.6.0}]
+- apiVersion: v1
+  kind: Secret
+  metadata: {name: x}
+`
+
+const openDepotHCL = `interval = "60m"
+
+provider "hashicorp/aws" {
+  versions = "~> 5.80"
+  platforms = ["linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"]
+}
+
+provider "hashicorp/random" {
+  versions = "3.6.0"
+}
+
+module "platform/terraform-aws-eks/aws" {
+  source = "git::https://github.com/terraform-aws-modules/terraform-aws-eks.git"
+  versions = ">= 21.10.1, != 21.13.0"
+  policy = "editions"
+}
+
+module "platform/vpc/aws" {
+  source = "git::https://git.example.com/net/vpc.git"
+  versions = "1.2.0"
+  pin = ["1.1.0"]
+}
+`
+
+func TestImportOpenDepot(t *testing.T) {
+	entries, interval, err := depot.ImportOpenDepot([]byte(openDepotYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := depot.Render(entries, interval)
+	if diff := cmp.Diff(openDepotHCL, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := depot.ParseSet("depot.hcl", []byte(got)); err != nil {
+		t.Errorf("the imported file does not parse: %v", err)
+	}
+	if _, _, err := depot.ImportOpenDepot([]byte("a: [")); err == nil {
+		t.Error("broken YAML was accepted")
+	}
+}
+
+func TestImportLockFiles(t *testing.T) {
+	parse := func(version string) *depot.LockFile {
+		l, err := depot.ParseLockFile("x", []byte("provider \"registry.opentofu.org/hashicorp/time\" {\n version = \""+version+"\"\n}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	got := depot.Render(depot.ImportLockFiles([]*depot.LockFile{parse("0.13.0"), parse("0.14.2"), parse("0.13.0")}), 0)
+	want := `provider "registry.opentofu.org/hashicorp/time" {
+  versions = "0.14.2"
+  pin = ["0.13.0"]
+}
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

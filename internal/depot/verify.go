@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ErrUntrusted says that a version fails a check or a policy.
+var ErrUntrusted = errors.New("not verified")
+
+// Names of what a policy can demand.
+const (
+	RequireOpenPGP = "openpgp"
+	RequireCosign  = "cosign"
+	RequireScan    = "scan"
+)
+
+// VerifyOptions say what a version has to fulfil. Trusted keys come from the
+// caller only, never from the artifact.
+type VerifyOptions struct {
+	Digest      digest.Digest       // the tag must point here; "": anywhere
+	OpenPGP     []signing.PublicKey // trusted keys for SHA256SUMS
+	Cosign      []*ecdsa.PublicKey  // trusted keys for cosign signatures
+	Require     []string            // RequireOpenPGP, RequireCosign, RequireScan
+	Block       string              // "critical", "high", "medium" or "low": findings that fail
+	AllowYanked bool
+	Deep        bool // read every blob, and recompute what the manifest claims
+	Now         time.Time
+}
+
+// Check is the outcome of one check. Result is "ok", "trusted", "consistent" (it
+// holds, but nothing says whom to trust), "absent" or "failed".
+type Check struct {
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// verifier runs the checks of one version.
+type verifier struct {
+	o        VerifyOptions
+	l        *Listing
+	v        addr.Version
+	typ      string // of a provider
+	manifest oci.Manifest
+	checks   []Check
+}
+
+// Verify checks a version and stops at the first failure, whose error wraps
+// ErrUntrusted. The checks so far are returned in any case.
+func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o VerifyOptions) ([]Check, error) {
+	for _, name := range o.Require {
+		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
+			return nil, fmt.Errorf("unknown requirement %q", name)
+		}
+	}
+	item, ok := d.o.Layout.Parse(repository)
+	if !ok {
+		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", repository, oci.ErrNotFound)
+	}
+	l, err := d.Versions(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	x := &verifier{o: o, l: l, v: v, typ: item.Provider.Type}
+	if x.manifest, err = l.Repository.Fetch(ctx, v.Tag()); err != nil {
+		return nil, err
+	}
+	artifact := x.module
+	if item.Kind != addr.KindModule {
+		artifact = x.provider
+	}
+	for _, check := range []func(context.Context) error{x.digest, artifact, x.cosign, x.scan, x.yanked} {
+		if err := check(ctx); err != nil {
+			return x.checks, err
+		}
+	}
+	return x.checks, nil
+}
+
+func (x *verifier) add(name, result, format string, args ...any) {
+	x.checks = append(x.checks, Check{name, result, fmt.Sprintf(format, args...)})
+}
+
+// fail records a failure. An error of the registry is not one of the artifact.
+func (x *verifier) fail(name string, err error) error {
+	if errors.Is(err, oci.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	x.add(name, "failed", "%v", err)
+	return fmt.Errorf("%s: %w: %w", name, ErrUntrusted, err)
+}
+
+func (x *verifier) digest(context.Context) error {
+	if x.o.Digest != "" && x.o.Digest != x.manifest.Digest {
+		return x.fail("digest", fmt.Errorf("the tag points to %s, not to %s", x.manifest.Digest, x.o.Digest))
+	}
+	x.add("digest", "ok", "%s", x.manifest.Digest)
+	return nil
+}
+
+func (x *verifier) demands(name string) bool { return slices.Contains(x.o.Require, name) }
+
+func (x *verifier) cosign(ctx context.Context) error {
+	r := x.l.Repository
+	signatures, err := r.CosignSignatures(ctx, x.manifest.Digest)
+	if err != nil {
+		return x.fail("cosign", err)
+	}
+	if len(signatures) == 0 {
+		return x.noCosign(ctx)
+	}
+	var reasons []error
+	for _, s := range signatures {
+		if err := s.Names(r.Name(), x.manifest.Digest); err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
+		for _, key := range x.o.Cosign {
+			if signing.VerifyECDSA(key, s.Payload, s.Signature) == nil {
+				x.add("cosign", "trusted", "")
+				return nil
+			}
+		}
+		reasons = append(reasons, signing.ErrUnknownKey)
+	}
+	if len(x.o.Cosign) > 0 || x.demands(RequireCosign) {
+		return x.fail("cosign", errors.Join(reasons...))
+	}
+	x.add("cosign", "consistent", "%d signatures, no trusted key given", len(signatures))
+	return nil
+}
+
+// noCosign names signatures in forms that are not checked.
+func (x *verifier) noCosign(ctx context.Context) error {
+	others, err := x.l.Repository.Referrers(ctx, x.manifest.Descriptor, oci.ArtifactSigstoreBundle)
+	if err != nil {
+		return x.fail("cosign", err)
+	}
+	detail := "no signature"
+	if len(others) > 0 {
+		detail = "sigstore bundle present, not checked"
+	}
+	if x.demands(RequireCosign) || len(x.o.Cosign) > 0 {
+		return x.fail("cosign", errors.New(detail))
+	}
+	x.add("cosign", "absent", "%s", detail)
+	return nil
+}
+
+func (x *verifier) scan(ctx context.Context) error {
+	s, ok, err := x.l.Repository.NewestScan(ctx, x.manifest.Descriptor)
+	if err != nil {
+		return x.fail("scan", err)
+	}
+	if !ok {
+		if x.demands(RequireScan) || x.o.Block != "" {
+			return x.fail("scan", errors.New("no report"))
+		}
+		x.add("scan", "absent", "no report")
+		return nil
+	}
+	counts := map[string]int{"critical": s.Critical, "high": s.High, "medium": s.Medium, "low": s.Low}
+	text := fmt.Sprintf("%d critical, %d high, %d medium, %d low, by %s on %s", s.Critical, s.High, s.Medium, s.Low, s.Tool, s.Time.Format(time.DateOnly))
+	for _, level := range []string{"critical", "high", "medium", "low"} {
+		if x.o.Block == "" {
+			break
+		}
+		if counts[level] > 0 {
+			return x.fail("scan", errors.New(text))
+		}
+		if level == x.o.Block {
+			break
+		}
+	}
+	x.add("scan", "ok", "%s", text)
+	return nil
+}
+
+func (x *verifier) yanked(context.Context) error {
+	s := x.l.StatusOf(x.v, x.manifest.Digest)
+	switch {
+	case s.Yanked != nil && !x.o.AllowYanked:
+		return x.fail("status", errors.New(strings.TrimSpace("yanked "+s.Yanked.Message)))
+	case s.Yanked != nil:
+		x.add("status", "ok", "yanked, which is allowed: %s", s.Yanked.Message)
+	case s.Deprecated != nil:
+		x.add("status", "ok", "deprecated: %s", s.Deprecated.Message)
+	default:
+		x.add("status", "ok", "")
+	}
+	return nil
+}

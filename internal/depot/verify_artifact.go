@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// module checks the manifest, and with Deep that both archives hold the content
+// that it names.
+func (x *verifier) module(ctx context.Context) error {
+	m, err := oci.ParseModule(x.manifest)
+	if err != nil {
+		return x.fail("manifest", err)
+	}
+	if m.Version.String() != "" && m.Version != x.v {
+		return x.fail("manifest", fmt.Errorf("it says version %s", m.Version))
+	}
+	x.add("manifest", "ok", "module")
+	if x.demands(RequireOpenPGP) {
+		return x.fail("openpgp", errors.New("modules have no OpenPGP signature"))
+	}
+	if !x.o.Deep {
+		return nil
+	}
+	for _, layer := range []*oci.Descriptor{m.Tar, m.Zip} {
+		if layer == nil {
+			continue
+		}
+		got, err := contentDigest(ctx, x.l.Repository, *layer)
+		if err == nil && m.ContentDigest != "" && got != m.ContentDigest {
+			err = fmt.Errorf("holds %s, the manifest says %s", got, m.ContentDigest)
+		}
+		if err != nil {
+			return x.fail("content of "+layer.MediaType, err)
+		}
+		x.add("content of "+layer.MediaType, "ok", "%s", got)
+	}
+	if m.Description != nil {
+		if _, err := x.l.Repository.ReadBlob(ctx, *m.Description, maxDescription); err != nil {
+			return x.fail("description", err)
+		}
+	}
+	return nil
+}
+
+// contentDigest unpacks an archive and packs it again.
+func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (string, error) {
+	dir, err := os.MkdirTemp("", "okara-verify-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	file, err := fetchTemp(ctx, r, layer)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if err := archive.Unpack(ctx, file, layer.Size, dir, archive.Limits{}); err != nil {
+		return "", err
+	}
+	tree, err := archive.List(ctx, os.DirFS(dir), archive.Options{All: true})
+	if err != nil {
+		return "", err
+	}
+	return tree.ContentDigest(ctx)
+}
+
+// fetchTemp copies a blob into a temporary file, verified. The caller closes and
+// removes it.
+func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (*os.File, error) {
+	file, err := os.CreateTemp("", "okara-*.blob")
+	if err != nil {
+		return nil, err
+	}
+	if err := (&Depot{}).save(ctx, r, blob, file, ""); err != nil {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+		return nil, err
+	}
+	return file, nil
+}
+
+// provider checks the index, SHA256SUMS and its signature, and every platform.
+func (x *verifier) provider(ctx context.Context) error {
+	index, err := oci.ParseProviderIndex(x.manifest)
+	if err != nil {
+		return x.fail("index", err)
+	}
+	if index.Version.String() != "" && index.Version != x.v {
+		return x.fail("index", fmt.Errorf("it says version %s", index.Version))
+	}
+	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
+	md, err := x.l.Repository.Resigned(ctx, index, x.l.StatusOf(x.v, x.manifest.Digest))
+	if errors.Is(err, oci.ErrNotFound) {
+		if x.demands(RequireOpenPGP) {
+			return x.fail("openpgp", ErrUnsigned)
+		}
+		x.add("openpgp", "absent", "no SHA256SUMS: made by another tool")
+		return x.platforms(ctx, index, nil)
+	}
+	if err != nil {
+		return x.fail("metadata", err)
+	}
+	if err := x.openpgp(md); err != nil {
+		return err
+	}
+	sums, err := signing.ParseSums(md.ShasumsBytes)
+	if err != nil {
+		return x.fail("sums", err)
+	}
+	if err := x.platforms(ctx, index, sums); err != nil {
+		return err
+	}
+	return x.protocols(index, md)
+}
+
+func (x *verifier) openpgp(md oci.ProviderMetadata) error {
+	if len(md.SignatureBytes) == 0 {
+		if x.demands(RequireOpenPGP) || len(x.o.OpenPGP) > 0 {
+			return x.fail("openpgp", ErrUnsigned)
+		}
+		x.add("openpgp", "absent", "the origin publishes no key")
+		return nil
+	}
+	o := signing.VerifyOptions{Now: x.o.Now}
+	if len(x.o.OpenPGP) > 0 || x.demands(RequireOpenPGP) {
+		key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, x.o.OpenPGP, o)
+		if err != nil {
+			return x.fail("openpgp", err)
+		}
+		x.add("openpgp", "trusted", "key %s %s", key.ID, key.UserID)
+		return nil
+	}
+	served, err := parseServed(md.Keys)
+	if err != nil {
+		return x.fail("openpgp", err)
+	}
+	key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, served, o)
+	if err != nil {
+		return x.fail("openpgp", err)
+	}
+	x.add("openpgp", "consistent", "key %s %s, no trusted key given", key.ID, key.UserID)
+	return nil
+}
+
+// platforms compares the annotations of each platform with its manifest and its
+// line in SHA256SUMS.
+func (x *verifier) platforms(ctx context.Context, index oci.ProviderIndex, sums signing.Sums) error {
+	for _, p := range index.Platforms {
+		name := "platform " + p.Platform.String()
+		bare := p
+		bare.Zh, bare.Size = "", 0 // so that the manifest is read
+		zip, err := x.l.Repository.ProviderZip(ctx, bare)
+		if err == nil && p.Zh != "" && (p.Zh != zip.Digest.Encoded() || p.Size != zip.Size) {
+			err = fmt.Errorf("the index says zh %s, the manifest has %s", p.Zh, zip.Digest.Encoded())
+		}
+		if err == nil && sums != nil {
+			err = checkListed(sums, p, zip)
+		}
+		if err == nil && x.o.Deep {
+			err = x.deep(ctx, p, zip)
+		}
+		if err != nil {
+			return x.fail(name, err)
+		}
+		x.add(name, "ok", "zh:%s", zip.Digest.Encoded())
+	}
+	return nil
+}
+
+// checkListed compares with the line of the file; an index of another tool has
+// no file names, so any line with the digest will do.
+func checkListed(sums signing.Sums, p oci.ProviderPlatform, zip oci.Descriptor) error {
+	if p.Filename != "" {
+		return sums.Check(p.Filename, zip.Digest.Encoded())
+	}
+	for _, sum := range sums {
+		if sum == zip.Digest.Encoded() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not listed: %w", zip.Digest, signing.ErrSums)
+}
+
+// deep reads the zip and computes its h1 hash again.
+func (x *verifier) deep(ctx context.Context, p oci.ProviderPlatform, zip oci.Descriptor) error {
+	file, err := fetchTemp(ctx, x.l.Repository, zip)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	h1, err := HashPackage(ctx, file, zip.Size, x.typ, p.Platform)
+	if err == nil && p.H1 != "" && p.H1 != h1 {
+		err = fmt.Errorf("the index says %s, the zip has %s", p.H1, h1)
+	}
+	return err
+}
+
+func (x *verifier) protocols(index oci.ProviderIndex, md oci.ProviderMetadata) error {
+	if md.RegistryManifest == nil {
+		return nil
+	}
+	want, err := ParseRegistryManifest(md.RegistryManifest)
+	if err == nil && !slices.Equal(want, index.Protocols) {
+		err = fmt.Errorf("the index says %v, the registry manifest %v", index.Protocols, want)
+	}
+	if err != nil {
+		return x.fail("protocols", err)
+	}
+	x.add("protocols", "ok", "%s", strings.Join(index.Protocols, ", "))
+	return nil
+}

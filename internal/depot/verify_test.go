@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const providerRepo = "p/providers/acme/dns"
+const moduleRepo = "p/modules/net/vpc/aws"
+
+// result returns the outcome of a check, "-" if it did not run.
+func result(checks []depot.Check, name string) string {
+	i := slices.IndexFunc(checks, func(c depot.Check) bool { return c.Name == name })
+	if i < 0 {
+		return "-"
+	}
+	return checks[i].Result
+}
+
+func newCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
+	t.Helper()
+	private, public, err := signing.NewCosignKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signing.ParseCosignKey(private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := signing.ParseCosignPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, pub
+}
+
+func TestVerifyProvider(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, _ := newDepot(t, host, oci.Options{})
+		v := mustVersion(t, "1.2.3")
+		if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "windows_amd64"), dns(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+			t.Fatal(err)
+		}
+		trusted := []signing.PublicKey{mustPublic(t, mustKey(t))}
+		foreign := []signing.PublicKey{mustPublic(t, newKey(t, signing.KeyOptions{}))}
+		_, cosignKey := newCosignKey(t)
+		tests := []struct {
+			name        string
+			o           depot.VerifyOptions
+			check, want string
+		}{
+			{"without trust", depot.VerifyOptions{Deep: true}, "openpgp", "consistent"},
+			{"trusted", depot.VerifyOptions{OpenPGP: trusted, Require: []string{"openpgp"}}, "openpgp", "trusted"},
+			{"unknown key", depot.VerifyOptions{OpenPGP: foreign}, "openpgp", "failed"},
+			{"demanded without a key", depot.VerifyOptions{Require: []string{"openpgp"}}, "openpgp", "failed"},
+			{"expired key", depot.VerifyOptions{Now: time.Now().Add(5 * 365 * 24 * time.Hour)}, "openpgp", "failed"},
+			{"no cosign signature", depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{cosignKey}}, "cosign", "failed"},
+			{"no scan", depot.VerifyOptions{Require: []string{"scan"}}, "scan", "failed"},
+			{"other digest", depot.VerifyOptions{Digest: digest.FromString("x")}, "digest", "failed"},
+			{"protocols", depot.VerifyOptions{}, "protocols", "ok"},
+		}
+		for _, tt := range tests {
+			checks, err := d.Verify(t.Context(), providerRepo, v, tt.o)
+			if got := result(checks, tt.check); got != tt.want || errors.Is(err, depot.ErrUntrusted) != (tt.want == "failed") {
+				t.Errorf("%s: %s is %s, %v, want %s", tt.name, tt.check, got, err, tt.want)
+			}
+		}
+	})
+}
+
+func TestVerifyModule(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		m := mustModule(t, "net/vpc/aws", "1.0.0")
+		if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		verify := func(o depot.VerifyOptions, check, want string) {
+			t.Helper()
+			checks, err := d.Verify(t.Context(), moduleRepo, m.Version, o)
+			if got := result(checks, check); got != want || errors.Is(err, depot.ErrUntrusted) != (want == "failed") {
+				t.Errorf("%s is %s, %v, want %s", check, got, err, want)
+			}
+		}
+		one, onePub := newCosignKey(t)
+		two, twoPub := newCosignKey(t)
+		trust := func(keys ...*ecdsa.PublicKey) depot.VerifyOptions {
+			return depot.VerifyOptions{Cosign: keys, Require: []string{"cosign"}}
+		}
+		verify(depot.VerifyOptions{Deep: true}, "content of archive/zip", "ok")
+		verify(depot.VerifyOptions{}, "cosign", "absent")
+		if _, err := d.SignCosign(t.Context(), moduleRepo, m.Version, one); err != nil {
+			t.Fatal(err)
+		}
+		verify(trust(onePub), "cosign", "trusted")
+		verify(trust(twoPub), "cosign", "failed")
+		verify(depot.VerifyOptions{}, "cosign", "consistent")
+		verify(depot.VerifyOptions{Require: []string{"cosign"}}, "cosign", "failed")
+		if _, err := d.SignCosign(t.Context(), moduleRepo, m.Version, two); err != nil {
+			t.Fatal(err)
+		}
+		verify(trust(onePub), "cosign", "trusted") // the first signature stays
+		verify(trust(twoPub), "cosign", "trusted")
+
+		// As a referrer the signature is found too.
+		r := mustRepoOf(t, client, moduleRepo)
+		found, err := r.Referrers(t.Context(), mustFetch(t, r, "1.0.0").Descriptor, oci.ArtifactCosign)
+		if err != nil || len(found) == 0 {
+			t.Errorf("referrers %v, %v", found, err)
+		}
+		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: oci.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
+			t.Fatal(err)
+		}
+		verify(depot.VerifyOptions{}, "status", "failed")
+		verify(depot.VerifyOptions{AllowYanked: true}, "status", "ok")
+	})
+}
+
+// TestVerifyModuleFindsOtherContent makes a manifest that names another content
+// than its archives have.
+func TestVerifyModuleFindsOtherContent(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := mustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, moduleRepo)
+	parsed, err := oci.ParseModule(mustFetch(t, r, "1.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed.ContentDigest, parsed.Version = digest.FromString("x").String(), mustVersion(t, "1.0.1")
+	parsed.Annotations = nil
+	forged, err := oci.NewModule(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "1.0.1", forged); err != nil {
+		t.Fatal(err)
+	}
+	checks, err := d.Verify(t.Context(), moduleRepo, parsed.Version, depot.VerifyOptions{Deep: true})
+	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+oci.MediaModuleTar) != "failed" {
+		t.Errorf("got %v, %+v", err, checks)
+	}
+}
+
+func TestSignProviderAgain(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := mustVersion(t, "1.2.3")
+	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		t.Fatal(err)
+	}
+	before := mustFetch(t, mustRepoOf(t, client, providerRepo), "1.2.3").Digest
+	next := newKey(t, signing.KeyOptions{})
+	check := func(name string, key *signing.Key, want string) {
+		t.Helper()
+		checks, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{mustPublic(t, key)}})
+		if got := result(checks, "openpgp"); got != want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
+		}
+	}
+	check("not signed yet", next, "failed")
+	if _, err := d.SignProvider(t.Context(), dns(), v, next, false); err != nil {
+		t.Fatal(err)
+	}
+	check("new key", next, "trusted")
+	check("old key beside it", mustKey(t), "trusted")
+	if _, err := d.SignProvider(t.Context(), dns(), v, next, true); err != nil {
+		t.Fatal(err)
+	}
+	check("new key alone", next, "trusted")
+	check("old key replaced", mustKey(t), "failed")
+	if after := mustFetch(t, mustRepoOf(t, client, providerRepo), "1.2.3").Digest; after != before {
+		t.Error("signing again changed the version")
+	}
+}
+
+func TestPruneVersions(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+			if _, err := d.PublishModule(t.Context(), newModule("# "+version), mustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := d.Versions(t.Context(), moduleRepo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pin := mustVersion(t, "1.0.0")
+		prunable := l.Prunable(1, func(v addr.Version) bool { return v == pin })
+		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
+			t.Fatalf("prunable %v", prunable)
+		}
+		err = d.PruneVersions(t.Context(), mustRepoOf(t, client, moduleRepo), prunable)
+		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		after, verr := d.Versions(t.Context(), moduleRepo)
+		if verr != nil {
+			t.Fatal(verr)
+		}
+		gone := !slices.Contains(after.Versions, prunable[0])
+		if yanked := after.Status(prunable[0]).Yanked != nil; !yanked || gone != (err == nil) {
+			t.Errorf("yanked %v, gone %v, error %v", yanked, gone, err)
+		}
+		if !slices.Contains(after.Versions, pin) || after.Status(pin).Yanked != nil {
+			t.Error("the pinned version is affected")
+		}
+	})
+}
+
+func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
+	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := mustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), newModule(""), m, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 { // faster than a millisecond each
+		action := []string{oci.ActionYank, oci.ActionUnyank}[i%2]
+		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := d.Versions(t.Context(), moduleRepo)
+	if err != nil || l.Status(m.Version).Yanked != nil {
+		t.Errorf("%v, %+v", err, l.Status(m.Version))
+	}
+}
