@@ -139,11 +139,6 @@ func (e *Envelope) Open(ctx context.Context, sealed []byte, annotations map[stri
 	return plain, nil
 }
 
-// Sealed reports whether annotations are those of a sealed text.
-func Sealed(annotations map[string]string) bool {
-	return annotations[AnnotationFormat] != ""
-}
-
 func checkLength(sealed []byte) error {
 	if len(sealed) < overhead || !bytes.HasPrefix(sealed, []byte(magic)) {
 		return fmt.Errorf("%d bytes without the header of a sealed text: %w", len(sealed), ErrSealed)
