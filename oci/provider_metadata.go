@@ -68,7 +68,9 @@ func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
 		}
 		blobs, layers = append(blobs, blob), append(layers, d)
 	}
-	add(MediaShasums, md.ShasumsName, md.ShasumsBytes)
+	if md.ShasumsBytes != nil {
+		add(MediaShasums, md.ShasumsName, md.ShasumsBytes)
+	}
 	if len(md.SignatureBytes) > 0 {
 		add(MediaShasumsSignature, md.ShasumsName+".sig", md.SignatureBytes)
 	}
@@ -157,4 +159,19 @@ func (r *Repo) inlineManifest(ctx context.Context, d Descriptor) (Manifest, erro
 		return Manifest{Descriptor: d, Bytes: b}, nil
 	}
 	return r.Fetch(ctx, d.Digest.String())
+}
+
+// NewSignatureLayers returns the layers of a resign event: signature and keys,
+// and SHA256SUMS where the index has none.
+func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]Descriptor, []Blob, error) {
+	if !withShasums {
+		md.ShasumsBytes = nil
+	}
+	md.RegistryManifest, md.Docs = nil, nil
+	m, blobs, err := NewProviderMetadata(md)
+	if err != nil {
+		return nil, nil, err
+	}
+	image, err := m.Image()
+	return image.Layers, blobs, err
 }

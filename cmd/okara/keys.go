@@ -28,12 +28,12 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 	return keys
 }
 
-// keyInfo describes a key on this machine.
+// keyInfo describes a key on this machine. One for cosign has files only.
 type keyInfo struct {
-	ID          string    `json:"id"`
-	Fingerprint string    `json:"fingerprint"`
-	UserID      string    `json:"userId"`
-	Created     time.Time `json:"created"`
+	ID          string    `json:"id,omitempty"`
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	UserID      string    `json:"userId,omitempty"`
+	Created     time.Time `json:"created,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"`
 	Revoked     bool      `json:"revoked,omitempty"`
 	Private     string    `json:"private,omitempty"` // file
@@ -63,7 +63,7 @@ func (a *app) keysDir(dir string) (string, error) {
 
 func newKeysNew(a *app) *cobra.Command {
 	var dir, name, email, passphraseFile string
-	var ecc bool
+	var ecc, cosign bool
 	var days int
 	cmd := &cobra.Command{
 		Use:   "new",
@@ -82,6 +82,9 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 			folder, err := a.keysDir(dir)
 			if err != nil {
 				return err
+			}
+			if cosign {
+				return a.newCosignKey(folder)
 			}
 			passphrase, err := a.passphrase(passphraseFile)
 			if err != nil {
@@ -105,10 +108,31 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	f.StringVar(&dir, "dir", "", "`FOLDER` for the key files")
 	f.StringVar(&name, "name", "okara", "name in the key's user ID")
 	f.StringVar(&email, "email", "", "address in the key's user ID")
+	f.BoolVar(&cosign, "cosign", false, "make an ECDSA key for okara sign --cosign-key instead, in okara-cosign.key and okara-cosign.pub")
 	f.BoolVar(&ecc, "allow-ecc", false, "make an Ed25519 key, which older Terraform releases refuse")
 	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the key expires")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the key (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
+}
+
+// newCosignKey makes a key for cosign signatures.
+func (a *app) newCosignKey(dir string) error {
+	private, public, err := signing.NewCosignKey()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info := keyInfo{Private: filepath.Join(dir, "okara-cosign.key"), Public: filepath.Join(dir, "okara-cosign.pub")}
+	if err := writeNew(info.Private, private, 0o600); err != nil {
+		return usageError("%w", err)
+	}
+	if err := writeNew(info.Public, public, 0o644); err != nil {
+		return usageError("%w", err)
+	}
+	a.note("the private key is not protected by a passphrase: keep the file safe")
+	return a.printResult(info, info.Private)
 }
 
 // saveKey writes both halves. Existing files are never replaced.

@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Limits      Limits
 	Dereference bool // ship what a link inside the tree points to, instead of refusing it
+	All         bool // leave nothing out: the tree is what an archive held
 }
 
 // Tree is what ships of a tree of files.
@@ -66,11 +67,13 @@ func (w *walk) dir(ctx context.Context, dir string, rules []rule, links int) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	own, err := readRules(w.tree, dir)
-	if err != nil {
-		return err
+	if !w.o.All {
+		own, err := readRules(w.tree, dir)
+		if err != nil {
+			return err
+		}
+		rules = append(slices.Clip(rules), own...)
 	}
-	rules = append(slices.Clip(rules), own...)
 	entries, err := fs.ReadDir(w.tree, dir)
 	if err != nil {
 		return err
@@ -88,12 +91,8 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []ru
 	if err != nil {
 		return err
 	}
-	if reason := alwaysDropped(e.Name()); reason != "" {
+	if reason := w.dropped(name, e, rules); reason != "" {
 		w.drop(name, e.IsDir(), reason)
-		return nil
-	}
-	if r, ok := excluded(rules, name, e.IsDir()); ok {
-		w.drop(name, e.IsDir(), r.source)
 		return nil
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
@@ -114,6 +113,20 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []ru
 		return w.file(name, info)
 	}
 	return fmt.Errorf("%s: %s is not a regular file: %w", name, info.Mode().Type(), ErrUnsafe)
+}
+
+// dropped returns why the entry does not ship, or "".
+func (w *walk) dropped(name string, e fs.DirEntry, rules []rule) string {
+	if w.o.All {
+		return ""
+	}
+	if reason := alwaysDropped(e.Name()); reason != "" {
+		return reason
+	}
+	if r, ok := excluded(rules, name, e.IsDir()); ok {
+		return r.source
+	}
+	return ""
 }
 
 func (w *walk) drop(name string, isDir bool, reason string) {
