@@ -131,3 +131,14 @@ func TestTroubleshooting(t *testing.T) {
 		}
 	}
 }
+
+// TestIndex wants every page to be reachable from the first one.
+func TestIndex(t *testing.T) {
+	index := string(read(t, "docs/index.md"))
+	for _, name := range tracked(t) {
+		dir, page := path.Split(name)
+		if dir == "docs/" && page != "index.md" && strings.HasSuffix(page, ".md") && !strings.Contains(index, "]("+page+")") {
+			t.Errorf("docs/index.md has no link to %s", page)
+		}
+	}
+}
