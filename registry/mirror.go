@@ -25,7 +25,7 @@ func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
 	a, err := l.get("mirror", l.learned.Load(), func() (any, error) {
 		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.versions))}
 		for _, v := range l.versions {
-			if pv, ok := s.store.knownProvider(repository, v); ok && pv.broken != nil {
+			if pv, ok := s.store.knownProvider(repository, v, l); ok && pv.broken != nil {
 				continue
 			}
 			doc.Versions[v.String()] = struct{}{}

@@ -23,6 +23,15 @@ func (s *server) state(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// depotSync lets an administrator ask for a run of the depot file.
+func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.allow(r, "admin", "*", "**"); err != nil {
+		return err
+	}
+	s.o.Depot.ServeHTTP(w, r)
+	return nil
+}
+
 // distribution lets a request through to the embedded registry, with the
 // rights on what the layout says is in the repository.
 func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {

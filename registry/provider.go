@@ -78,10 +78,10 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 		return missing(err, "provider %s", p)
 	}
 	a, err := l.get("provider", l.learned.Load(), func() (any, error) {
-		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions))}
+		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions)), Warnings: l.warnings(s.now())}
 		for _, v := range l.versions {
 			e := providerVersionEntry{Version: v}
-			if pv, ok := s.store.knownProvider(repository, v); ok {
+			if pv, ok := s.store.knownProvider(repository, v, l); ok {
 				if pv.installable(p) != nil {
 					continue
 				}

@@ -104,16 +104,23 @@ func (p *providerVersion) installable(a addr.Provider) error {
 
 // provider returns the index under a version tag with everything the answers
 // need. The tag of a provider never moves to other content; it is looked at in
-// the background, and a move is an error for people, not a new answer.
+// the background, and a move is an error for people, not a new answer. A new
+// signature is a new value.
 func (s *store) provider(ctx context.Context, repository, typ string, v addr.Version) (*providerVersion, error) {
-	tag := v.Tag()
-	pv, err := s.providers.get(ctx, repository+":"+tag, s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
+	l, err := s.listed(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.available(v); err != nil {
+		return nil, err
+	}
+	pv, err := s.providers.get(ctx, providerKey(repository, v, l), s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err
 		}
 		if has {
-			d, err := r.Resolve(ctx, tag)
+			d, err := r.Resolve(ctx, v.Tag())
 			if err != nil {
 				return nil, err
 			}
@@ -121,14 +128,14 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 				return old, nil
 			}
 		}
-		now, err := readProvider(ctx, r, typ, v)
+		now, err := readProvider(ctx, r, typ, v, l.events)
 		if err != nil {
 			return nil, err
 		}
 		if has && !now.extends(old) {
 			s.metrics.tagMoved.Inc()
 			s.log.Error("the version tag of a provider moved to other content; the first one is served on",
-				"repository", repository, "tag", tag, "served", old.Index.Digest, "found", now.Index.Digest)
+				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
 		}
 		s.learn(repository, now)
@@ -138,6 +145,10 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 		return nil, pv.broken
 	}
 	return pv, err
+}
+
+func providerKey(repository string, v addr.Version, l *listing) string {
+	return repository + ":" + v.Tag() + l.resigned(v)
 }
 
 // learn makes the next list of versions show what is now known of this one,
@@ -166,32 +177,33 @@ func (s *store) learn(repository string, pv *providerVersion) {
 }
 
 // knownProvider returns a version that has been read before, without asking.
-func (s *store) knownProvider(repository string, v addr.Version) (*providerVersion, bool) {
-	return s.providers.peek(repository + ":" + v.Tag())
+func (s *store) knownProvider(repository string, v addr.Version, l *listing) (*providerVersion, bool) {
+	return s.providers.peek(providerKey(repository, v, l))
 }
 
 // readProvider reads an index. One that breaks the format is a value, not an
 // error: it is remembered as broken, so that lists leave it out.
-func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version) (*providerVersion, error) {
+func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []oci.StatusEvent) (*providerVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
 		return nil, err
 	}
-	pv, err := decodeProvider(ctx, r, raw, typ, v)
+	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
 	if errors.Is(err, oci.ErrCorrupt) {
 		return &providerVersion{ProviderIndex: oci.ProviderIndex{Index: raw.Descriptor}, broken: err}, nil
 	}
 	return pv, err
 }
 
-func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version) (*providerVersion, error) {
+func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []oci.StatusEvent) (*providerVersion, error) {
 	idx, err := oci.ParseProviderIndex(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 	}
 	pv := &providerVersion{ProviderIndex: idx}
-	if idx.Metadata != nil {
-		if pv.meta, err = r.ProviderMetadata(ctx, idx); err != nil {
+	status := oci.FoldStatus(events, v.String(), idx.Index.Digest)
+	if idx.Metadata != nil || status.Resigned != nil {
+		if pv.meta, err = r.Resigned(ctx, idx, status); err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 		}
 	}

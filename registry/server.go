@@ -36,6 +36,7 @@ type Options struct {
 
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
+	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
 	Proxies []netip.Prefix // whose X-Forwarded-For is believed
 	Metrics *Metrics       // nil: counted, but not served under /metrics
@@ -159,6 +160,9 @@ func (s *server) routes() http.Handler {
 	meta("GET /readyz", s.readyz)
 	if s.o.State != nil {
 		mux.Handle("/state/{name}/{workspace}", s.wrap(s.state))
+	}
+	if s.o.Depot != nil {
+		meta("POST /depot/sync", s.depotSync)
 	}
 	if s.o.Embedded != nil {
 		mux.Handle("/v2/", s.wrap(s.distribution))

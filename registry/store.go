@@ -81,8 +81,10 @@ func (s *store) ping(ctx context.Context) error {
 // listing is the tag list of one repository as of one moment.
 type listing struct {
 	tags     []string       // sorted
-	versions []addr.Version // highest first, editions included
-	learned  atomic.Int64   // how often more became known about a version
+	versions []addr.Version // highest first, editions included, withdrawn ones not
+	yanked   map[addr.Version]oci.StatusEvent
+	events   []oci.StatusEvent // in the order in which they count
+	learned  atomic.Int64      // how often more became known about a version
 	answers
 }
 
@@ -112,10 +114,15 @@ func (s *store) list(ctx context.Context, repository string) (*listing, error) {
 		if has && slices.Equal(old.tags, tags) {
 			return old, nil
 		}
-		l := &listing{tags: tags, versions: versionsOf(tags)}
-		if len(l.versions) == 0 {
+		versions := versionsOf(tags)
+		if len(versions) == 0 {
 			return nil, fmt.Errorf("%s has no version: %w", repository, oci.ErrNotFound)
 		}
+		l := &listing{tags: tags}
+		if l.events, err = readEvents(ctx, r, tags, old); err != nil {
+			return nil, err
+		}
+		l.split(versions)
 		return l, nil
 	})
 }

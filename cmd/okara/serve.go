@@ -6,11 +6,14 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +40,10 @@ const serveExample = `  okara serve
 
 // serveFlags are the flags of okara serve.
 type serveFlags struct {
+	config         string
+	registry       string // set by the configuration file; --registry is global
+	auditLog       string
+	depot          depotFlags
 	listen         string
 	storage        string
 	hostname       string
@@ -62,9 +69,12 @@ func newServe(a *app) *cobra.Command {
 		Long:    serveLong,
 		Example: serveExample,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), f, func(name string) bool { return cmd.Flags().Changed(name) })
+		},
 	}
 	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "HCL `FILE` with these settings and the rules of access")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on")
 	fl.StringVar(&f.storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
 	fl.StringVar(&f.hostname, "hostname", "", "`HOST` by which clients call this server; /mirror/ has its own providers under it")
@@ -75,43 +85,57 @@ func newServe(a *app) *cobra.Command {
 	fl.StringVar(&f.tokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
 	fl.BoolVar(&f.anonymousRead, "anonymous-read", false, "let everybody read modules and providers")
 	fl.BoolVar(&f.anonymousWrite, "anonymous-write", false, "let everybody do everything")
+	fl.StringVar(&f.auditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
+	fl.StringVar(&f.depot.file, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
+	fl.StringArrayVar(&f.depot.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
 	fl.StringVar(&f.redirect, "archive-redirect", "auto", "send archive downloads to the registry's own storage: `auto` or never")
 	fl.DurationVar(&f.archiveTTL, "archive-ttl", 4*time.Hour, "how long an archive link is good")
 	fl.DurationVar(&f.tagTTL, "tag-ttl", 30*time.Second, "how long a module version is trusted not to have moved")
 	fl.DurationVar(&f.grace, "grace", 0, "how long to go on accepting requests after a signal, for load balancers to notice")
 	fl.DurationVar(&f.drain, "drain", 10*time.Minute, "how long running downloads may go on after that")
-	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed")
-	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return cmd
 }
 
-// serve runs until the context ends; running downloads may then finish.
-func (a *app) serve(ctx context.Context, f serveFlags) error {
+// serve runs until the context ends; running downloads may then finish. given
+// tells which flags are on the command line.
+func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) bool) error {
+	config := &serveConfig{}
+	if f.config != "" {
+		var err error
+		if config, err = readServeConfig(f.config); err != nil {
+			return err
+		}
+		if err := config.flags(&f, given); err != nil {
+			return err
+		}
+	}
+	if f.registry != "" && a.registry == "" {
+		a.registry = f.registry
+	}
 	if f.storage == "" {
 		f.storage = a.dataDir()
 	}
-	access, err := serveAccess(f)
-	if err != nil {
-		return err
-	}
-	back, err := a.serveBackend(f)
-	if err != nil {
-		return err
-	}
-	key, err := archiveKey(filepath.Join(f.storage, "archive.key"))
-	if err != nil {
-		return err
-	}
 	log := a.serverLogger()
-	front, err := registry.New(registry.Options{
-		Client: back.client, Layout: back.layout, Hostname: f.hostname, BasePath: f.basePath,
-		Access:   access,
-		Archives: registry.Archives{Keys: []registry.Key{key}, TTL: f.archiveTTL, Redirect: f.redirect},
-		TagTTL:   f.tagTTL,
-		Embedded: back.embedded,
-		State:    back.state(a.userAgent(), log),
-		Logger:   log,
-	})
+	o, where, err := a.serveOptions(f, config, log)
+	if err != nil {
+		return err
+	}
+	if f.auditLog != "" {
+		out, closeLog, err := a.openLog(f.auditLog)
+		if err != nil {
+			return err
+		}
+		defer closeLog()
+		o.Audit = slog.New(slog.NewJSONHandler(out, nil))
+	}
+	var runner *depotRunner
+	if f.depot.file != "" {
+		if runner, err = a.newDepotRunner(f.depot, o, log); err != nil {
+			return err
+		}
+		o.Depot = runner
+	}
+	front, err := registry.New(o)
 	if err != nil {
 		return &exitError{code: exitUsage, err: err}
 	}
@@ -119,23 +143,90 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return err
 	}
+	access := a.logger()
+	if config.AccessLog {
+		access = log
+	}
 	srv, err := httpserve.Listen(httpserve.Options{
 		Addr: f.listen, Handler: front, TLSCert: f.tlsCert, TLSKey: f.tlsKey, TLS: tlsConfig,
-		Logger: a.logger(), ShutdownGrace: f.grace, Drain: f.drain,
+		Logger: access, ShutdownGrace: f.grace, Drain: f.drain,
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.announce(srv.URL(), back.where, ca); err != nil {
+	if err := a.announce(srv.URL(), where, ca); err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, front.Closing)
-	return srv.Serve(ctx)
+	var running sync.WaitGroup
+	if runner != nil {
+		running.Go(func() { runner.run(ctx) })
+	}
+	err = srv.Serve(ctx)
+	running.Wait()
+	return err
+}
+
+// serveOptions puts the front-end together and says where things are stored.
+func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) (registry.Options, string, error) {
+	o := registry.Options{
+		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(),
+		Archives: registry.Archives{TTL: f.archiveTTL, Redirect: f.redirect},
+	}
+	var err error
+	if o.Access, err = f.access(); err != nil {
+		return o, "", err
+	}
+	back, err := a.serveBackend(f, o.Metrics)
+	if err != nil {
+		return o, "", err
+	}
+	o.Client, o.Layout, o.Embedded = back.client, back.layout, back.embedded
+	if o.Transport, err = a.httpTransport(); err != nil {
+		return o, "", err
+	}
+	if err := config.options(&o); err != nil {
+		return o, "", err
+	}
+	if err := f.checkOpen(&o.Access); err != nil {
+		return o, "", err
+	}
+	if len(o.Archives.Keys) == 0 {
+		key, err := archiveKey(filepath.Join(f.storage, "archive.key"))
+		if err != nil {
+			return o, "", err
+		}
+		o.Archives.Keys = []registry.Key{key}
+	}
+	back.layout = o.Layout
+	o.State = back.state(a.userAgent(), log)
+	return o, back.where, nil
+}
+
+// openLog opens a log for appending.
+func (a *app) openLog(file string) (io.Writer, func(), error) {
+	if file == "-" {
+		return a.err, func() {}, nil
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, &exitError{code: exitUsage, err: err}
+	}
+	return f, func() {
+		if err := f.Close(); err != nil {
+			a.note("close %s: %v", file, err)
+		}
+	}, nil
 }
 
 // tls returns what --tls-self-signed makes, with the file of its CA.
 func (f serveFlags) tls() (ca string, cfg *tls.Config, err error) {
-	if !f.selfSigned {
+	switch {
+	case (f.tlsCert == "") != (f.tlsKey == ""):
+		return "", nil, usageError("--tls-cert and --tls-key belong together")
+	case f.selfSigned && f.tlsCert != "":
+		return "", nil, usageError("--tls-self-signed makes its own certificate; leave out --tls-cert")
+	case !f.selfSigned:
 		return "", nil, nil
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
@@ -155,15 +246,12 @@ func (a *app) announce(url, where, ca string) error {
 		Storage string `json:"storage"`
 		CA      string `json:"ca,omitempty"`
 	}{url, where, ca}
-	if err := a.printResult(result, "listening on "+url); err != nil {
-		return err
-	}
 	a.note("storage: %s", where)
 	if ca != "" {
 		a.note("to trust this server: export SSL_CERT_FILE=%s", ca)
 	}
 	a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", url)
-	return nil
+	return a.printResult(result, "listening on "+url)
 }
 
 // backend is the registry behind a server.
@@ -176,23 +264,37 @@ type backend struct {
 
 // serveBackend returns the registry of --registry, or the embedded one. The
 // variable OKARA_REGISTRY is for clients: it may well name this very server.
-func (a *app) serveBackend(f serveFlags) (backend, error) {
+func (a *app) serveBackend(f serveFlags, m *registry.Metrics) (backend, error) {
 	if a.registry != "" {
-		c, l, err := a.registryClient()
-		return backend{client: c, layout: l, where: a.registry}, err
+		return a.remoteBackend(m)
 	}
 	dir := filepath.Join(f.storage, "registry")
 	h, err := embedded.New(dir, embedded.Options{})
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}
-	o := oci.Options{Transport: inProcess{h}, PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
+	o := oci.Options{Transport: m.Transport(inProcess{h}), PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
 	c, err := oci.New(embeddedHost, o)
 	return backend{client: c, embedded: h, where: dir}, err
 }
 
-// serveAccess turns the flags into rights, and refuses an open server.
-func serveAccess(f serveFlags) (registry.Access, error) {
+func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {
+	host, prefix, err := addr.SplitRegistry(a.registry)
+	if err != nil {
+		return backend{}, &exitError{code: exitUsage, err: err}
+	}
+	o, err := a.ociOptions()
+	if err != nil {
+		return backend{}, err
+	}
+	o.Transport = m.Transport(o.Transport)
+	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
+	c, err := oci.New(host, o)
+	return backend{client: c, layout: addr.Layout{Prefix: prefix}, where: a.registry}, err
+}
+
+// access turns the flags into rights.
+func (f serveFlags) access() (registry.Access, error) {
 	var access registry.Access
 	if f.tokenFile != "" {
 		tokens, err := readTokens(f.tokenFile)
@@ -201,23 +303,31 @@ func serveAccess(f serveFlags) (registry.Access, error) {
 		}
 		access.Tokens = tokens
 	}
-	host, _, err := net.SplitHostPort(f.listen)
-	if err != nil {
-		return access, usageError("--listen %q: %v", f.listen, err)
-	}
 	switch {
 	case f.anonymousWrite:
 		access.Anonymous = registry.AnonymousAll()
 	case f.anonymousRead:
 		access.Anonymous = registry.AnonymousRead()
-	case len(access.Tokens) > 0:
-	case loopback(host):
-		access.Anonymous = registry.AnonymousAll()
-	default:
-		return access, withHint(usageError("%s is reachable from other machines, and nothing says who may use it", f.listen),
-			"give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1")
 	}
 	return access, nil
+}
+
+// checkOpen gives everybody all rights on a loopback listener, where nothing
+// else is said, and refuses to do so elsewhere.
+func (f serveFlags) checkOpen(access *registry.Access) error {
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return usageError("--listen %q: %v", f.listen, err)
+	}
+	if access.Anonymous != nil || len(access.Tokens) > 0 || len(access.Rules) > 0 {
+		return nil
+	}
+	if !loopback(host) {
+		return withHint(usageError("%s is reachable from other machines, and nothing says who may use it", f.listen),
+			"give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1")
+	}
+	access.Anonymous = registry.AnonymousAll()
+	return nil
 }
 
 // loopback reports whether only this machine reaches the host.

@@ -21,10 +21,15 @@ import (
 // archiveKey reads the secret that signs archive links, and makes it on the
 // first start. Replicas need the same file.
 func archiveKey(file string) (registry.Key, error) {
-	b, err := os.ReadFile(file)
+	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newArchiveKey(file)
 	}
+	return key, err
+}
+
+func readArchiveKey(file string) (registry.Key, error) {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return registry.Key{}, err
 	}

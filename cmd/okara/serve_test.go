@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const serveToken = "oks_ci_0123456789abcdefghij"
+
+// newServer runs okara serve on a free port and returns its URL, what it has
+// said on stderr, and a function that stops it and returns its exit code.
+func newServer(t *testing.T, args ...string) (url string, notes func() string, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, w := io.Pipe()
+	var log lockedBuffer
+	home := t.TempDir()
+	getenv := func(k string) string { return map[string]string{"HOME": home}[k] }
+	code := make(chan int, 1)
+	var running sync.WaitGroup
+	running.Go(func() {
+		code <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), w, &log, getenv)
+		w.Close()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server ended: %s", log.String())
+	}
+	stop = sync.OnceValue(func() int { cancel(); running.Wait(); return <-code })
+	t.Cleanup(func() { stop() })
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on ")), log.String, stop
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func status(t *testing.T, client *http.Client, method, url, token string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	url, notes, stop := newServer(t, "--storage", dir)
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/metrics": 200, "/.well-known/terraform.json": 200, "/v2/": 200, "/v1/modules/a/b/c/versions": 404,
+		"/state/shop/default": 204,
+	} {
+		if got := status(t, http.DefaultClient, http.MethodGet, url+path, ""); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if !strings.Contains(notes(), dir) || !strings.Contains(notes(), "okara cli-config "+url) {
+		t.Errorf("the notes name neither the storage nor the next command: %s", notes())
+	}
+	if code := stop(); code != exitInterrupted && code != exitOK {
+		t.Errorf("exit code %d after a signal", code)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "archive.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newServer(t, "--storage", dir)
+	after, err := os.ReadFile(filepath.Join(dir, "archive.key"))
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the key of links changed with a restart: %v", err)
+	}
+}
+
+// TestServeTLS is row 26: with a certificate, plain http gets 400.
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	url, notes, _ := newServer(t, "--storage", dir, "--tls-self-signed")
+	if !strings.HasPrefix(url, "https://") || !strings.Contains(notes(), "SSL_CERT_FILE=") {
+		t.Fatalf("%s: %s", url, notes())
+	}
+	ca, err := os.ReadFile(filepath.Join(dir, "tls", "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	if got := status(t, client, http.MethodGet, url+"/healthz", ""); got != 200 {
+		t.Errorf("https: %d", got)
+	}
+	if got := status(t, http.DefaultClient, http.MethodGet, "http"+strings.TrimPrefix(url, "https")+"/healthz", ""); got != 400 {
+		t.Errorf("http to the same port: %d, want 400", got)
+	}
+}
+
+func TestServeTokens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("# CI\n"+serveToken+" publish:module:acme/**\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", file)
+	for token, want := range map[string]int{"": 401, "oks_ci_wrongwrongwrongwrong": 401, serveToken: 404} {
+		if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", token); got != want {
+			t.Errorf("token %q: %d, want %d", token, got, want)
+		}
+	}
+	if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/other/x/aws/versions", serveToken); got != 403 {
+		t.Errorf("another namespace: %d, want 403", got)
+	}
+}
+
+// TestServeRefuses holds mistakes against the command: one message that says
+// what to do, the exit code of usage, and nothing left behind.
+func TestServeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"open to the network", []string{"--listen", "0.0.0.0:0"}, "hint: give --token-file"},
+		{"every address", []string{"--listen", ":0"}, "nothing says who may use it"},
+		{"no address", []string{"--listen", "nonsense"}, "--listen"},
+		{"no such token file", []string{"--token-file", filepath.Join(dir, "none")}, "none"},
+		{"empty token file", []string{"--token-file", write("empty", "\n# nothing\n")}, "no token"},
+		{"token without scope", []string{"--token-file", write("scopeless", "\n"+serveToken+"\n")}, "scopeless:2: token ci has no scope"},
+		{"bad scope", []string{"--token-file", write("badscope", serveToken+" eat:module:**\n")}, "badscope:1: scope"},
+		{"short token", []string{"--token-file", write("short", "oks_ci_x read:module:**\n")}, "short:1"},
+		{"certificate without key", []string{"--tls-cert", "x"}, "tls-key"},
+		{"both certificates", []string{"--tls-cert", "x", "--tls-key", "y", "--tls-self-signed"}, "tls-self-signed"},
+		{"redirect", []string{"--archive-redirect", "sometimes"}, "redirect"},
+		{"config syntax", []string{"--config", write("a.hcl", "listen = \n")}, "a.hcl:1"},
+		{"config unknown", []string{"--config", write("b.hcl", "\nlisten = \"127.0.0.1:0\"\ncolour = 1\n")}, "b.hcl:3"},
+		{"config type", []string{"--config", write("c.hcl", "proxies = 7\n")}, "c.hcl:1"},
+		{"config scope", []string{"--config", write("d.hcl", "\ntoken \"ci\" {\n sha256 = \""+strings.Repeat("ab", 32)+"\"\n scopes = [\"x\"]\n}\n")}, "d.hcl:2: scope"},
+		{"config hash", []string{"--config", write("e.hcl", "token \"ci\" {\n sha256 = \"abc\"\n scopes = []\n}\n")}, "e.hcl:1: sha256"},
+		{"config network", []string{"--config", write("f.hcl", "\n\nproxies = [\"10\"]\n")}, "f.hcl:3"},
+		{"config duration", []string{"--config", write("g.hcl", "cache {\n tag_ttl = \"soon\"\n}\n")}, "g.hcl:1"},
+		{"config login", []string{"--config", write("h.hcl", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "h.hcl:1: login needs public_url"},
+		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			storage := filepath.Join(t.TempDir(), "s")
+			args := append([]string{"serve", "--storage", storage}, tt.args...)
+			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			if code != exitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
+				t.Errorf("exit %d with %q, want %d with %q", code, errOut.String(), exitUsage, tt.want)
+			}
+		})
+	}
+}
+
+// TestServeConfig runs a server by a file that uses every setting, and shows
+// that a flag wins over it.
+func TestServeConfig(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "okara.hcl")
+	text := fmt.Sprintf(`
+listen     = "0.0.0.0:1"
+storage    = %q
+hostname   = "okara.example.com"
+public_url = "https://okara.example.com"
+audit_log  = %q
+anonymous  = ["read:module:public/**"]
+proxies    = ["127.0.0.0/8"]
+access_log = false
+
+layout {
+  modules = "{prefix}/m.{namespace}.{name}.{system}"
+}
+modules {
+  answer = "direct"
+}
+archives {
+  ttl        = "1h"
+  redirect   = "never"
+  stream_for = ["192.0.2.0/24"]
+  key_files  = [%q]
+}
+cache {
+  tag_ttl = "10s"
+}
+token "ci" {
+  sha256  = %q
+  scopes  = ["publish:module:acme/**"]
+  expires = "2099-01-01T00:00:00Z"
+}
+issuer "https://token.actions.githubusercontent.com" {
+  audiences = ["okara"]
+}
+rule "releases" {
+  issuer = "https://token.actions.githubusercontent.com"
+  claims = { repository = "acme/terraform-*", ref_type = "tag" }
+  allow  = ["publish:module:acme/**"]
+}
+login {
+  issuer    = "https://login.example.com"
+  client_id = "okara"
+  token_ttl = "24h"
+}
+`, filepath.Join(dir, "s"), filepath.Join(dir, "audit"), key, tokenSum(t))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, _, _ := newServer(t, "--config", file)
+	for path, want := range map[string]int{"/v1/modules/public/x/aws/versions": 404, "/v1/modules/acme/x/aws/versions": 401, "/login/authorize": 400} {
+		if got := status(t, http.DefaultClient, http.MethodGet, url+path, ""); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", serveToken); got != 404 {
+		t.Errorf("with the token: %d, want 404", got)
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, "audit"))
+	if err != nil || !bytes.Contains(audit, []byte(`"subject":"ci"`)) {
+		t.Errorf("audit log: %s, %v", audit, err)
+	}
+}
+
+// TestInProcess pushes and pulls a blob through the transport that the server
+// uses for its own registry, and shows that a body streams: its first bytes
+// are there before the last are written.
+func TestInProcess(t *testing.T) {
+	release := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/stream":
+			_, _ = w.Write([]byte("first"))
+			<-release
+			_, _ = w.Write([]byte("last"))
+		case "/echo":
+			w.Header().Set("Content-Length", r.Header.Get("X-Length"))
+			_, _ = io.Copy(w, r.Body)
+		case "/panic":
+			panic("handler")
+		case "/hang":
+			<-r.Context().Done()
+		}
+	})
+	client := &http.Client{Transport: inProcess{h}}
+	resp, err := client.Get("http://okara.invalid/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 5)
+	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
+		t.Fatalf("%q, %v", first, err)
+	}
+	close(release)
+	if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "last" {
+		t.Errorf("%q, %v", rest, err)
+	}
+	body := make([]byte, 1<<20)
+	rand.Read(body)
+	resp, err = client.Post("http://okara.invalid/echo", "", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
+	}
+	if resp, err := client.Get("http://okara.invalid/panic"); err != nil || resp.StatusCode != 500 {
+		t.Errorf("a panic: %v, %v", resp, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://okara.invalid/hang", nil)
+	if _, err := client.Do(r); err == nil {
+		t.Error("a request outlived its context")
+	}
+}
+
+func tokenSum(t *testing.T) string {
+	t.Helper()
+	b := oci.BytesBlob("", []byte(serveToken))
+	if _, err := hex.DecodeString(b.Digest.Encoded()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Digest.Encoded()
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// event writes a status event at a time of its own.
+func (f *front) event(t testing.TB, repository string, at time.Time, e oci.StatusEvent, blobs ...oci.Blob) {
+	t.Helper()
+	e.Time = at
+	if _, err := f.repo(t, repository).PutStatusEvent(t.Context(), e, blobs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStatus deprecates, withdraws and takes back, and looks at every door.
+func TestStatus(t *testing.T) {
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
+		f.provider(t, release{address: "acme/dns", version: v})
+		f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: v})
+	}
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	s := f.services(t, c)
+	const module, provider, mirror = "acme/modules/net/vpc/aws", "acme/providers/acme/dns", "acme/mirror/registry.opentofu.org/hashicorp/time"
+	later := func() { now = now.Add(10 * time.Minute) } // the lists are read again
+	look := func(t *testing.T, want []string, warnings []string) {
+		t.Helper()
+		modules := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
+		own := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		mirrored := must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time"))
+		for name, got := range map[string][]string{"modules": modules, "providers": own.List(), "mirror": reversed(mirrored)} {
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("%s, got - want +:\n%s", name, diff)
+			}
+		}
+		if diff := cmp.Diff(own.Warnings, warnings); diff != "" {
+			t.Errorf("warnings, got - want +:\n%s", diff)
+		}
+	}
+	everywhere := func(e oci.StatusEvent) {
+		for _, r := range []string{module, provider, mirror} {
+			f.event(t, r, now, e)
+		}
+		later()
+	}
+	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
+
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		everywhere(oci.StatusEvent{Action: oci.ActionDeprecate, Version: v, Message: "old", Replacement: "1.2.0"})
+	}
+	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0"})
+
+	everywhere(oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Message: "leaks"})
+	look(t, []string{"1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0", "1.2.0 is withdrawn: leaks"})
+	for _, path := range []string{
+		"/v1/modules/net/vpc/aws/1.2.0/download", "/v1/providers/acme/dns/1.2.0/download/linux/amd64",
+		"/mirror/registry.opentofu.org/hashicorp/time/1.2.0.json",
+	} {
+		resp, body := ask(t, http.MethodGet, f.url(t, path))
+		if resp.StatusCode != 404 || !strings.Contains(string(body), "leaks") {
+			t.Errorf("%s: %d %s, want 404 with the reason", path, resp.StatusCode, body)
+		}
+	}
+
+	everywhere(oci.StatusEvent{Action: oci.ActionUndeprecate, Version: oci.AllVersions})
+	now = now.Add(91 * 24 * time.Hour)
+	look(t, []string{"1.1.0", "1.0.0"}, nil)
+
+	everywhere(oci.StatusEvent{Action: oci.ActionUnyank, Version: "1.2.0"})
+	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
+
+	everywhere(oci.StatusEvent{Action: oci.ActionYank, Version: oci.AllVersions})
+	if got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")); len(got) != 0 {
+		t.Errorf("all withdrawn: %v, want an empty list", got)
+	}
+}
+
+func reversed(s []string) []string {
+	out := make([]string, len(s))
+	for i, e := range s {
+		out[len(s)-1-i] = e
+	}
+	return out
+}
+
+// TestStatusCost shows that events are read once, and that warnings are few
+// and short however many events there are.
+func TestStatusCost(t *testing.T) {
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	for i := range 8 {
+		v := fmt.Sprintf("1.%d.0", i)
+		f.provider(t, release{address: "acme/dns", version: v})
+		f.event(t, "acme/providers/acme/dns", now.Add(time.Duration(i)), oci.StatusEvent{
+			Action: oci.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
+		})
+	}
+	c := &tofutest.Client{Tool: tofutest.Terraform()}
+	s := f.services(t, c)
+	f.count.Take()
+	got := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+	if len(got.Warnings) != 6 || got.Warnings[5] != "and 3 more" {
+		t.Errorf("warnings %q", got.Warnings)
+	}
+	for _, w := range got.Warnings {
+		if len(w) > 300 {
+			t.Errorf("a warning of %d bytes", len(w))
+		}
+	}
+	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1, "GET manifest": 8}); diff != "" {
+		t.Errorf("cold, got - want +:\n%s", diff)
+	}
+	now = now.Add(10 * time.Minute)
+	must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1}); diff != "" {
+		t.Errorf("refreshed, got - want +:\n%s", diff)
+	}
+}
+
+// TestKeys is row 7: what is served for each state of a provider's keys, as
+// both tools take it.
+func TestKeys(t *testing.T) {
+	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
+	own, foreign := servedKey(must(testSigner().Public())), servedKey(must(other.Public()))
+	past := func() time.Time { return time.Now().AddDate(-3, 0, 0) }
+	old := must(signing.NewKey(signing.KeyOptions{Name: "old", ECC: true, Now: past}))
+	tests := []struct {
+		name string
+		rel  release
+		ok   bool
+	}{
+		{"its key", release{keys: []oci.SigningKey{own}}, true},
+		{"foreign key first", release{keys: []oci.SigningKey{foreign, own}}, true},
+		{"expired key beside", release{keys: []oci.SigningKey{own, servedKey(must(old.Public()))}}, true},
+		{"foreign key only", release{keys: []oci.SigningKey{foreign}}, false},
+		{"no signature", release{unsigned: true}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFront(t, nil)
+			tt.rel.address, tt.rel.version = "acme/dns", "1.0.0"
+			f.provider(t, tt.rel)
+			for _, tool := range tofutest.Tools() {
+				c := &tofutest.Client{Tool: tool}
+				_, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64")
+				if (err == nil) != tt.ok {
+					t.Errorf("%s: %v", tool.Name, err)
+				}
+			}
+		})
+	}
+}
+
+// TestUnsigned shows where a provider without signature is served: from a
+// mirror, and as one of registry.opentofu.org, but not elsewhere, where both
+// tools would refuse it.
+func TestUnsigned(t *testing.T) {
+	f := newFront(t, nil)
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	for host, want := range map[string]int{"registry.opentofu.org": 200, "registry.example.com": 404} {
+		rel := f.provider(t, release{address: host + "/acme/dns", version: "1.0.0", unsigned: true})
+		if _, err := c.Mirror(t.Context(), f.url(t, "/mirror/"), host+"/acme/dns", "1.0.0", "linux_amd64"); err != nil {
+			t.Errorf("mirror of %s: %v", host, err)
+		}
+		resp, body := ask(t, http.MethodGet, f.url(t, "/origin/"+host+"/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
+		if resp.StatusCode != want {
+			t.Errorf("origin %s: %d %s, want %d", host, resp.StatusCode, body, want)
+		}
+		if want == 200 {
+			in, err := c.Provider(t.Context(), f.url(t, "/origin/"+host+"/v1/providers/"), host, "acme/dns", "1.0.0", "linux", "amd64")
+			if err != nil || string(in.Zip) != string(rel.zips["linux_amd64"]) {
+				t.Errorf("install from %s: %v", host, err)
+			}
+		}
+		versions := must(c.ProviderVersions(t.Context(), f.url(t, "/origin/"+host+"/v1/providers/"), "acme/dns"))
+		if (len(versions.List()) == 1) != (want == 200) {
+			t.Errorf("versions of %s: %v", host, versions.List())
+		}
+	}
+}
+
+// TestResign gives an unsigned version its signature later.
+func TestResign(t *testing.T) {
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0", unsigned: true})
+	c := &tofutest.Client{Tool: tofutest.Terraform()}
+	s := f.services(t, c)
+	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err == nil {
+		t.Fatal("an unsigned version was installed")
+	}
+	sums := signing.Sums{"terraform-provider-dns_1.0.0_linux_amd64.zip": hexSum(rel.zips["linux_amd64"])}.Bytes()
+	signature := oci.BytesBlob(oci.MediaShasumsSignature, must(testSigner().Sign(sums, now)))
+	keys := oci.BytesBlob(oci.MediaSigningKeys, must(json.Marshal(oci.SigningKeys{Keys: []oci.SigningKey{servedKey(must(testSigner().Public()))}})))
+	index := must(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
+	f.event(t, "acme/providers/acme/dns", now, oci.StatusEvent{
+		Action: oci.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
+	}, signature, keys)
+	now = now.Add(10 * time.Minute)
+	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {
+		t.Error(err)
+	}
+}
