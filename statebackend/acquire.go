@@ -4,6 +4,7 @@ package statebackend
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -14,6 +15,7 @@ type acquirer struct {
 	lockID   string
 	base     uint32        // random; with the attempt it makes claims unique
 	takeOver bool          // end whatever live claim is there
+	expired  []claimID     // end these
 	settle   time.Duration // after this time a list shows a finished push
 	snapshot bool          // a list is the state at one instant
 	can      abilities
@@ -131,7 +133,7 @@ func (a *acquirer) looked(r reply) request {
 	}
 	a.seen, a.marked, a.settle = r.view, r.view.marker, r.settle
 	for _, c := range r.view.live() {
-		if !a.takeOver && !oci.ClaimOf(c.x, a.lockID) {
+		if !a.mayEnd(c) {
 			return a.end(acquired{held: true, by: c})
 		}
 		// A claim under our lock id that this process did not win may be held by
@@ -169,7 +171,11 @@ func (a *acquirer) overtake() request {
 	if a.rules.forceDeletes {
 		return request{op: opUntagClaim, claim: a.doomed[0]}
 	}
-	return request{op: opPutTombstone, claim: a.doomed[0], forced: true, reason: oci.ReasonForced}
+	reason := oci.ReasonForced
+	if slices.Contains(a.expired, a.doomed[0]) {
+		reason = oci.ReasonExpired
+	}
+	return request{op: opPutTombstone, claim: a.doomed[0], forced: true, reason: reason}
 }
 
 func (a *acquirer) overtook(r reply) request {

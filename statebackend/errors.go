@@ -32,7 +32,8 @@ type LockedError struct {
 	Repository string
 	Since      time.Duration // age of the lock; 0: unknown
 
-	gone bool // its claim was released before it could be read
+	gone    bool // its claim was released before it could be read
+	expired bool // its lease is over
 }
 
 func (e *LockedError) Error() string {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -40,6 +41,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	d.h.ServeHTTP(rec, req)
 	resp := rec.Result()
 	resp.Request = r
+	resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	return resp, nil
 }
 

@@ -25,11 +25,14 @@ type Lock struct {
 	claim claimID
 
 	mu        sync.Mutex         // guards the fields below
+	beats     *beats             // nil without a lease
 	newest    int64              // the head when last seen
 	next      int64              // the number of the next write
 	head      *oci.StateManifest // of newest, if it was read or written
 	wrote     bool
 	uncertain bool // a write may still arrive
+	beaten    bool // the claim was renewed
+	late      bool // a renewal may still arrive
 	lost      bool
 	released  bool
 }
@@ -72,17 +75,24 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 	if l, ok := s.Holding(workspace, info.ID); ok && !takeOver {
 		return l, nil
 	}
+	var over []claimID // leases
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
 		x.locks, x.takes = true, takeOver
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, can: s.abilities(), rules: s.rules}
+		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, expired: over, can: s.abilities(), rules: s.rules}
 		x.run(ctx, a)
 		s.learn(a.can)
 		if a.result.won {
-			return x.won(a)
+			return x.won(ctx, a)
 		}
 		err := x.notWon(ctx, a.result)
-		if e, ok := errors.AsType[*LockedError](err); !ok || !e.gone || try == maxTries || s.pause(ctx, again()) != nil {
+		e, ok := errors.AsType[*LockedError](err)
+		switch {
+		case !ok || try == maxTries:
+			return nil, err
+		case e.expired:
+			over = append(over, a.result.by)
+		case !e.gone || s.pause(ctx, again()) != nil:
 			return nil, err
 		}
 	}
@@ -93,7 +103,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 const maxTries = 4
 
 // won makes the lock that an acquirer won.
-func (x *session) won(a *acquirer) (*Lock, error) {
+func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
 	if a.result.sealed {
 		sealed, err := oci.ParseState(x.sealed)
@@ -101,6 +111,9 @@ func (x *session) won(a *acquirer) (*Lock, error) {
 			return nil, err
 		}
 		l.head = &sealed
+	}
+	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
+		l.startBeats(ctx)
 	}
 	x.s.mu.Lock()
 	x.s.held[x.workspace] = l
@@ -158,7 +171,7 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 			e.gone = errors.Is(err, oci.ErrNotFound)
 			return e
 		}
-		e.Held = l.Info
+		e.Held, e.expired = l.Info, expired(l, x.date)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))
@@ -377,7 +390,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.wrote && !l.lost && l.s.o.MaxVersions > 0 {
 		l.prune(ctx)
 	}
-	e := &releaser{claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost, can: l.s.abilities(), rules: l.s.rules}
+	if l.beats != nil {
+		l.beats.end()
+		l.beaten, l.late, l.beats = l.beats.sent > 1, l.beats.uncertain, nil
+	}
+	e := &releaser{
+		claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost, beaten: l.beaten, late: l.late,
+		can: l.s.abilities(), rules: l.s.rules,
+	}
 	if !l.lost || l.x.seen.ended[l.claim] == 0 {
 		l.x.run(ctx, e)
 		l.s.learn(e.can)

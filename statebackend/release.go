@@ -25,6 +25,8 @@ type releaser struct {
 	claim  claimID
 	forced bool // there may be a write on its way: the successor must jump
 	marked bool // locked-W is ours
+	beaten bool // the claim was renewed, so that locked-W is another manifest
+	late   bool // a renewal may still arrive, and must not find the claim deleted
 	can    abilities
 	rules  rules
 
@@ -79,9 +81,9 @@ func (e *releaser) end(err error) request {
 
 func (e *releaser) start() request {
 	switch {
-	case e.forced && !e.rules.cleanAlways:
+	case e.forced && !e.rules.cleanAlways, e.late:
 		return e.tombstone()
-	case e.can.byDigest != unable:
+	case e.can.byDigest != unable && !e.beaten:
 		e.phase = releaseDeleted
 		return request{op: opDelete, claim: e.claim}
 	}

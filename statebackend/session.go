@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -28,6 +27,7 @@ type session struct {
 
 	seen    view                     // the last list
 	numbers []int64                  // the versions in it, newest first
+	date    time.Time                // of the list, by the registry's clock
 	fresh   bool                     // the repository is empty
 	locks   bool                     // lists must be fit for locking
 	takes   bool                     // whoever holds the lock
@@ -118,10 +118,12 @@ func (x *session) list(ctx context.Context) (view, error) {
 // listToLock lists, and the first time of a store decides whether lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
-	tags, err := x.s.tags(ctx)
+	l, err := x.s.snapshot(ctx)
 	if err != nil {
 		return view{}, 0, err
 	}
+	tags := l.Tags
+	x.date = l.Date
 	var j judgement
 	if x.locks {
 		if j, err = x.s.judge(ctx, tags); err != nil {
@@ -256,11 +258,20 @@ func blobMissing(err error) bool {
 func (x *session) claim(c claimID) (oci.Manifest, error) {
 	m, err := oci.NewLockManifest(oci.LockManifest{
 		Kind: oci.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
+		Beat: x.beatTime(), TTL: x.s.o.LockTTL,
 	})
 	if err == nil {
 		x.claims[c] = m
 	}
 	return m, err
+}
+
+// beatTime is the registry's time, where a lease needs it.
+func (x *session) beatTime() time.Time {
+	if x.s.o.LockTTL <= 0 {
+		return time.Time{}
+	}
+	return x.date
 }
 
 func (x *session) tombstone(req request) (oci.Manifest, error) {
@@ -368,15 +379,17 @@ func (s *Store) pause(ctx context.Context, p pause) error {
 
 // tags lists the repository; one that does not exist yet is empty.
 func (s *Store) tags(ctx context.Context) ([]string, error) {
+	l, err := s.snapshot(ctx)
+	return l.Tags, err
+}
+
+func (s *Store) snapshot(ctx context.Context) (oci.TagList, error) {
 	l, err := s.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
+		return oci.TagList{}, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && l.Cached && !s.o.UnsafeLocking {
+		err = fmt.Errorf("the tag list of %s came from a cache: %w", s.repo, ErrUnsafe)
 	}
-	if l.Cached && !s.o.UnsafeLocking {
-		return nil, fmt.Errorf("the tag list of %s came from a cache: %w", s.repo, ErrUnsafe)
-	}
-	return slices.Clip(l.Tags), nil
+	return l, err
 }

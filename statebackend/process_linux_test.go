@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -276,7 +277,7 @@ func stoppedPut(host, at string) error {
 		return err
 	}
 	f := &ocitest.Fault{Match: func(*http.Request) bool { return false }, Nth: n, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		if err := stop(); err != nil {
 			return nil, err
 		}
 		return next.RoundTrip(r)
@@ -298,6 +299,17 @@ func stoppedPut(host, at string) error {
 	fmt.Printf("RESULT: version %d lost %t: %v\n", v.N, errors.Is(err, statebackend.ErrLockLost), err)
 	f.Match = func(*http.Request) bool { return false }
 	return l.Unlock(ctx)
+}
+
+// stop stops this process before it returns: the signal goes to the calling
+// thread, which takes it on its way out of the system call.
+func stop() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP)); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // A holder is stopped in the middle of a Put, its lock ended by force, its work
