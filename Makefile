@@ -29,8 +29,9 @@ race:
 	CGO_ENABLED=1 go test -race ./...
 cover:
 	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
-bench:
+bench: tools
 	go test -run '^$$' -bench . -benchmem ./...
+	cd internal/e2e && go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s "$${f%:*}" || exit 1; done

@@ -14,9 +14,11 @@
 // Terraform is used where 1.10 or newer is on PATH; otherwise its tests are
 // skipped and say so. Besides the usual commands, a script has
 //
-//	registry VAR             a distribution process; $VAR is its host:port
+//	registry VAR [KIND]      a distribution process; $VAR is its host:port. Kind
+//	                         nodelete refuses deletes, htpasswd wants the user ci
 //	serve VAR [args...]      an `okara serve` process; $VAR is its host:port, $VAR_URL its URL
 //	stop VAR                 ends either with SIGTERM and wants exit code 0
+//	save stdout VAR          keeps what the last command wrote
 //
 // and the variables $TOOL, $DIST (the packed time provider), $KEY (a key that
 // signs it) and $MODULES (the modules of the repository's testdata). Home is

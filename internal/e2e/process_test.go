@@ -129,13 +129,20 @@ storage:
 http: {addr: "127.0.0.1:0", secret: e2e}
 `
 
-// startRegistry is the script command: registry VAR [nodelete].
+// users is a htpasswd file: user ci, password "correct horse".
+const users = "ci:$2a$04$EChrMMRbXYdlT/cqwSbhA.vAJaJm28Ep/YGoe4eW5ulIOP3jFKDkO\n"
+
+// startRegistry is the script command: registry VAR [nodelete|htpasswd].
 func (s tools) startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
-		ts.Fatalf("usage: registry VAR [nodelete]")
+		ts.Fatalf("usage: registry VAR [nodelete|htpasswd]")
 	}
-	cmd, err := s.registryCommand(ts.MkAbs(args[0]), len(args) == 1)
+	kind := append(args, "")[1]
+	cmd, err := s.registryCommand(ts.MkAbs(args[0]), kind != "nodelete")
 	ts.Check(err)
+	if kind == "htpasswd" {
+		ts.Check(addUsers(ts.MkAbs(args[0])))
+	}
 	keep(ts, args[0], cmd)
 }
 
@@ -144,6 +151,19 @@ func (s tools) registryCommand(dir string, deletes bool) (*exec.Cmd, error) {
 	config := dir + ".yml"
 	err := os.WriteFile(config, fmt.Appendf(nil, registryConfig, dir, deletes), 0o600)
 	return exec.Command(s.registry, "serve", config), err
+}
+
+// addUsers makes the registry of dir want a password.
+func addUsers(dir string) error {
+	if err := os.WriteFile(dir+".htpasswd", []byte(users), 0o600); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(dir + ".yml")
+	if err != nil {
+		return err
+	}
+	config = fmt.Appendf(config, "auth:\n  htpasswd: {realm: e2e, path: %q}\n", dir+".htpasswd")
+	return os.WriteFile(dir+".yml", config, 0o600)
 }
 
 // startOkara is the script command: serve VAR [args...].
