@@ -256,17 +256,17 @@ func (c *tokenCache) newer(ctx context.Context, key string) (string, bool) {
 // "repository:name:action,action" separated by spaces.
 func covers(have, want string) bool {
 	actions := map[string][]string{}
-	for _, s := range strings.Fields(have) {
+	for s := range strings.FieldsSeq(have) {
 		if i := strings.LastIndexByte(s, ':'); i > 0 {
 			actions[s[:i]] = strings.Split(s[i+1:], ",")
 		}
 	}
-	for _, s := range strings.Fields(want) {
+	for s := range strings.FieldsSeq(want) {
 		i := strings.LastIndexByte(s, ':')
 		if i <= 0 {
 			return false
 		}
-		for _, a := range strings.Split(s[i+1:], ",") {
+		for a := range strings.SplitSeq(s[i+1:], ",") {
 			if !slices.Contains(actions[s[:i]], a) {
 				return false
 			}

@@ -300,19 +300,20 @@ func TestLeaks(t *testing.T) {
 			})
 			m := mustPush(t, r, "v1", "leaks")
 			_, missing := r.Fetch(t.Context(), "missing")
-			text := errors.Join(missing, r.Untag(t.Context(), "v1"), r.Delete(t.Context(), m.Descriptor)).Error() + log.String()
+			var text strings.Builder
+			text.WriteString(errors.Join(missing, r.Untag(t.Context(), "v1"), r.Delete(t.Context(), m.Descriptor)).Error() + log.String())
 			for _, span := range spans.Ended() {
-				text += fmt.Sprintln(span.Name(), span.Attributes(), span.Events(), span.Status())
+				text.WriteString(fmt.Sprintln(span.Name(), span.Attributes(), span.Events(), span.Status()))
 			}
 			if len(spans.Ended()) < 5 {
 				t.Errorf("%d spans", len(spans.Ended()))
 			}
-			if !strings.Contains(text, "your headers were") || !strings.Contains(text, "registry request") {
-				t.Fatalf("the registry echoed nothing or nothing was logged:\n%s", text)
+			if !strings.Contains(text.String(), "your headers were") || !strings.Contains(text.String(), "registry request") {
+				t.Fatalf("the registry echoed nothing or nothing was logged:\n%s", text.String())
 			}
 			for _, secret := range append(seen.sent(), password, refresh, "SECRET") {
-				if strings.Contains(text, secret) {
-					t.Errorf("%q is in:\n%s", secret, text)
+				if strings.Contains(text.String(), secret) {
+					t.Errorf("%q is in:\n%s", secret, text.String())
 				}
 			}
 		})

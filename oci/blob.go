@@ -349,20 +349,3 @@ func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Du
 	}
 	return pause, waitFits(ctx, pause)
 }
-
-// MountBlob makes a blob of another repository of the same registry, named
-// without host, part of this one. False: the registry did not, push it.
-func (r *Repo) MountBlob(ctx context.Context, d Descriptor, from string) (bool, error) {
-	resp, err := r.done(ctx, request{
-		method: http.MethodPost, path: "blobs/uploads/", from: from,
-		query: url.Values{"mount": {d.Digest.String()}, "from": {from}},
-	})
-	if err != nil {
-		return false, err
-	}
-	if resp.StatusCode == http.StatusCreated {
-		r.c.transport.recent.add(r.name, d.Digest)
-		return true, nil
-	}
-	return false, nil // an upload session was opened instead; it expires
-}

@@ -172,7 +172,7 @@ func (r *Repo) newRequest(ctx context.Context, q request) (*http.Request, error)
 	if u == nil {
 		u = &url.URL{Scheme: r.c.scheme.get(ctx), Host: host, Path: "/v2/" + r.name + "/" + q.path, RawQuery: q.query.Encode()}
 	}
-	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, r.scopes(q)...), triedToken{}, new(string))
+	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, r.scope(q)), triedToken{}, new(string))
 	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", q.method, safeURL(u), err)
@@ -194,9 +194,9 @@ func (r *Repo) newRequest(ctx context.Context, q request) (*http.Request, error)
 	return req, nil
 }
 
-// scopes returns what a token for the request must allow: one repository,
+// scope returns what a token for the request must allow: one repository,
 // and no more than needed unless Options.Actions asks for it.
-func (r *Repo) scopes(q request) []string {
+func (r *Repo) scope(q request) string {
 	var actions []string
 	switch q.method {
 	case http.MethodGet, http.MethodHead:
@@ -208,11 +208,7 @@ func (r *Repo) scopes(q request) []string {
 	}
 	actions = append(actions, r.c.o.Actions...)
 	slices.Sort(actions)
-	scopes := []string{"repository:" + r.name + ":" + strings.Join(slices.Compact(actions), ",")}
-	if q.from != "" {
-		scopes = append(scopes, "repository:"+q.from+":pull")
-	}
-	return scopes
+	return "repository:" + r.name + ":" + strings.Join(slices.Compact(actions), ",")
 }
 
 // follow resolves a Location or Link of an answer. On the registry's own host

@@ -272,29 +272,6 @@ func TestImmutableTag(t *testing.T) {
 	}
 }
 
-func TestMountBlob(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	from := newRepo(t, host, oci.Options{})
-	b := oci.BytesBlob("text/plain", []byte("mounted"))
-	if err := from.PushBlob(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	to, err := oci.OpenRepo(host+"/other", oci.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ok, err := to.MountBlob(t.Context(), b.Descriptor, from.Name()); !ok || err != nil {
-		t.Fatalf("mount: %v, %v", ok, err)
-	}
-	if ok, err := to.HasBlob(t.Context(), b.Descriptor); !ok || err != nil {
-		t.Errorf("mounted blob: %v, %v", ok, err)
-	}
-	missing := oci.BytesBlob("text/plain", []byte("nowhere"))
-	if ok, err := to.MountBlob(t.Context(), missing.Descriptor, from.Name()); ok || err != nil {
-		t.Errorf("mount of a missing blob: %v, %v", ok, err)
-	}
-}
-
 func TestReferrers(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		r := newRepo(t, host, oci.Options{})

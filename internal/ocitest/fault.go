@@ -4,7 +4,6 @@ package ocitest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -76,13 +75,21 @@ func FailBefore(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 
 // FailAfter loses the answer: the request takes its effect.
 func FailAfter(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	resp, err := next.RoundTrip(r)
-	if err != nil {
+	if err := swallow(r, next); err != nil {
 		return nil, err
 	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
 	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+}
+
+// swallow sends the request and drops the answer.
+func swallow(r *http.Request, next http.RoundTripper) error {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }
 
 // Refuse is a port on which nobody listens.
@@ -106,7 +113,7 @@ func Status(status, retryAfter int) Act {
 // StatusAfter lets the request take its effect and answers with a status.
 func StatusAfter(status int) Act {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if _, err := FailAfter(r, next); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		if err := swallow(r, next); err != nil {
 			return nil, err
 		}
 		return answer(r, status, http.Header{}, ""), nil

@@ -189,7 +189,7 @@ func (i *Issuer) issue(user string, scopes []string) string {
 			continue
 		}
 		a := access{Type: part[0], Name: part[1][:end]}
-		for _, action := range strings.Split(part[1][end+1:], ",") {
+		for action := range strings.SplitSeq(part[1][end+1:], ",") {
 			if i.may(user, a.Name, action) {
 				a.Actions = append(a.Actions, action)
 			}

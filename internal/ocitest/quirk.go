@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -115,9 +116,7 @@ func listTags(h http.Handler, r *http.Request) ([]string, *httptest.ResponseReco
 }
 
 func replay(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
-	for k, v := range rec.Header() {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), rec.Header())
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(rec.Body.Bytes())
 }
@@ -274,9 +273,7 @@ func echoHeaders(h http.Handler) http.Handler {
 			replay(w, rec)
 			return
 		}
-		for k, v := range rec.Header() {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), rec.Header())
 		w.Header().Del("Content-Length")
 		refuse(w, rec.Code, "DENIED", fmt.Sprintf("refused, your headers were %v", r.Header))
 	})
