@@ -175,6 +175,9 @@ func (a *app) runBridge(ctx context.Context, config bridge.Config, wait time.Dur
 		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: okara state unlock %s -w %s --id %s\n",
 			command[0], h.Workspace, h.Repository, h.Repository, h.Workspace, h.Info.ID)
 	}
+	for _, err := range res.Behind {
+		a.note("okara: %v", err)
+	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]
 		printError(a.err, last, res.Code)

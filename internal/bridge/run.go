@@ -46,6 +46,7 @@ type Result struct {
 	Code     int             // of the program
 	Held     []s3facade.Held // locks that a killed program left
 	Failures []error         // what went wrong between okara and the registry
+	Behind   []error         // replicas that could not be brought up to date
 }
 
 // Run runs a command while the state of its root module is served. The error
@@ -117,6 +118,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	stop()
 	done.Wait()
 	res.Held, res.Failures = facade.Held(), failures.list()
+	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
 }
 

@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,7 @@ type Facade struct {
 	shown   map[Place]statebackend.LockInfo // what a DELETE of the lock object releases
 	read    map[Place]snapshot
 	uploads map[string]*upload
+	written map[Place]bool // what Written lists
 }
 
 type storeKey struct {
@@ -92,6 +95,7 @@ func New(o Options) *Facade {
 		shown:   make(map[Place]statebackend.LockInfo),
 		read:    make(map[Place]snapshot),
 		uploads: make(map[string]*upload),
+		written: make(map[Place]bool),
 	}
 }
 
@@ -110,6 +114,15 @@ func (f *Facade) Held() []Held {
 		held = append(held, Held{Place: p, Info: l.Info()})
 	}
 	return held
+}
+
+// Written lists the places whose state the run changed.
+func (f *Facade) Written() []Place {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	places := slices.Collect(maps.Keys(f.written))
+	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.key(), b.key()) })
+	return places
 }
 
 // Close removes what unfinished uploads left on disk. It releases no lock: a

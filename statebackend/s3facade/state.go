@@ -124,15 +124,28 @@ func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
 	ctx = context.WithoutCancel(ctx)
 	return f.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		_, err := l.Put(ctx, data)
+		f.wrote(p, err)
 		return err
 	})
+}
+
+func (f *Facade) wrote(p Place, err error) {
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written[p] = true
 }
 
 // remove deletes a workspace; its versions stay.
 func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.forget(p)
-	err := f.withLock(r.Context(), p, "delete workspace", func(l *statebackend.Lock) error {
-		return l.Delete(r.Context())
+	ctx := context.WithoutCancel(r.Context())
+	err := f.withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
+		err := l.Delete(ctx)
+		f.wrote(p, err)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("deleting workspace %q: %w", p.Workspace, err)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// check completes the arguments and refuses those that contradict each other.
+func (a *arguments) check() error {
+	if err := a.checkRepository(); err != nil {
+		return err
+	}
+	if err := a.checkVersions(); err != nil {
+		return err
+	}
+	if a.PlainHTTP && (a.CAFile != "" || a.Insecure) {
+		return errors.New("plain_http contradicts ca_file and insecure: without TLS there is no certificate to check")
+	}
+	if a.Insecure && a.CAFile != "" {
+		return errors.New("insecure contradicts ca_file: certificates are either verified or not")
+	}
+	if !slices.Contains([]string{"", "zstd", "gzip", "none"}, a.Compression) {
+		return fmt.Errorf("compression %q is none of zstd, gzip, none", a.Compression)
+	}
+	r := a.Retry
+	if r.MaxAttempts < 0 || r.MaxBackoff > 0 && r.InitialBackoff > r.MaxBackoff {
+		return errors.New("retry: max_attempts must be positive, and initial_backoff at most max_backoff")
+	}
+	for i, e := range a.Encryption {
+		if e.Type != "" && e.Type != "aes-gcm" {
+			return fmt.Errorf("encryption type %q is not known; the only one is aes-gcm", e.Type)
+		}
+		if e.KeyID == "" && e.Identity == "" {
+			return errors.New("an encryption block needs key_id: a KMS URL, an age recipient or the path of a key file")
+		}
+		a.Encryption[i].KeyID, a.Encryption[i].Identity = a.keyPath(e.KeyID), a.path(e.Identity)
+	}
+	a.CAFile = a.path(a.CAFile)
+	return nil
+}
+
+func (a *arguments) checkRepository() error {
+	if a.primary != "" && a.Repository != "" && a.primary != a.Repository {
+		return fmt.Errorf("repository %q contradicts primary_repository %q: they are two names of one argument", a.Repository, a.primary)
+	}
+	if a.Repository == "" {
+		a.Repository = a.primary
+	}
+	if a.Repository == "" {
+		return errors.New("backend \"oci\" has no repository\nhint: write repository = \"registry.example.com/team/tofu-state\", or set TF_BACKEND_OCI_REPOSITORY")
+	}
+	for _, r := range append([]string{a.Repository}, a.Replicas...) {
+		if err := checkReference(r); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(a.Replicas, a.Repository) {
+		return fmt.Errorf("repository %q is its own replica", a.Repository)
+	}
+	return nil
+}
+
+// checkReference refuses what is certainly no repository, before a tool turns
+// it into a key that it refuses itself with less of an explanation. The
+// registry's grammar is checked when the repository is opened.
+func checkReference(s string) error {
+	hint := "hint: a repository is HOST[:PORT]/PATH without scheme and tag, such as registry.example.com/team/tofu-state"
+	host, path, ok := strings.Cut(s, "/")
+	_, last, _ := cutLast(path, "/")
+	switch {
+	case strings.Contains(s, "://"):
+		return fmt.Errorf("repository %q has a scheme\n%s", s, hint)
+	case !ok || host == "" || path == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "//"):
+		return fmt.Errorf("repository %q is not a registry and a path\n%s", s, hint)
+	case strings.ContainsAny(last, ":@"):
+		return fmt.Errorf("repository %q has a tag or a digest\n%s", s, hint)
+	case strings.ContainsAny(s, " \t\n\"\\$"):
+		return fmt.Errorf("repository %q has a character that no repository name has\n%s", s, hint)
+	}
+	return nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+func (a *arguments) checkVersions() error {
+	v := a.versioning
+	if v.max != nil && *v.max < 1 {
+		return errors.New("versioning: max_versions must be at least 1")
+	}
+	switch {
+	case v.enabled != nil && !*v.enabled && v.max != nil:
+		return errors.New("versioning: enabled = false contradicts max_versions")
+	case v.enabled != nil && !*v.enabled:
+		a.MaxVersions = keptWhenDisabled
+	case v.max != nil:
+		a.MaxVersions = *v.max
+	}
+	return nil
+}
+
+// path makes a path of the configuration independent of where okara runs.
+func (a *arguments) path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(a.dir, p)
+}
+
+// keyPath does the same for the forms of key_id that are files.
+func (a *arguments) keyPath(id string) string {
+	if file, ok := strings.CutPrefix(id, "file://"); ok {
+		return a.path(file)
+	}
+	if strings.Contains(id, "://") || strings.HasPrefix(id, "age1") {
+		return id
+	}
+	return a.path(id)
+}
