@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -51,6 +52,9 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return usageError("--digest %q is not a digest", digestFlag)
 			}
+			if err := checkPolicy(o); err != nil {
+				return err
+			}
 			if o.OpenPGP, err = readPublicKeys(openpgp); err != nil {
 				return err
 			}
@@ -90,6 +94,18 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 	f.BoolVar(&o.AllowYanked, "allow-yanked", false, "accept a yanked version")
 	f.BoolVar(&o.Deep, "deep", false, "read every blob and compute the hashes again")
 	return cmd
+}
+
+func checkPolicy(o depot.VerifyOptions) error {
+	for _, name := range o.Require {
+		if !slices.Contains([]string{depot.RequireOpenPGP, depot.RequireCosign, depot.RequireScan}, name) {
+			return usageError("--require %q is not openpgp, cosign or scan", name)
+		}
+	}
+	if !slices.Contains([]string{"", "critical", "high", "medium", "low"}, o.Block) {
+		return usageError("--block %q is not critical, high, medium or low", o.Block)
+	}
+	return nil
 }
 
 func readCosignKeys(files []string) ([]*ecdsa.PublicKey, error) {

@@ -164,6 +164,18 @@ func TestConstraint(t *testing.T) {
 	}
 }
 
+func TestPhantom(t *testing.T) {
+	for tag, want := range map[string]string{
+		"1": "1.0.0", "1.2": "1.2.0", "20240101": "20240101.0.0", "01.2.3": "1.2.3",
+		"1.2.3": "", "1.2.3_b": "", "1.2.3-linux_amd64": "", "latest": "", "v1.2.3": "", "okara-status-1767225600000-0123456789abcdef": "",
+	} {
+		got, ok := addr.Phantom(tag)
+		if got != want || ok != (want != "") {
+			t.Errorf("Phantom(%q) = %q, %v, want %q", tag, got, ok, want)
+		}
+	}
+}
+
 func FuzzVersionTag(f *testing.F) {
 	for _, s := range []string{"1.2.3", "1.2.3-rc.1+b", "1.2.3_b", "1", "1.2.3-linux_amd64", "v1.0.0"} {
 		f.Add(s)

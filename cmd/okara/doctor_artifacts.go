@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newDoctorArtifacts(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "artifacts [ADDRESS...]",
+		Short: "Look for what makes clients fail in modules and providers",
+		Long: `Look for what makes clients fail in modules and providers: tags that OpenTofu takes
+for versions, tags with something else than the artifact, packages that are not
+the ones that were signed, and platforms that the newest version lacks. Without an
+argument everything in the catalogue is examined. Nothing is changed.
+
+Prints one line per finding.
+
+Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
+module or provider.`,
+		Example: `  okara doctor artifacts
+  okara doctor artifacts acme/dns --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			d := depot.New(depot.Options{Client: client, Layout: layout})
+			var repositories []string
+			for _, arg := range args {
+				it, err := parseItem(arg)
+				if err != nil {
+					return usageError("%w", err)
+				}
+				repositories = append(repositories, it.repository(layout))
+			}
+			if len(args) == 0 {
+				entries, err := d.Catalogue(cmd.Context())
+				if err != nil {
+					return err
+				}
+				for _, e := range entries {
+					repositories = append(repositories, e.Repository)
+				}
+			}
+			findings := []depot.Finding{}
+			var rows [][]string
+			for _, repository := range repositories {
+				some, err := d.Examine(cmd.Context(), repository)
+				if err != nil {
+					return err
+				}
+				for _, f := range some {
+					findings = append(findings, f)
+					rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
+				}
+			}
+			a.note("%d repositories examined", len(repositories))
+			if len(findings) == 0 {
+				return a.printResult(findings, "")
+			}
+			if err := a.printResult(findings, table(rows)); err != nil {
+				return err
+			}
+			return fmt.Errorf("%d findings", len(findings))
+		},
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Finding is something wrong in a repository of artifacts.
+type Finding struct {
+	Repository string `json:"repository"`
+	Tag        string `json:"tag"`
+	Problem    string `json:"problem"`
+	Remedy     string `json:"remedy"`
+}
+
+// Examine looks for what makes clients fail: tags that OpenTofu takes for
+// versions, tags with artifacts of another kind, packages that are not the ones
+// that were signed, and platforms that newer versions lack.
+func (d *Depot) Examine(ctx context.Context, repository string) ([]Finding, error) {
+	item, ok := d.o.Layout.Parse(repository)
+	if !ok {
+		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", repository, oci.ErrNotFound)
+	}
+	l, err := d.Versions(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	add := func(tag, problem, remedy string) {
+		findings = append(findings, Finding{l.Repository.String(), tag, problem, remedy})
+	}
+	if item.Kind != addr.KindModule {
+		for _, tag := range l.Tags {
+			if v, ok := addr.Phantom(tag); ok {
+				add(tag, "OpenTofu takes the tag for version "+v+", which does not exist, and fails", "delete the tag")
+			}
+		}
+	}
+	for _, v := range l.Versions {
+		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true})
+		if err != nil && !errors.Is(err, ErrUntrusted) {
+			return nil, err
+		}
+		if n := len(checks); err != nil && n > 0 {
+			add(v.Tag(), checks[n-1].Name+": "+checks[n-1].Detail, "publish under a new version, and yank this one")
+		}
+	}
+	missing, err := l.missingPlatforms(ctx, item.Kind)
+	return append(findings, missing...), err
+}
+
+// missingPlatforms compares the highest release with the one before.
+func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding, error) {
+	if kind == addr.KindModule {
+		return nil, nil
+	}
+	var newest []addr.Version
+	var platforms [][]addr.Platform
+	for _, v := range l.Versions {
+		if v.Prerelease() || l.Status(v).Yanked != nil || len(newest) == 2 {
+			continue
+		}
+		index, err := storedProvider(ctx, l.Repository, v.Tag())
+		if err != nil {
+			return nil, err
+		}
+		var have []addr.Platform
+		for _, p := range index.Platforms {
+			have = append(have, p.Platform)
+		}
+		newest, platforms = append(newest, v), append(platforms, have)
+	}
+	if len(newest) < 2 {
+		return nil, nil
+	}
+	var findings []Finding
+	for _, p := range platforms[1] {
+		if !slices.Contains(platforms[0], p) {
+			findings = append(findings, Finding{l.Repository.String(), newest[0].Tag(),
+				fmt.Sprintf("no package for %s, which %s has", p, newest[1]), "publish a version with all platforms"})
+		}
+	}
+	return findings, nil
+}
