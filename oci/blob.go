@@ -204,7 +204,7 @@ func (r *Repo) open(ctx context.Context, d Descriptor, offset int64, stay bool) 
 func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.ReadCloser, error) {
 	if isHTML(resp.Header) && resp.Header.Get("Docker-Content-Digest") == "" && resp.ContentLength != d.Size {
 		resp.Body.Close()
-		return nil, r.notRegistry(resp)
+		return nil, notRegistry(resp)
 	}
 	want := d.Size
 	if resp.StatusCode == http.StatusPartialContent {
@@ -229,7 +229,7 @@ func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.R
 }
 
 // notRegistry is the error for a page where data should have been.
-func (r *Repo) notRegistry(resp *http.Response) error {
+func notRegistry(resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %s answered with HTML, is this an OCI registry?",
 		resp.Request.Method, safeURL(resp.Request.URL), ErrUnavailable, resp.Request.URL.Host)
 }

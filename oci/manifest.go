@@ -234,7 +234,7 @@ func (r *Repo) fetch(ctx context.Context, ref string) (Manifest, error) {
 	defer cancel()
 	defer resp.Body.Close()
 	if isHTML(resp.Header) {
-		return Manifest{}, r.notRegistry(resp)
+		return Manifest{}, notRegistry(resp)
 	}
 	body, err := readManifest(resp)
 	if err != nil {

@@ -30,5 +30,8 @@ func (c *Client) Ping(ctx context.Context) error {
 		return s.responseError(resp)
 	}
 	discard(resp)
+	if isHTML(resp.Header) {
+		return notRegistry(resp)
+	}
 	return nil
 }

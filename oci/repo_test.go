@@ -239,6 +239,13 @@ func TestRequests(t *testing.T) {
 		{"resolve", func() error { _, err := r.Resolve(ctx, "t"); return err }, map[string]int{"HEAD manifest": 1}},
 		{"fetch", func() error { _, err := r.Fetch(ctx, "t"); return err }, map[string]int{"GET manifest": 1}},
 		{"read blob", func() error { _, err := r.ReadBlob(ctx, a.Blobs[1].Descriptor, 100); return err }, map[string]int{"GET blob": 1}},
+		{"stat", func() error {
+			d, err := r.Stat(ctx, a.Blobs[1].Digest)
+			if err == nil && d.Size != a.Blobs[1].Size {
+				t.Errorf("stat: size %d, want %d", d.Size, a.Blobs[1].Size)
+			}
+			return err
+		}, map[string]int{"HEAD blob": 1}},
 		{"read inline", func() error { _, err := r.ReadBlob(ctx, oci.EmptyBlob().Descriptor, 100); return err }, map[string]int{}},
 		{"untag", func() error { return r.Untag(ctx, "t") }, map[string]int{"DELETE manifest": 1}},
 	} {

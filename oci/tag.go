@@ -136,7 +136,7 @@ func (r *Repo) readTagPage(ctx context.Context, q request) (tagPage, error) {
 	defer cancel()
 	defer resp.Body.Close()
 	if isHTML(resp.Header) {
-		return tagPage{}, r.notRegistry(resp)
+		return tagPage{}, notRegistry(resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTagPage+1))
 	if err != nil {

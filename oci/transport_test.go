@@ -267,6 +267,38 @@ func TestWebServer(t *testing.T) {
 	}
 }
 
+func TestPing(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>welcome</html>")
+	}))
+	t.Cleanup(page.Close)
+	basic := &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true, Allow: func(user, _, _ string) bool { return user == "u" }}
+	tokens := &ocitest.Issuer{Users: map[string]string{"u": "password"}}
+	for _, test := range []struct {
+		name, host string
+		cred       oci.CredentialFunc
+		want       error
+	}{
+		{"open", ocitest.New(t, ocitest.Quirks{}), nil, nil},
+		{"basic", ocitest.New(t, ocitest.Quirks{Auth: basic}), login("u", "password"), nil},
+		{"basic, wrong", ocitest.New(t, ocitest.Quirks{Auth: basic}), login("u", "wrong"), oci.ErrUnauthenticated},
+		{"token", ocitest.New(t, ocitest.Quirks{Auth: tokens}), login("u", "password"), nil},
+		{"token, wrong", ocitest.New(t, ocitest.Quirks{Auth: tokens}), login("u", "wrong"), oci.ErrUnauthenticated},
+		{"web page", page.Listener.Addr().String(), nil, oci.ErrUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := oci.New(test.host, oci.Options{Credential: test.cred})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Ping(t.Context()); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,13 +5,11 @@ package httpserve
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -26,6 +24,10 @@ type TransportOptions struct {
 	ClientCert string // PEM files; both or none
 	ClientKey  string
 	Insecure   bool // accept any certificate
+	// CertDirs have a folder HOST[:PORT] for each host with certificates of
+	// its own, as Docker's certs.d: *.crt to trust, NAME.cert and NAME.key to
+	// show.
+	CertDirs []string
 }
 
 const (
@@ -33,6 +35,10 @@ const (
 	// downloads for the next round instead of closing all but a few.
 	idlePerHost = 64
 	ioBuffer    = 64 << 10
+	// idleOut is less than what load balancers and registries allow (60 s and
+	// more), so that a write does not meet a connection that is being closed
+	// and end with an unknown outcome.
+	idleOut = 45 * time.Second
 	// answerTimeout is for servers that accept a request and then say
 	// nothing. Finishing a large upload takes registries minutes.
 	answerTimeout = 10 * time.Minute
@@ -50,23 +56,18 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t.TLSClientConfig = config
 	t.Proxy = proxy
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idlePerHost, idlePerHost
+	t.IdleConnTimeout = idleOut
 	t.ReadBufferSize, t.WriteBufferSize = ioBuffer, ioBuffer
 	t.ResponseHeaderTimeout = answerTimeout
-	return traced{otelhttp.NewTransport(queryBack{t}), t.CloseIdleConnections}, nil
+	hosts := newPerHost(t, o.CertDirs)
+	return traced{otelhttp.NewTransport(queryBack{hosts}), hosts.CloseIdleConnections}, nil
 }
 
 func (o TransportOptions) tls() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure} // by the user's explicit flag
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
+		if err := trustFile(c, o.CAFile); err != nil {
 			return nil, fmt.Errorf("read the CA file: %w", err)
-		}
-		if c.RootCAs, err = x509.SystemCertPool(); err != nil {
-			c.RootCAs = x509.NewCertPool()
-		}
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the CA file %s: no PEM certificate in it", o.CAFile)
 		}
 	}
 	if (o.ClientCert == "") != (o.ClientKey == "") {
