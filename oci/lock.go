@@ -82,6 +82,7 @@ type LockManifest struct {
 	Nonce     string // empty: not ours
 	Reason    LockReason
 	Who       string // who ended the claim
+	Created   time.Time
 }
 
 // ClaimX returns the last part of a claim's tags: 8 hex digits of the lock's
@@ -121,6 +122,9 @@ func NewLockManifest(l LockManifest) (Manifest, error) {
 	if !l.Beat.IsZero() {
 		ann[annLockBeat] = l.Beat.UTC().Format(time.RFC3339) + " " + l.TTL.String()
 	}
+	if !l.Created.IsZero() {
+		ann[ocispec.AnnotationCreated] = l.Created.UTC().Format(time.RFC3339)
+	}
 	for k, v := range ann {
 		if v == "" {
 			delete(ann, k)
@@ -151,6 +155,7 @@ func ParseLock(m Manifest) (LockManifest, error) {
 		Nonce:     ann[annLockNonce],
 		Reason:    LockReason(ann[annLockReason]),
 		Who:       ann[annLockWho],
+		Created:   r.time(ocispec.AnnotationCreated),
 	}
 	if r.err != nil {
 		return LockManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, r.err)

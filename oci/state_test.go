@@ -91,6 +91,7 @@ func TestLockManifestRoundTrip(t *testing.T) {
 		Kind: oci.KindClaim, Workspace: "prod", Fence: 7, Nonce: "0123456789abcdef",
 		Info: oci.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
 		Beat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
+		Created: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
 	}
 	m, err := oci.NewLockManifest(want)
 	if err != nil {

@@ -74,6 +74,9 @@ func quoteArg(s string) string {
 func lostError(repository, workspace string, kept int64, by oci.LockManifest) error {
 	var b strings.Builder
 	b.WriteString("the lock was taken over")
+	if !by.Created.IsZero() {
+		fmt.Fprintf(&b, " at %s", by.Created.UTC().Format(time.RFC3339))
+	}
 	if by.Who != "" {
 		fmt.Fprintf(&b, " by %s", by.Who)
 	}

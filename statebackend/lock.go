@@ -387,7 +387,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.lost && l.s.o.MaxVersions > 0 {
+	if l.wrote && !l.lost {
+		l.sweep(ctx)
 		l.prune(ctx)
 	}
 	if l.beats != nil {
@@ -416,6 +417,9 @@ const maxPruned = 20
 // prune keeps the configured number of versions. It is a courtesy: a failure
 // is logged, and the next lock tries again.
 func (l *Lock) prune(ctx context.Context) {
+	if l.s.o.MaxVersions <= 0 {
+		return
+	}
 	_, err := l.x.prune(ctx, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	if err != nil {
 		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)

@@ -277,7 +277,7 @@ func (x *session) beatTime() time.Time {
 func (x *session) tombstone(req request) (oci.Manifest, error) {
 	return oci.NewLockManifest(oci.LockManifest{
 		Kind: oci.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
-		Reason: req.reason, Who: x.info.Who,
+		Reason: req.reason, Who: x.info.Who, Created: x.s.o.Now(),
 	})
 }
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	// sweepAge is how old a tombstone must be before it is removed: a claim
+	// that is still on its way must find it.
+	sweepAge = 7 * 24 * time.Hour
+	// maxSwept bounds what one lock cleans up.
+	maxSwept = 20
+)
+
+// sweep removes ended claims and their tombstones, oldest first, while we hold
+// the lock. One that was ended by force must stay until no number that its
+// holder may still write can become the highest. The claim goes first: without
+// its tombstone it would be live again, while a holder that finds its claim
+// gone knows that it is fenced. It is a courtesy: the next lock tries again.
+func (l *Lock) sweep(ctx context.Context) {
+	v, can := l.x.seen, l.s.abilities()
+	switch {
+	case can.byTag == unable && can.byDigest == unable:
+		return
+	case can == (abilities{}) && slices.Contains(slices.Collect(maps.Values(v.ended)), endedClean):
+		return // clean tombstones are what a registry without DELETE collects: do not ask it each time
+	}
+	swept := 0
+	for _, c := range slices.SortedFunc(maps.Keys(v.ended), compareClaims) {
+		if swept == maxSwept {
+			return
+		}
+		if v.ended[c] == endedForced && c.fence+jump > v.newest {
+			continue
+		}
+		if err := l.sweepClaim(ctx, v, c); err != nil {
+			if !errors.Is(err, errYoung) && !errors.Is(err, oci.ErrUnsupported) {
+				l.s.o.Logger.WarnContext(ctx, "an ended lock could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
+			}
+			return
+		}
+		swept++
+	}
+}
+
+// errYoung says that a tombstone is too young to be removed.
+var errYoung = errors.New("too young")
+
+func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
+	t := oci.StateTag{Kind: oci.LockTombstone, Fragment: l.x.fragment, N: c.fence, X: c.x}
+	if v.ended[c] == endedForced {
+		t.Kind = oci.ForceTombstone
+	}
+	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
+	if err != nil {
+		return err
+	}
+	if l.s.o.Now().Sub(end.Created) < sweepAge {
+		return errYoung
+	}
+	if v.has(c) {
+		claim := t
+		claim.Kind = oci.LockClaim
+		if err := l.s.removeTag(ctx, claim.String()); err != nil {
+			return err
+		}
+	}
+	return l.s.removeTag(ctx, t.String())
+}
+
+// removeTag deletes a tag, with its manifest where tags cannot be deleted.
+func (s *Store) removeTag(ctx context.Context, tag string) error {
+	err := s.repo.Untag(ctx, tag)
+	if errors.Is(err, oci.ErrUnsupported) {
+		var d oci.Descriptor
+		if d, err = s.repo.Resolve(ctx, tag); err == nil {
+			err = s.repo.Delete(ctx, d)
+		}
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}
