@@ -24,7 +24,7 @@ func newKeys(a *app) *cobra.Command {
 A private key is a file that only its owner may read, by default in
 $XDG_CONFIG_HOME/okara/keys or ~/.config/okara/keys. Beside it lies the public
 key, with the extension .pub.asc. Private keys never go to a server or a registry.`
-	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a))
+	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a), newKeysImport(a), newKeysRevoke(a))
 	return keys
 }
 

@@ -55,7 +55,7 @@ func newRoot(a *app) *cobra.Command {
 	doctor.AddCommand(newDoctorArtifacts(a))
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
 	publish.AddCommand(newPublishModule(a), newPublishModules(a), newPublishProvider(a))
-	addTo(root, "artifacts", publish, newList(a), newShow(a), newPull(a), newDeprecate(a), newUndeprecate(a), newYank(a), newUnyank(a), newPrune(a), newSign(a), newVerify(a), newKeys(a), newBundle(a), newLock(a), newMirror(a), newDepot(a), newApprove(a), newScan(a))
+	addTo(root, "artifacts", publish, newList(a), newShow(a), newPull(a), newDeprecate(a), newUndeprecate(a), newYank(a), newUnyank(a), newPrune(a), newSign(a), newVerify(a), newAttach(a), newConvert(a), newKeys(a), newBundle(a), newLock(a), newMirror(a), newDepot(a), newApprove(a), newScan(a))
 	addTo(root, "state", newTofu(a), newTerraform(a), newExec(a), newState(a), doctor)
 	addTo(root, "server", newServe(a), newCLIConfig(a), newGC(a))
 	addTo(root, "access", newLogin(a), newLogout(a), newAuth(a))

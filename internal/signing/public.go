@@ -65,6 +65,21 @@ func ParsePublicKeys(text []byte) ([]PublicKey, error) {
 	return keys, nil
 }
 
+// SplitKeys returns the public half of what is in an armored file, and whether
+// the file holds a private key. A private key need not be unprotected.
+func SplitKeys(text []byte) (keys []PublicKey, private bool, err error) {
+	list, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(text))
+	if err != nil {
+		return nil, false, fmt.Errorf("read key: %w", err)
+	}
+	if len(list) != 1 || list[0].PrivateKey == nil {
+		keys, err = ParsePublicKeys(text)
+		return keys, false, err
+	}
+	public, err := (&Key{list[0]}).Public()
+	return []PublicKey{public}, true, err
+}
+
 func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 	primary := entity.PrimaryKey
 	k := PublicKey{

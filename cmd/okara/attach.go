@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxAttachment bounds a document that is attached.
+const maxAttachment = 64 << 20
+
+// attached is the result of attach.
+type attached struct {
+	Address string `json:"address"`
+	Version string `json:"version"`
+	Type    string `json:"type"`
+	Digest  string `json:"digest"`
+}
+
+func newAttach(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "attach ADDRESS[@VERSION] FILE",
+		Short: "Attach an SBOM or a provenance statement to a version",
+		Long: `Attach an SBOM or a provenance statement to a version of a module or provider, as a
+referrer of its manifest. FILE is SPDX, CycloneDX or an in-toto statement, in JSON.
+The version itself does not change. Scan reports are made by okara scan.
+
+Prints the digest of the attached manifest.
+
+Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
+		Example: `  okara attach net/vpc/aws@1.4.0 sbom.spdx.json`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			it, err := parseItem(args[0])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			document, mediaType, err := readAttachment(args[1])
+			if err != nil {
+				return err
+			}
+			client, layout, err := a.registryClient()
+			if err != nil {
+				return err
+			}
+			d := depot.New(depot.Options{Client: client, Layout: layout})
+			l, v, err := itemVersion(cmd.Context(), d, layout, it)
+			if err != nil {
+				return err
+			}
+			subject, err := l.Repository.Resolve(cmd.Context(), v.Tag())
+			if err != nil {
+				return err
+			}
+			m, err := l.Repository.Attach(cmd.Context(), subject, mediaType, document, nil)
+			if err != nil {
+				return err
+			}
+			return a.printResult(attached{args[0], v.String(), mediaType, m.Digest.String()}, m.Digest.String())
+		},
+	}
+}
+
+// readAttachment reads a document and finds out what it is.
+func readAttachment(file string) (document []byte, mediaType string, err error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, "", usageError("%w", err)
+	}
+	if info.Size() > maxAttachment {
+		return nil, "", fmt.Errorf("%s has %d bytes, at most %d: %w", file, info.Size(), maxAttachment, oci.ErrTooLarge)
+	}
+	if document, err = os.ReadFile(file); err != nil {
+		return nil, "", err
+	}
+	var doc struct {
+		SPDX    string `json:"spdxVersion"`
+		Bom     string `json:"bomFormat"`
+		Type    string `json:"_type"`
+		Payload string `json:"payloadType"` // of a signed envelope
+	}
+	if err := json.Unmarshal(document, &doc); err != nil {
+		return nil, "", usageError("%s is not a JSON object: %w", file, err)
+	}
+	switch {
+	case doc.SPDX != "":
+		return document, oci.ReportSPDX, nil
+	case doc.Bom == "CycloneDX":
+		return document, oci.ReportCycloneDX, nil
+	case doc.Type != "" || doc.Payload == oci.ReportInToto:
+		return document, oci.ReportInToto, nil
+	}
+	return nil, "", usageError("%s is neither SPDX nor CycloneDX nor an in-toto statement", file)
+}

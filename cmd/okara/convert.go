@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+func newConvert(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "convert REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
+		Short: "Publish a module package of another tool with all of okara's layers",
+		Long: `Publish a module package that another tool made, such as oras push, with all
+layers: OpenTofu needs the zip only, Flux needs a tar.gz, and okara's front-end and
+okara show read a description. The package stays as it is; its files become a
+version of their own.
+
+Prints repository:tag@digest.
+
+Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
+4 the version exists with other content.`,
+		Example: `  okara convert ghcr.io/acme/terraform-vpc:1.0.0 net/vpc/aws 1.0.0`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := addr.ParseModule(args[1])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			v, err := addr.ParseVersion(args[2])
+			if err != nil {
+				return usageError("%w", err)
+			}
+			repository, tag, ok := cutTag(args[0])
+			if !ok {
+				return usageError("%q names no tag: HOST[:PORT]/PATH:TAG", args[0])
+			}
+			from, err := a.openRepo(repository)
+			if err != nil {
+				return err
+			}
+			d, done, err := a.depot()
+			if err != nil {
+				return err
+			}
+			out, err := d.ConvertModule(cmd.Context(), from, tag, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{})
+			done()
+			if err != nil {
+				return publishHint(err)
+			}
+			return a.printPublished(out)
+		},
+	}
+	return cmd
+}
+
+// cutTag splits a reference at its tag; a port is not one.
+func cutTag(s string) (repository, tag string, ok bool) {
+	i := strings.LastIndex(s, ":")
+	if i < 0 || strings.Contains(s[i:], "/") {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"maps"
+	"os"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ConvertModule publishes the files of a module package that another tool made,
+// as a version with all layers. What the package says about its source is kept.
+func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (Published, error) {
+	m, err := from.Fetch(ctx, ref)
+	if err != nil {
+		return Published{}, err
+	}
+	foreign, err := oci.ParseModule(m)
+	if err != nil {
+		return Published{}, err
+	}
+	dir, err := os.MkdirTemp(d.o.TempDir, "okara-convert-*")
+	if err != nil {
+		return Published{}, err
+	}
+	defer os.RemoveAll(dir)
+	file, err := fetchTemp(ctx, from, *foreign.Zip)
+	if err != nil {
+		return Published{}, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if err := archive.Unpack(ctx, file, foreign.Zip.Size, dir, o.Limits); err != nil {
+		return Published{}, err
+	}
+	annotations := map[string]string{}
+	for key, value := range foreign.Annotations {
+		if !strings.HasPrefix(key, "vnd.okara.") && key != oci.AnnTitle && key != oci.AnnVersion {
+			annotations[key] = value
+		}
+	}
+	maps.Copy(annotations, o.Annotations)
+	o.Annotations = annotations
+	return d.PublishModule(ctx, os.DirFS(dir), to, o)
+}
