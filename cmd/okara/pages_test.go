@@ -49,14 +49,15 @@ func commandPages(t *testing.T) map[string]string {
 	root := newRoot(&app{getenv: func(string) string { return "" }})
 	root.InitDefaultHelpCmd()
 	pages := map[string]string{}
-	index := "# Commands\n\nThe help of each command, as `--help` prints it.\n\n"
+	var index strings.Builder
+	index.WriteString("# Commands\n\nThe help of each command, as `--help` prints it.\n\n")
 	for _, c := range commandTree(root) {
 		path := c.CommandPath()
 		name := strings.ReplaceAll(path, " ", "_") + ".md"
-		index += fmt.Sprintf("- [%s](%s): %s\n", path, name, c.Short)
+		fmt.Fprintf(&index, "- [%s](%s): %s\n", path, name, c.Short)
 		pages[name] = fmt.Sprintf("# %s\n\n```text\n%s```\n", path, help(t, strings.Fields(path)[1:]))
 	}
-	pages["index.md"] = index
+	pages["index.md"] = index.String()
 	return pages
 }
 
