@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// runScript runs a shell script in the place of a tool.
+func runScript(t *testing.T, c bridge.Config, script string) (out string, res bridge.Result, err error) {
+	t.Helper()
+	var b bytes.Buffer
+	res, err = bridge.Run(t.Context(), bridge.Options{
+		Command: []string{"sh", "-c", "cd " + c.Dir + "\n" + script}, Config: c, Getenv: environment(nil),
+		Stdin: strings.NewReader(""), Stdout: &b, Stderr: &b,
+		Open: func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
+			r, err := oci.OpenRepo(b.Repository, oci.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r, statebackend.Options{}), nil
+		},
+	})
+	return b.String(), res, err
+}
+
+// newConfig is a root module whose state is in a registry of the test.
+func newConfig(t *testing.T) bridge.Config {
+	t.Helper()
+	return mustRead(t, files{"main.tf": block(`repository = "` + ocitest.New(t, ocitest.Quirks{}) + `/infra/state"`)})
+}
+
+func TestRun(t *testing.T) {
+	c := newConfig(t)
+	out, res, err := runScript(t, c, `
+		cat okara_override.tf
+		ls -ld "$OKARA_RUN" | cut -c1-10
+		ls -l "$OKARA_RUN" | grep -c -- -rw-------
+		grep '^\[' "$OKARA_RUN"/config "$OKARA_RUN"/credentials | sed 's/.*://'
+		echo "$OKARA_RUN" >run-dir
+		exit 3`)
+	if err != nil || res.Code != 3 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	want := string(c.Override()) + "drwx------\n2\n[profile okara]\n[services okara]\n[okara]\n"
+	if d := cmp.Diff(want, out); d != "" {
+		t.Errorf("the command saw (-want +got):\n%s", d)
+	}
+	dir, err := os.ReadFile(filepath.Join(c.Dir, "run-dir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{strings.TrimSpace(string(dir)), filepath.Join(c.Dir, "okara_override.tf")} {
+		if _, err := os.Stat(gone); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", gone, err)
+		}
+	}
+}
+
+func TestRunWithoutBackend(t *testing.T) {
+	dir := newModule(t, files{"main.tf": "", "okara_override.tf": string(newConfig(t).Override())})
+	out, res, err := runScript(t, bridge.Config{Dir: dir}, `echo "run: $OKARA_RUN"; ls; kill -TERM $$`)
+	if err != nil || res.Code != 128+15 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if out != "run: "+os.Getenv("OKARA_RUN")+"\nmain.tf\n" {
+		t.Errorf("the leftover of a killed run is there:\n%s", out)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	c := newConfig(t)
+	foreign := filepath.Join(c.Dir, "okara_override.tf")
+	if err := os.WriteFile(foreign, []byte("# mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := runScript(t, c, "touch ran"); err == nil || !strings.Contains(err.Error(), "was not written by okara") {
+		t.Errorf("got %v", err)
+	}
+	if b, err := os.ReadFile(foreign); err != nil || string(b) != "# mine\n" {
+		t.Errorf("the user's file is %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, "ran")); err == nil {
+		t.Error("the command was run")
+	}
+	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"} {
+		_, err := bridge.Run(t.Context(), bridge.Options{
+			Command: []string{"true"}, Config: c, Getenv: environment(map[string]string{name: "http://elsewhere"}),
+		})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Runs that go on at once share the override; the last one removes it.
+func TestRunsShareTheOverride(t *testing.T) {
+	c := newConfig(t)
+	want := string(c.Override())
+	var group sync.WaitGroup
+	for range 12 {
+		group.Go(func() {
+			for range 5 {
+				if out, res, err := runScript(t, c, "cat okara_override.tf; sleep 0.01; cat okara_override.tf"); err != nil || res.Code != 0 || out != want+want {
+					t.Errorf("got %+v, %v, %s", res, err, out)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if _, err := os.Stat(filepath.Join(c.Dir, "okara_override.tf")); !os.IsNotExist(err) {
+		t.Errorf("the override is left: %v", err)
+	}
+}
+
+func TestRunsWithOtherSettings(t *testing.T) {
+	c := newConfig(t)
+	other := c
+	other.Backend.Repository += "-other"
+	inside, release := filepath.Join(c.Dir, "inside"), filepath.Join(c.Dir, "release")
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, res, err := runScript(t, c, "touch inside; until test -e release; do sleep 0.01; done"); err != nil || res.Code != 0 {
+			t.Errorf("got %+v, %v", res, err)
+		}
+	})
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
+		if _, err := os.Stat(inside); err == nil {
+			break
+		}
+	}
+	if _, _, err := runScript(t, other, "true"); err == nil || !strings.Contains(err.Error(), "other backend settings") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(release, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+}
+
+func TestParseCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want bridge.CommandLine
+	}{
+		{"", bridge.CommandLine{Dir: "."}},
+		{"plan -out=x", bridge.CommandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-out=x"}}},
+		{"-chdir=a/b apply -lock-timeout=90s", bridge.CommandLine{Dir: "a/b", Command: "apply", LockTimeout: 90 * time.Second, Rest: []string{"-chdir=a/b", "apply", "-lock-timeout=90s"}}},
+		{"apply --lock-timeout 5s p", bridge.CommandLine{Dir: ".", Command: "apply", LockTimeout: 5 * time.Second, Rest: []string{"apply", "--lock-timeout", "5s", "p"}}},
+		{"init -backend-config=a=b -backend-config f --backend-config=c -reconfigure", bridge.CommandLine{Dir: ".", Command: "init", Reconfigure: true, BackendConfig: []string{"a=b", "f", "c"}, Rest: []string{"init", "-reconfigure"}}},
+		{"plan -backend-config=a=b -chdir=x", bridge.CommandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-backend-config=a=b", "-chdir=x"}}},
+	} {
+		if d := cmp.Diff(tt.want, bridge.ParseCommandLine(strings.Fields(tt.args))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, d)
+		}
+	}
+}
+
+func TestCheckTool(t *testing.T) {
+	for _, tt := range []struct{ version, want string }{
+		{"1.12.6", ""}, {"1.10.0", ""}, {"1.10.0-beta1", ""}, {"2.0.0-dev", ""},
+		{"1.9.4", "1.10"}, {"1.9.0-rc1", "1.10"}, {"0.15.5", "1.10"}, {"new", "new"},
+	} {
+		dir := t.TempDir()
+		tool, cache := filepath.Join(dir, "tool"), filepath.Join(dir, "cache")
+		script := "#!/bin/sh\necho asked >>" + dir + "/asked\necho '{\"terraform_version\":\"" + tt.version + "\"}'\n"
+		if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			err := bridge.CheckTool(t.Context(), tool, cache)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v", tt.version, err)
+			}
+		}
+		asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+		if times := strings.Count(string(asked), "asked"); err != nil || (times == 1) != (tt.want == "") {
+			t.Errorf("%s: asked %d times, %v", tt.version, times, err)
+		}
+	}
+}
+
+func TestLockNote(t *testing.T) {
+	note := bridge.LockNote(environment(map[string]string{
+		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/infra", "GITHUB_RUN_ID": "7",
+	}))
+	if !strings.HasPrefix(note, "okara pid ") || !strings.HasSuffix(note, ", https://github.com/acme/infra/actions/runs/7") {
+		t.Errorf("got %q", note)
+	}
+}
