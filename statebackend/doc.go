@@ -1,5 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package statebackend stores states, their versions and their locks in a
-// repository of an OCI registry.
+// repository of an OCI registry, with nothing beside the registry.
+//
+//	s := statebackend.New(repo, statebackend.Options{})
+//	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{ID: id, Who: "alice@host"})
+//	state, _, err := l.Get(ctx)
+//	version, err := l.Put(ctx, newState)
+//	err = l.Unlock(ctx)
+//
+// # What is promised
+//
+// On a registry whose tag list shows a finished push, no two runs hold the lock
+// of one workspace at once, whatever crashes, delays, lost answers and repeated
+// requests do. A write that Put acknowledges is seen by every later holder. A
+// holder that was overtaken gets [ErrLockLost], and its bytes stay under a
+// version of their own. No clock, no time-out, no DELETE and no conditional
+// request is part of the argument.
+//
+// Locking is exact on registries whose tag list shows a finished push; `okara
+// doctor` tests yours. If a lock is forced or expires while its owner still
+// runs, two runs can change infrastructure at once; the later state write is
+// refused and kept as a version. Keep CI concurrency control on. A lock is
+// cooperation, not access control: programs that do not know claims see only a
+// marker. A registry restored from a backup, or failed over to a database that
+// lags behind, may forget a lock, and retention rules of a registry must not
+// touch the tags state-*, locked-* and unlocked-*.
+//
+// # Tags
+//
+// W is the workspace in a form that is safe in a tag, F and N are numbers, x is
+// part hash of the lock id and part chance.
+//
+//	state-W               the current state: a convenience copy
+//	state-W-v<N>          version N: the truth, written once
+//	locked-W-<F>-<x>      a claim: one attempt to lock, written once
+//	unlocked-W-<F>-<x>    its tombstone: it has ended
+//	unlocked-W-<F>-<x>-f  its tombstone: it was ended by somebody else, or with
+//	                      a write whose outcome nobody knows
+//	locked-W, unlocked-W  markers for people and older tools
+//
+// # How a lock is taken
+//
+// List the tags. If a claim without a tombstone is there, somebody holds the
+// lock; nothing was written. Else pick F, the first version number that is
+// free, and push a claim under a tag that nobody else can use. List again. The
+// lock is won if the list shows our claim, no other claim without a tombstone,
+// and no version from F on. Otherwise withdraw; of several that withdraw the
+// smallest waits a moment and looks again, so that one gets through.
+//
+// Why two cannot win: let both have pushed a claim before listing for the
+// second time. If a list shows every push that finished before it began, then
+// the later of the two second lists began after both pushes and shows the other
+// claim. If a list is an old snapshot of one order of updates, then it contains
+// its reader's own claim, and the longer of the two prefixes contains both.
+// Either way one of them saw the other and lost. A claim that a list does not
+// show although it was pushed means that the list is old: it is asked again.
+//
+// Some registries list a directory key by key. Such a list may read the version
+// tags before the last holder wrote its last version, and the claims after it
+// had left. So the winner lists once more and looks at the version numbers only.
+//
+// # Fencing
+//
+// F is also the first version that the lock may write; the next are F+1 and so
+// on, at most 100,000. Put pushes the version first and lists afterwards: it
+// counts only if our claim is listed without a tombstone and our version is the
+// highest. The other order would let a successor come in between. A number is
+// used up when it is sent, whatever the answer was.
+//
+// The successor of an overtaken claim starts 100,000 above it, above everything
+// the old holder can still write, and seals: it copies the head to its own
+// first number before anything else. So a write that arrives late, even days
+// later, sorts below and never becomes the head. The jump in the numbers is the
+// visible mark of a takeover in the history.
+//
+// # How a lock ends
+//
+// By one DELETE of the claim's digest where that removes its tags, by deleting
+// the tags where not, by a tombstone where the registry refuses DELETE; which
+// of them works is learned. If a write had no definite answer, the tombstone is
+// one of those that make the successor jump. Force-unlock never deletes: a
+// claim that is gone leaves no trace from which to know that numbers have to be
+// skipped.
+//
+// A lease ([Options].LockTTL) is renewed by pushing the claim again every third
+// of it. Its age is the difference of two Date headers of the registry, never
+// of anybody's clock. An expired lease does not free the lock: it permits
+// others to take it over, as if by force.
+//
+// # Reading
+//
+// Without a lock, state-W is read: one request if the state is small enough to
+// be inlined in its manifest. Its writer may have died before moving it, and a
+// dead holder's move may come late, so a lock compares it with the highest
+// version and reads that one; the next Put repairs the copy. With
+// [Options].StrictReads every read lists first.
+//
+// # What the requests are
+//
+// On a warm connection to distribution: Lock 5 (LIST, PUT claim, LIST, LIST,
+// PUT marker), Get 2 or 1, Put 5 (POST and PUT of the blob, PUT version, LIST,
+// PUT state-W), Unlock 1. A registry without DELETE costs one more for each of
+// Lock and Unlock. The first use of a repository adds the empty blob, and the
+// first Unlock of a process lists once to see what DELETE does.
+//
+// # How it is checked
+//
+// The protocol is three small machines without input or output, in acquire.go,
+// save.go and release.go, and one to unlock by force. The tests run those
+// machines, not a copy: TestExplore tries every order of events of two and
+// three clients, TestSimulate 100,000 random schedules with lost, late and
+// repeated requests, torn and old lists, crashes and takeovers. For each rule
+// there is a mutant without it that both must refute. TestFaultAtEachRequest
+// breaks each request of an apply on a real registry, and other tests kill and
+// stop real processes. The folder models has the same protocol in Promela with
+// a mutant per rule; `make models` checks it with spin.
+//
+// # Limits
+//
+//   - The contract of a claim's uniqueness is 32 random bits beside 32 bits of
+//     the lock id, for one value of F.
+//   - Locks are not fair: under permanent contention a client may wait long.
+//   - Each listing costs about 100 bytes per tag; a registry without DELETE
+//     collects two tags per lock. Give busy workspaces repositories of their own.
+//   - A registry that deletes manifests, leaves their tags in the list and shows
+//     old lists at once may keep a released lock listed. It locks too long, and
+//     breaks nothing.
+//   - While a replica is promoted, a replication that still runs can collide
+//     with the first writes of workspaces other than the one that was taken over.
+//
+// # Alternatives considered
+//
+// One shared tag that is checked, written and read back, once or twice, lets
+// two clients in; models/sharedtag.pml shows how. Conditional PUT (If-None-Match)
+// is ignored by most registries, which answer 201 all the same, so that a client
+// cannot tell. Time-outs alone fail as soon as a process is stopped for longer
+// than one. A lock service beside the registry would be exact and one more thing
+// to run.
 package statebackend
