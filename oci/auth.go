@@ -31,8 +31,11 @@ type session struct {
 	follow     *auth.Client // follows redirects of GET and HEAD
 	stay       *auth.Client // hands every redirect to the caller
 
-	mu   sync.Mutex // guards last
-	last Credential // the one in use
+	renewing sync.Mutex // held while a credential is replaced
+
+	mu         sync.Mutex // guards the fields below
+	last       Credential // the one in use
+	generation int        // how many were replaced
 }
 
 // String names what the session is for; it has no repository for a login.
@@ -94,17 +97,26 @@ func (s *session) find(ctx context.Context) (Credential, error) {
 }
 
 func (s *session) anonymous() bool {
+	c, _ := s.inUse()
+	return c == Credential{}
+}
+
+func (s *session) inUse() (Credential, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last == Credential{}
+	return s.last, s.generation
 }
 
 // renewed reports whether there is another credential than the one that was
-// just refused; its tokens are dropped then.
-func (s *session) renewed(ctx context.Context) bool {
-	s.mu.Lock()
-	refused := s.last
-	s.mu.Unlock()
+// refused to a request sent in that generation; its tokens are dropped then.
+// Of parallel requests that are refused one replaces it for all.
+func (s *session) renewed(ctx context.Context, generation int) bool {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
+	refused, now := s.inUse()
+	if now != generation {
+		return true
+	}
 	if refused == (Credential{}) {
 		return false
 	}
@@ -116,6 +128,9 @@ func (s *session) renewed(ctx context.Context) bool {
 		return false // the registry's refusal says more than a helper's error
 	}
 	s.tokens.drop()
+	s.mu.Lock()
+	s.generation++
+	s.mu.Unlock()
 	return true
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -253,6 +254,35 @@ func TestNewCredential(t *testing.T) {
 	// Anonymous, with the first password, anonymous, with the second; then known.
 	if diff := cmp.Diff(count.Take(), map[string]int{"GET tags": 5}); diff != "" {
 		t.Errorf("requests (-got +want):\n%s", diff)
+	}
+}
+
+// TestNewCredentialParallel: a credential expires under many requests at once.
+func TestNewCredentialParallel(t *testing.T) {
+	for _, basic := range []bool{true, false} {
+		issuer := &ocitest.Issuer{Users: map[string]string{"u": "new", "old": "old"}, Basic: basic}
+		var expired atomic.Bool
+		var rejected atomic.Int32
+		issuer.Allow = func(user, _, _ string) bool { return user == "u" || user == "old" && !expired.Load() }
+		r := newRepo(t, ocitest.New(t, ocitest.Quirks{Auth: issuer}), oci.Options{
+			Credential: func(context.Context, string, string) (oci.Credential, error) {
+				if rejected.Load() > 0 {
+					return oci.Credential{Username: "u", Password: "new"}, nil
+				}
+				return oci.Credential{Username: "old", Password: "old"}, nil
+			},
+			Rejected: func(_, _ string, c oci.Credential) { rejected.Add(1) },
+		})
+		mustPush(t, r, "v1", "parallel")
+		expired.Store(true)
+		issuer.Revoke()
+		g, ctx := errgroup.WithContext(t.Context())
+		for range 16 {
+			g.Go(func() error { _, err := r.Resolve(ctx, "v1"); return err })
+		}
+		if err := g.Wait(); err != nil || rejected.Load() != 1 {
+			t.Errorf("basic %v: %v, rejected %d times; want once", basic, err, rejected.Load())
+		}
 	}
 }
 

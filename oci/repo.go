@@ -125,9 +125,10 @@ func discard(resp *http.Response) {
 // send returns any answer of the 200 range, and redirects if q.stay is set;
 // everything else is an error. The caller closes the body.
 func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
+	_, generation := r.s.inUse()
 	resp, err := r.sendOnce(ctx, q)
 	// A refusal is definite: nothing happened, so even a tag may be sent again.
-	if (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil && r.s.renewed(ctx) {
+	if (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil && r.s.renewed(ctx, generation) {
 		return r.sendOnce(ctx, q)
 	}
 	return resp, err
