@@ -5,11 +5,14 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -73,6 +76,30 @@ func (a *app) explicitCredentials() []credentials.Setting {
 		return nil
 	}
 	return []credentials.Setting{{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c}}
+}
+
+// transportOptions are what the global flags say about TLS.
+func (a *app) transportOptions() httpserve.TransportOptions {
+	return httpserve.TransportOptions{
+		CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure, CertDirs: a.certDirs(),
+	}
+}
+
+// certDirs are where Docker and Podman have the certificates of single
+// registries.
+func (a *app) certDirs() []string {
+	if runtime.GOOS == "windows" {
+		return []string{filepath.Join(a.getenv("ProgramData"), "docker", "certs.d")}
+	}
+	list := []string{"/etc/docker/certs.d", "/etc/containers/certs.d"}
+	own := a.getenv("XDG_CONFIG_HOME")
+	if home := a.getenv("HOME"); own == "" && home != "" {
+		own = filepath.Join(home, ".config")
+	}
+	if own != "" {
+		list = append(list, filepath.Join(own, "docker", "certs.d"), filepath.Join(own, "containers", "certs.d"))
+	}
+	return list
 }
 
 // noCredential is the error of commands that print a credential.

@@ -246,8 +246,13 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	t.Cleanup(front.Close)
 	host := strings.TrimPrefix(front.URL, "https://")
 	u := newPerson(t)
-	ca := u.file("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})))
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check", "--ca-file", ca); r.code != 0 {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	ca := u.file("ca.pem", string(authority))
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check"); r.code != exitFailure || !strings.Contains(r.err, "certificate") {
+		t.Errorf("login to a registry that nobody trusts: %+v", r)
+	}
+	u.file(".config/containers/certs.d/"+host+"/ca.crt", string(authority))
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check"); r.code != 0 {
 		t.Fatalf("login: %+v", r)
 	}
 	u.file("m/main.tf", `output "hello" { value = "world" }`)

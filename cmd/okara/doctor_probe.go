@@ -61,9 +61,7 @@ func connect(a *app, reference string) (*oci.Repo, *watcher, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := httpserve.Transport(httpserve.TransportOptions{
-		CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure,
-	})
+	base, err := httpserve.Transport(a.transportOptions())
 	if err != nil {
 		return nil, nil, err
 	}

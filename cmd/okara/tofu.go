@@ -228,7 +228,8 @@ func (a *app) backendOptions(b bridge.Backend) (oci.Options, error) {
 	if b.CAFile == "" && !b.Insecure {
 		return o, nil
 	}
-	t := httpserve.TransportOptions{CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure || b.Insecure}
+	t := a.transportOptions()
+	t.Insecure = t.Insecure || b.Insecure
 	if b.CAFile != "" {
 		t.CAFile = b.CAFile
 	}
