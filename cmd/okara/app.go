@@ -38,6 +38,7 @@ type app struct {
 
 	transport http.RoundTripper // built once by httpTransport
 	resolver  *credentials.Resolver
+	originSet originSet
 }
 
 // version is the module version of the binary, or "devel".
@@ -81,9 +82,7 @@ func (a *app) httpTransport() (http.RoundTripper, error) {
 	if a.transport != nil {
 		return a.transport, nil
 	}
-	t, err := httpserve.Transport(httpserve.TransportOptions{
-		CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure,
-	})
+	t, err := httpserve.Transport(a.transportOptions())
 	if err != nil {
 		return nil, &exitError{code: exitUsage, err: err}
 	}

@@ -69,12 +69,17 @@ func (a *app) syncer(f depotFlags) (s *depot.Syncer, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	s, err = a.newSyncer(set, d, f)
+	return s, done, err
+}
+
+func (a *app) newSyncer(set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	origins := &originSet{a: a, set: set, made: map[string]depot.Origins{}}
-	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins.get, Used: used, Jobs: f.jobs}), done, nil
+	origins := func(auth string) (depot.Origins, error) { return a.originSet.get(a, set, auth) }
+	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
 // usedVersions reads lock files and returns which versions they pin.
@@ -96,62 +101,74 @@ func usedVersions(names []string) (func(entry string, v addr.Version) bool, erro
 	return func(entry string, v addr.Version) bool { return used[entry+" "+v.String()] }, nil
 }
 
-// originSet makes the ways to the outside, once for each auth block, so that
-// conditional requests and rate limits are shared.
+// originSet makes the ways to the outside, once for each auth block and process,
+// so that conditional requests and rate limits are shared by all runs.
 type originSet struct {
-	a   *app
-	set *depot.Set
-
 	mu   sync.Mutex // guards made
-	made map[string]depot.Origins
+	made map[depot.Auth]depot.Origins
 }
 
-func (o *originSet) get(auth string) (depot.Origins, error) {
+// get returns the origins for an auth block of a depot file, "" for none.
+func (o *originSet) get(a *app, set *depot.Set, name string) (depot.Origins, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	auth := set.Auth[name]
 	if from, ok := o.made[auth]; ok {
 		return from, nil
 	}
-	token, api, err := o.token(auth)
+	from, err := a.origins(auth)
 	if err != nil {
-		return depot.Origins{}, err
+		return depot.Origins{}, fmt.Errorf("auth %q: %w", name, err)
 	}
-	client, err := o.a.upstreamClient()
-	if err != nil {
-		return depot.Origins{}, err
-	}
-	client.Token = token
-	from := depot.Origins{
-		Client: client, Git: &upstream.Git{Token: token}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: o.a.openRepo,
-		Provider: func(origin string) (depot.Source, error) {
-			if origin == "" {
-				return &upstream.Registry{Client: client}, nil
-			}
-			return o.a.providerSource(origin, "")
-		},
-		Registry: func(host string) (*upstream.ModuleRegistry, error) {
-			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
-		},
+	if o.made == nil {
+		o.made = map[depot.Auth]depot.Origins{}
 	}
 	o.made[auth] = from
 	return from, nil
 }
 
-// token returns the token function of an auth block: its token for its host, or
-// for one owner below it (github.com/acme), else what the CLI configuration has.
-func (o *originSet) token(name string) (upstream.TokenFunc, *url.URL, error) {
-	if name == "" {
-		return o.a.hostToken, nil, nil
-	}
-	auth := o.set.Auth[name]
-	secret, err := o.a.secret(auth)
+func (a *app) origins(auth depot.Auth) (depot.Origins, error) {
+	token, api, err := a.authToken(auth)
 	if err != nil {
-		return nil, nil, fmt.Errorf("auth %q: %w", name, err)
+		return depot.Origins{}, err
+	}
+	client, err := a.upstreamClient()
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	client.Token = token
+	return depot.Origins{
+		Client: client, Git: &upstream.Git{Token: token}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: a.openRepo,
+		Provider: func(origin string) (depot.Source, error) {
+			if origin == "" {
+				return &upstream.Registry{Client: client}, nil
+			}
+			return a.providerSource(origin, "")
+		},
+		Registry: func(host string) (*upstream.ModuleRegistry, error) {
+			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
+		},
+	}, nil
+}
+
+// authToken returns the token function of an auth block: its token for its host,
+// or for one owner on it (github.com/acme), else what the CLI configuration has.
+// A missing secret is an error at once.
+func (a *app) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, error) {
+	if auth == (depot.Auth{}) {
+		return func(key string) string {
+			host, _, _ := strings.Cut(key, "/")
+			return a.hostToken(host)
+		}, nil, nil
+	}
+	secret, err := a.secret(auth)
+	if err != nil {
+		return nil, nil, err
 	}
 	var api *url.URL
 	if auth.APIURL != "" {
 		if api, err = url.Parse(auth.APIURL); err != nil {
-			return nil, nil, fmt.Errorf("auth %q: api_url: %w", name, err)
+			return nil, nil, fmt.Errorf("api_url: %w", err)
 		}
 	}
 	return func(key string) string {
@@ -159,7 +176,7 @@ func (o *originSet) token(name string) (upstream.TokenFunc, *url.URL, error) {
 		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
 			return secret
 		}
-		return o.a.hostToken(host)
+		return a.hostToken(host)
 	}, api, nil
 }
 

@@ -63,5 +63,5 @@ func recordText(rec *depot.Record) string {
 		}
 		rows = append(rows, row)
 	}
-	return strings.TrimSuffix(table(rows)+strings.Join(notes, "\n"), "\n")
+	return strings.Join(append([]string{strings.TrimSuffix(table(rows), "\n")}, notes...), "\n")
 }

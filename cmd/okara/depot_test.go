@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// newGitModule makes a git repository with a module and returns its directory
+// and a function that adds a tag.
+func newGitModule(t *testing.T) (dir string, tag func(name string)) {
+	t.Helper()
+	dir = t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	return dir, func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("# "+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		git("add", ".")
+		git("commit", "-q", "-m", name)
+		git("tag", name)
+	}
+}
+
+// waitForTag waits until the module has a version, at most half a minute.
+func waitForTag(t *testing.T, host, tag string) {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 1500 {
+		if _, err := r.Resolve(t.Context(), tag); err == nil {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatalf("version %s did not appear", tag)
+}
+
+// TestServeDepotReplicas runs two servers on one registry and one depot file:
+// each version is published once, and a new tag appears when a run is asked for.
+func TestServeDepotReplicas(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	dir, tag := newGitModule(t)
+	for _, name := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
+		tag(name)
+	}
+	work := t.TempDir()
+	file := filepath.Join(work, "depot.hcl")
+	src := fmt.Sprintf("interval = \"1h\"\nmodule \"net/vpc/aws\" {\n  source = %q\n}\n", "git::file://"+dir)
+	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var urls, audits []string
+	var stops []func() int
+	for i := range 2 {
+		audit := filepath.Join(work, fmt.Sprint("audit", i))
+		url, _, stop := newServer(t, "--registry", host, "--depot", file, "--audit-log", audit)
+		urls, audits, stops = append(urls, url), append(audits, audit), append(stops, stop)
+	}
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		waitForTag(t, host, v)
+	}
+	tag("v1.3.0")
+	for _, url := range urls {
+		resp, err := http.Post(url+"/depot/sync", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			t.Errorf("sync: %s", resp.Status)
+		}
+	}
+	waitForTag(t, host, "1.3.0")
+	for _, stop := range stops {
+		if code := stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	published := map[string]int{}
+	for _, audit := range audits {
+		countPublished(t, audit, published)
+	}
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
+		if published[v] != 1 {
+			t.Errorf("version %s was published %d times", v, published[v])
+		}
+	}
+}
+
+func countPublished(t *testing.T, audit string, published map[string]int) {
+	t.Helper()
+	b, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		var record struct{ Action, Version, State string }
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if record.Action == "publish" && record.State == "published" {
+			published[record.Version]++
+		}
+	}
+}
+
+func TestServeDepotRefusesABrokenFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "depot.hcl")
+	if err := os.WriteFile(file, []byte("module \"x\" {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
+	code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--depot", file}, strings.NewReader(""), &log, &log, getenv)
+	if code != exitUsage || !strings.Contains(log.String(), "depot.hcl:1") {
+		t.Errorf("exit code %d: %s", code, log.String())
+	}
+}

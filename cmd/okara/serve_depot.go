@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// depotRunner runs a depot file on its interval. Replicas share the work: each
+// run takes a lock in the registry, and who does not get it waits for its next
+// turn.
+type depotRunner struct {
+	a     *app
+	flags depotFlags
+	d     *depot.Depot
+	store *statebackend.Store // holds the lock
+	log   *slog.Logger
+	audit *slog.Logger
+	force chan struct{} // one pending request to run now
+}
+
+// depotWorkspace is the name of the lock in the queue repository.
+const depotWorkspace = "depot"
+
+// newDepotRunner checks the depot file before the server starts.
+func (a *app) newDepotRunner(f depotFlags, o registry.Options, log *slog.Logger) (*depotRunner, error) {
+	if _, err := readSet(f.file); err != nil {
+		return nil, err
+	}
+	r, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		return nil, err
+	}
+	audit := o.Audit
+	if audit == nil {
+		audit = slog.New(slog.DiscardHandler)
+	}
+	return &depotRunner{
+		a: a, flags: f, log: log, audit: audit, force: make(chan struct{}, 1),
+		d:     depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		store: statebackend.New(r, statebackend.Options{Tool: a.userAgent(), Logger: log}),
+	}, nil
+}
+
+// ServeHTTP asks for a run now and does not wait for it.
+func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case r.force <- struct{}{}:
+	default: // one is pending
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// run works until ctx ends. A depot file that is broken by now is reported and
+// read again at the next turn.
+func (r *depotRunner) run(ctx context.Context) {
+	for {
+		interval := time.Minute
+		set, err := readSet(r.flags.file)
+		if err == nil {
+			interval = set.Interval
+			err = r.once(ctx, set)
+		}
+		switch locked, _ := errors.AsType[*statebackend.LockedError](err); {
+		case locked != nil:
+			r.log.Info("depot: another replica runs", "who", locked.Held.Who)
+		case err != nil && ctx.Err() == nil:
+			r.log.Error("depot: run failed", "error", err)
+		}
+		// A tenth of jitter keeps replicas from asking all at once.
+		t := time.NewTimer(interval - interval/20 + rand.N(interval/10+1))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		case <-r.force:
+			t.Stop()
+		}
+	}
+}
+
+func (r *depotRunner) once(ctx context.Context, set *depot.Set) error {
+	lock, err := r.store.Lock(ctx, depotWorkspace, r.lockInfo())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := lock.Unlock(context.WithoutCancel(ctx)); err != nil {
+			r.log.Error("depot: releasing the lock", "error", err)
+		}
+	}()
+	s, err := r.a.newSyncer(set, r.d, r.flags)
+	if err != nil {
+		return err
+	}
+	p, err := s.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(ctx, p, r.note)
+	return err
+}
+
+func (r *depotRunner) lockInfo() oci.LockInfo {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return oci.LockInfo{
+		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
+		Operation: "depot", Who: "okara serve on " + host, Version: r.a.version, Created: time.Now().UTC(),
+	}
+}
+
+// note logs what changed and what needs a person.
+func (r *depotRunner) note(res depot.Result) {
+	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
+	switch {
+	case res.Error != "":
+		r.log.Error("depot: failed", append(attrs, "error", res.Error)...)
+	case res.Action == depot.ActionDrift:
+		r.log.Error("depot: drift", attrs...)
+	case res.Changes():
+		r.log.Info("depot: changed", attrs...)
+	default:
+		return
+	}
+	r.audit.Info("depot", append(attrs, "error", res.Error)...)
+}
