@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func layer(mediaType, content string) oci.Descriptor {
+	return oci.Descriptor{MediaType: mediaType, Digest: digest.FromString(content), Size: int64(len(content))}
+}
+
+func mustManifest(t *testing.T, m ocispec.Manifest) oci.Manifest {
+	t.Helper()
+	out, err := oci.NewManifest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func mustIndex(t *testing.T, x ocispec.Index) oci.Manifest {
+	t.Helper()
+	out, err := oci.NewIndex(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func mustVersion(t *testing.T, s string) addr.Version {
+	t.Helper()
+	v, err := addr.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestNewModule holds the stored form: changing it needs a reader for the old.
+func TestNewModule(t *testing.T) {
+	tarball, zip, description := layer("", "tar"), layer("", "zip"), layer("", "json")
+	m, err := oci.NewModule(oci.ModuleManifest{
+		Address: addr.Module{Namespace: "net", Name: "vpc", System: "aws"}, Version: mustVersion(t, "1.4.0+b"), ContentDigest: "sha256:77aa",
+		Tar: &tarball, Zip: &zip, Description: &description, Annotations: map[string]string{oci.AnnRevision: "3f0c2d"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","artifactType":"application/vnd.opentofu.modulepkg",` +
+		`"config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},` +
+		`"layers":[{"mediaType":"application/vnd.cncf.flux.content.v1.tar+gzip","digest":"` + tarball.Digest.String() + `","size":3},` +
+		`{"mediaType":"archive/zip","digest":"` + zip.Digest.String() + `","size":3},` +
+		`{"mediaType":"application/vnd.okara.module.v1+json","digest":"` + description.Digest.String() + `","size":4}],` +
+		`"annotations":{"org.opencontainers.image.revision":"3f0c2d","org.opencontainers.image.title":"net/vpc/aws","org.opencontainers.image.version":"1.4.0+b",` +
+		`"vnd.okara.address":"net/vpc/aws","vnd.okara.content-digest":"sha256:77aa","vnd.okara.kind":"module","vnd.okara.version":"1.4.0+b"}}`
+	if diff := cmp.Diff(string(m.Bytes), want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	back, err := oci.ParseModule(m)
+	if err != nil || back.Version != mustVersion(t, "1.4.0+b") || back.Address.Name != "vpc" || back.Tar.Digest != tarball.Digest || back.ContentDigest != "sha256:77aa" {
+		t.Errorf("read back %+v, %v", back, err)
+	}
+}
+
+func TestParseModule(t *testing.T) {
+	zip := layer(oci.MediaZip, "zip")
+	sha512 := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.SHA512.FromString("x"), Size: 1}
+	config := oci.EmptyBlob().Descriptor
+	tests := []struct {
+		name string
+		m    oci.Manifest
+		ok   bool
+	}{
+		{"zip of another tool", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer("text/plain", "x")}}), true},
+		{"other artifact", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactProviderTarget, Config: config, Layers: []oci.Descriptor{zip}}), false},
+		{"no zip", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{layer(oci.MediaModuleTar, "x")}}), false},
+		{"two zips", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer(oci.MediaZip, "y")}}), false},
+		{"other digest", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{sha512}}), false},
+		{"index", mustIndex(t, ocispec.Index{ArtifactType: oci.ArtifactModule}), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := oci.ParseModule(tt.m)
+			if tt.ok && (err != nil || got.Zip.Digest != zip.Digest || got.Tar != nil || got.Version != (addr.Version{})) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if !tt.ok && !errors.Is(err, oci.ErrCorrupt) {
+				t.Errorf("got %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+func platform(os, arch string) oci.Descriptor {
+	d := layer(ocispec.MediaTypeImageManifest, os+arch)
+	d.ArtifactType, d.Platform = oci.ArtifactProviderTarget, &ocispec.Platform{OS: os, Architecture: arch}
+	return d
+}
+
+func TestParseProviderIndex(t *testing.T) {
+	change := func(f func(d *oci.Descriptor)) oci.Descriptor {
+		d := platform("linux", "amd64")
+		d.Annotations = map[string]string{}
+		f(&d)
+		return d
+	}
+	tests := []struct {
+		name     string
+		typ      string
+		children []oci.Descriptor
+		err      string // empty: accepted
+	}{
+		{"of another tool", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "arm64")}, ""},
+		{"other children are ignored", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), layer(ocispec.MediaTypeImageManifest, "x")}, ""},
+		{"other artifact", oci.ArtifactModule, nil, "artifact type"},
+		{"platform twice", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "linux_amd64 twice"},
+		{"no platform", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
+		{"os.version", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
+		{"nested index", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},
+		{"negative size", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[oci.AnnSize] = "-1" })}, "size"},
+		{"hash", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[oci.AnnZh] = "../x" })}, "zh"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x, err := oci.ParseProviderIndex(mustIndex(t, ocispec.Index{ArtifactType: tt.typ, Manifests: tt.children}))
+			if tt.err == "" {
+				if err != nil || len(x.Protocols) != 1 || x.Protocols[0] != oci.DefaultProtocol || x.Metadata != nil {
+					t.Errorf("got %+v, %v", x, err)
+				}
+				return
+			}
+			if !errors.Is(err, oci.ErrCorrupt) || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %v, want ErrCorrupt with %q", err, tt.err)
+			}
+		})
+	}
+}
+
+// TestLargeMetadataIsNotInline: a registry takes a manifest of 4 MiB at most.
+func TestLargeMetadataIsNotInline(t *testing.T) {
+	for _, size := range []int{100, 9 << 10, 40 << 10} {
+		m, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := m.Image()
+		if err != nil || len(blobs) != 2 {
+			t.Fatal(err, len(blobs))
+		}
+		if inline := image.Layers[0].Data != nil; inline != (size <= 8<<10) {
+			t.Errorf("%d bytes: inline %v", size, inline)
+		}
+		index, err := oci.NewProviderIndex(oci.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, oci.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := oci.ParseProviderIndex(index)
+		if err != nil || x.Metadata == nil || (x.Metadata.Data != nil) != (m.Size <= 32<<10) {
+			t.Errorf("%d bytes: %+v, %v", size, x.Metadata, err)
+		}
+	}
+}
+
+// TestDamagedInlineDataIsNotUsed: the blob counts, whatever the index claims.
+func TestDamagedInlineDataIsNotUsed(t *testing.T) {
+	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: blobs, Root: m}); err != nil {
+		t.Fatal(err)
+	}
+	d := m.Descriptor
+	d.Data = []byte(strings.Replace(string(m.Bytes), "SHA256SUMS", "SHA256SUMZ", 1))
+	md, err := r.ProviderMetadata(t.Context(), oci.ProviderIndex{Metadata: &d})
+	if err != nil || md.ShasumsName != "SHA256SUMS" || string(md.ShasumsBytes) != "good" {
+		t.Errorf("got %+v, %v", md, err)
+	}
+}
+
+func TestCosignPayloadNames(t *testing.T) {
+	d := digest.FromString("m")
+	payload, err := oci.CosignPayload("host:5000/a/b", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"critical":{"identity":{"docker-reference":"host:5000/a/b"},"image":{"docker-manifest-digest":"` + d.String() + `"},"type":"cosign container image signature"},"optional":null}`
+	if diff := cmp.Diff(string(payload), want); diff != "" {
+		t.Errorf("(-got +want)\n%s", diff)
+	}
+	s := oci.CosignSignature{Payload: payload}
+	if err := s.Names("a/b", d); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{
+		"repository": s.Names("a/c", d), "digest": s.Names("a/b", digest.FromString("x")),
+		"type": oci.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": oci.CosignSignature{}.Names("a/b", d),
+	} {
+		if !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestCatalogTag(t *testing.T) {
+	tag := oci.CatalogTag("p/modules/net/vpc/aws")
+	if !oci.IsCatalogTag(tag) || oci.IsCatalogTag("r-xyz") || oci.IsCatalogTag("1.0.0") {
+		t.Errorf("tag %q", tag)
+	}
+}
