@@ -440,8 +440,14 @@ func (s *Store) abilities() abilities {
 	return s.can
 }
 
+// learn keeps what was found out; what is unknown there may be known here.
 func (s *Store) learn(can abilities) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.can = can
+	if can.byDigest != unknown {
+		s.can.byDigest = can.byDigest
+	}
+	if can.byTag != unknown {
+		s.can.byTag = can.byTag
+	}
 }

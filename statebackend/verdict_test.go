@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func TestVerdict(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	if _, err := s.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("no verdict: %v", err)
+	}
+	want := oci.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
+	if err := s.RecordVerdict(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Verdict(t.Context()); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("verdict (-want +got):\n%s, %v", cmp.Diff(want, got), err)
+	}
+	c := &ocitest.Count{}
+	_, err := newStore(t, host, c, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{})
+	if !errors.Is(err, statebackend.ErrUnsafe) || !strings.Contains(err.Error(), want.Reason) || !strings.Contains(err.Error(), "unsafe_locking") {
+		t.Errorf("lock: %v", err)
+	}
+	n := c.Take()
+	if n["PUT manifest"]+n["POST upload"] > 0 {
+		t.Errorf("a refused lock wrote: %v", n)
+	}
+	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{UnsafeLocking: true}), "prod", "override"))
+
+	want.Locking, want.DeleteDigest, want.DigestDropsTags = statebackend.LockingExact, true, true
+	if err := s.RecordVerdict(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	s = newStore(t, host, c, statebackend.Options{})
+	l := mustLock(t, s, "prod", "exact")
+	c.Take()
+	mustUnlock(t, l)
+	if diff := cmp.Diff(map[string]int{"DELETE manifest": 1}, c.Take()); diff != "" {
+		t.Errorf("unlock by a process that read the verdict (-want +got):\n%s", diff)
+	}
+}
+
+// Lists of hosted registries are given a moment; those that may be copies are
+// refused.
+func TestHostVerdict(t *testing.T) {
+	for host, want := range map[string]struct {
+		wait time.Duration
+		err  error
+	}{
+		"registry.test": {},
+		"ghcr.io":       {wait: 2 * time.Second},
+		"123456789012.dkr.ecr.eu-central-1.amazonaws.com": {wait: 2 * time.Second},
+		"acme.azurecr.io": {err: statebackend.ErrUnsafe},
+		"docker.io":       {err: statebackend.ErrUnsafe},
+	} {
+		h := ocitest.Handler(t, ocitest.Quirks{})
+		synctest.Test(t, func(t *testing.T) {
+			s, begin := newStore(t, host, direct{h}, statebackend.Options{}), time.Now()
+			l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{})
+			if !errors.Is(err, want.err) || time.Since(begin) != want.wait {
+				t.Errorf("%s: %v after %s, want %v after %s", host, err, time.Since(begin), want.err, want.wait)
+			}
+			if err == nil {
+				mustUnlock(t, l)
+			}
+		})
+	}
+}
+
+// A list that lags is waited for, at most ten seconds; then nothing is left
+// that could lock later.
+func TestStaleList(t *testing.T) {
+	for _, tc := range []struct {
+		late int
+		ok   bool
+	}{{2, true}, {100, false}} {
+		h := ocitest.Handler(t, ocitest.Quirks{LateList: tc.late})
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+			if (err == nil) != tc.ok {
+				t.Fatalf("%d late lists: %v", tc.late, err)
+			}
+			if tc.ok {
+				mustPut(t, l, []byte("state"))
+				mustUnlock(t, l)
+				return
+			}
+			if !strings.Contains(err.Error(), "does not show its own writes") {
+				t.Errorf("lock: %v", err)
+			}
+			for range tc.late {
+				if _, err := s.Repo().Snapshot(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if held, err := s.Locks(t.Context()); err != nil || len(held) > 0 {
+				t.Errorf("locks left: %v, %v", held, err)
+			}
+		})
+	}
+}
+
+func TestCachedListIsRefused(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{CachedList: true})
+	mustLockFail := func(o statebackend.Options) error {
+		_, err := newStore(t, host, nil, o).Lock(t.Context(), "prod", statebackend.LockInfo{})
+		return err
+	}
+	// A repository that does not exist yet has no list that could be cached.
+	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}, Root: mustVerdict(t)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "other", mustVerdict(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustLockFail(statebackend.Options{}); !errors.Is(err, statebackend.ErrUnsafe) {
+		t.Errorf("lock: %v", err)
+	}
+	if err := mustLockFail(statebackend.Options{UnsafeLocking: true}); err != nil {
+		t.Errorf("lock with the override: %v", err)
+	}
+}
+
+func mustVerdict(t *testing.T) oci.Manifest {
+	t.Helper()
+	m, err := oci.NewVerdict(oci.Verdict{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
