@@ -1,5 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry answers the registry protocols of OpenTofu and Terraform
-// from an OCI registry.
+// Package registry is the front-end: one [net/http.Handler] that speaks the
+// protocols of OpenTofu and Terraform and finds everything it answers in an OCI
+// registry. It keeps nothing that a restart or a second replica would miss.
+//
+// # From a request to an answer
+//
+// server.go has all routes on one screen and the only writeError. A handler
+// parses the address in the path with package addr, asks allow whether the
+// caller may do this, and then the store for what it needs:
+//
+//	question                      what is read                               kept
+//	versions of anything          tag list, status events                    list: 30 s
+//	archive of a module           manifest under the version tag             module: 30 s
+//	package of a provider         index under the version tag                provider: for ever
+//	archive                       blob by digest, streamed                   never
+//
+// A tag is a version if it is strict SemVer with "_" for "+". A provider's index
+// carries the hashes of all platforms as annotations, and checksums, signature
+// and keys inline, so one request answers everything about a version. Protocols
+// and platforms are listed for the versions that happen to be known; reading an
+// index per version is never on the path of a list.
+//
+// The value read is shared and never changed. The answers encoded from it stay
+// with it, so that a warm request copies bytes. A refresh that finds the same
+// tags or the same digest returns the same value and keeps its answers.
+//
+// # When the registry is slow or down
+//
+// cache.go has one kind of cache for all of this. Identical misses are one
+// fetch, which belongs to no request: a client that goes away ends nobody
+// else's. Someone with an old value at hand waits two seconds for a newer one
+// and then serves the old; right after a failure nobody waits. Lists live a day
+// without their registry, provider versions as long as the process. "Not found"
+// is remembered for five seconds. Metadata is answered or given up within 8 s,
+// since the clients give up after 10.
+//
+// The version tag of a provider never moves, because lock files everywhere hold
+// its hashes. It is looked at in the background; found on an index that has all
+// old packages unchanged, the new one is served; found on anything else, the
+// first one is served on, and an error record and a counter call for a person.
+// A replica that starts after such a move serves what it finds: only the
+// registry's own rule for immutable tags prevents that.
+//
+// # Archives
+//
+// Both clients fetch archives, checksums and signatures without credentials.
+// Each is therefore a link of its own, /archives/TOKEN/REPOSITORY/SHA256/FILE,
+// whose token is an HMAC over everything behind it and the time at which it
+// ends (link.go). The end is rounded up to a quarter of the lifetime, so answers
+// stay the same for that long. A link names one blob: it can be passed on within
+// its hours, but neither changed nor guessed.
+//
+// The blob is streamed with one buffer, in ranges where the client asks, hashed
+// on the way when it is read from the start; the last piece is held back until
+// the hash is right, and a wrong one ends the connection without a proper end. A
+// connection to the registry that breaks is taken up where it broke, three
+// times. If the registry redirects to an object storage on another host, so does
+// the front-end, unless it is told not to. No time limit ends a download, only
+// a minute without progress.
+//
+// # Who may do what
+//
+// access.go decides before anything is looked up, so a refusal does not tell
+// whether something exists. The shape of a token selects the one way to check
+// it; a token that fails is refused and never tried in another way. Rights are
+// scopes, and those of all matching rules add up: there is no order and no
+// exception. Every decision and every change is a record of the audit log, and
+// neither log nor answer ever holds a token.
+//
+// A login (login.go) is brokered, because the tools keep the token they get for
+// ever: the issuer says who somebody is, the server issues a token of its own.
+// State, code and token are sealed with the archive keys (seal.go), so replicas
+// share them and nothing is stored. A code can be used again within its minute,
+// by whoever has the verifier too, which only the tool has.
+//
+// # Alternatives considered
+//
+// One request for each version when listing providers, to fill protocols and
+// platforms: the clients use them for one hint in an error message, and a
+// repository with hundreds of versions would take minutes. Links without a
+// signature but a long random name: the names would have to be stored, and every
+// reader of the storage would have all of them. Sending clients to the registry
+// itself (the oci answer, see [Modules]) is the least work for the server, but
+// only newer OpenTofu understands it, and then needs credentials of its own.
 package registry

@@ -72,6 +72,9 @@ func (a *app) cliConfig(c cliConfig, server string) error {
 	if c.hostname == "" {
 		c.hostname = c.server.Host
 	}
+	if err := checkHostname(c.hostname); err != nil {
+		return err
+	}
 	token, err := c.token(a.in)
 	if err != nil {
 		return err
@@ -95,6 +98,9 @@ func (a *app) cliConfig(c cliConfig, server string) error {
 	return nil
 }
 
+// plainURL are the characters that need no quoting in the configuration.
+const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:-_~[]"
+
 // parseServer takes the address of a server as users write it.
 func parseServer(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
@@ -108,12 +114,23 @@ func parseServer(s string) (*url.URL, error) {
 		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
-	if !strings.Contains(u.Host, ".") {
-		return nil, withHint(usageError("%s: tofu and terraform refuse modules from a host name without a dot", s),
-			"call the server by a full name, or 127.0.0.1 instead of localhost")
+	if strings.Trim(u.Host+u.Path, plainURL) != "" {
+		return nil, usageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
+}
+
+// checkHostname refuses what the tools refuse in a module source address.
+func checkHostname(host string) error {
+	if _, err := addr.ParseProvider(host + "/n/t"); err != nil {
+		return &exitError{code: exitUsage, err: err}
+	}
+	if !strings.Contains(host, ".") {
+		return withHint(usageError("%s: tofu and terraform refuse modules from a host name without a dot", host),
+			"give --hostname a name with a dot, or use 127.0.0.1 instead of localhost")
+	}
+	return nil
 }
 
 func (c cliConfig) token(in io.Reader) (string, error) {

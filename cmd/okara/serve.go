@@ -199,8 +199,8 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 		o.Archives.Keys = []registry.Key{key}
 	}
 	back.layout = o.Layout
-	o.State = back.state(a.userAgent(), log)
-	return o, back.where, nil
+	o.State, err = a.stateServer(back, log)
+	return o, back.where, err
 }
 
 // openLog opens a log for appending.

@@ -24,13 +24,16 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
-// state returns the state server over the states of the layout.
-func (b backend) state(tool string, log *slog.Logger) http.Handler {
-	s := &stateStores{
-		back: b, options: statebackend.Options{Tool: tool, Logger: log},
-		byName: make(map[string]*statebackend.Store),
+// stateServer returns the state server over the states of the layout. States
+// are sealed with the keys of OKARA_STATE_KEYS, if there are any.
+func (a *app) stateServer(b backend, log *slog.Logger) (http.Handler, error) {
+	o, err := (&stateFlags{}).options(a)
+	if err != nil {
+		return nil, err
 	}
-	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log})
+	o.Logger = log
+	s := &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
+	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log}), nil
 }
 
 // open returns the store of a name; a name that cannot be stored is not found.

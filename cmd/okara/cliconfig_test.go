@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2/hclparse"
+)
+
+func TestCLIConfig(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(serveToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		args []string
+		want string // without the comment
+	}{
+		{"default", nil, `
+host "127.0.0.1:8080" {
+  services = {
+    "modules.v1"   = "http://127.0.0.1:8080/v1/modules/"
+    "providers.v1" = "http://127.0.0.1:8080/v1/providers/"
+  }
+}
+`},
+		{"https", []string{"okara.example.com", "--token-file", token}, `
+credentials "okara.example.com" {
+  token = "` + serveToken + `"
+}
+
+provider_installation {
+  network_mirror {
+    url     = "https://okara.example.com/mirror/"
+    exclude = ["okara.example.com/*/*"]
+  }
+  direct {}
+}
+`},
+		{"below a path, alone", []string{"https://example.com/tf/", "--no-direct", "--no-mirror"}, `
+host "example.com" {
+  services = {
+    "modules.v1"   = "https://example.com/tf/v1/modules/"
+    "providers.v1" = "https://example.com/tf/v1/providers/"
+  }
+}
+
+provider_installation {
+  direct {
+    include = ["example.com/*/*"]
+  }
+}
+`},
+		{"a name of its own", []string{"http://localhost:8080", "--hostname", "okara.test"}, `
+host "okara.test" {
+  services = {
+    "modules.v1"   = "http://localhost:8080/v1/modules/"
+    "providers.v1" = "http://localhost:8080/v1/providers/"
+  }
+}
+`},
+		{"origin", []string{"https://okara.example.com", "--origin", "Registry.OpenTofu.org", "--origin", "other.example.com"}, `
+host "registry.opentofu.org" {
+  services = {
+    "modules.v1"   = "https://registry.opentofu.org/v1/modules/"
+    "providers.v1" = "https://okara.example.com/origin/registry.opentofu.org/v1/providers/"
+  }
+}
+
+host "other.example.com" {
+  services = {
+    "providers.v1" = "https://okara.example.com/origin/other.example.com/v1/providers/"
+  }
+}
+`},
+		{"oci mirror", []string{"https://okara.example.com", "--no-mirror", "--oci-mirror", "reg.example.com/p"}, `
+provider_installation {
+  oci_mirror { # mirrored providers
+    repository_template = "reg.example.com/p/mirror/${hostname}/${namespace}/${type}"
+    include             = ["registry.opentofu.org/*/*", "registry.terraform.io/*/*"]
+  }
+  oci_mirror { # providers published with okara
+    repository_template = "reg.example.com/p/providers/${namespace}/${type}"
+    include             = ["okara.example.com/*/*"]
+  }
+  direct {}
+}
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			if code != exitOK {
+				t.Fatalf("exit %d: %s", code, errOut.String())
+			}
+			_, body, _ := strings.Cut(out.String(), "/path/of/this/file\n")
+			if diff := cmp.Diff(body, tt.want); diff != "" {
+				t.Errorf("got - want +:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCLIConfigWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.tfrc")
+	var out, errOut bytes.Buffer
+	args := []string{"cli-config", "https://okara.example.com", "--token-file", "-", "--write", file}
+	if code := run(t.Context(), args, strings.NewReader("secret-token"), &out, &errOut, func(string) string { return "" }); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errOut.String())
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode() != fs.FileMode(0o600) {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if !strings.Contains(errOut.String(), "TF_CLI_CONFIG_FILE="+file) || out.Len() > 0 || strings.Contains(errOut.String(), "secret") {
+		t.Errorf("stdout %q, stderr %q", out.String(), errOut.String())
+	}
+}
+
+func TestCLIConfigRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"plain http elsewhere": {[]string{"http://okara.example.com"}, "https"},
+		"name without a dot":   {[]string{"http://localhost:8080"}, "127.0.0.1"},
+		"bad host name":        {[]string{"--hostname", "a b.c"}, "provider host"},
+		"no URL":               {[]string{"ftp://x.example.com"}, "not the URL"},
+		"password in the URL":  {[]string{"https://u:p@okara.example.com"}, "not the URL"},
+		"bad origin":           {[]string{"--origin", "a/b"}, "--origin"},
+		"bad registry":         {[]string{"https://okara.example.com", "--oci-mirror", "https://x"}, "--oci-mirror"},
+		"no token":             {[]string{"--token-file", "-"}, "no single token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := run(t.Context(), append([]string{"cli-config"}, tt.args...), strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			if code != exitUsage || !strings.Contains(errOut.String(), tt.want) || out.Len() > 0 {
+				t.Errorf("exit %d with %q and %q, want %d with %q", code, out.String(), errOut.String(), exitUsage, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzCLIConfig shows that whatever server is named, the file is valid HCL or
+// the command refuses.
+func FuzzCLIConfig(f *testing.F) {
+	f.Add("https://okara.example.com", "registry.opentofu.org", "reg.example.com/p")
+	f.Add("http://127.0.0.1:1/a\"b", "x\ny", "${x}")
+	f.Fuzz(func(t *testing.T, server, origin, mirror string) {
+		u, err := parseServer(server)
+		if err != nil {
+			return
+		}
+		c := cliConfig{server: u, hostname: u.Host, origins: []string{origin}, ociMirror: mirror}
+		text, err := c.render("token")
+		if err != nil {
+			return
+		}
+		if _, diags := hclparse.NewParser().ParseHCL([]byte(text), "x.tfrc"); diags.HasErrors() {
+			t.Errorf("%v in\n%s", diags, text)
+		}
+	})
+}
