@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -98,7 +99,14 @@ func failedToConnect(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "dial" || op.Op == "proxyconnect"
 	}
-	return isCertificateError(err)
+	return isCertificateError(err) || isFileError(err)
+}
+
+// isFileError is true for a certificate or key on this machine that cannot be
+// read.
+func isFileError(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
 }
 
 func (t *transport) finish(req *http.Request, resp *http.Response, sent bool, err error) (*http.Response, error) {
@@ -152,7 +160,7 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, att
 // connection or an unknown name is final as long as nothing was ever answered
 // there: then it is the address that is wrong.
 func (t *transport) transient(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || isCertificateError(err) || errors.Is(err, http.ErrSchemeMismatch) {
+	if ctx.Err() != nil || isCertificateError(err) || isFileError(err) || errors.Is(err, http.ErrSchemeMismatch) {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !op.Timeout() {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -107,6 +108,10 @@ func TestRetryGivesUp(t *testing.T) {
 		{"429 for too long", ocitest.Status(429, 3600), oci.ErrRateLimited, 1},
 		{"connection lost", ocitest.FailBefore, oci.ErrUnavailable, 4},
 		{"nobody listens", ocitest.Refuse, oci.ErrUnavailable, 1},
+		{"a file is missing here", func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			_, err := os.Open("no such certificate")
+			return nil, err
+		}, oci.ErrUnavailable, 1},
 		{"400", ocitest.Status(400, -1), nil, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
