@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// died is a transport on which nothing works from the nth request on, as after
+// kill -9. With after set, the nth request still takes effect.
+func died(n int, after bool, base http.RoundTripper) http.RoundTripper {
+	do := ocitest.FailBefore
+	if after {
+		do = ocitest.FailAfter
+	}
+	return &ocitest.Fault{
+		Base: &ocitest.Fault{Base: base, Nth: n, Do: do},
+		Nth:  n + 1, Times: -1, Do: ocitest.FailBefore,
+	}
+}
+
+// arrivals counts the blobs that the registry has taken.
+type arrivals struct{ n atomic.Int64 }
+
+func (a *arrivals) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPut && ocitest.On("", "upload")(r) && resp.StatusCode == http.StatusCreated {
+		a.n.Add(1)
+	}
+	return resp, err
+}
+
+// publisher publishes one thing with a depot.
+type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
+
+// TestInterruptedPublish stops a publish at each of its requests, before and
+// after the request took effect. No broken version may be visible, and the next
+// run must finish the job without sending a blob that had arrived.
+func TestInterruptedPublish(t *testing.T) {
+	m := mustModule(t, "net/vpc/aws", "1.0.0")
+	dist := newDist(t, "linux_amd64", "darwin_arm64")
+	sign(t, dist, mustKey(t))
+	for name, c := range map[string]struct {
+		repository, tag string
+		run             publisher
+	}{
+		"module": {moduleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{})
+		}},
+		"edition": {moduleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{Policy: depot.PolicyEditions})
+		}},
+		"provider": {providerRepo, "1.2.3", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, mustKey(t))}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := &ocitest.Count{}
+			d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+			if _, err := c.run(t, d); err != nil {
+				t.Fatal(err)
+			}
+			uploads := count.Take()["PUT upload"]
+			total := 0
+			for n := 1; ; n++ {
+				done := false
+				for _, after := range []bool{false, true} {
+					host := ocitest.New(t, ocitest.Quirks{})
+					arrived := &arrivals{}
+					done = interrupt(t, host, died(n, after, arrived), arrived, c.repository, c.tag, c.run, uploads)
+				}
+				if done {
+					break
+				}
+				total = n
+			}
+			if total < 8 {
+				t.Errorf("only %d requests were interrupted", total)
+			}
+		})
+	}
+}
+
+// interrupt runs once on the broken transport and once on a good one. It reports
+// whether the first run came through.
+func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arrivals, repository, tag string, run publisher, uploads int) bool {
+	t.Helper()
+	d, _ := newDepot(t, host, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})
+	out, err := run(t, d)
+	count := &ocitest.Count{}
+	d, client := newDepot(t, host, oci.Options{Transport: count})
+	r := mustRepoOf(t, client, repository)
+	if tags := mustTags(t, r); slices.Contains(tags, tag) {
+		mustBeComplete(t, r, tag)
+	}
+	count.Take()
+	if _, err := run(t, d); err != nil {
+		t.Fatalf("second run: %v", err)
+	}
+	mustBeComplete(t, r, tag)
+	if again, n := count.Take()["PUT upload"], int(arrived.n.Load()); again > uploads-n { // fewer: one arrived whose answer nobody read
+		t.Errorf("the second run sent %d blobs although %d of %d had arrived", again, n, uploads)
+	}
+	return err == nil && len(out.Warnings) == 0
+}
+
+// mustBeComplete fetches everything that the tag needs.
+func mustBeComplete(t *testing.T, r *oci.Repo, tag string) {
+	t.Helper()
+	if err := complete(t, r, mustFetch(t, r, tag)); err != nil {
+		t.Errorf("%s is visible and broken: %v", tag, err)
+	}
+}
+
+func complete(t *testing.T, r *oci.Repo, m oci.Manifest) error {
+	if index, err := m.Index(); err == nil {
+		for _, child := range index.Manifests {
+			fetched, err := r.Fetch(t.Context(), child.Digest.String())
+			if err != nil {
+				return err
+			}
+			if err := complete(t, r, fetched); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	image, err := m.Image()
+	if err != nil {
+		return err
+	}
+	for _, blob := range append(image.Layers, image.Config) {
+		if ok, err := r.HasBlob(t.Context(), blob); err != nil || !ok {
+			return errors.Join(fmt.Errorf("blob %s is missing", blob.Digest), err)
+		}
+	}
+	return nil
+}
