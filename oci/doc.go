@@ -98,14 +98,14 @@
 //
 // # Registries differ
 //
-// Each difference that is worked around has a quirk of the same name in
-// internal/ocitest. Deleting may be refused by tag, by digest or at all
-// ([ErrUnsupported]): nothing here needs it. Tag lists may come in pages of any
-// size and order, repeat their last link, or be old: [Repo.Snapshot] shows
-// pages, date and cache headers to those who must judge. The digest header
-// may be missing: bytes are hashed anyway. A digest may answer 404 for some
-// seconds after its push: those within a minute are asked again. The referrers
-// API may be missing: the fallback tag of the specification is kept.
+// Each difference that is worked around is a quirk in internal/ocitest.
+// Deleting may be refused by tag, by digest or at all ([ErrUnsupported]):
+// nothing here needs it. Tag lists may come in pages of any size and order,
+// repeat their last link, or be old: [Repo.Snapshot] shows pages, date and
+// cache headers to those who must judge. The digest header may be missing:
+// bytes are hashed anyway. A digest may answer 404 for some seconds after its
+// push: those within a minute are asked again. The referrers API may be
+// missing: the fallback tag of the specification is kept.
 //
 // # Errors
 //

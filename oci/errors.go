@@ -141,12 +141,15 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 	return nil
 }
 
-// tagExists recognises the codes for a tag that may not move: ECR's
-// ImageTagAlreadyExistsException arrives as TAG_INVALID or by its own name.
+// tagExists recognises the codes for a tag that may not move. ECR says
+// TAG_INVALID, which for a tag that we have checked can mean nothing else.
 func tagExists(codes []string) bool {
 	return slices.ContainsFunc(codes, func(c string) bool {
-		c = strings.ToLower(strings.ReplaceAll(c, "_", ""))
-		return strings.Contains(c, "tagalreadyexists") || strings.Contains(c, "tagimmutable")
+		switch c {
+		case "TAG_INVALID", "ImageTagAlreadyExistsException", "TAG_ALREADY_EXISTS", "TAG_IMMUTABLE":
+			return true
+		}
+		return false
 	})
 }
 

@@ -121,6 +121,10 @@ func TestCollect(t *testing.T) {
 	}
 	r, stop := newRepo(t, dir, embedded.Options{})
 	kept := mustPush(t, r, "kept", "kept")
+	pinned := mustPush(t, r, "pin", "pinned by its digest")
+	if err := r.Untag(ctx, "pin"); err != nil {
+		t.Fatal(err)
+	}
 	gone := mustPush(t, r, "gone", strings.Repeat("gone", 1000))
 	if err := r.Delete(ctx, gone.Descriptor); err != nil {
 		t.Fatal(err)
@@ -164,6 +168,9 @@ func TestCollect(t *testing.T) {
 	}
 	if b, err := r.ReadBlob(ctx, image.Layers[0], 100); err != nil || string(b) != "kept" {
 		t.Errorf("what was kept: %q, %v", b, err)
+	}
+	if _, err := r.Fetch(ctx, pinned.Digest.String()); err != nil {
+		t.Errorf("a manifest without a tag: %v", err)
 	}
 	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // what was removed can be pushed again
 }
