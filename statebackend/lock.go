@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -35,192 +35,6 @@ type Lock struct {
 	late      bool // a renewal may still arrive
 	lost      bool
 	released  bool
-}
-
-// lockTime bounds one attempt to lock.
-const lockTime = 30 * time.Second
-
-// Lock takes the lock of a workspace. If somebody else holds it, the error is a
-// *LockedError and nothing was written. A lock of the same id that this process
-// holds already is returned again; one that another process holds is taken
-// over, for the caller is the same run in another place.
-func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, false)
-}
-
-// TakeOver takes the lock whoever holds it. The other holder's next write is
-// refused and kept as a version, but what it does to infrastructure meanwhile
-// nobody can stop.
-func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, true)
-}
-
-func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeOver bool) (*Lock, error) {
-	if workspace == "" {
-		return nil, errors.New("workspace without a name")
-	}
-	if info.ID == "" {
-		info.ID = s.o.NewID()
-	}
-	if info.Created.IsZero() {
-		info.Created = s.o.Now().UTC()
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	done, err := s.begin(ctx, workspace, info.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if l, ok := s.Holding(workspace, info.ID); ok && !takeOver {
-		return l, nil
-	}
-	var over []claimID // leases
-	for try := 1; ; try++ {
-		x := s.session(workspace, info)
-		x.locks, x.takes = true, takeOver
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, expired: over, can: s.abilities(), rules: s.rules}
-		x.run(ctx, a)
-		s.learn(a.can)
-		if a.result.won {
-			return x.won(ctx, a)
-		}
-		err := x.notWon(ctx, a.result)
-		e, ok := errors.AsType[*LockedError](err)
-		switch {
-		case !ok || try == maxTries:
-			return nil, err
-		case e.expired:
-			over = append(over, a.result.by)
-		case !e.gone || s.pause(ctx, again()) != nil:
-			return nil, err
-		}
-	}
-}
-
-// maxTries bounds how often an attempt starts anew because the lock that was
-// in its way was released before it could be read.
-const maxTries = 4
-
-// won makes the lock that an acquirer won.
-func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
-	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
-	if a.result.sealed {
-		sealed, err := oci.ParseState(x.sealed)
-		if err != nil {
-			return nil, err
-		}
-		l.head = &sealed
-	}
-	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
-		l.startBeats(ctx)
-	}
-	x.s.mu.Lock()
-	x.s.held[x.workspace] = l
-	x.s.mu.Unlock()
-	return l, nil
-}
-
-// begin lets one attempt per workspace and lock id run at a time, so that a
-// repeated request finds what the first one won.
-func (s *Store) begin(ctx context.Context, workspace, id string) (done func(), err error) {
-	key := workspace + "\x00" + id
-	for {
-		s.mu.Lock()
-		other, ok := s.busy[key]
-		if !ok {
-			mine := make(chan struct{})
-			s.busy[key] = mine
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				delete(s.busy, key)
-				s.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, ctx.Err())
-		}
-	}
-}
-
-// notWon explains why a lock was not won.
-func (x *session) notWon(ctx context.Context, res acquired) error {
-	if !res.held {
-		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, res.err)
-	}
-	err := error(x.lockedBy(ctx, res.by))
-	if res.err != nil { // our own claim may still be there
-		err = fmt.Errorf("%w\nwithdrawing: %w", err, res.err)
-	}
-	return err
-}
-
-// lockedBy reads who holds a claim; the zero claim is an older tool's marker.
-func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
-	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
-	if c != (claimID{}) {
-		tag := oci.StateTag{Kind: oci.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}
-		l, err := x.s.fetchLock(ctx, tag.String(), x.workspace)
-		if err != nil { // a claim that is listed holds, whether or not it can be read
-			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + tag.String() + ": " + err.Error()}
-			e.gone = errors.Is(err, oci.ErrNotFound)
-			return e
-		}
-		e.Held, e.expired = l.Info, expired(l, x.date)
-	}
-	if !e.Held.Created.IsZero() {
-		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))
-	}
-	return e
-}
-
-// Holding returns the lock of that id if this process won it. It sends nothing.
-func (s *Store) Holding(workspace, id string) (*Lock, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.held[workspace]
-	if !ok || l.x.info.ID != id {
-		return nil, false
-	}
-	return l, true
-}
-
-// Resume returns the lock that an earlier request took under this id. If
-// another process took it, that one is fenced and the lock acquired anew under
-// the same id. Without such a lock the error is a *LockedError or ErrLockLost.
-func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
-	if l, ok := s.Holding(workspace, id); ok {
-		return l, nil
-	}
-	x := s.session(workspace, LockInfo{})
-	v, err := x.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	live := v.live()
-	for _, c := range live {
-		if oci.ClaimOf(c.x, id) {
-			return s.Lock(ctx, workspace, x.infoOf(ctx, c, id))
-		}
-	}
-	if len(live) > 0 {
-		return nil, x.lockedBy(ctx, live[0])
-	}
-	return nil, fmt.Errorf("workspace %q in %s: lock %s is not held: %w", workspace, s.repo, id, ErrLockLost)
-}
-
-// infoOf reads the lock information of a claim to carry it on.
-func (x *session) infoOf(ctx context.Context, c claimID, id string) LockInfo {
-	info := x.lockedBy(ctx, c).Held
-	if info.ID != id {
-		info = LockInfo{ID: id}
-	}
-	return info
 }
 
 // Info returns who holds the lock.
@@ -387,7 +201,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.lost {
+	if l.wrote && !l.lost && ctx.Err() == nil && l.deletes() {
 		l.sweep(ctx)
 		l.prune(ctx)
 	}
@@ -411,6 +225,17 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return nil
 }
 
+// deletes tells whether it is worth trying to delete. Clean tombstones are what
+// a registry without DELETE collects: such a one is not asked again each time.
+func (l *Lock) deletes() bool {
+	switch can := l.s.abilities(); can {
+	case abilities{}:
+		return !slices.Contains(slices.Collect(maps.Values(l.x.seen.ended)), endedClean)
+	default:
+		return can.byTag != unable || can.byDigest != unable
+	}
+}
+
 // maxPruned bounds what one lock cleans up.
 const maxPruned = 20
 
@@ -423,31 +248,5 @@ func (l *Lock) prune(ctx context.Context) {
 	_, err := l.x.prune(ctx, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	if err != nil {
 		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
-	}
-}
-
-func (s *Store) forget(l *Lock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held[l.x.workspace] == l {
-		delete(s.held, l.x.workspace)
-	}
-}
-
-func (s *Store) abilities() abilities {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.can
-}
-
-// learn keeps what was found out; what is unknown there may be known here.
-func (s *Store) learn(can abilities) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if can.byDigest != unknown {
-		s.can.byDigest = can.byDigest
-	}
-	if can.byTag != unknown {
-		s.can.byTag = can.byTag
 	}
 }

@@ -116,17 +116,16 @@ func (x *session) prune(ctx context.Context, list []int64, keep, limit int) ([]i
 		if len(gone) == limit {
 			break
 		}
-		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
-		if errors.Is(err, oci.ErrNotFound) {
-			continue
+		if forks[n] {
+			m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+				return gone, err
+			}
+			if err == nil && x.s.o.Now().Sub(m.Created) < forkAge {
+				continue
+			}
 		}
-		if err != nil {
-			return gone, err
-		}
-		if forks[n] && x.s.o.Now().Sub(m.Created) < forkAge {
-			continue
-		}
-		if err := x.remove(ctx, m); err != nil {
+		if err := x.remove(ctx, n); err != nil {
 			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, x.workspace, err)
 		}
 		gone = append(gone, n)
@@ -171,17 +170,28 @@ func jumped(list []int64) bool {
 
 // remove deletes the tag of a version; by digest, where a registry cannot
 // delete tags, and then only if state-W is not the same manifest.
-func (x *session) remove(ctx context.Context, m oci.StateManifest) error {
-	err := x.s.repo.Untag(ctx, x.numbered(m.N))
-	if !errors.Is(err, oci.ErrUnsupported) {
+func (x *session) remove(ctx context.Context, n int64) error {
+	err := x.s.repo.Untag(ctx, x.numbered(n))
+	if errors.Is(err, oci.ErrUnsupported) {
+		err = x.removeManifest(ctx, n, err)
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (x *session) removeManifest(ctx context.Context, n int64, unsupported error) error {
+	d, err := x.s.repo.Resolve(ctx, x.numbered(n))
+	if err != nil {
 		return err
 	}
-	p, perr := x.s.repo.Resolve(ctx, x.pointer())
-	if perr != nil && !errors.Is(perr, oci.ErrNotFound) {
-		return perr
+	p, err := x.s.repo.Resolve(ctx, x.pointer())
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return err
 	}
-	if perr == nil && p.Digest == m.Manifest.Digest {
-		return fmt.Errorf("state-%s is the same manifest: %w", x.fragment, err)
+	if err == nil && p.Digest == d.Digest {
+		return fmt.Errorf("state-%s is the same manifest: %w", x.fragment, unsupported)
 	}
-	return x.s.repo.Delete(ctx, m.Manifest)
+	return x.s.repo.Delete(ctx, d)
 }
