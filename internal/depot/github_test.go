@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// gitHub is GitHub's REST API in process: every repository of every owner has
+// the tags v1.0.0, v1.1.0 and so on, and a tree for each.
+type gitHub struct {
+	tags     int
+	requests atomic.Int64
+	full     atomic.Int64 // answers that cost quota
+}
+
+func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.requests.Add(1)
+	if r.Header.Get("If-None-Match") == `"same"` {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	g.full.Add(1)
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/tags"):
+		w.Header().Set("ETag", `"same"`)
+		var tags []string
+		for i := range g.tags {
+			tags = append(tags, fmt.Sprintf(`{"name":"v1.%d.0","commit":{"sha":"%040x"}}`, i, i))
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(tags, ","))
+	case strings.Contains(r.URL.Path, "/tarball/"):
+		http.Redirect(w, r, "http://"+r.Host+"/download/"+path.Base(r.URL.Path), http.StatusFound)
+	case strings.HasPrefix(r.URL.Path, "/download/"):
+		writeTree(w, "acme-module-"+path.Base(r.URL.Path), "# "+path.Base(r.URL.Path)+"\n")
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// writeTree writes the archive of a tree as a forge does: below one directory,
+// after a header with the commit.
+func writeTree(w io.Writer, top, text string) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	t := tar.NewWriter(z)
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": path.Base(top)}},
+		{Typeflag: tar.TypeDir, Name: top + "/", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: top + "/main.tf", Mode: 0o644, Size: int64(len(text))},
+	} {
+		_ = t.WriteHeader(h) // into memory
+	}
+	_, _ = io.WriteString(t, text)
+	_ = t.Close()
+	_ = z.Close()
+	_, _ = w.Write(b.Bytes())
+}
+
+// newGitHubSyncer returns a syncer over entries modules with tags versions each.
+func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, *depot.Syncer) {
+	t.Helper()
+	api := &gitHub{tags: tags}
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	base, err := url.Parse(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var src strings.Builder
+	for i := range entries {
+		fmt.Fprintf(&src, "module \"net/m%d/aws\" {\n source = \"github.com/acme/m%d\"\n}\n", i, i)
+	}
+	set, err := depot.ParseSet("depot.hcl", []byte(src.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := &ocitest.Count{}
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := depot.Origins{Client: &upstream.Client{}, GitHub: upstream.NewGitHub(nil, base, nil)}
+	return api, count, depot.NewSyncer(depot.New(depot.Options{Client: client, TempDir: t.TempDir()}), depot.SyncOptions{
+		Set: set, Origins: func(string) (depot.Origins, error) { return from, nil }, Jobs: 8,
+	})
+}
+
+func mustSync(t testing.TB, s *depot.Syncer) []depot.Result {
+	t.Helper()
+	p, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := s.Apply(t.Context(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Error != "" {
+			t.Fatalf("%s %s: %s", r.Entry, r.Version, r.Error)
+		}
+	}
+	return results
+}
+
+// unchanged runs a depot that is complete and checks what it cost.
+func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *depot.Syncer, entries, tags int) (asked, read, written int) {
+	t.Helper()
+	count.Take()
+	api.requests.Store(0)
+	api.full.Store(0)
+	if n := len(mustSync(t, s)); n != entries*tags {
+		t.Errorf("%d steps, want %d", n, entries*tags)
+	}
+	if n := api.requests.Load(); n > int64(entries) {
+		t.Errorf("%d requests to the origin for %d entries", n, entries)
+	}
+	if n := api.full.Load(); n != 0 {
+		t.Errorf("%d requests cost quota", n)
+	}
+	for key, n := range count.Take() {
+		read += n
+		if !strings.HasPrefix(key, "GET") && !strings.HasPrefix(key, "HEAD") {
+			t.Errorf("%d × %s in a run that changes nothing", n, key)
+			written += n
+		}
+	}
+	return int(api.requests.Load()), read, written
+}
+
+func TestSyncGitHub(t *testing.T) {
+	api, count, s := newGitHubSyncer(t, 3, 4)
+	for _, r := range mustSync(t, s) {
+		if r.Action != depot.ActionPublish || r.State != depot.StatePublished {
+			t.Errorf("%+v", r)
+		}
+	}
+	unchanged(t, api, count, s, 3, 4)
+}
+
+// BenchmarkUnchangedDepot runs a complete depot of 200 modules with 20 versions
+// each.
+func BenchmarkUnchangedDepot(b *testing.B) {
+	const entries, tags = 200, 20
+	api, count, s := newGitHubSyncer(b, entries, tags)
+	mustSync(b, s)
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var asked, read, written int
+	for b.Loop() {
+		asked, read, written = unchanged(b, api, count, s, entries, tags)
+	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.Sys-before.Sys)/(1<<20), "MiB-grown")
+	b.ReportMetric(float64(asked)/entries, "origin-requests/entry")
+	b.ReportMetric(float64(read)/entries/tags, "registry-requests/version")
+	b.ReportMetric(float64(written), "registry-writes")
+}
