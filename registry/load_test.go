@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// flaky fails each tenth request, in turn with an error, with a 500, and by
+// cutting the body.
+type flaky struct {
+	n      atomic.Int64
+	failed atomic.Int64
+}
+
+func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
+	n := f.n.Add(1)
+	if n%10 != 0 {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	f.failed.Add(1)
+	switch n / 10 % 3 {
+	case 0:
+		return ocitest.FailBefore(r, http.DefaultTransport)
+	case 1:
+		return ocitest.Status(http.StatusInternalServerError, 0)(r, http.DefaultTransport)
+	}
+	return ocitest.CutBody(r, http.DefaultTransport)
+}
+
+// TestFlakyRegistry is row 15: 500 clients at once, a tenth of the registry's
+// answers fails, and no client gets an error or a wrong byte.
+func TestFlakyRegistry(t *testing.T) {
+	source := &flaky{}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), source, nil)
+	noise := make([]byte, 100_000)
+	rand.Read(noise) // never fails
+	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "", "noise": string(noise)})
+	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}
+	t.Cleanup(client.CloseIdleConnections)
+	var wg sync.WaitGroup
+	for range 500 {
+		wg.Go(func() {
+			c := &tofutest.Client{Tool: tofutest.OpenTofu(), HTTP: client}
+			s, err := c.Discover(t.Context(), f.URL)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			link, err := c.ModuleLocation(t.Context(), s.Modules, "net/vpc/aws", "1.0.0")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := client.Get(link.String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || !bytes.Equal(body, archive) {
+				t.Errorf("%d, %d bytes, %v", resp.StatusCode, len(body), err)
+			}
+			in, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64")
+			if err != nil || !bytes.Equal(in.Zip, rel.zips["linux_amd64"]) {
+				t.Errorf("provider: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if source.failed.Load() < 50 {
+		t.Errorf("only %d failures in %d registry requests", source.failed.Load(), source.n.Load())
+	}
+}
+
+// TestPagedList is row 24: pages of two with absolute and with repeated links.
+func TestPagedList(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{PageSize: 2, AbsoluteLinks: true}, {PageSize: 2, EndlessLink: true}} {
+		f := newFrontAt(t, ocitest.New(t, q), nil, nil)
+		want := []string{"1.4.0", "1.3.0", "1.2.0", "1.1.0", "1.0.0"}
+		for _, v := range want {
+			f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
+		}
+		c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+		got, err := c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")
+		if diff := cmp.Diff(got, want); err != nil || diff != "" {
+			t.Errorf("%+v: %v, got - want +:\n%s", q, err, diff)
+		}
+	}
+}
+
+// TestOutage shows what a registry that is down takes away: nothing that was
+// known, and readiness only before it has answered for the first time.
+func TestOutage(t *testing.T) {
+	now := time.Now()
+	var down atomic.Bool
+	gate := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if down.Load() {
+			return nil, errors.New("connection refused")
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	host := ocitest.New(t, ocitest.Quirks{})
+	start := func() *front {
+		return newFrontAt(t, host, gate, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	}
+	f := start()
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	down.Store(true)
+	cold := start()
+	status := func(f *front, path string) int {
+		resp, _ := ask(t, http.MethodGet, f.url(t, path))
+		return resp.StatusCode
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/v1/modules/net/vpc/aws/versions": 502} {
+		if got := status(cold, path); got != want {
+			t.Errorf("down from the start, %s: %d, want %d", path, got, want)
+		}
+	}
+	down.Store(false)
+	known := []string{
+		"/readyz", "/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download",
+		"/v1/providers/acme/dns/versions", "/v1/providers/acme/dns/1.0.0/download/linux/amd64",
+	}
+	for _, path := range known {
+		if got := status(f, path); got >= 300 {
+			t.Fatalf("%s: %d", path, got)
+		}
+	}
+	down.Store(true)
+	now = now.Add(20 * time.Hour)
+	for _, path := range known {
+		if got := status(f, path); got >= 300 {
+			t.Errorf("%s after 20 hours without the registry: %d", path, got)
+		}
+	}
+	down.Store(false)
+	if got := status(cold, "/readyz"); got != 200 {
+		t.Errorf("readyz when the registry is back: %d", got)
+	}
+	f.handler.Closing()
+	if got := status(f, "/readyz"); got != 503 {
+		t.Errorf("readyz at shutdown: %d, want 503", got)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestMovedTag shows that a provider version whose tag was moved to other
+// content is served as it was, and one that was extended with its new platform.
+func TestMovedTag(t *testing.T) {
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	first := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	s := f.services(t, c)
+	install := func(platform string) (tofutest.Installed, error) {
+		return c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", platform)
+	}
+	must(install("amd64"))
+	f.provider(t, release{address: "acme/dns", version: "1.0.0", platforms: []string{"linux_amd64", "linux_arm64"}})
+	now = now.Add(time.Hour)
+	must(install("amd64")) // begins the refresh
+	now = now.Add(time.Minute)
+	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
+
+	other := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
+	target := must(oci.NewProviderTarget(oci.BytesBlob(oci.MediaZip, other).Descriptor))
+	r := f.repo(t, "acme/providers/acme/dns")
+	index := must(oci.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
+	index.Platforms[0].Manifest, index.Platforms[0].Zh = target.Descriptor, hexSum(other)
+	metadata := must(r.Fetch(t.Context(), index.Metadata.Digest.String()))
+	moved := must(oci.NewProviderIndex(oci.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
+	f.push(t, "acme/providers/acme/dns", "1.0.0", oci.Artifact{
+		Blobs: []oci.Blob{oci.BytesBlob(oci.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
+	})
+	now = now.Add(time.Hour)
+	f.count.Take()
+	must(install("amd64"))
+	waitFor(t, func() bool { return f.count.Total() >= 2 })
+	in := must(install("amd64"))
+	if !bytes.Equal(in.Zip, first.zips["linux_amd64"]) {
+		t.Error("a moved tag changed what is served")
+	}
+}
+
+// waitFor lets work in the background take its time.
+func waitFor(t testing.TB, done func() bool) {
+	t.Helper()
+	for range 100_000 {
+		if done() {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Fatal("it did not happen")
+}
