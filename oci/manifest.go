@@ -177,15 +177,16 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (Descriptor, error) {
 	return d, nil
 }
 
+// checkRef refuses what no registry can have.
 func (r *Repo) checkRef(ref string) error {
 	if isDigest(ref) {
 		if err := digest.Digest(ref).Validate(); err != nil {
-			return fmt.Errorf("reference %q of %s: %w", ref, r, err)
+			return fmt.Errorf("reference %q of %s: %w: %w", ref, r, ErrNotFound, err)
 		}
 		return nil
 	}
 	if !tagRE.MatchString(ref) {
-		return fmt.Errorf("reference %q of %s: not a tag or digest", ref, r)
+		return fmt.Errorf("reference %q of %s: %w: no tag can have this name", ref, r, ErrNotFound)
 	}
 	return nil
 }

@@ -220,8 +220,8 @@ func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 // Untag removes a tag with one DELETE and leaves the manifest. Many
 // registries cannot: ErrUnsupported. A lost answer is ErrUncertain.
 func (r *Repo) Untag(ctx context.Context, tag string) error {
-	if !tagRE.MatchString(tag) {
-		return fmt.Errorf("tag %q of %s: not a tag", tag, r)
+	if !tagRE.MatchString(tag) { // a digest is none, too: that would remove the manifest
+		return fmt.Errorf("tag %q of %s: %w: no tag can have this name", tag, r, ErrNotFound)
 	}
 	return r.delete(ctx, tag)
 }
