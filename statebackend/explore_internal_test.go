@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,15 @@ func TestExploreMutants(t *testing.T) {
 				t.Error("no order of events shows that the rule is needed")
 			}
 		})
+	}
+}
+
+// Where keys lag independently of each other the lock is not safe. This is what
+// the litmus test of a registry looks for.
+func TestExploreLaggingKeys(t *testing.T) {
+	_, bad := explore(&setup{lists: listLag, clients: 2, cycles: 1}, maxStates)
+	if !strings.HasPrefix(bad, "two holders") {
+		t.Errorf("got %q, want two holders", bad)
 	}
 }
 

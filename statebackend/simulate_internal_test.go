@@ -138,7 +138,7 @@ func (w *world) describe(a act) string {
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "crash"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
 }
 
 // mutant is the protocol without one of its rules, in a world small enough for

@@ -25,6 +25,9 @@ const (
 	// listPrefix: a list is a snapshot, possibly old: the effect of a prefix of
 	// one order of updates.
 	listPrefix
+	// listLag: each key lags by itself, as where the pages of a list come from
+	// different caches. No lock can be safe on it; doctor must find it.
+	listLag
 )
 
 // deletes says what DELETE does.
@@ -161,18 +164,19 @@ type act struct {
 type actKind uint8
 
 const (
-	actStart   actKind = iota // lock; arg 1: take over
-	actForce                  // force-unlock the lock of client arg
-	actPut                    // start a write
-	actRelease                // start to release
-	actServe                  // the request takes effect and is answered; arg: what a list shows
-	actLost                   // it takes effect, the answer is lost
-	actDropped                // it never arrives
-	actDelayed                // the answer is lost, and it may take effect later
-	actTwice                  // it takes effect now and perhaps once more
-	actGiveUp                 // as actDelayed, and its repetitions are not sent: the caller gave up
-	actCrash                  // the client dies; arg 1: its request may arrive later
-	actLate                   // a late request takes effect
+	actStart     actKind = iota // lock; arg 1: take over
+	actForce                    // force-unlock the lock of client arg
+	actPut                      // start a write
+	actRelease                  // start to release
+	actServe                    // the request takes effect and is answered; arg: what a list shows
+	actLost                     // it takes effect, the answer is lost
+	actDropped                  // it never arrives
+	actDelayed                  // the answer is lost, and it may take effect later
+	actTwice                    // it takes effect now and perhaps once more
+	actGiveUp                   // as actDelayed, and its repetitions are not sent: the caller gave up
+	actSwallowed                // it is answered with success and has no effect; arg 1: yet
+	actCrash                    // the client dies; arg 1: its request may arrive later
+	actLate                     // a late request takes effect
 )
 
 // acts returns what can happen next.
@@ -223,8 +227,14 @@ func (w *world) serveActs(acts []act, i int) []act {
 	} else {
 		acts = append(acts, act{actServe, i, 0})
 	}
+	if c.req.op == opList && w.lists == listLag {
+		for n := range w.tags {
+			acts = append(acts, act{actServe, i, n + 1})
+		}
+	}
 	if writes(c.req.op) && w.faults > 0 {
-		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0})
+		acts = append(acts, act{actLost, i, 0}, act{actDropped, i, 0}, act{actDelayed, i, 0}, act{actTwice, i, 0}, act{actGiveUp, i, 0},
+			act{actSwallowed, i, 0}, act{actSwallowed, i, 1})
 	}
 	if w.crashes > 0 && writes(c.req.op) {
 		acts = append(acts, act{actCrash, i, 0}, act{actCrash, i, 1})
@@ -311,6 +321,11 @@ func (w *world) fail(a act) {
 		}
 	case actDelayed, actGiveUp:
 		w.late = append(w.late, updates...)
+	case actSwallowed:
+		if a.arg == 1 {
+			w.late = append(w.late, updates...)
+		}
+		status = statusDone
 	}
 	sent := c.req
 	w.advance(a.client, reply{status: status, err: oci.ErrUncertain})
@@ -394,6 +409,13 @@ func (w *world) list(c *client, n int) ([]string, bool) {
 			tags = applied(tags, u)
 		}
 		return names(tags), true
+	}
+	if w.lists == listLag {
+		tags := names(w.tags)
+		if n > 0 && w.tags[n-1].claim != c.acq.claim {
+			tags = slices.Delete(tags, n-1, n)
+		}
+		return tags, true
 	}
 	if w.chunks {
 		return w.listChunk(c)
