@@ -83,9 +83,8 @@ type request struct {
 	url    *url.URL // instead of path and query: where the registry sent us
 	header http.Header
 	body   func() (io.ReadCloser, error)
-	size   int64  // of the body
-	from   string // second repository, read from (mount)
-	stay   bool   // hand a redirect back instead of following it
+	size   int64 // of the body
+	stay   bool  // hand a redirect back instead of following it
 }
 
 // quickTimeout bounds one request that moves no blob, all attempts included
