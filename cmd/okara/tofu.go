@@ -225,6 +225,7 @@ func (a *app) backendOptions(b bridge.Backend) (oci.Options, error) {
 	}
 	o.PlainHTTP = o.PlainHTTP || b.PlainHTTP
 	o.Retry = oci.Retry(b.Retry)
+	o.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
 	if b.CAFile == "" && !b.Insecure {
 		return o, nil
 	}

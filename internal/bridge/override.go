@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"strings"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
@@ -72,13 +74,14 @@ func clientArguments(key string) []argument {
 
 // object is the config argument of a remote state.
 func (r RemoteState) object() string {
-	s := "{\n"
+	var s strings.Builder
+	s.WriteString("{\n")
 	arguments := append(clientArguments(template(r.Repository, s3facade.RemoteKeySuffix)),
 		argument{"workspace_key_prefix", `"` + s3facade.RemotePrefix + `${` + r.Repository + `}"`})
 	for _, a := range arguments {
-		s += a.name + " = " + a.value + "\n"
+		s.WriteString(a.name + " = " + a.value + "\n")
 	}
-	return s + "}"
+	return s.String() + "}"
 }
 
 // template is an expression followed by a literal.
