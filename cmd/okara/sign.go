@@ -31,9 +31,9 @@ func newSign(a *app) *cobra.Command {
 		Short: "Add a signature to a version that exists",
 		Long: `Add a signature to a version that exists.
 
---cosign-key signs the digest of a module or provider as cosign does; it is an
-ECDSA P-256 key in PEM, also in cosign's encrypted form. Check it with okara verify,
-or with cosign verify --key K --insecure-ignore-tlog=true.
+--cosign-key signs the digest of a module or provider in the form of cosign's
+signatures; it is an ECDSA P-256 key in PEM, also in cosign's encrypted form. There is
+no entry in a transparency log. okara verify checks it.
 
 --sign-key adds an OpenPGP signature over SHA256SUMS of a provider, which tofu and
 terraform check. Old signatures stay, so that old and new key count while a key is
