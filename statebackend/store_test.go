@@ -288,8 +288,16 @@ func TestTakeOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = la.Put(t.Context(), []byte("a2"))
-		if !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 2:") || !strings.Contains(err.Error(), "by bob") {
-			t.Errorf("put of the overtaken holder: %v", err)
+		if !errors.Is(err, statebackend.ErrLockLost) {
+			t.Fatalf("put of the overtaken holder: %v", err)
+		}
+		for _, want := range []string{
+			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2:",
+			"\nhint: ", "okara state diff " + host + "/infra/state 2 -w prod", "okara state restore " + host + "/infra/state 2 -w prod",
+		} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("message %q lacks %q", err, want)
+			}
 		}
 		got, v, err := lb.Get(t.Context())
 		if err != nil || string(got) != "a1" || v.N != 100_001 {
