@@ -5,24 +5,19 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
 func newApprove(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "approve ADDRESS VERSION",
+		Use:   "approve ADDRESS@VERSION",
 		Short: "Publish a version that waits for approval or was blocked by a scan",
 		Long: `Give the candidate of a version its version tag. The scan report stays attached
 to it, and a front-end that demands clean reports goes on refusing it.`,
-		Example: "  okara approve net/vpc/aws 1.4.0\n  okara approve registry.opentofu.org/hashicorp/time 0.14.2",
-		Args:    cobra.ExactArgs(2),
+		Example: "  okara approve net/vpc/aws@1.4.0\n  okara approve registry.opentofu.org/hashicorp/time@0.14.2",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := parseItem(args[0])
-			if err != nil {
-				return err
-			}
-			v, err := addr.ParseVersion(args[1])
+			it, v, err := parseItemVersion(args[0])
 			if err != nil {
 				return err
 			}

@@ -43,6 +43,17 @@ func parseItem(s string) (item, error) {
 	return it, err
 }
 
+// parseItemVersion reads ADDRESS@VERSION.
+func parseItemVersion(s string) (item, addr.Version, error) {
+	address, version, _ := strings.Cut(s, "@")
+	it, err := parseItem(address)
+	if err != nil {
+		return item{}, addr.Version{}, err
+	}
+	v, err := addr.ParseVersion(version)
+	return it, v, err
+}
+
 // selects reports whether v is meant. Without a constraint every version is,
 // pre-releases and editions included.
 func (it item) selects(v addr.Version) bool { return it.versions == "" || it.allow.Allows(v) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scan"
 )
@@ -19,15 +18,15 @@ import (
 func newScan(a *app) *cobra.Command {
 	p := depot.ScanPolicy{Scanner: "trivy"}
 	cmd := &cobra.Command{
-		Use:   "scan ADDRESS VERSION",
+		Use:   "scan ADDRESS@VERSION",
 		Short: "Scan a published version and attach the report",
 		Long: `Run a scanner on a version in the registry and attach its report (SARIF, and for
 a provider scanned by Trivy an SBOM in CycloneDX) as a referrer. With --block the
 exit code is 1 if there are findings of that level.`,
-		Example: `  okara scan net/vpc/aws 1.4.0 --block high
-  okara scan net/vpc/aws 1.4.0 --scanner 'my-scanner --sarif'`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd.Context(), args[0], args[1], p) },
+		Example: `  okara scan net/vpc/aws@1.4.0 --block high
+  okara scan net/vpc/aws@1.4.0 --scanner 'my-scanner --sarif'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd.Context(), args[0], p) },
 	}
 	cmd.Flags().StringVar(&p.Scanner, "scanner", p.Scanner, "trivy, or a `COMMAND` that takes a folder and writes SARIF to stdout")
 	cmd.Flags().StringVar(&p.Block, "block", "", "lowest `LEVEL` that fails: low, medium, high or critical")
@@ -35,12 +34,8 @@ exit code is 1 if there are findings of that level.`,
 	return cmd
 }
 
-func (a *app) scan(ctx context.Context, address, version string, p depot.ScanPolicy) error {
-	it, err := parseItem(address)
-	if err != nil {
-		return err
-	}
-	v, err := addr.ParseVersion(version)
+func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
+	it, v, err := parseItemVersion(what)
 	if err != nil {
 		return err
 	}
@@ -57,7 +52,7 @@ func (a *app) scan(ctx context.Context, address, version string, p depot.ScanPol
 	}
 	m, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
-		return fmt.Errorf("scanning %s %s: %w", address, version, err)
+		return fmt.Errorf("scanning %s: %w", what, err)
 	}
 	findings, err := depot.ScanArtifact(ctx, r, m, p, time.Now())
 	if err != nil && !errors.Is(err, depot.ErrBlocked) {
