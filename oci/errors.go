@@ -225,12 +225,30 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 		}
 		err = e.Err
 	}
-	err = s.secrets.redactError(err)
+	err = s.clean(err)
 	if errors.Is(err, context.Canceled) && !errors.Is(err, ErrUncertain) {
 		return fmt.Errorf("%s %s: %w", method, safeURL(u), err)
 	}
 	return fmt.Errorf("%s %s: %w: %w", method, safeURL(u), ErrUnavailable, err)
 }
+
+// clean returns err itself unless its text has to be changed.
+func (s *session) clean(err error) error {
+	text := err.Error()
+	if clean := s.secrets.redact(s.realms.reveal(text)); clean != text {
+		return &cleanError{text: clean, err: err}
+	}
+	return err
+}
+
+// cleanError keeps the chain for errors.Is and hides the text.
+type cleanError struct {
+	text string
+	err  error
+}
+
+func (e *cleanError) Error() string { return e.text }
+func (e *cleanError) Unwrap() error { return e.err }
 
 // tokenError is the refusal of a token server.
 func (s *session) tokenError(e *errcode.ErrorResponse) error {

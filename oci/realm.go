@@ -25,11 +25,16 @@ import (
 // random part in the path keeps a registry from making such URLs itself.
 type realms struct {
 	path   string
+	shown  *regexp.Regexp // a URL that was shown to the library
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
 func newRealms() realms {
-	return realms{path: "/.okara-token-server-" + rand.Text() + "/", lookup: net.DefaultResolver.LookupIPAddr}
+	path := "/.okara-token-server-" + rand.Text() + "/"
+	return realms{
+		path: path, lookup: net.DefaultResolver.LookupIPAddr,
+		shown: regexp.MustCompile(`https?://[^/\s"]+` + path + `[A-Za-z0-9_-]+`),
+	}
 }
 
 var realmParam = regexp.MustCompile(`(?i)(\brealm=")([^"]+)"`)
@@ -84,6 +89,18 @@ func (m realms) real(shown *url.URL) (*url.URL, bool) {
 	}
 	u.RawQuery += shown.RawQuery
 	return u, true
+}
+
+// reveal puts the real URLs into the text of an error.
+func (m realms) reveal(text string) string {
+	return m.shown.ReplaceAllStringFunc(text, func(shown string) string {
+		if u, err := url.Parse(shown); err == nil {
+			if u, ok := m.real(u); ok {
+				return safeURL(u)
+			}
+		}
+		return shown
+	})
 }
 
 // inside is true for a host that has only private and loopback addresses.

@@ -68,21 +68,3 @@ func (s *secrets) redact(text string) string {
 	}
 	return text
 }
-
-// redactError returns err itself unless its text holds a secret.
-func (s *secrets) redactError(err error) error {
-	text := err.Error()
-	if clean := s.redact(text); clean != text {
-		return &redactedError{text: clean, err: err}
-	}
-	return err
-}
-
-// redactedError keeps the chain for errors.Is and hides the text.
-type redactedError struct {
-	text string
-	err  error
-}
-
-func (e *redactedError) Error() string { return e.text }
-func (e *redactedError) Unwrap() error { return e.err }

@@ -87,8 +87,8 @@ type request struct {
 	stay   bool  // hand a redirect back instead of following it
 }
 
-// quickTimeout bounds one request that moves no blob, all attempts included
-// but the pauses of a busy registry: nothing small takes that long.
+// quickTimeout bounds one request that moves no blob, with all its repetitions
+// and the pauses between them.
 const quickTimeout = 2 * time.Minute
 
 // quick sends a request that moves no blob and is answered shortly. The
