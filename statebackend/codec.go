@@ -77,7 +77,7 @@ func compress(state []byte, how string) (encoded, error) {
 		}
 		return encoded{bytes: b.Bytes(), encoding: suffixGzip}, nil
 	case "", "zstd":
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return encoded{}, fmt.Errorf("compressing state: %w", err)
 		}
