@@ -158,6 +158,9 @@ func (s *server) allow(r *http.Request, action, kind, address string) (grant, er
 // selects one way to check it; a token that fails there is refused. It is never
 // tried in another way, nor taken for anonymous.
 func (s *server) caller(r *http.Request) (caller, error) {
+	if s.onBehalf != nil {
+		return *s.onBehalf, nil
+	}
 	token, ok := bearer(r)
 	if !ok {
 		return caller{mode: "anonymous", scopes: s.o.Access.Anonymous}, nil

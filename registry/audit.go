@@ -35,7 +35,7 @@ func (s *server) published(r *http.Request, c caller, kind, address, version, di
 	result := "done"
 	status := http.StatusCreated
 	if err != nil {
-		status, _ = classify(err)
+		status, _ = s.classify(err)
 		result = http.StatusText(status)
 	}
 	s.metrics.publish.WithLabelValues(kind, result).Inc()

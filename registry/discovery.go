@@ -3,9 +3,12 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // discovery names the services. It is open to everybody: a refusal here would
@@ -43,7 +46,11 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 		return &httpError{status: http.StatusServiceUnavailable, text: "shutting down"}
 	}
 	if !s.ready.Load() {
-		if err := s.store.ping(r.Context()); err != nil {
+		err := s.store.ping(r.Context())
+		if s.o.PassThrough != nil && errors.Is(err, oci.ErrUnauthenticated) {
+			err = nil // it has answered, and it is the callers who bring credentials
+		}
+		if err != nil {
 			s.log.Warn("registry not reached", "error", err)
 			return &httpError{status: http.StatusServiceUnavailable, text: "the registry has not answered yet"}
 		}

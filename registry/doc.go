@@ -69,6 +69,13 @@
 // exception. Every decision and every change is a record of the audit log, and
 // neither log nor answer ever holds a token.
 //
+// With pass-through (passthrough.go) a token of no other shape is the caller's
+// own credential for the registry. A server inside the server answers it, with
+// that credential and caches of its own, so what one caller may see never
+// reaches another; after a minute it is gone, which bounds how long a withdrawn
+// right counts. Its archive links carry the credential sealed, for a quarter of
+// an hour at most.
+//
 // A login (login.go) is brokered, because the tools keep the token they get for
 // ever: the issuer says who somebody is, the server issues a token of its own.
 // State, code and token are sealed with the archive keys (seal.go), so replicas

@@ -38,9 +38,10 @@ type Key struct {
 // links makes and checks the paths of archives. A link names one blob of one
 // repository under one file name, for a limited time.
 type links struct {
-	keys []Key
-	ttl  time.Duration
-	now  func() time.Time
+	keys   []Key
+	ttl    time.Duration
+	now    func() time.Time
+	sealed string // the caller's credential, carried by every link; "" without pass-through
 }
 
 func newLinks(keys []Key, ttl time.Duration, now func() time.Time) (*links, error) {
@@ -83,7 +84,10 @@ func (l *links) expiry() int64 {
 // path is the relative path of a link that ends at exp.
 func (l *links) path(b blobName, exp int64) string {
 	k := l.keys[0]
-	token := k.ID + "." + strconv.FormatInt(exp, 10) + "." + l.mac(k, exp, b)
+	token := k.ID + "." + strconv.FormatInt(exp, 10) + "." + l.mac(k, exp, b, l.sealed)
+	if l.sealed != "" {
+		token += "." + l.sealed
+	}
 	return linkPath(token, b)
 }
 
@@ -91,9 +95,26 @@ func linkPath(token string, b blobName) string {
 	return "archives/" + token + "/" + b.Repository + "/" + b.Hex + "/" + b.File
 }
 
-func (l *links) mac(k Key, exp int64, b blobName) string {
-	// The empty line is the place of the sealed credential of pass-through.
-	return k.mac(linkDomain, k.ID, strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, "")
+// mac signs a link; sealed is the credential it carries.
+func (l *links) mac(k Key, exp int64, b blobName, sealed string) string {
+	return k.mac(linkDomain, k.ID, strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, sealed)
+}
+
+// cutSealed splits the token of a link behind its signature.
+func cutSealed(token string) (signed, sealed string) {
+	end := 0
+	for range 3 {
+		i := strings.IndexByte(token[end:], '.')
+		if i < 0 {
+			return token, ""
+		}
+		end += i + 1
+	}
+	return token[:end-1], token[end:]
+}
+
+func forged() error {
+	return &httpError{status: http.StatusForbidden, text: "this archive link is not valid; run init again for a new one"}
 }
 
 // mac signs lines of text. The first one names the purpose.
@@ -108,17 +129,17 @@ func (k Key) mac(lines ...string) string {
 // verify checks the token of a link and returns when it ends. The signature is
 // checked before the time, so only a link that was once good is told to be old.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
-	forged := &httpError{status: http.StatusForbidden, text: "this archive link is not valid; run init again for a new one"}
-	part := strings.Split(token, ".")
-	if len(part) != 3 {
-		return time.Time{}, forged
+	signed, sealed := cutSealed(token)
+	part := strings.Split(signed, ".")
+	if len(part) != 3 || (sealed == "") != (l.sealed == "") {
+		return time.Time{}, forged() // a link with a credential is for that credential alone
 	}
 	exp, err := strconv.ParseInt(part[1], 10, 64)
 	if err != nil || strconv.FormatInt(exp, 10) != part[1] {
-		return time.Time{}, forged
+		return time.Time{}, forged()
 	}
 	for _, k := range l.keys {
-		if k.ID != part[0] || !hmac.Equal([]byte(l.mac(k, exp, b)), []byte(part[2])) {
+		if k.ID != part[0] || !hmac.Equal([]byte(l.mac(k, exp, b, sealed)), []byte(part[2])) {
 			continue
 		}
 		end := time.Unix(exp, 0)
@@ -127,5 +148,5 @@ func (l *links) verify(token string, b blobName) (time.Time, error) {
 		}
 		return end, nil
 	}
-	return time.Time{}, forged
+	return time.Time{}, forged()
 }

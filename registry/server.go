@@ -38,6 +38,11 @@ type Options struct {
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
+	// PassThrough makes a client that uses a caller's own registry credential,
+	// which is then what a token is that has no other meaning; nil: such tokens
+	// are refused.
+	PassThrough func(oci.Credential) (*oci.Client, error)
+
 	Proxies []netip.Prefix // whose X-Forwarded-For is believed
 	Metrics *Metrics       // nil: counted, but not served under /metrics
 	Audit   *slog.Logger   // one record per decision and change; nil: none
@@ -62,8 +67,10 @@ type server struct {
 	store   *store
 	depot   *depot.Depot
 	slots   chan struct{} // one per running archive download
-	ready   atomic.Bool   // the registry has answered once
-	closing atomic.Bool   // shutdown has begun
+
+	onBehalf *caller     // the only caller there is, on a server for pass-through
+	ready    atomic.Bool // the registry has answered once
+	closing  atomic.Bool // shutdown has begun
 }
 
 // Handler is the front-end. It is safe for concurrent use.
@@ -79,6 +86,18 @@ func (h *Handler) Closing() { h.s.closing.Store(true) }
 // New returns the front-end, or an error that names the option at fault. It
 // makes no request.
 func New(o Options) (*Handler, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	h := s.routes()
+	if o.PassThrough != nil {
+		h = newPassThrough(s).around(h)
+	}
+	return &Handler{Handler: h, s: s}, nil
+}
+
+func newServer(o Options) (*server, error) {
 	if o.Client == nil {
 		return nil, errors.New("front-end: no registry client")
 	}
@@ -110,15 +129,14 @@ func New(o Options) (*Handler, error) {
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
-	s := &server{
+	return &server{
 		metrics: metrics,
 		issuers: issuers,
 		o:       o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o, metrics),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),
-	}
-	return &Handler{Handler: s.routes(), s: s}, nil
+	}, nil
 }
 
 // handler is an HTTP handler that leaves every error answer to writeError.
@@ -250,7 +268,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, oci.ErrCorrupt) {
 		s.metrics.mismatch.Inc()
 	}
-	status, text := classify(err)
+	status, text := s.classify(err)
 	if status >= http.StatusInternalServerError {
 		s.log.Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "error", err)
 	}
@@ -269,11 +287,15 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 // classify returns the status for err and the text a client may see. A refusal
 // of the front-end's own credentials is 502: the client cannot fix it, and
 // hears nothing about them.
-func classify(err error) (int, string) {
+func (s *server) classify(err error) (int, string) {
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e.status, e.text
 	}
 	switch {
+	case s.onBehalf != nil && errors.Is(err, oci.ErrUnauthenticated):
+		return http.StatusUnauthorized, err.Error()
+	case s.onBehalf != nil && errors.Is(err, oci.ErrDenied):
+		return http.StatusForbidden, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the registry did not answer in time"
 	case errors.Is(err, oci.ErrNotFound):

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -293,6 +294,66 @@ func (u *person) okaraProgram() string {
 		u.t.Fatal(err)
 	}
 	return name
+}
+
+// TestPassThroughServesTools lets stock tools install a module through a server
+// that has no credentials of its own, with what auth token prints.
+func TestPassThroughServesTools(t *testing.T) {
+	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
+		u := newPerson(t)
+		if r := u.okara(testSecret, "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
+			t.Fatalf("login: %+v", r)
+		}
+		u.file("m/main.tf", `output "hello" { value = "world" }`)
+		u.mustOkara("publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host+"/mods")
+		token := strings.TrimSpace(u.mustOkara("auth", "token", g.Host))
+		nobody := newPerson(t)
+		if r := nobody.okara("", "serve", "--pass-through", "--listen", "127.0.0.1:0", "--storage", t.TempDir()); r.code != exitUsage {
+			t.Errorf("pass-through to the registry in this program: %+v", r)
+		}
+		base := nobody.serve("--registry", g.Host+"/mods", "--pass-through")
+		config := u.file("okara.tfrc", u.mustOkara("cli-config", "--hostname", "okara.test", base))
+		root := filepath.Dir(u.file("root/main.tf", "module \"net\" {\n  source  = \"okara.test/acme/net/any\"\n  version = \"1.0.0\"\n}\n"))
+		for _, name := range []string{"tofu", "terraform"} {
+			tool := findTool(name)
+			if tool == "" {
+				continue
+			}
+			for token, want := range map[string]bool{token: true, "basic.b2N0b2NhdDp3cm9uZw": false, "": false} {
+				cmd := exec.Command(tool, "init", "-input=false", "-no-color")
+				cmd.Dir = root
+				cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+config, "TF_TOKEN_okara_test="+token)
+				out, err := cmd.CombinedOutput()
+				if (err == nil) != want {
+					t.Errorf("%s init with token %q: %v\n%s", name, token, err, out)
+				}
+				if err := os.RemoveAll(filepath.Join(root, ".terraform")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// serve runs okara serve until the test ends and returns its address.
+func (u *person) serve(args ...string) string {
+	u.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	pr, pw := io.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", u.t.TempDir()}, args...),
+			strings.NewReader(""), pw, io.Discard, func(name string) string { return u.env[name] })
+		pw.Close()
+	})
+	u.t.Cleanup(func() { cancel(); running.Wait() })
+	line, err := bufio.NewReader(pr).ReadString('\n')
+	base, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		u.t.Fatalf("serve: %q, %v", line, err)
+	}
+	running.Go(func() { _, _ = io.Copy(io.Discard, pr) })
+	return base
 }
 
 // echo is a registry that lets nobody in and sends every header of a request

@@ -32,7 +32,8 @@ mirror, the http state backend, and, unless --registry names another one, the
 OCI registry that everything is stored in.
 
 On a loopback address everybody may do everything. On any other address okara
-wants to know who may: give --token-file, --anonymous-read or --anonymous-write.`
+wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
+--pass-through.`
 
 const serveExample = `  okara serve
   okara serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file tokens
@@ -54,6 +55,7 @@ type serveFlags struct {
 	tokenFile      string
 	anonymousRead  bool
 	anonymousWrite bool
+	passThrough    bool
 	redirect       string
 	archiveTTL     time.Duration
 	tagTTL         time.Duration
@@ -85,6 +87,7 @@ func newServe(a *app) *cobra.Command {
 	fl.StringVar(&f.tokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
 	fl.BoolVar(&f.anonymousRead, "anonymous-read", false, "let everybody read modules and providers")
 	fl.BoolVar(&f.anonymousWrite, "anonymous-write", false, "let everybody do everything")
+	fl.BoolVar(&f.passThrough, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&f.auditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
 	fl.StringVar(&f.depot.file, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
 	fl.StringArrayVar(&f.depot.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
@@ -182,6 +185,12 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 		return o, "", err
 	}
 	o.Client, o.Layout, o.Embedded = back.client, back.layout, back.embedded
+	if f.passThrough {
+		if back.with == nil {
+			return o, "", withHint(usageError("--pass-through needs a registry that knows the callers"), "name it with --registry HOST[/PREFIX]")
+		}
+		o.PassThrough = back.with
+	}
 	if o.Transport, err = a.httpTransport(); err != nil {
 		return o, "", err
 	}
@@ -260,6 +269,8 @@ type backend struct {
 	layout   addr.Layout
 	embedded http.Handler // nil: a registry elsewhere
 	where    string
+
+	with func(oci.Credential) (*oci.Client, error) // a client with another credential; nil: embedded
 }
 
 // serveBackend returns the registry of --registry, or the embedded one. The
@@ -289,8 +300,14 @@ func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {
 	}
 	o.Transport = m.Transport(o.Transport)
 	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
+	with := func(c oci.Credential) (*oci.Client, error) {
+		own := o
+		own.Credential = func(context.Context, string, string) (oci.Credential, error) { return c, nil }
+		own.Rejected = nil
+		return oci.New(host, own)
+	}
 	c, err := oci.New(host, o)
-	return backend{client: c, layout: addr.Layout{Prefix: prefix}, where: a.registry}, err
+	return backend{client: c, layout: addr.Layout{Prefix: prefix}, where: a.registry, with: with}, err
 }
 
 // access turns the flags into rights.
@@ -319,7 +336,7 @@ func (f serveFlags) checkOpen(access *registry.Access) error {
 	if err != nil {
 		return usageError("--listen %q: %v", f.listen, err)
 	}
-	if access.Anonymous != nil || len(access.Tokens) > 0 || len(access.Rules) > 0 {
+	if access.Anonymous != nil || len(access.Tokens) > 0 || len(access.Rules) > 0 || f.passThrough {
 		return nil
 	}
 	if !loopback(host) {

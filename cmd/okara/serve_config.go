@@ -30,6 +30,7 @@ type serveConfig struct {
 	PublicURL string `hcl:"public_url,optional"`
 	AuditLog  string `hcl:"audit_log,optional"`
 	AccessLog bool   `hcl:"access_log,optional"`
+	Pass      bool   `hcl:"pass_through,optional"`
 
 	Anonymous      []string  `hcl:"anonymous,optional"`
 	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
@@ -164,6 +165,7 @@ func (c *serveConfig) flags(f *serveFlags, given func(flag string) bool) error {
 	text("hostname", c.Hostname, &f.hostname)
 	text("base-path", c.BasePath, &f.basePath)
 	text("audit-log", c.AuditLog, &f.auditLog)
+	f.passThrough = f.passThrough || c.Pass && !given("pass-through")
 	if c.TLS != nil && !given("tls-cert") && !given("tls-self-signed") {
 		f.tlsCert, f.tlsKey, f.selfSigned = c.TLS.Cert, c.TLS.Key, c.TLS.SelfSigned
 		if (f.tlsCert == "") != (f.tlsKey == "") || f.selfSigned == (f.tlsCert != "") {

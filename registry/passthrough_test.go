@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// passToken is the token that carries a user name and a password.
+func passToken(user, password string) string {
+	return "basic." + base64.RawURLEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// passFront is a front-end in pass-through mode without credentials of its own.
+func passFront(t *testing.T, host string, change func(*registry.Options)) *front {
+	t.Helper()
+	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+		o.Access = registry.Access{}
+		o.PassThrough = func(c oci.Credential) (*oci.Client, error) {
+			return oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil }})
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+	return f
+}
+
+func loginAs(t *testing.T, f *front, host, user, password string) {
+	t.Helper()
+	f.client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: user, Password: password}, nil
+	}})
+}
+
+// TestPassThrough lets callers use their own rights on registries that
+// authenticate themselves.
+func TestPassThrough(t *testing.T) {
+	users := map[string]string{"alice": "al1ce-pass"}
+	for name, g := range map[string]*ocitest.Guard{"htpasswd": ocitest.NewHTPasswd(t, users), "tokens": ocitest.NewTokens(t, users)} {
+		t.Run(name, func(t *testing.T) {
+			var passed atomic.Int64
+			f := passFront(t, g.Host, func(o *registry.Options) {
+				o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+			})
+			loginAs(t, f, g.Host, "alice", "al1ce-pass")
+			archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+			const versions, download = "/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download"
+			alice := passToken("alice", "al1ce-pass")
+
+			for token, want := range map[string]int{
+				"": 401, alice: 200, passToken("alice", "wr0ng-pass"): 401, passToken("bob", "al1ce-pass"): 401,
+				"basic.!!": 401, "identity.": 401, "oks_ci_aaaaaaaaaaaaaaaaaaaaaaaa": 401, "raw-registry-token": 401, alice + "A": 401,
+			} {
+				if token == "raw-registry-token" && name == "htpasswd" {
+					want = 502 // a registry with Basic authentication cannot even be asked with a token
+				}
+				status, body := f.send(t, "GET", versions, token, nil)
+				if status != want {
+					t.Errorf("token %q: %d %s, want %d", token, status, body, want)
+				}
+				if bytes.Contains(body, []byte("-pass")) {
+					t.Errorf("token %q: the answer shows the password: %s", token, body)
+				}
+			}
+
+			if status, body := f.send(t, "GET", "/readyz", "", nil); status != 200 {
+				t.Errorf("readyz without credentials of its own: %d %s", status, body)
+			}
+
+			r := must(http.NewRequestWithContext(t.Context(), "GET", f.URL+download, nil))
+			r.Header.Set("Authorization", "Bearer "+alice)
+			resp := must(http.DefaultClient.Do(r))
+			resp.Body.Close()
+			link, _, _ := strings.Cut(resp.Header.Get("X-Terraform-Get"), "?")
+			if resp.StatusCode/100 != 2 || link == "" || !strings.HasPrefix(resp.Header.Get("Cache-Control"), "private") && resp.Header.Get("Cache-Control") != "no-store" {
+				t.Fatalf("download: %s, %v", resp.Status, resp.Header)
+			}
+			if strings.Contains(link, alice) || strings.Contains(link, "al1ce") {
+				t.Errorf("the link shows the credential: %s", link)
+			}
+			path := "/" + link[strings.Index(link, "archives/"):]
+			if status, body := f.send(t, "GET", path, "", nil); status != 200 || !bytes.Equal(body, archive) {
+				t.Errorf("archive without a token: %d, %d bytes", status, len(body))
+			}
+
+			// A link is worth nothing when changed, without its credential, or elsewhere.
+			token, _, _ := strings.Cut(strings.TrimPrefix(path, "/archives/"), "/")
+			part := strings.Split(token, ".")
+			for what, changed := range map[string]string{
+				"without the credential": strings.Join(part[:3], "."),
+				"with a changed one":     strings.Join(part[:4], ".") + "." + strings.ToUpper(part[4]),
+				"with an empty one":      strings.Join(part[:4], ".") + ".",
+			} {
+				if status, _ := f.send(t, "GET", strings.Replace(path, token, changed, 1), "", nil); status != 403 {
+					t.Errorf("a link %s: %d, want 403", what, status)
+				}
+			}
+			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = registry.Access{} })
+			if status, _ := other.send(t, "GET", path, "", nil); status != 403 {
+				t.Errorf("a link on a server without pass-through: %d, want 403", status)
+			}
+
+			// A right that the registry withdraws ends with the minute.
+			g.SetUsers(map[string]string{"alice": "n3w"})
+			g.Expire()
+			passed.Store(int64(2 * time.Minute))
+			if status, body := f.send(t, "GET", versions, alice, nil); status != 401 {
+				t.Errorf("after the password was changed: %d %s, want 401", status, body)
+			}
+			if status, _ := f.send(t, "GET", path, "", nil); status != 401 {
+				t.Errorf("the archive after the password was changed: %d, want 401", status)
+			}
+		})
+	}
+}
+
+// TestPassThroughPublish publishes with the rights of the caller.
+func TestPassThroughPublish(t *testing.T) {
+	issuer := &ocitest.Issuer{
+		Users: map[string]string{"alice": "al1ce-pass", "bob": "b0b-pass"},
+		Allow: func(user, _, action string) bool { return user == "alice" || user == "bob" && action == "pull" },
+	}
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	f := passFront(t, host, nil)
+	const path = "/v1/modules/net/vpc/aws/1.0.0"
+	archive := newZip(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
+	tests := []struct {
+		token string
+		want  int
+	}{
+		{"", 401}, {passToken("bob", "wr0ng"), 401}, {passToken("bob", "b0b-pass"), 403}, {passToken("alice", "al1ce-pass"), 201},
+	}
+	for _, tt := range tests {
+		if status, body := f.send(t, "PUT", path, tt.token, archive); status != tt.want {
+			t.Errorf("publish with %q: %d %s, want %d", tt.token, status, body, tt.want)
+		}
+	}
+	if status, body := f.send(t, "GET", "/v1/modules/net/vpc/aws/versions", passToken("bob", "b0b-pass"), nil); status != 200 {
+		t.Errorf("the reader: %d %s", status, body)
+	}
+}
