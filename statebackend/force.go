@@ -175,7 +175,7 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Kind == oci.LockMarker && (l.Nonce != "" || l.Info.ID == "") {
+		if t.Kind == oci.LockMarker && (l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == "") {
 			continue // says what a claim says
 		}
 		if l.Workspace == "" {

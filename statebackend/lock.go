@@ -222,8 +222,16 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	l.released = true
 	l.s.forget(l)
+	if n := len(l.x.seen.claims); n >= manyClaims {
+		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy made by `okara state replicate` starts anew",
+			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
+	}
 	return nil
 }
+
+// manyClaims is how many ended locks are worth a warning: each adds about 200
+// bytes to every list.
+const manyClaims = 500
 
 // deletes tells whether it is worth trying to delete. Clean tombstones are what
 // a registry without DELETE collects: such a one is not asked again each time.

@@ -294,14 +294,24 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 	return x.put(ctx, unlocked, m)
 }
 
+// readMarker tells whether locked-W is an older tool's lock. Where such a tool
+// cannot delete it, it unlocks by making it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (owner, error) {
-	tag := oci.StateTag{Kind: oci.LockMarker, Fragment: x.fragment}.String()
-	l, err := x.s.fetchLock(ctx, tag, x.workspace)
+	l, err := x.s.fetchLock(ctx, oci.StateTag{Kind: oci.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
 		return ownerNobody, err
 	}
-	if l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == "" {
+	if l.Nonce != "" || l.Kind == oci.KindUnlocked {
 		return ownerOurs, nil
+	}
+	if x.seen.written {
+		d, err := x.s.repo.Resolve(ctx, oci.StateTag{Kind: oci.UnlockMarker, Fragment: x.fragment}.String())
+		if err == nil && d.Digest == l.Manifest.Digest {
+			return ownerOurs, nil
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return ownerNobody, err
+		}
 	}
 	x.foreign = l
 	return ownerForeign, nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -509,4 +510,50 @@ func TestSweep(t *testing.T) {
 			t.Errorf("put of the overtaken holder: %v", err)
 		}
 	})
+}
+
+// Older tools know one lock tag only: theirs is respected and can be ended by
+// force, and ours is visible to them.
+func TestOlderToolsLock(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: "application/vnd.terraform.lock.v1",
+		Config:       ocispec.DescriptorEmptyJSON,
+		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+		Annotations: map[string]string{
+			"org.terraform.workspace": "prod", "org.terraform.lock.id": "old",
+			"org.terraform.lock.info": `{"ID":"old","Who":"carol@ci"}`,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Repo().PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Repo().PutTag(t.Context(), "locked-prod", m); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "new"}); !isLockedBy(err, "old") || !strings.Contains(err.Error(), "carol@ci") {
+		t.Errorf("lock: %v", err)
+	}
+	if err := s.ForceUnlock(t.Context(), "prod", "new"); !isLockedBy(err, "old") {
+		t.Errorf("wrong id: %v", err)
+	}
+	if err := s.ForceUnlock(t.Context(), "prod", "old"); err != nil {
+		t.Fatal(err)
+	}
+	l := mustLock(t, s, "prod", "new")
+	if _, err := s.Repo().Resolve(t.Context(), "locked-prod"); err != nil {
+		t.Errorf("the marker of our lock: %v", err)
+	}
+	mustUnlock(t, l)
+	// Unlocked as where nothing can be deleted.
+	for _, tag := range []string{"locked-prod", "unlocked-prod"} {
+		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustUnlock(t, mustLock(t, s, "prod", "next"))
 }
