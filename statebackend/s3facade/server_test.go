@@ -176,6 +176,11 @@ func TestContention(t *testing.T) {
 		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
 			t.Errorf("holder is %s", id)
 		}
+		// So it is for a second tool within the same run.
+		a.must(412, "PUT", a.key()+".tflock", lockBody("a2"), "If-None-Match", "*")
+		if id := a.must(200, "GET", a.key()+".tflock", "").lockID(t); id != "a" {
+			t.Errorf("holder is %s", id)
+		}
 		// Another workspace is another lock.
 		b.must(200, "PUT", b.keyOf("dev")+".tflock", lockBody("c"), "If-None-Match", "*")
 		// A write without a lock does not pass somebody else's.
@@ -214,7 +219,6 @@ func TestForceUnlock(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		a, b := newRun(t, host), newRun(t, host)
 		a.must(200, "PUT", a.key()+".tflock", lockBody("a"), "If-None-Match", "*")
-		a.must(200, "PUT", a.key(), `{"serial":0}`)
 		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
 			t.Fatalf("holder is %s", id)
 		}
