@@ -66,6 +66,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return publishError(err)
 	}
 	s.store.changed(s.o.Layout.Module(m), out.Tag)
+	s.store.catalogs.forget(s.o.Layout.CatalogRepo())
 	return writePublished(w, out)
 }
 

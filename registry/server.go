@@ -152,6 +152,14 @@ func (s *server) routes() http.Handler {
 	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
 	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", s.moduleDownload)
 
+	meta("GET /v1/modules/{namespace}/{name}/{system}/download", s.moduleLatest)
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", s.moduleDetail)
+	meta("GET /v1/modules/{namespace}/{name}/{system}", s.moduleDetail)
+	meta("GET /v1/modules/{namespace}/{name}", s.listModules)
+	meta("GET /v1/modules/{namespace}", s.listModules)
+	meta("GET /v1/modules/search", s.listModules)
+	meta("GET /v1/modules/{$}", s.listModules)
+	meta("GET /v1/modules", s.listModules)
 	mux.Handle("PUT /v1/modules/{namespace}/{name}/{system}/{version}", s.wrap(s.publishModule))
 
 	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)

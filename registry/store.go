@@ -42,6 +42,7 @@ type store struct {
 	modules   *cache[*moduleVersion]   // repository:tag
 	providers *cache[*providerVersion] // repository:tag
 	blobs     *cache[[]byte]           // hex of the digest
+	catalogs  *cache[*catalog]         // the catalogue repository
 	sizes     *cache[int64]            // repository@hex
 
 	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
@@ -56,6 +57,7 @@ func newStore(o Options, m *Metrics) *store {
 		modules:   newCache("module", manifestBytes, (*moduleVersion).size, o.Now, count),
 		providers: newCache("provider", manifestBytes, (*providerVersion).size, o.Now, count),
 		blobs:     newCache("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, count),
+		catalogs:  newCache("catalog", listBytes, (*catalog).size, o.Now, count),
 		sizes:     newCache("size", sizeBytes, func(int64) int { return 8 }, o.Now, count),
 
 		listPolicy:     policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: day},

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Bounds of lists of modules.
+const (
+	defaultLimit   = 15
+	maxLimit       = 100
+	browseParallel = 8
+)
+
+// catalog is what the catalogue repository lists.
+type catalog struct {
+	tags    []string // sorted
+	modules []addr.Module
+	byTag   map[string]oci.CatalogEntry
+}
+
+func (c *catalog) size() int { return 512 * len(c.tags) }
+
+// catalog returns all modules of the catalogue, sorted. Its entries never
+// change, so only those that are new are read.
+func (s *store) catalog(ctx context.Context) (*catalog, error) {
+	name := s.layout.CatalogRepo()
+	c, err := s.catalogs.get(ctx, name, s.listPolicy, func(ctx context.Context, old *catalog, has bool) (*catalog, error) {
+		r, err := s.client.Repo(name)
+		if err != nil {
+			return nil, err
+		}
+		snapshot, err := r.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tags := slices.Sorted(slices.Values(snapshot.Tags))
+		if has && slices.Equal(old.tags, tags) {
+			return old, nil
+		}
+		if !has {
+			old = &catalog{}
+		}
+		return readCatalog(ctx, r, tags, old)
+	})
+	if errors.Is(err, oci.ErrNotFound) {
+		return &catalog{}, nil
+	}
+	return c, err
+}
+
+func readCatalog(ctx context.Context, r *oci.Repo, tags []string, old *catalog) (*catalog, error) {
+	entries := make([]oci.CatalogEntry, len(tags))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(browseParallel)
+	for i, tag := range tags {
+		if e, ok := old.byTag[tag]; ok || !oci.IsCatalogTag(tag) {
+			entries[i] = e
+			continue
+		}
+		g.Go(func() error {
+			e, err := r.CatalogEntry(ctx, tag)
+			if errors.Is(err, oci.ErrCorrupt) {
+				return nil // a foreign tag
+			}
+			entries[i] = e
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	c := &catalog{tags: tags, byTag: make(map[string]oci.CatalogEntry, len(tags))}
+	for i, e := range entries {
+		c.byTag[tags[i]] = e
+		if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == oci.KindModule {
+			c.modules = append(c.modules, m)
+		}
+	}
+	slices.SortFunc(c.modules, func(a, b addr.Module) int { return cmp.Compare(a.String(), b.String()) })
+	return c, nil
+}
+
+type moduleListDoc struct {
+	Meta    listMeta     `json:"meta"`
+	Modules []*moduleDoc `json:"modules"`
+}
+
+type listMeta struct {
+	Limit      int    `json:"limit"`
+	Offset     int    `json:"current_offset"`
+	NextOffset *int   `json:"next_offset,omitempty"`
+	NextURL    string `json:"next_url,omitempty"`
+	PrevOffset *int   `json:"prev_offset,omitempty"`
+	PrevURL    string `json:"prev_url,omitempty"`
+}
+
+// moduleDoc is one version of a module in lists and details. Downloads are
+// counted in the metrics, not here.
+type moduleDoc struct {
+	ID          string `json:"id"`
+	Owner       string `json:"owner"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Provider    string `json:"provider"`
+	Description string `json:"description"`
+	Source      string `json:"source"`
+	PublishedAt string `json:"published_at"`
+	Downloads   int    `json:"downloads"`
+	Verified    bool   `json:"verified"`
+}
+
+func newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) *moduleDoc {
+	return &moduleDoc{
+		ID: m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
+		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[oci.AnnSource], PublishedAt: mv.Annotations[oci.AnnCreated],
+	}
+}
+
+// listModules lists the latest version of each module that the caller may
+// read: all, those of a namespace or name, or those that a search finds. What
+// the caller may not read is neither listed nor counted.
+func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
+	caller, err := s.caller(r)
+	if err != nil {
+		return err
+	}
+	c, err := s.store.catalog(r.Context())
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	terms := strings.Fields(strings.ToLower(q.Get("q")))
+	var found []addr.Module
+	for _, m := range c.modules {
+		if _, ok := caller.may("read", "module", m.String()); !ok {
+			continue
+		}
+		fits := (namespace == "" || m.Namespace == namespace) && (name == "" || m.Name == name) &&
+			(q.Get("provider") == "" || m.System == q.Get("provider")) && (q.Get("namespace") == "" || m.Namespace == q.Get("namespace"))
+		if fits && !slices.ContainsFunc(terms, func(t string) bool { return !strings.Contains(m.String(), t) }) {
+			found = append(found, m)
+		}
+	}
+	if namespace != "" && len(found) == 0 {
+		return notFound("no module in %s", strings.TrimSuffix(namespace+"/"+name, "/"))
+	}
+	meta, page := paginate(r, found)
+	docs, err := s.latestDocs(r.Context(), page)
+	if err != nil {
+		return err
+	}
+	a, err := encode(moduleListDoc{Meta: meta, Modules: docs})
+	if err != nil {
+		return err
+	}
+	a.write(w, r, privateCache)
+	return nil
+}
+
+// paginate cuts a page out of the list and says where its neighbours are.
+func paginate(r *http.Request, all []addr.Module) (listMeta, []addr.Module) {
+	q := r.URL.Query()
+	number := func(name string, def, most int) int {
+		n, err := strconv.Atoi(q.Get(name))
+		if err != nil || n < 0 {
+			return def
+		}
+		return min(n, most)
+	}
+	meta := listMeta{Limit: max(1, number("limit", defaultLimit, maxLimit)), Offset: number("offset", 0, len(all))}
+	end := min(meta.Offset+meta.Limit, len(all))
+	link := func(offset int) string {
+		q.Set("offset", strconv.Itoa(offset))
+		q.Set("limit", strconv.Itoa(meta.Limit))
+		return "?" + q.Encode()
+	}
+	if end < len(all) {
+		meta.NextOffset, meta.NextURL = &end, link(end)
+	}
+	if meta.Offset > 0 {
+		prev := max(0, meta.Offset-meta.Limit)
+		meta.PrevOffset, meta.PrevURL = &prev, link(prev)
+	}
+	return meta, all[meta.Offset:end]
+}
+
+// latestDocs describes the latest version of each module. One that is gone, or
+// has only withdrawn versions, is left out.
+func (s *server) latestDocs(ctx context.Context, modules []addr.Module) ([]*moduleDoc, error) {
+	docs := make([]*moduleDoc, len(modules))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(browseParallel)
+	for i, m := range modules {
+		g.Go(func() error {
+			v, err := s.latest(ctx, m)
+			if err != nil {
+				return ignoreMissing(err)
+			}
+			mv, err := s.store.module(ctx, s.o.Layout.Module(m), v)
+			if err == nil {
+				docs[i] = newModuleDoc(m, v, mv)
+			}
+			return ignoreMissing(err)
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(docs, func(d *moduleDoc) bool { return d == nil }), err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// latest is the highest release of a module, or its highest pre-release if it
+// has no release. Editions never are.
+func (s *server) latest(ctx context.Context, m addr.Module) (addr.Version, error) {
+	l, err := s.store.list(ctx, s.o.Layout.Module(m))
+	if err != nil {
+		return addr.Version{}, err
+	}
+	for _, v := range l.versions {
+		if !v.Prerelease() {
+			return v, nil
+		}
+	}
+	for _, v := range l.versions {
+		if !v.Edition() {
+			return v, nil
+		}
+	}
+	return addr.Version{}, fmt.Errorf("module %s has no listed version: %w", m, oci.ErrNotFound)
+}

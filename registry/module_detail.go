@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// moduleLatest redirects to the archive of the latest release.
+func (s *server) moduleLatest(w http.ResponseWriter, r *http.Request) error {
+	m, _, err := s.moduleOf(r)
+	if err != nil {
+		return err
+	}
+	v, err := s.latest(r.Context(), m)
+	if err != nil {
+		return missing(err, "module %s", m)
+	}
+	w.Header().Set("Location", v.String()+"/download")
+	w.Header().Set("Cache-Control", privateCache)
+	w.WriteHeader(http.StatusFound)
+	return nil
+}
+
+type moduleDetailDoc struct {
+	*moduleDoc
+	Root       moduleDirDoc   `json:"root"`
+	Submodules []moduleDirDoc `json:"submodules"`
+	Examples   []moduleDirDoc `json:"examples"`
+	Providers  []string       `json:"providers"`
+	Versions   []addr.Version `json:"versions"`
+}
+
+// moduleDirDoc is one directory of a module.
+type moduleDirDoc struct {
+	Path                 string                  `json:"path"`
+	Name                 string                  `json:"name"`
+	Readme               string                  `json:"readme"`
+	Empty                bool                    `json:"empty"`
+	Inputs               []moduleInputDoc        `json:"inputs"`
+	Outputs              []moduleOutputDoc       `json:"outputs"`
+	Dependencies         []oci.DescribedCall     `json:"dependencies"`
+	ProviderDependencies []moduleRequirementDoc  `json:"provider_dependencies"`
+	Resources            []oci.DescribedResource `json:"resources"`
+}
+
+type moduleInputDoc struct {
+	Name        string          `json:"name"`
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Required    bool            `json:"required"`
+}
+
+type moduleOutputDoc struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+type moduleRequirementDoc struct {
+	Name    string `json:"name"`
+	Source  string `json:"source"`
+	Version string `json:"version"`
+}
+
+// moduleDetail describes one version, the latest where none is named, from the
+// description that was stored when it was published.
+func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
+	m, g, err := s.moduleOf(r)
+	if err != nil {
+		return err
+	}
+	repository := s.o.Layout.Module(m)
+	l, err := s.store.list(r.Context(), repository)
+	if err != nil {
+		return missing(err, "module %s", m)
+	}
+	v, err := s.latest(r.Context(), m)
+	if name := r.PathValue("version"); name != "" {
+		v, err = version(name)
+	}
+	if err != nil {
+		return missing(err, "module %s", m)
+	}
+	if err := l.available(v); err != nil {
+		return err
+	}
+	mv, err := s.store.module(r.Context(), repository, v)
+	if err != nil {
+		return missing(err, "module %s %s", m, v)
+	}
+	description, err := s.store.description(r.Context(), repository, mv)
+	if err != nil {
+		return err
+	}
+	a, err := encode(moduleDetailDoc{
+		moduleDoc: newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.versions, Providers: []string{m.System},
+		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
+	})
+	if err != nil {
+		return err
+	}
+	a.write(w, r, g.cacheControl())
+	return nil
+}
+
+// description reads the description layer; a module made by another tool has
+// none.
+func (s *store) description(ctx context.Context, repository string, mv *moduleVersion) (oci.ModuleDescription, error) {
+	var d oci.ModuleDescription
+	if mv.Description == nil {
+		return d, nil
+	}
+	b, err := s.blobs.get(ctx, mv.Description.Digest.Encoded(), s.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+		r, err := s.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		return r.ReadBlob(ctx, *mv.Description, maxSmallBlob)
+	})
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		return d, fmt.Errorf("description of %s: %w: %w", repository, oci.ErrCorrupt, err)
+	}
+	return d, nil
+}
+
+func newDirDocs(list []oci.DescribedModule) []moduleDirDoc {
+	docs := make([]moduleDirDoc, 0, len(list))
+	for _, d := range list {
+		docs = append(docs, newDirDoc(d))
+	}
+	return docs
+}
+
+func newDirDoc(d oci.DescribedModule) moduleDirDoc {
+	doc := moduleDirDoc{
+		Path: d.Path, Name: d.Path[strings.LastIndexByte(d.Path, '/')+1:], Inputs: inputDocs(d),
+		Outputs: make([]moduleOutputDoc, 0, len(d.Outputs)), Dependencies: nonNil(d.ModuleCalls), Resources: nonNil(d.Resources),
+		ProviderDependencies: make([]moduleRequirementDoc, 0, len(d.RequiredProviders)),
+	}
+	if d.Readme != nil {
+		doc.Readme = d.Readme.Text
+	}
+	for _, o := range d.Outputs {
+		doc.Outputs = append(doc.Outputs, moduleOutputDoc{o.Name, o.Description})
+	}
+	for _, p := range d.RequiredProviders {
+		doc.ProviderDependencies = append(doc.ProviderDependencies, moduleRequirementDoc{p.Name, p.Source, strings.Join(p.Versions, ", ")})
+	}
+	doc.Empty = len(doc.Inputs)+len(doc.Outputs)+len(doc.Dependencies)+len(doc.Resources) == 0
+	return doc
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// inputDocs reads the variables out of their JSON Schema.
+func inputDocs(d oci.DescribedModule) []moduleInputDoc {
+	var schema struct {
+		Properties map[string]struct {
+			Description string          `json:"description"`
+			Default     json.RawMessage `json:"default"`
+			Type        string          `json:"x-okara-type"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	docs := []moduleInputDoc{}
+	if len(d.Inputs) == 0 || json.Unmarshal(d.Inputs, &schema) != nil {
+		return docs
+	}
+	for _, name := range d.InputOrder {
+		p := schema.Properties[name]
+		docs = append(docs, moduleInputDoc{name, p.Type, p.Description, p.Default, slices.Contains(schema.Required, name)})
+	}
+	return docs
+}
