@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"strings"
@@ -204,9 +203,8 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 	zip.Annotations = map[string]string{
 		oci.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",
 	}
-	annotations := maps.Clone(o.Annotations)
 	root, err := oci.NewModule(oci.ModuleManifest{
-		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: annotations,
+		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: o.Annotations,
 		Tar: &tarball.Descriptor, Zip: &zip.Descriptor, Description: &description.Descriptor,
 	})
 	if err != nil {
