@@ -17,7 +17,7 @@
 //	registry VAR [KIND]      a distribution process; $VAR is its host:port. Kind
 //	                         nodelete refuses deletes, htpasswd wants the user ci
 //	serve VAR [args...]      an `okara serve` process; $VAR is its host:port, $VAR_URL its URL
-//	stop VAR                 ends either with SIGTERM and wants exit code 0
+//	halt VAR                 ends either with SIGTERM and wants exit code 0
 //	save stdout VAR          keeps what the last command wrote
 //
 // and the variables $TOOL, $DIST (the packed time provider), $KEY (a key that

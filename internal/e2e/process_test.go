@@ -202,11 +202,11 @@ func keep(ts *testscript.TestScript, name string, cmd *exec.Cmd) string {
 	return addr
 }
 
-// stop is the script command: stop VAR. A server that is asked to end must end
+// halt is the script command: halt VAR. A server that is asked to end must end
 // without an error.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+func halt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: stop VAR")
+		ts.Fatalf("usage: halt VAR")
 	}
 	p := ts.Value(processesKey{}).(*processes).byName[args[0]]
 	if p == nil {

@@ -133,7 +133,7 @@ func runScripts(t *testing.T, folder, tool string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"registry": set.startRegistry,
 			"serve":    set.startOkara,
-			"stop":     stop,
+			"halt":     halt,
 			"save":     save,
 		},
 	})

@@ -110,6 +110,19 @@ func walked(t *testing.T) []string {
 	return names
 }
 
+// stopped finds testscript's own command that ends a script as passed.
+var stopped = regexp.MustCompile(`(?m)^\s*(\[.*\]\s*)?stop\b`)
+
+// TestScriptsEnd wants every script to run to its end: what comes after a stop
+// is never checked, and nothing says so.
+func TestScriptsEnd(t *testing.T) {
+	for _, name := range tracked(t) {
+		if strings.HasSuffix(name, ".txtar") && stopped.Match(read(t, name)) {
+			t.Errorf("%s: \"stop\" ends a script as passed", name)
+		}
+	}
+}
+
 // heading finds the message that a section of the troubleshooting page is about.
 var heading = regexp.MustCompile("(?m)^### `(.+)`$")
 
