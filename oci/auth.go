@@ -36,6 +36,7 @@ type session struct {
 	mu         sync.Mutex // guards the fields below
 	last       Credential // the one in use
 	generation int        // how many were replaced
+	narrow     bool       // ask for no more actions than needed
 }
 
 // String names what the session is for; it has no repository for a login.
@@ -105,6 +106,28 @@ func (s *session) inUse() (Credential, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last, s.generation
+}
+
+// narrowed gives up Options.Actions for this repository, once: some token
+// servers grant all or nothing, and a reader may have asked for too much.
+func (s *session) narrowed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.narrow || len(s.o.Actions) == 0 {
+		return false
+	}
+	s.narrow = true
+	return true
+}
+
+// actions returns what a token must allow besides what a request needs.
+func (s *session) actions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.narrow {
+		return nil
+	}
+	return s.o.Actions
 }
 
 // renewed reports whether there is another credential than the one that was

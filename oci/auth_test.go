@@ -75,6 +75,27 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestAllOrNothing: a token server refuses a reader who asks to push as well.
+func TestAllOrNothing(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"u": "password", "reader": "password"}, Strict: true}
+	issuer.Allow = func(user, _, action string) bool { return user == "u" || user == "reader" && action == "pull" }
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	m := mustPush(t, newRepo(t, host, oci.Options{Credential: login("u", "password")}), "v1", "all")
+	count := &ocitest.Count{}
+	r := newRepo(t, host, oci.Options{Credential: login("reader", "password"), Actions: []string{"pull", "push", "delete"}, Transport: count})
+	for range 2 {
+		if _, err := r.Fetch(t.Context(), "v1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(count.Take(), map[string]int{"GET manifest": 4, "GET token": 2}); diff != "" {
+		t.Errorf("requests (-got +want):\n%s", diff)
+	}
+	if err := r.PutTag(t.Context(), "v2", m); !errors.Is(err, oci.ErrDenied) {
+		t.Errorf("write: %v, want ErrDenied", err)
+	}
+}
+
 // TestTokenPerRepository: two repositories of one client never share a token.
 func TestTokenPerRepository(t *testing.T) {
 	issuer := &ocitest.Issuer{Users: map[string]string{"a": "password-a", "b": "password-b"}, Allow: func(user, repository, _ string) bool {

@@ -47,8 +47,9 @@ type Options struct {
 	UserAgent string
 	// Actions are asked for in every token in addition to those that a
 	// request needs. A caller that knows it will write sets "pull", "push"
-	// and needs one token exchange instead of two. A registry grants the part
-	// that the user may have.
+	// and needs one token exchange instead of two. Most registries grant the
+	// part that the user may have; where one refuses instead, what the request
+	// needs is asked for alone.
 	Actions []string
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger

@@ -127,10 +127,17 @@ func (r *Repo) send(ctx context.Context, q request) (*http.Response, error) {
 	_, generation := r.s.inUse()
 	resp, err := r.sendOnce(ctx, q)
 	// A refusal is definite: nothing happened, so even a tag may be sent again.
-	if (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil && r.s.renewed(ctx, generation) {
+	if errors.Is(err, ErrDenied) && refused(ctx, err) && r.s.narrowed() {
+		resp, err = r.sendOnce(ctx, q)
+	}
+	if refused(ctx, err) && r.s.renewed(ctx, generation) {
 		return r.sendOnce(ctx, q)
 	}
 	return resp, err
+}
+
+func refused(ctx context.Context, err error) bool {
+	return (errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrDenied)) && ctx.Err() == nil
 }
 
 func (r *Repo) sendOnce(ctx context.Context, q request) (*http.Response, error) {
@@ -206,7 +213,7 @@ func (r *Repo) scope(q request) string {
 	default:
 		actions = []string{"pull", "push"}
 	}
-	actions = append(actions, r.c.o.Actions...)
+	actions = append(actions, r.s.actions()...)
 	slices.Sort(actions)
 	return "repository:" + r.name + ":" + strings.Join(slices.Compact(actions), ",")
 }

@@ -23,6 +23,7 @@ type Issuer struct {
 	Allow  func(user, repository, action string) bool // nil: known users everything, others nothing
 	Basic  bool                                       // no tokens
 	TTL    time.Duration                              // of a token; 0: five minutes
+	Strict bool                                       // no token at all if a part of what was asked for is not allowed (GHCR)
 	Opaque bool                                       // tokens that show no expiry
 	Realm  string                                     // of the challenge; empty: this server's /token
 
@@ -167,9 +168,29 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "wrong user name or password")
 		return
 	}
+	if i.Strict && slices.ContainsFunc(scopes, func(s string) bool { return !i.grants(user, s) }) {
+		refuse(w, http.StatusForbidden, "DENIED", "requested access to the resource is denied")
+		return
+	}
 	value := i.issue(user, scopes)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": value, "access_token": value})
+}
+
+// grants reports whether all actions of a scope are allowed.
+func (i *Issuer) grants(user, scope string) bool {
+	a, ok := parseScope(scope)
+	return ok && !slices.ContainsFunc(a.Actions, func(action string) bool { return !i.may(user, a.Name, action) })
+}
+
+// parseScope reads "repository:name:action,action".
+func parseScope(s string) (access, bool) {
+	kind, rest, ok := strings.Cut(s, ":")
+	end := strings.LastIndexByte(rest, ':')
+	if !ok || end < 0 {
+		return access{}, false
+	}
+	return access{Type: kind, Name: rest[:end], Actions: strings.Split(rest[end+1:], ",")}, true
 }
 
 func (i *Issuer) issue(user string, scopes []string) string {
@@ -180,20 +201,11 @@ func (i *Issuer) issue(user string, scopes []string) string {
 	now := float64(time.Now().UnixMilli()) / 1000
 	c := claims{Issued: now, Expires: now + ttl.Seconds(), User: user}
 	for _, s := range scopes {
-		part := strings.SplitN(s, ":", 2)
-		if len(part) != 2 {
+		a, ok := parseScope(s)
+		if !ok {
 			continue
 		}
-		end := strings.LastIndexByte(part[1], ':')
-		if end < 0 {
-			continue
-		}
-		a := access{Type: part[0], Name: part[1][:end]}
-		for action := range strings.SplitSeq(part[1][end+1:], ",") {
-			if i.may(user, a.Name, action) {
-				a.Actions = append(a.Actions, action)
-			}
-		}
+		a.Actions = slices.DeleteFunc(a.Actions, func(action string) bool { return !i.may(user, a.Name, action) })
 		c.Access = append(c.Access, a)
 	}
 	i.mu.Lock()
