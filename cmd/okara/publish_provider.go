@@ -16,6 +16,7 @@ import (
 func newPublishProvider(a *app) *cobra.Command {
 	var signKey, passphraseFile string
 	var keys []string
+	var extend bool
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
 		Short: "Publish a GoReleaser folder as a version of a provider",
@@ -28,6 +29,9 @@ pushed, and the version becomes visible when it is complete.
 
 A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
+
+A published version never changes, with one exception: --extend adds platforms. DIST
+then holds the zips of all platforms, and those that are there stay byte for byte.
 
 Prints repository:tag@digest.
 
@@ -50,7 +54,7 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			var o depot.ProviderOptions
+			o := depot.ProviderOptions{Extend: extend}
 			if o.Annotations, err = a.publishAnnotations(); err != nil {
 				return err
 			}
@@ -73,6 +77,7 @@ other content, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs SHA256SUMS")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	f.StringArrayVar(&keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -23,6 +24,7 @@ type ProviderOptions struct {
 	Keys        []signing.PublicKey // keys that may have made the signature in the folder
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now
+	Extend      bool                // add platforms that an existing version lacks
 	Gate        Gate                // asked before the version becomes visible; nil: it does
 
 	// For a mirror, which takes over what another publisher made:
@@ -122,10 +124,13 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	if err != nil {
 		return Published{}, err
 	}
+	if stored != nil && o.Extend {
+		return d.extendProvider(ctx, r, p, v, plan, *stored, o)
+	}
 	if stored != nil {
 		return foundProvider(ctx, r, v, out, *stored)
 	}
-	artifact, err := d.providerArtifact(p, v, plan, o)
+	artifact, err := d.providerArtifact(p, v, plan, nil, o)
 	if err != nil {
 		return Published{}, err
 	}
@@ -148,9 +153,12 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// providerArtifact builds the manifests and gathers the blobs.
-func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (oci.Artifact, error) {
-	index := oci.ProviderIndex{Version: v, Protocols: plan.Protocols, Signature: oci.SignatureVerified, Annotations: maps.Clone(o.Annotations)}
+// providerArtifact builds the manifests and gathers the blobs. The platforms in
+// have are in the registry; they come first in the index.
+func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, have []oci.ProviderPlatform, o ProviderOptions) (oci.Artifact, error) {
+	index := oci.ProviderIndex{
+		Version: v, Protocols: plan.Protocols, Signature: oci.SignatureVerified, Annotations: maps.Clone(o.Annotations), Platforms: slices.Clone(have),
+	}
 	if plan.metadata.SignatureBytes == nil {
 		index.Signature = oci.SignatureNone
 	}

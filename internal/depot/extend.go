@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// previousIndexPrefix is the tag prefix of an index that an extension replaced.
+// It keeps what lock files and digests name alive.
+const previousIndexPrefix = "okara-index-"
+
+// extendProvider adds the platforms that the stored version lacks. This is the
+// one way in which the tag of a provider moves: every old platform keeps its
+// descriptor byte for byte, so that no lock file breaks.
+func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, stored oci.ProviderIndex, o ProviderOptions) (Published, error) {
+	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
+	if stored.Platforms == nil {
+		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", r, v.Tag(), oci.ErrExists)
+	}
+	added, err := addedPackages(ctx, r, plan, stored)
+	if err != nil {
+		return Published{}, err
+	}
+	if len(added) == 0 {
+		out.Digest, out.Existing = stored.Index.Digest.String(), true
+		return out, nil
+	}
+	rest := *plan
+	rest.Packages = added
+	artifact, err := d.providerArtifact(p, v, &rest, stored.Platforms, o)
+	if err != nil {
+		return Published{}, err
+	}
+	if _, err := r.Push(ctx, artifact); err != nil {
+		return Published{}, err
+	}
+	out.Digest = artifact.Root.Digest.String()
+	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: added, Signers: plan.signers}); err != nil {
+		return out, err
+	}
+	return out, moveIndex(ctx, r, v, stored.Index, artifact.Root)
+}
+
+// addedPackages returns the packages of platforms that stored does not have.
+// Those that it has must be the same, and SHA256SUMS must list all of them.
+func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored oci.ProviderIndex) ([]Package, error) {
+	added := slices.Clone(plan.Packages)
+	for _, have := range stored.Platforms {
+		zip, err := r.ProviderZip(ctx, have)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkListed(plan.sums, have, zip); err != nil {
+			return nil, fmt.Errorf("%s is published, and stays as it is: %w: %w", have.Platform, oci.ErrExists, err)
+		}
+		added = slices.DeleteFunc(added, func(k Package) bool { return k.Platform == have.Platform })
+	}
+	return added, nil
+}
+
+// moveIndex points the version at next after tagging the index that it replaces.
+func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.Descriptor, next oci.Manifest) error {
+	old, err := r.Fetch(ctx, previous.Digest.String())
+	if err != nil {
+		return err
+	}
+	keep := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
+	if err := putVersion(ctx, r, keep, old); errors.Is(err, errTaken) {
+		return fmt.Errorf("%s holds another index: %w", keep, oci.ErrExists)
+	} else if err != nil {
+		return err
+	}
+	putErr := r.PutTag(ctx, v.Tag(), next)
+	back, err := r.Resolve(ctx, v.Tag())
+	switch {
+	case err != nil:
+		return errors.Join(putErr, err)
+	case back.Digest == next.Digest:
+		return nil
+	}
+	// The registry enforces immutable tags, or another extension won.
+	return fmt.Errorf("%s:%s still points to %s: %w", r, v.Tag(), back.Digest, errors.Join(oci.ErrExists, putErr))
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func TestExtendProvider(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, host, oci.Options{})
+		v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
+		first, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := mustRepoOf(t, client, providerRepo)
+		before, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+		if err != nil || second.Existing || second.Digest == first.Digest {
+			t.Fatalf("%+v, %v", second, err)
+		}
+		after, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		if err != nil || len(after.Platforms) != 2 {
+			t.Fatalf("%+v, %v", after, err)
+		}
+		if diff := cmp.Diff(mustJSON(t, after.Platforms[0].Manifest), mustJSON(t, before.Platforms[0].Manifest)); diff != "" {
+			t.Errorf("the old descriptor changed (-got +want)\n%s", diff)
+		}
+		if _, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{Deep: true}); err != nil {
+			t.Error(err)
+		}
+		tags := mustTags(t, r)
+		i := slices.IndexFunc(tags, func(s string) bool { return strings.HasPrefix(s, "okara-index-") })
+		if len(tags) != 2 || i < 0 || mustFetch(t, r, tags[i]).Digest.String() != first.Digest {
+			t.Errorf("tags %v: the old index is not kept", tags)
+		}
+		again, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+		if err != nil || !again.Existing || again.Digest != second.Digest {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+	})
+}
+
+func TestExtendProviderRefuses(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
+	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, providerRepo)
+	before := mustFetch(t, r, "1.2.3").Digest
+	changed := newDist(t, "linux_amd64", "darwin_arm64")
+	changed[stem+"linux_amd64.zip"].Data = newZip(t, zipEntry{"terraform-provider-dns", "other", 0o755})
+	for name, dist := range map[string]error{
+		"another zip": second(d.PublishProvider(t.Context(), changed, dns(), v, o)),
+		"missing zip": second(d.PublishProvider(t.Context(), newDist(t, "darwin_arm64"), dns(), v, o)),
+	} {
+		if !errors.Is(dist, oci.ErrExists) || !strings.Contains(dist.Error(), "linux_amd64") {
+			t.Errorf("%s: got %v, want ErrExists", name, dist)
+		}
+	}
+	if after := mustFetch(t, r, "1.2.3").Digest; after != before {
+		t.Error("the version moved")
+	}
+}
+
+func second(_ depot.Published, err error) error { return err }
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
