@@ -92,31 +92,36 @@ func TestFaultAtEachRequest(t *testing.T) {
 			{"killed before", dead, true},
 			{"killed after", ocitest.FailAfter, true},
 		} {
-			t.Run(q.name+"/"+f.name, func(t *testing.T) {
-				n := 1
-				for ; applyWithFault(t, ocitest.Handler(t, q.quirks), n, f.do, f.dies); n++ {
-					if t.Failed() {
-						t.Fatalf("at request %d", n)
+			for _, takes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/take over %t", q.name, f.name, takes), func(t *testing.T) {
+					n := 1
+					for ; applyWithFault(t, ocitest.Handler(t, q.quirks), n, f.do, f.dies, takes); n++ {
+						if t.Failed() {
+							t.Fatalf("at request %d", n)
+						}
 					}
-				}
-				if n <= 13 {
-					t.Errorf("the apply had only %d requests", n-1)
-				}
-			})
+					if n <= 13 {
+						t.Errorf("the apply had only %d requests", n-1)
+					}
+				})
+			}
 		}
 	}
 }
 
 // applyWithFault runs an apply whose nth request fails, and then somebody
-// else's. It returns false if the apply had fewer requests.
-func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bool) bool {
+// else's. It may have to take the lock over from a process that is gone. It
+// returns false if the apply had fewer requests.
+func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies, takes bool) bool {
 	hit := false
 	synctest.Test(t, func(t *testing.T) {
 		const host = "registry.test"
 		warm := newStore(t, host, direct{h}, statebackend.Options{})
 		l := mustLock(t, warm, "prod", "warm")
 		mustPut(t, l, []byte("old"))
-		mustUnlock(t, l)
+		if !takes {
+			mustUnlock(t, l)
+		}
 
 		fault := &ocitest.Fault{Base: direct{h}, Nth: n, Do: do}
 		var transport http.RoundTripper = fault
@@ -125,7 +130,7 @@ func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 		}
 		a := newStore(t, host, transport, statebackend.Options{})
 		b := newStore(t, host, direct{h}, statebackend.Options{})
-		acked := faultyApply(t, a, b)
+		acked := faultyApply(t, a, b, takes)
 		hit = fault.Seen() >= n
 		recoverApply(t, b, acked)
 	})
@@ -133,8 +138,12 @@ func applyWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 }
 
 // faultyApply is one apply; it returns whether the state was acknowledged.
-func faultyApply(t *testing.T, a, b *statebackend.Store) bool {
-	l, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+func faultyApply(t *testing.T, a, b *statebackend.Store, takes bool) bool {
+	lock := a.Lock
+	if takes {
+		lock = a.TakeOver
+	}
+	l, err := lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
 	if err != nil {
 		return false
 	}
@@ -153,11 +162,8 @@ func faultyApply(t *testing.T, a, b *statebackend.Store) bool {
 // recoverApply is somebody else's apply, after one command if it finds a lock.
 func recoverApply(t *testing.T, b *statebackend.Store, acked bool) {
 	l, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if isLockedBy(err, "a") {
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
-		l, err = b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+	if isLockedBy(err, "a") || isLockedBy(err, "warm") {
+		l, err = b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// state-W is a copy: where it is behind, or missing, a lock and strict readers
+// read the newest version, and the next Put repairs it.
+func TestRegressedPointer(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		s, strict := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{StrictReads: true})
+		for _, state := range []string{"1", "2"} {
+			l := mustLock(t, s, "prod", state)
+			mustPut(t, l, []byte(state))
+			mustUnlock(t, l)
+		}
+		old, err := s.Repo().Fetch(t.Context(), "state-prod-v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Repo().PutTag(t.Context(), "state-prod", old); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustGet(t, strict, "prod"); got != "2" {
+			t.Errorf("strict read: %q", got)
+		}
+		l := mustLock(t, s, "prod", "3")
+		if got, v, err := l.Get(t.Context()); err != nil || string(got) != "2" || v.N != 2 {
+			t.Errorf("read under the lock: %q, %+v, %v", got, v, err)
+		}
+		if v := mustPut(t, l, []byte("3")); v.N != 3 || v.Parent != 2 {
+			t.Errorf("version: %+v", v)
+		}
+		mustUnlock(t, l)
+		if got := mustGet(t, s, "prod"); got != "3" {
+			t.Errorf("read after the repair: %q", got)
+		}
+	})
+}
+
+// A writer that cannot move state-W has stored its version all the same.
+func TestPointerLeftBehind(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	f := &ocitest.Fault{Do: ocitest.Status(http.StatusForbidden, -1), Times: -1, Match: func(r *http.Request) bool {
+		return r.Method == http.MethodPut && r.URL.Path == "/v2/infra/state/manifests/state-prod"
+	}}
+	a, b := newStore(t, host, f, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+	l := mustLock(t, a, "prod", "a")
+	mustPut(t, l, []byte("a"))
+	mustUnlock(t, l)
+	if got := mustGet(t, b, "prod"); got != "a" {
+		t.Errorf("read without a pointer: %q", got)
+	}
+}
+
+// Requests with one lock id that arrive at once in one process get one lock.
+func TestSameIDAtOnce(t *testing.T) {
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
+	var locks [4]*statebackend.Lock
+	var wg sync.WaitGroup
+	for i := range locks {
+		wg.Go(func() {
+			l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "one"})
+			if err != nil {
+				t.Error(err)
+			}
+			locks[i] = l
+		})
+	}
+	wg.Wait()
+	for _, l := range locks[1:] {
+		if l != locks[0] {
+			t.Error("one lock id has two locks")
+		}
+	}
+	mustPut(t, locks[0], []byte("state"))
+	mustUnlock(t, locks[0])
+}
