@@ -19,6 +19,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,6 +83,31 @@ func (u *person) file(name, content string) string {
 		u.t.Fatal(err)
 	}
 	return full
+}
+
+// helper installs a credential helper that records its calls and knows the
+// test's user everywhere.
+func (u *person) helper() {
+	u.t.Helper()
+	if runtime.GOOS == "windows" {
+		u.t.Skip("the helper is a shell script")
+	}
+	name := u.file("bin/docker-credential-keys", "#!/bin/sh\necho \"$1 $(cat)\" >>\"$(dirname \"$0\")/calls\"\n"+
+		`echo '{"ServerURL":"x","Username":"`+testUser+`","Secret":"`+testSecret+"\"}'\n")
+	if err := os.Chmod(name, 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	u.file(".docker/config.json", `{"credsStore": "keys"}`)
+	u.env["PATH"] = filepath.Dir(name) + string(os.PathListSeparator) + u.env["PATH"]
+}
+
+func (u *person) helperCalls() []string {
+	u.t.Helper()
+	b, err := os.ReadFile(filepath.Join(u.home, "bin", "calls"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
 func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
@@ -175,9 +202,7 @@ func TestApplyOutlivesItsToken(t *testing.T) {
 			t.Cleanup(expire.Close)
 			u := newPerson(t)
 			u.env["OKARA_"+strings.ToUpper(tool)] = path
-			if r := u.okara(testSecret, "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
-				t.Fatalf("login: %+v", r)
-			}
+			u.helper()
 			dir := filepath.Dir(u.file("root/main.tf", fmt.Sprintf(`terraform {
   backend "oci" {
     repository = %q
@@ -197,6 +222,9 @@ output "done" {
 			u.mustOkara(tool, "-chdir="+dir, "apply", "-auto-approve", "-input=false", "-no-color")
 			if expired.Load() == 0 {
 				t.Error("no token expired during the apply")
+			}
+			if calls := u.helperCalls(); !slices.Equal(calls, []string{"get " + g.Host, "get " + g.Host}) {
+				t.Errorf("init and apply should ask the helper once each: %q", calls)
 			}
 			if out := u.mustOkara("state", "pull", g.Host+"/acme/state"); !strings.Contains(out, `"terraform_data"`) || !strings.Contains(out, `"done"`) {
 				t.Errorf("the state in the registry is %s", out)
