@@ -121,8 +121,7 @@ func (f *overrideFile) close() error {
 
 // remove removes the file if it is still what okara wrote.
 func (f *overrideFile) remove() error {
-	got, err := f.read()
-	if err != nil || len(got) == 0 && !f.current(f.lock) {
+	if _, err := f.read(); err != nil || !f.current(f.lock) {
 		return nil
 	}
 	return os.Remove(f.path)

@@ -16,9 +16,10 @@ import (
 const replicateLimit = 5 * time.Minute
 
 // replicate brings the replicas of what a run wrote up to date. A replica that
-// cannot be reached fails no run: the state is where it belongs.
+// cannot be reached fails no run: the state is where it belongs. An interrupted
+// run leaves its replicas behind.
 func (o Options) replicate(ctx context.Context, written []s3facade.Place) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replicateLimit)
+	ctx, cancel := context.WithTimeout(ctx, replicateLimit)
 	defer cancel()
 	var errs []error
 	for _, p := range written {

@@ -61,6 +61,7 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.locks[p] = l
 	delete(f.met, p)
 	delete(f.shown, p)
+	delete(f.read, p) // what was read without the lock may be old
 	f.mu.Unlock()
 	w.Header().Set("ETag", etag(body))
 	return nil
@@ -164,8 +165,6 @@ func (f *Facade) holder(ctx context.Context, p Place) (statebackend.LockInfo, er
 func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.mu.Lock()
 	own, shown := f.locks[p], f.shown[p]
-	delete(f.locks, p)
-	delete(f.shown, p)
 	f.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
 	if own != nil {
@@ -181,6 +180,12 @@ func (f *Facade) unlock(w http.ResponseWriter, r *http.Request, p Place) error {
 			return fmt.Errorf("forcing the lock of workspace %q: %w", p.Workspace, err)
 		}
 	}
+	f.mu.Lock()
+	if f.locks[p] == own {
+		delete(f.locks, p)
+	}
+	delete(f.shown, p)
+	f.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +237,26 @@ func TestForceUnlock(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+// A lock that could not be released is still this run's, and can be released
+// by asking again.
+func TestUnlockFails(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	r := &run{t: t, repo: host + "/infra/state"}
+	var broken atomic.Bool
+	r.start(host, &ocitest.Fault{
+		Match: func(*http.Request) bool { return broken.Load() }, Times: 1000, Do: ocitest.Status(http.StatusForbidden, 0),
+	})
+	r.must(200, "PUT", r.key()+".tflock", lockBody("one"), "If-None-Match", "*")
+	broken.Store(true)
+	r.must(403, "DELETE", r.key()+".tflock", "")
+	if held := r.facade.Held(); len(held) != 1 || len(r.failed) != 1 {
+		t.Errorf("held %+v, failed %v", held, r.failed)
+	}
+	broken.Store(false)
+	r.must(204, "DELETE", r.key()+".tflock", "")
+	r.must(404, "GET", r.key()+".tflock", "")
 }
 
 func TestWithoutLock(t *testing.T) {
