@@ -174,6 +174,9 @@ func TestRefusals(t *testing.T) {
 		{"anonymous, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, nil, oci.ErrUnauthenticated, "authentication required", 3},
 		{"wrong password, basic", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "authentication required", 2},
 		{"wrong password, token", &ocitest.Issuer{Users: map[string]string{"u": "password"}}, login("u", "wrong-secret"), oci.ErrUnauthenticated, "/test/repo: GET http", 2},
+		{"token where a password is wanted", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Basic: true}, func(context.Context, string, string) (oci.Credential, error) {
+			return oci.Credential{RegistryToken: "a-secret"}, nil
+		}, oci.ErrUnauthenticated, "missing username or password", 1},
 		{"may only read", &ocitest.Issuer{Users: map[string]string{"u": "password"}, Allow: reader}, login("u", "password"), oci.ErrDenied, "", 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {

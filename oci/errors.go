@@ -218,14 +218,18 @@ func (s *session) requestError(method string, u *url.URL, err error) error {
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return s.tokenError(e)
 	}
+	sent := false
 	for {
 		e, ok := errors.AsType[*url.Error](err)
 		if !ok {
 			break
 		}
-		err = e.Err
+		err, sent = e.Err, true
 	}
 	err = s.clean(err)
+	if !sent { // the library could not answer the challenge
+		return fmt.Errorf("log in at %s for %s: %w: %w", s.host, s, ErrUnauthenticated, err)
+	}
 	if errors.Is(err, context.Canceled) && !errors.Is(err, ErrUncertain) {
 		return fmt.Errorf("%s %s: %w", method, safeURL(u), err)
 	}
