@@ -126,7 +126,7 @@ storage:
   filesystem: {rootdirectory: %q}
   delete: {enabled: %t}
   maintenance: {uploadpurging: {enabled: false}}
-http: {addr: "127.0.0.1:0", secret: e2e}
+http: {addr: "127.0.0.1:0", secret: e2e, draintimeout: 5s}
 `
 
 // users is a htpasswd file: user ci, password "correct horse".
