@@ -119,6 +119,9 @@
 //
 // # Limits
 //
+//   - A push that a registry answers before it takes effect is not finished in
+//     the sense of the promise: where lists are read key by key, one that is
+//     being read at that moment may miss a rival.
 //   - The contract of a claim's uniqueness is 32 random bits beside 32 bits of
 //     the lock id, for one value of F.
 //   - Locks are not fair: under permanent contention a client may wait long.

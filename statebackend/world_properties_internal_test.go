@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// The properties of the world: what must hold after each step.
+
+// update changes a tag and checks what every version has to obey.
+func (w *world) update(u update) {
+	w.tags = applied(w.tags, u)
+	if w.lists == listPrefix {
+		w.order = append(w.order, u)
+	}
+	t, ok := oci.ParseStateTag(u.tag)
+	if !ok || t.Kind != oci.StateNumbered || u.remove {
+		return
+	}
+	i := slices.Index(w.numbers, t.N)
+	switch {
+	case i < 0:
+		w.numbers, w.versions = append(w.numbers, t.N), append(w.versions, u.content)
+	case w.versions[i] != u.content:
+		w.violate("version %d was written twice, by %v and %v", t.N, w.versions[i], u.content)
+	}
+	for i := range w.clients {
+		c := &w.clients[i]
+		if w.holds(c) && c.claim != u.claim && t.N > c.known {
+			w.violate("version %d by %v arrived above version %d of holder %v", t.N, u.claim, c.known, c.claim)
+		}
+	}
+}
+
+// holds tells whether a client has the lock and nobody took it over. A crashed
+// holder holds.
+func (w *world) holds(c *client) bool {
+	switch c.stage {
+	case stageHolding, stagePutting, stageCrashed:
+		return c.wins > 0 && c.claim != (claimID{}) && !w.overtaken(c.claim)
+	}
+	return false
+}
+
+func (w *world) overtaken(c claimID) bool {
+	return w.has(oci.StateTag{Kind: oci.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.bad == "" {
+		w.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+// finish checks what must be true when nothing can happen any more: without
+// crashes and lost answers everybody has left. Where deleting leaves tags and
+// lists are old at once, a claim may stay, which locks but breaks nothing.
+func (w *world) finish() {
+	if w.deletes == deleteLeaves && w.lists == listPrefix {
+		return
+	}
+	if live := newView(names(w.tags), worldWorkspace).live(); w.setup.faults+w.setup.crashes == 0 && len(live) > 0 {
+		w.violate("claims %v are left", live)
+	}
+}
+
+func (w *world) locked(i int) {
+	c := &w.clients[i]
+	res := c.acq.result
+	if !res.won {
+		w.rest(c)
+		return
+	}
+	c.stage, c.claim, c.next, c.known = stageHolding, c.acq.claim, res.next, res.newest
+	c.wins++
+	if w.overtaken(c.claim) {
+		return
+	}
+	head := res.newest
+	if res.sealed {
+		head = c.acq.seen.newest
+	}
+	if head < w.acked {
+		w.violate("holder %v knows version %d, and %d was acknowledged", c.claim, head, w.acked)
+	}
+	for j := range w.clients {
+		if d := &w.clients[j]; j != i && w.holds(d) {
+			w.violate("two holders: %v and %v", c.claim, d.claim)
+		}
+	}
+}
+
+func (w *world) put(i int) {
+	c := &w.clients[i]
+	res := c.save.result
+	c.stage = stageHolding
+	c.uncertain = c.uncertain || res.uncertain
+	if res.lost {
+		c.lost = true
+		if !w.overtaken(c.claim) {
+			w.violate("holder %v lost its lock to nobody", c.claim)
+		}
+	}
+	if !res.stored {
+		return
+	}
+	c.known = max(c.known, c.save.n)
+	w.acked = max(w.acked, c.save.n)
+	for j := range w.clients {
+		d := &w.clients[j]
+		if head := d.head(); j != i && w.holds(d) && head < c.save.n {
+			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.claim, head)
+		}
+	}
+}
+
+// head is the highest version a holder read or wrote itself.
+func (c *client) head() int64 {
+	if c.acq.result.sealed && c.known == c.claim.fence {
+		return c.acq.seen.newest
+	}
+	return c.known
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// The registry of the world: what requests change and what lists show.
+
+func (w *world) readPointer(c *client) (owner, status) {
+	i, ok := w.find("state-" + worldWorkspace)
+	switch {
+	case !ok:
+		return ownerNobody, statusMissing
+	case w.tags[i].content == w.content(c):
+		return ownerOurs, statusDone
+	case w.tags[i].put > int(c.req.n):
+		return ownerForeign, statusDone
+	}
+	return ownerBefore, statusDone
+}
+
+// list returns what a list shows, or takes one more step of reading.
+func (w *world) list(c *client, n int) ([]string, bool) {
+	if w.lists == listPrefix {
+		var tags []entry
+		for _, u := range w.order[:n] {
+			tags = applied(tags, u)
+		}
+		return names(tags), true
+	}
+	if w.lists == listLag {
+		tags := names(w.tags)
+		if n > 0 && w.tags[n-1].claim != c.acq.claim {
+			tags = slices.Delete(tags, n-1, n)
+		}
+		return tags, true
+	}
+	if w.chunks {
+		return w.listChunk(c)
+	}
+	i, found := w.find(c.cursor)
+	switch {
+	case w.descending && c.cursor == "":
+		i = len(w.tags) - 1
+	case w.descending:
+		i--
+	case found:
+		i++
+	}
+	if i >= 0 && i < len(w.tags) {
+		c.cursor = w.tags[i].tag
+		c.listed = append(slices.Clip(c.listed), c.cursor)
+		return nil, false
+	}
+	tags := c.listed
+	c.listed, c.cursor = nil, ""
+	return tags, true
+}
+
+// listChunk reads claims, versions and tombstones at three moments.
+func (w *world) listChunk(c *client) ([]string, bool) {
+	prefixes := [...]string{"locked-", "state-", "unlocked-"}
+	prefix := prefixes[c.chunk]
+	if w.descending {
+		prefix = prefixes[2-c.chunk]
+	}
+	listed := slices.Clip(c.listed)
+	for _, e := range w.tags {
+		if strings.HasPrefix(e.tag, prefix) {
+			listed = append(listed, e.tag)
+		}
+	}
+	c.listed = listed
+	if c.chunk++; c.chunk < 3 {
+		return nil, false
+	}
+	c.listed, c.chunk = nil, 0
+	return listed, true
+}
+
+func names(tags []entry) []string {
+	list := make([]string, len(tags))
+	for i, e := range tags {
+		list[i] = e.tag
+	}
+	return list
+}
+
+// content is what a client writes now: its claim, and for versions which write.
+func (w *world) content(c *client) content {
+	switch c.req.op {
+	case opPutVersion, opPutPointer, opReadPointer:
+		n := int(c.req.n)
+		if w.rules.reuseNumber {
+			n = n*100 + c.puts
+		}
+		return content{c.claim, n}
+	}
+	return content{c.req.claim, 0}
+}
+
+// updates returns the changes that the client's request makes.
+func (w *world) updates(c *client) []update {
+	tag := func(k oci.StateTagKind, n int64) string {
+		return oci.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
+	}
+	put := func(tag string) []update { return []update{{entry: entry{tag, w.content(c)}}} }
+	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
+	f := c.req.claim.fence
+	switch c.req.op {
+	case opPutClaim:
+		return put(tag(oci.LockClaim, f))
+	case opPutTombstone:
+		if c.req.forced {
+			return put(tag(oci.ForceTombstone, f))
+		}
+		return put(tag(oci.LockTombstone, f))
+	case opPutSeal, opPutVersion:
+		return put(tag(oci.StateNumbered, c.req.n))
+	case opPutPointer:
+		return put("state-" + worldWorkspace)
+	case opPutMarker, opPutUnlocked:
+		return put("locked-" + worldWorkspace)
+	case opUntagMarker:
+		return []update{remove("locked-" + worldWorkspace)}
+	case opUntagClaim:
+		return []update{remove(tag(oci.LockClaim, f))}
+	case opDelete:
+		return w.deleted(c, tag(oci.LockClaim, f), remove)
+	}
+	return nil
+}
+
+func (w *world) deleted(c *client, claim string, remove func(string) update) []update {
+	if w.deletes != deleteAll {
+		return nil
+	}
+	list := []update{remove(claim)}
+	if i, ok := w.find("locked-" + worldWorkspace); ok && w.tags[i].claim == c.req.claim {
+		list = append(list, remove("locked-"+worldWorkspace))
+	}
+	return list
+}
+
+func (w *world) find(tag string) (int, bool) {
+	return slices.BinarySearchFunc(w.tags, tag, func(e entry, t string) int { return strings.Compare(e.tag, t) })
+}
+
+func (w *world) has(tag string) bool {
+	_, ok := w.find(tag)
+	return ok
+}
+
+func applied(tags []entry, u update) []entry {
+	i, ok := slices.BinarySearchFunc(tags, u.tag, func(e entry, t string) int { return strings.Compare(e.tag, t) })
+	switch {
+	case u.remove && ok:
+		return slices.Concat(tags[:i], tags[i+1:])
+	case u.remove:
+		return tags
+	case ok:
+		tags = slices.Clone(tags)
+		tags[i] = u.entry
+		return tags
+	}
+	return slices.Concat(tags[:i], []entry{u.entry}, tags[i:])
+}
