@@ -39,7 +39,9 @@
 // discover_ambient_credentials = false nothing but explicit settings and the
 // CLI configuration is used, and docker_style_config_files replaces the places
 // of Docker-style files. A token of a credentials block or TF_TOKEN_...
-// variable is sent as it is, unless it has the form that EncodeToken gives.
+// variable is sent as it is, unless it has the form that EncodeToken gives. A
+// credentials_helper block is not asked: it serves services, and OpenTofu does
+// not ask it for registries either.
 //
 // Docker-style files, in this order: the text of DOCKER_AUTH_CONFIG; the file
 // of REGISTRY_AUTH_FILE; $DOCKER_CONFIG/config.json; the containers auth.json
