@@ -42,6 +42,7 @@ const (
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	secure   bool // net/http fills in the server's TLSConfig, so that tells nothing
 	o        Options
 }
 
@@ -62,7 +63,7 @@ func Listen(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{listener: l, o: o, server: &http.Server{
+	return &Server{listener: l, o: o, secure: config != nil, server: &http.Server{
 		Handler:           logged(o.Handler, o.Logger),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
@@ -106,7 +107,7 @@ func (s *Server) URL() string {
 		host = "localhost"
 	}
 	scheme := "http"
-	if s.server.TLSConfig != nil {
+	if s.secure {
 		scheme = "https"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port)
@@ -138,7 +139,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 func (s *Server) accept() error {
-	if s.server.TLSConfig != nil {
+	if s.secure {
 		return s.server.ServeTLS(s.listener, "", "")
 	}
 	return s.server.Serve(s.listener)

@@ -77,7 +77,7 @@ func TestDrainEnds(t *testing.T) {
 		<-r.Context().Done()
 	})})
 	go func() {
-		if resp, err := http.Get(s.URL()); err == nil {
+		if resp, err := http.Get("http://" + s.Addr()); err == nil {
 			resp.Body.Close()
 		}
 	}()
@@ -191,6 +191,20 @@ func TestPlainOnTLS(t *testing.T) {
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil || !strings.Contains(line, "400") {
 		t.Errorf("got %q, %v; want 400", line, err)
+	}
+}
+
+// TestURL: the address stays what it was when serving begins.
+func TestURL(t *testing.T) {
+	s, _, _ := newServer(t, httpserve.Options{Handler: http.NotFoundHandler()})
+	before := s.URL()
+	resp, err := http.Get(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if after := s.URL(); before != after || before != "http://"+s.Addr() {
+		t.Errorf("before %s, after %s, address %s", before, after, s.Addr())
 	}
 }
 
