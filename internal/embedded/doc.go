@@ -14,6 +14,9 @@
 // lock on the file .okara-lock, [Collect] an exclusive one, and neither waits
 // for the other.
 //
+// Blobs in a directory are read by this package itself (blob.go): the library's
+// reader takes 4 MiB of memory for each.
+//
 // The library logs through the process-wide logrus logger. The first [New]
 // silences that one; errors go to Options.Logger.
 package embedded

@@ -45,21 +45,23 @@ func New(dir string, o Options) (*Registry, error) {
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}
 	r := &Registry{}
-	if dir == "" {
+	root, err := prepare(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open registry storage: %w", err)
+	}
+	if root == "" {
 		storage["inmemory"] = configuration.Parameters{}
 	} else {
-		dir, err := prepare(dir)
-		if err != nil {
-			return nil, fmt.Errorf("open registry storage: %w", err)
-		}
-		if r.lock, err = lockShared(dir); err != nil {
+		if r.lock, err = lockShared(root); err != nil {
 			return nil, err
 		}
-		storage["filesystem"] = configuration.Parameters{"rootdirectory": dir}
+		storage["filesystem"] = configuration.Parameters{"rootdirectory": root}
 	}
-	var err error
 	if r.Handler, err = start(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
+	}
+	if root != "" {
+		r.Handler = blobs{r.Handler, root}
 	}
 	return r, nil
 }
@@ -84,8 +86,12 @@ func (r *Registry) Close() error {
 	return r.lock.Close()
 }
 
-// prepare makes the directory and finds out now whether it can be written.
+// prepare makes the directory and finds out now whether it can be written. It
+// returns the absolute path; none stays none.
 func prepare(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

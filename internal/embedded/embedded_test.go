@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
@@ -173,4 +174,65 @@ func TestCollect(t *testing.T) {
 		t.Errorf("a manifest without a tag: %v", err)
 	}
 	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // what was removed can be pushed again
+}
+
+// TestBlobs compares what this package serves itself with the library's answer
+// to the same request on a registry in memory.
+func TestBlobs(t *testing.T) {
+	type answer struct {
+		Status                            int
+		Body, Digest, Length, Range, Type string
+	}
+	const text = "0123456789"
+	sum := oci.BytesBlob("text/plain", []byte(text)).Digest.String()
+	missing := oci.BytesBlob("text/plain", []byte("missing")).Digest.String()
+	var answers [2][]answer
+	for i, dir := range []string{t.TempDir(), ""} {
+		r, stop := newRepo(t, dir, embedded.Options{})
+		mustPush(t, r, "v1", text)
+		for _, q := range []struct{ method, path, rng, match string }{
+			{http.MethodGet, "test/repo/blobs/" + sum, "", ""},
+			{http.MethodHead, "test/repo/blobs/" + sum, "", ""},
+			{http.MethodGet, "test/repo/blobs/" + sum, "bytes=3-", ""},
+			{http.MethodGet, "test/repo/blobs/" + sum, "bytes=2-4", ""},
+			{http.MethodGet, "test/repo/blobs/" + sum, "bytes=99-", ""},
+			{http.MethodGet, "test/repo/blobs/" + sum, "", `"` + sum + `"`},
+			{http.MethodGet, "test/repo/blobs/" + missing, "", ""},
+			{http.MethodHead, "test/repo/blobs/" + missing, "", ""},
+			{http.MethodGet, "other/repo/blobs/" + sum, "", ""},
+			{http.MethodGet, "test/repo/blobs/sha256:zz", "", ""},
+			{http.MethodGet, "../test/repo/blobs/" + sum, "", ""},
+			{http.MethodDelete, "test/repo/blobs/" + sum, "", ""},
+			{http.MethodGet, "test/repo/blobs/" + sum, "", ""},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), q.method, "http://"+r.Host()+"/v2/"+q.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.rng != "" {
+				req.Header.Set("Range", q.rng)
+			}
+			if q.match != "" {
+				req.Header.Set("If-None-Match", q.match)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := resp.Header
+			answers[i] = append(answers[i], answer{resp.StatusCode, string(body), h.Get("Docker-Content-Digest"), h.Get("Content-Length"), h.Get("Content-Range"), h.Get("Content-Type")})
+		}
+		stop()
+	}
+	if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+		t.Errorf("on a directory (-) and in memory (+):\n%s", diff)
+	}
+	if answers[0][0].Status != http.StatusOK || answers[0][12].Status != http.StatusNotFound {
+		t.Errorf("before and after the DELETE: %d, %d", answers[0][0].Status, answers[0][12].Status)
+	}
 }
