@@ -172,6 +172,15 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 	}
 }
 
+// TestTooLargeIndex: registries refuse manifests over 4 MiB, some only after they
+// have taken the blobs.
+func TestTooLargeIndex(t *testing.T) {
+	x := oci.ProviderIndex{Version: mustVersion(t, "1.0.0"), Annotations: map[string]string{"x": strings.Repeat("x", oci.MaxManifest)}}
+	if _, err := oci.NewProviderIndex(oci.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+}
+
 // TestDamagedInlineDataIsNotUsed: the blob counts, whatever the index claims.
 func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/providers/a/b", oci.Options{})

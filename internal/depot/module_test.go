@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -214,6 +215,7 @@ func TestPublishModuleRefuses(t *testing.T) {
 		text string
 	}{
 		{"no configuration", fstest.MapFS{"README.md": {}}, depot.ErrNoModule, "net/vpc/aws"},
+		{"20 000 files", manyFiles(20_000), archive.ErrTooLarge, "more than 10000 files"},
 		{"configuration below only", fstest.MapFS{"sub/main.tf": {}}, depot.ErrNoModule, ""},
 		{"ignored configuration", fstest.MapFS{"main.tf": {}, ".tfignore": {Data: []byte("*.tf\n")}}, depot.ErrNoModule, ""},
 		{"link", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("main.tf")}}, archive.ErrUnsafe, "l: symbolic link"},
@@ -232,6 +234,14 @@ func TestPublishModuleRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manyFiles(n int) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for i := range n {
+		tree[fmt.Sprintf("d%d/f%d.tf", i/100, i)] = &fstest.MapFile{}
+	}
+	return tree
 }
 
 func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"archive/zip"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	benchPlatforms = 12
+	benchSize      = 4 << 20
+)
+
+// BenchmarkPublishProvider publishes 12 packages that do not compress to the
+// built-in registry on disk: hashes, h1, upload. Allocations include the registry.
+func BenchmarkPublishProvider(b *testing.B) {
+	dir := b.TempDir()
+	for i := range benchPlatforms {
+		writeBenchZip(b, filepath.Join(dir, fmt.Sprintf("terraform-provider-dns_1.0.0_os%d_amd64.zip", i)), byte(i))
+	}
+	key, err := signing.NewKey(signing.KeyOptions{Name: "bench", ECC: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	v, err := addr.ParseVersion("1.0.0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	registry, err := embedded.New(b.TempDir(), embedded.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := httptest.NewServer(registry)
+	b.Cleanup(server.Close)
+	client, err := oci.New(strings.TrimPrefix(server.URL, "http://"), oci.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := depot.New(depot.Options{Client: client})
+	b.SetBytes(benchPlatforms * benchSize)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n++
+		p := addr.Provider{Namespace: fmt.Sprintf("acme%d", n), Type: "dns"}
+		if _, err := d.PublishProvider(b.Context(), os.DirFS(dir), p, v, depot.ProviderOptions{SignKey: key, Now: time.Now()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func writeBenchZip(b *testing.B, file string, seed byte) {
+	b.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	h := &zip.FileHeader{Name: "terraform-provider-dns", Method: zip.Store}
+	h.SetMode(0o755)
+	out, err := w.CreateHeader(h)
+	if err != nil {
+		b.Fatal(err)
+	}
+	plugin := make([]byte, benchSize)
+	rng := rand.NewChaCha8([32]byte{seed})
+	if _, err := rng.Read(plugin); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := out.Write(plugin); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
