@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -261,9 +262,7 @@ func NewStateManifest(s StateManifest) (Manifest, error) {
 			ann[key] = "true"
 		}
 	}
-	for k, v := range s.Envelope {
-		ann[k] = v
-	}
+	maps.Copy(ann, s.Envelope)
 	for k, v := range ann {
 		if v == "" {
 			delete(ann, k)
