@@ -3,6 +3,11 @@
 package main
 
 import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -161,46 +166,97 @@ func (a *app) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, error) {
 			return a.hostToken(host)
 		}, nil, nil
 	}
-	secret, err := a.secret(auth)
-	if err != nil {
-		return nil, nil, err
-	}
 	var api *url.URL
+	var err error
 	if auth.APIURL != "" {
 		if api, err = url.Parse(auth.APIURL); err != nil {
 			return nil, nil, fmt.Errorf("api_url: %w", err)
 		}
 	}
+	secret, err := a.authSecret(auth, api)
+	if err != nil {
+		return nil, nil, err
+	}
 	return func(key string) string {
 		host, _, _ := strings.Cut(key, "/")
 		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
-			return secret
+			return secret()
 		}
 		return a.hostToken(host)
 	}, api, nil
 }
 
+// authSecret returns what gives the current token of an auth block. It fails at
+// once if there is none; a token of a GitHub App is renewed later.
+func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
+	if auth.AppID == 0 {
+		token, err := a.secret(auth.TokenEnv, auth.File)
+		return func() string { return token }, err
+	}
+	text, err := a.secret("", auth.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseRSAKey([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", auth.KeyFile, err)
+	}
+	client, err := a.upstreamClient()
+	if err != nil {
+		return nil, err
+	}
+	gh := &upstream.App{HTTP: client.HTTP, API: api, ID: auth.AppID, Installation: auth.Installation, Key: key}
+	if _, err := gh.Token(context.Background()); err != nil {
+		return nil, err
+	}
+	return func() string {
+		token, err := gh.Token(context.Background())
+		if err != nil {
+			a.warnLogger().Warn("depot: going on without a token", "error", err)
+		}
+		return token
+	}, nil
+}
+
+// parseRSAKey reads the private key that GitHub hands out, PKCS #1 or #8 in PEM.
+func parseRSAKey(text []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("not a PEM file")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(*rsa.PrivateKey)
+	if err != nil || !ok {
+		return nil, errors.New("not an RSA private key")
+	}
+	return key, nil
+}
+
 // maxSecret bounds a token.
 const maxSecret = 16 << 10
 
-func (a *app) secret(auth depot.Auth) (string, error) {
-	if auth.TokenEnv != "" {
-		s := strings.TrimSpace(a.getenv(auth.TokenEnv))
+// secret reads a variable if it is named, else a file that only its owner reads.
+func (a *app) secret(variable, file string) (string, error) {
+	if variable != "" {
+		s := strings.TrimSpace(a.getenv(variable))
 		if s == "" {
-			return "", fmt.Errorf("the variable %s is empty", auth.TokenEnv)
+			return "", fmt.Errorf("the variable %s is empty", variable)
 		}
 		return s, nil
 	}
-	info, err := os.Stat(auth.File)
+	info, err := os.Stat(file)
 	if err != nil {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", withHint(fmt.Errorf("%s can be read by others", auth.File), "chmod 600 %s", auth.File)
+		return "", withHint(fmt.Errorf("%s can be read by others", file), "chmod 600 %s", file)
 	}
 	if info.Size() > maxSecret {
-		return "", fmt.Errorf("%s has %d bytes, a token has fewer", auth.File, info.Size())
+		return "", fmt.Errorf("%s has %d bytes, a token has fewer", file, info.Size())
 	}
-	b, err := os.ReadFile(auth.File)
+	b, err := os.ReadFile(file)
 	return strings.TrimSpace(string(b)), err
 }

@@ -103,6 +103,9 @@ type Auth struct {
 	TokenEnv string // environment variable that holds the token
 	File     string // file that holds it, 0600
 	APIURL   string // of a GitHub Enterprise server; "" is github.com's
+
+	AppID, Installation int64  // of a GitHub App, instead of a token
+	KeyFile             string // its private key, PEM, 0600
 }
 
 // The shapes of the file. Pointers tell an absent argument from an empty one.
@@ -142,6 +145,9 @@ type authBlock struct {
 	TokenEnv string    `hcl:"token_env,optional"`
 	File     string    `hcl:"token_file,optional"`
 	APIURL   string    `hcl:"api_url,optional"`
+	AppID    int64     `hcl:"app_id,optional"`
+	Install  int64     `hcl:"installation_id,optional"`
+	KeyFile  string    `hcl:"private_key_file,optional"`
 	Range    hcl.Range `hcl:",def_range"`
 }
 
@@ -245,13 +251,16 @@ func (b *setBuilder) build(name string) {
 		if u, err := url.Parse(a.APIURL); err != nil || a.APIURL != "" && u.Host == "" {
 			b.fail(a.Range, fmt.Errorf("auth %q: api_url %q is not a URL", a.Name, a.APIURL))
 		}
-		if (a.TokenEnv == "") == (a.File == "") {
-			b.fail(a.Range, fmt.Errorf("auth %q needs token_env or token_file, and not both", a.Name))
+		if one := oneOf(a.TokenEnv != "", a.File != "", a.AppID != 0); !one {
+			b.fail(a.Range, fmt.Errorf("auth %q needs one of token_env, token_file and app_id, and not both", a.Name))
+		}
+		if a.AppID != 0 && (a.Install == 0 || a.KeyFile == "") {
+			b.fail(a.Range, fmt.Errorf("auth %q: a GitHub App needs installation_id and private_key_file", a.Name))
 		}
 		if _, ok := b.set.Auth[a.Name]; ok {
 			b.fail(a.Range, fmt.Errorf("auth %q is there twice", a.Name))
 		}
-		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL}
+		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL, AppID: a.AppID, Installation: a.Install, KeyFile: a.KeyFile}
 	}
 	for _, m := range b.file.Modules {
 		b.module(m)
@@ -358,6 +367,16 @@ func (b *setBuilder) duration(at hcl.Range, name, s string) time.Duration {
 		b.fail(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
 	}
 	return d
+}
+
+func oneOf(conditions ...bool) bool {
+	n := 0
+	for _, c := range conditions {
+		if c {
+			n++
+		}
+	}
+	return n == 1
 }
 
 func or[T any](a, b *T) *T {

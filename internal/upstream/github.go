@@ -32,7 +32,13 @@ type GitHub struct {
 	wait  func(context.Context, time.Duration) error
 
 	mu      sync.Mutex // guards clients
-	clients map[string]*github.Client
+	clients map[string]ownerClient
+}
+
+// ownerClient is the client of one owner and the token that it sends.
+type ownerClient struct {
+	*github.Client
+	token string
 }
 
 // NewGitHub returns a reader of the API at api, nil for github.com's. token is
@@ -47,7 +53,7 @@ func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
 	if api == nil {
 		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
 	}
-	return &GitHub{http: &conditional, api: api, token: token, wait: sleep, clients: map[string]*github.Client{}}
+	return &GitHub{http: &conditional, api: api, token: token, wait: sleep, clients: map[string]ownerClient{}}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -62,23 +68,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func (g *GitHub) client(owner string) *github.Client {
+	token := ""
+	if g.token != nil {
+		token = g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + owner)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c, ok := g.clients[owner]; ok {
-		return c
+	if c, ok := g.clients[owner]; ok && c.token == token {
+		return c.Client
 	}
 	c := github.NewClient(g.http)
-	if g.token != nil {
-		if t := g.token(strings.TrimPrefix(g.api.Hostname(), "api.") + "/" + owner); t != "" {
-			c = c.WithAuthToken(t)
-		}
+	if token != "" {
+		c = c.WithAuthToken(token)
 	}
 	base := *g.api
 	if !strings.HasSuffix(base.Path, "/") {
 		base.Path += "/"
 	}
 	c.BaseURL = &base
-	g.clients[owner] = c
+	g.clients[owner] = ownerClient{c, token}
 	return c
 }
 

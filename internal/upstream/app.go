@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// App is an installation of a GitHub App. Its tokens are good for an hour and
+// are renewed a few minutes before.
+type App struct {
+	HTTP         *http.Client // nil: http.DefaultClient
+	API          *url.URL     // nil: github.com's
+	ID           int64        // of the App
+	Installation int64        // on one organisation
+	Key          *rsa.PrivateKey
+	Now          func() time.Time // nil: time.Now
+
+	mu      sync.Mutex // guards the fields below
+	token   string
+	expires time.Time
+}
+
+// The App's own token lives for at most ten minutes; its start lies in the past,
+// since GitHub's clock may be behind.
+const (
+	appTokenLife  = 9 * time.Minute
+	appClockSkew  = time.Minute
+	renewalMargin = 5 * time.Minute
+)
+
+// Token returns a token of the installation.
+func (a *App) Token(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now
+	if a.Now != nil {
+		now = a.Now
+	}
+	if a.token != "" && now().Add(renewalMargin).Before(a.expires) {
+		return a.token, nil
+	}
+	signed, err := a.sign(now())
+	if err != nil {
+		return "", fmt.Errorf("signing as GitHub App %d: %w", a.ID, err)
+	}
+	answer, err := a.exchange(ctx, signed)
+	if err != nil {
+		return "", fmt.Errorf("token of GitHub App %d: %w", a.ID, err)
+	}
+	a.token, a.expires = answer.Token, answer.ExpiresAt
+	return a.token, nil
+}
+
+func (a *App) sign(now time.Time) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: a.Key}, nil)
+	if err != nil {
+		return "", err
+	}
+	return jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: strconv.FormatInt(a.ID, 10), IssuedAt: jwt.NewNumericDate(now.Add(-appClockSkew)), Expiry: jwt.NewNumericDate(now.Add(appTokenLife)),
+	}).Serialize()
+}
+
+type installationToken struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (a *App) exchange(ctx context.Context, signed string) (installationToken, error) {
+	api := a.API
+	if api == nil {
+		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
+	}
+	u := api.JoinPath("app", "installations", strconv.FormatInt(a.Installation, 10), "access_tokens")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), nil)
+	if err != nil {
+		return installationToken{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+signed)
+	req.Header.Set("Accept", "application/vnd.github+json")
+	client := a.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return installationToken{}, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return installationToken{}, fmt.Errorf("%s answered %s: %w", u.Redacted(), resp.Status, statusError(resp.StatusCode))
+	}
+	b, err := readAll(resp.Body, maxSums)
+	if err != nil {
+		return installationToken{}, err
+	}
+	var out installationToken
+	if err := json.Unmarshal(b, &out); err != nil || out.Token == "" {
+		return installationToken{}, fmt.Errorf("%s answered without a token: %w", u.Redacted(), oci.ErrCorrupt)
+	}
+	return out, nil
+}
