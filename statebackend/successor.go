@@ -33,7 +33,8 @@ func CheckState(state []byte) error {
 //
 // Put does not ask this, since both tools decide it for themselves; it is for
 // writes that reach a store without them having seen its current state. The
-// current state itself is read only where its manifest does not decide.
+// current state itself is read only where its manifest does not decide, and
+// where it is encrypted: who cannot open it has the wrong key.
 func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -46,7 +47,7 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 	if !ok {
 		return head, false, fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
 	}
-	if head.Lineage == "" || head.Serial == serial {
+	if head.Lineage == "" || head.Serial == serial || head.Encrypted {
 		state, _, err := l.Get(ctx)
 		if err != nil || bytes.Equal(state, next) {
 			return head, err == nil, err
