@@ -60,11 +60,12 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 	}
 	defer server.kill()
 
-	script := "set -eux\n"
+	var script strings.Builder
+	script.WriteString("set -eux\n")
 	for _, b := range blocks {
 		text := strings.ReplaceAll(b[3], documented, addr)
 		if b[1] == "sh" && b[2] == "run" {
-			script += text
+			script.WriteString(text)
 			continue
 		}
 		name := filepath.Join(dir, b[2])
@@ -75,7 +76,7 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("sh", "-c", script)
+	cmd := exec.Command("sh", "-c", script.String())
 	cmd.Dir, cmd.Env = dir, env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
