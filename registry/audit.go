@@ -31,20 +31,22 @@ func (s *server) decided(r *http.Request, c caller, action, kind, address, rule 
 }
 
 // published records a change and its result.
-func (s *server) published(r *http.Request, c caller, kind, address, version, digest string, err error) {
+func (s *server) published(r *http.Request, c caller, action, kind, address, version, digest string, err error) {
 	result := "done"
 	status := http.StatusCreated
 	if err != nil {
 		status, _ = s.classify(err)
 		result = http.StatusText(status)
 	}
-	s.metrics.publish.WithLabelValues(kind, result).Inc()
+	if action == "publish" {
+		s.metrics.publish.WithLabelValues(kind, result).Inc()
+	}
 	if s.o.Audit == nil {
 		return
 	}
 	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "change",
 		slog.String("request_id", r.Header.Get("X-Request-Id")),
-		slog.String("action", "publish"), slog.String("kind", kind), slog.String("address", address),
+		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
 		slog.String("version", version), slog.String("digest", digest),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
 		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", r.UserAgent()), slog.Int("status", status))

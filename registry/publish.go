@@ -61,7 +61,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return s.dryRun(r.Context(), w, dir, version, o)
 	}
 	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(r, g.caller, "module", m.String(), v.String(), out.Digest, err)
+	s.published(r, g.caller, "publish", "module", m.String(), v.String(), out.Digest, err)
 	if err != nil {
 		return publishError(err)
 	}

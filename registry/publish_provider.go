@@ -138,7 +138,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
-	s.published(r, g.caller, "provider", p.String(), v.String(), out.Digest, err)
+	s.published(r, g.caller, "publish", "provider", p.String(), v.String(), out.Digest, err)
 	if err != nil {
 		return publishError(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,5 +175,44 @@ func TestReceiptExpires(t *testing.T) {
 	status, body := f.send(t, http.MethodPost, "/v1/providers/acme/dns/1.0.0", "", fmt.Appendf(nil, `{"receipts":[%q]}`, receipt))
 	if status != 422 || !strings.Contains(string(body), "expired") {
 		t.Errorf("%d %s, want 422 that says it expired", status, body)
+	}
+}
+
+// TestPublishStatus withdraws a version over HTTP; it is gone at once.
+func TestPublishStatus(t *testing.T) {
+	start, ticks := time.Now(), atomic.Int64{}
+	f := newFront(t, func(o *registry.Options) {
+		private(t)(o)
+		// Events of one millisecond have no order.
+		o.Now = func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Millisecond) }
+	})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": ""})
+	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
+	versions := func() string {
+		return strings.Join(must(c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")), " ")
+	}
+	const path = "/v1/modules/net/vpc/aws/1.1.0/status"
+	long := strings.Repeat("x", 301)
+	for _, tt := range []struct {
+		name, path, token, body string
+		want                    int
+		versions                string
+	}{
+		{"reader", path, readerToken, `{"action":"yank"}`, 403, "1.1.0 1.0.0"},
+		{"provider", "/v1/providers/acme/dns/1.0.0/status", publisherToken, `{"action":"yank"}`, 403, "1.1.0 1.0.0"},
+		{"no such version", "/v1/modules/net/vpc/aws/9.0.0/status", publisherToken, `{"action":"yank"}`, 404, "1.1.0 1.0.0"},
+		{"no such action", path, publisherToken, `{"action":"resign"}`, 422, "1.1.0 1.0.0"},
+		{"long message", path, publisherToken, `{"action":"yank","message":"` + long + `"}`, 422, "1.1.0 1.0.0"},
+		{"no JSON", path, publisherToken, `yank`, 422, "1.1.0 1.0.0"},
+		{"yank", path, publisherToken, `{"action":"yank","message":"leaks"}`, 201, "1.0.0"},
+		{"unyank", path, publisherToken, `{"action":"unyank"}`, 201, "1.1.0 1.0.0"},
+	} {
+		if status, body := f.send(t, http.MethodPost, tt.path, tt.token, []byte(tt.body)); status != tt.want {
+			t.Errorf("%s: %d %s, want %d", tt.name, status, body, tt.want)
+		}
+		if got := versions(); got != tt.versions {
+			t.Errorf("%s: versions %s, want %s", tt.name, got, tt.versions)
+		}
 	}
 }

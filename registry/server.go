@@ -161,11 +161,13 @@ func (s *server) routes() http.Handler {
 	meta("GET /v1/modules/{$}", s.listModules)
 	meta("GET /v1/modules", s.listModules)
 	mux.Handle("PUT /v1/modules/{namespace}/{name}/{system}/{version}", s.wrap(s.publishModule))
+	mux.Handle("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", s.wrap(s.moduleStatus))
 
 	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
 	mux.Handle("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.uploadFile))
 	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}", s.wrap(s.publishProvider))
+	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/status", s.wrap(s.providerStatus))
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
 
@@ -173,6 +175,7 @@ func (s *server) routes() http.Handler {
 	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", s.mirrorVersion)
 
 	mux.Handle("GET /archives/{token}/{rest...}", s.wrap(s.archive))
+	meta("/archives/{token}", s.unknown) // or the multiplexer would redirect
 
 	if s.o.Login != nil {
 		meta("GET /login/authorize", s.loginAuthorize)

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
+// sends another Host and scheme, everything still installs.
+func TestBehindProxy(t *testing.T) {
+	f := newFront(t, func(o *registry.Options) { o.BasePath = "/tf/" })
+	files := map[string]string{"main.tf": "# x"}
+	f.module(t, "net/vpc/aws", "1.0.0", files)
+	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	mirrored := f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+	to := f.url(t, "/")
+	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tf")
+		if strings.HasPrefix(r.In.URL.Path, "/.well-known/") {
+			r.Out.URL.Path = r.In.URL.Path
+		}
+		r.Out.Host = "internal.invalid"
+		r.Out.Header.Set("X-Forwarded-Proto", "gopher")
+		r.Out.Header.Set("X-Forwarded-Host", "evil.example.com")
+	}})
+	t.Cleanup(proxy.Close)
+	server := tofutest.Target{Base: proxy.URL, HTTP: proxy.Client()}
+	tofutest.RunModules(t, server, tofutest.Module{Address: "net/vpc/aws", Versions: []string{"1.0.0"}, Files: files})
+	tofutest.RunProviders(t, server, "/tf/v1/providers/", tofutest.Provider{
+		Host: "example.com", Address: "acme/dns", Version: "1.0.0", Protocols: []string{"5.0"}, Zips: rel.zips,
+	})
+	server.Base += "/tf"
+	tofutest.RunMirror(t, server, tofutest.Provider{
+		Host: "registry.opentofu.org", Address: "hashicorp/time", Version: "1.0.0", Zips: mirrored.zips,
+	})
+}
+
+// TestGolden is row 29: the exact form of every answer, keys in lower case and
+// nothing null that a client reads.
+func TestGolden(t *testing.T) {
+	f := newFront(t, nil)
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0", unsigned: true})
+	zh := hexSum(rel.zips["linux_amd64"])
+	tests := []struct{ path, want string }{
+		{"/.well-known/terraform.json", `{"modules.v1":"/v1/modules/","providers.v1":"/v1/providers/"}`},
+		{"/v1/modules/net/vpc/aws/versions", `{"modules":[{"versions":[{"version":"1.0.0"}]}]}`},
+		{"/v1/providers/acme/dns/versions", `{"versions":[{"version":"1.0.0"}]}`},
+		{"/v1/providers/acme/dns/1.0.0/download/linux/amd64", `{"protocols":["5.0"],"os":"linux","arch":"amd64",` +
+			`"filename":"terraform-provider-dns_1.0.0_linux_amd64.zip","download_url":"URL","shasum":"` + zh + `",` +
+			`"shasums_url":"URL","shasums_signature_url":"URL",` +
+			`"signing_keys":{"gpg_public_keys":[{"key_id":"KEY","ascii_armor":"ARMOR","source":"","source_url":null,"trust_signature":""}]},` +
+			`"packages":{"linux_amd64":{"hashes":["zh:` + zh + `","h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="],"package_size":SIZE}}}`},
+		{"/v1/providers/acme/dns/versions", `{"versions":[{"version":"1.0.0","protocols":["5.0"],"platforms":[{"os":"linux","arch":"amd64"}]}]}`},
+		{"/mirror/registry.opentofu.org/hashicorp/time/index.json", `{"versions":{"1.0.0":{}}}`},
+		{"/v1/providers/acme/none/versions", `{"errors":["provider acme/none: not found"]}`},
+	}
+	key := servedKey(must(testSigner().Public()))
+	armor := string(must(json.Marshal(key.ASCIIArmor)))
+	for _, tt := range tests {
+		resp, body := ask(t, http.MethodGet, f.url(t, tt.path))
+		got := strings.TrimSpace(string(body))
+		for _, u := range urls(t, body) {
+			got = strings.ReplaceAll(got, u, "URL")
+		}
+		got = strings.ReplaceAll(strings.ReplaceAll(got, armor, `"ARMOR"`), key.KeyID, "KEY")
+		if i := strings.Index(got, `"package_size":`); i >= 0 {
+			got = got[:i] + `"package_size":SIZE}}}`
+		}
+		if got != tt.want {
+			t.Errorf("%s, got\n%s\nwant\n%s", tt.path, got, tt.want)
+		}
+		if resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: Content-Type %q", tt.path, resp.Header.Get("Content-Type"))
+		}
+	}
+}
+
+// TestConditional shows that an answer that has not changed is not sent again.
+func TestConditional(t *testing.T) {
+	f := newFront(t, nil)
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	for _, path := range []string{"/v1/providers/acme/dns/versions", "/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/.well-known/terraform.json"} {
+		ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
+		first, _ := ask(t, http.MethodGet, f.url(t, path))
+		again, body := ask(t, http.MethodGet, f.url(t, path), "If-None-Match", `"x", W/`+first.Header.Get("Etag"))
+		if again.StatusCode != http.StatusNotModified || len(body) > 0 {
+			t.Errorf("%s: %d with %d bytes, want 304", path, again.StatusCode, len(body))
+		}
+		head, body := ask(t, http.MethodHead, f.url(t, path))
+		if head.StatusCode != 200 || len(body) > 0 || head.ContentLength != first.ContentLength {
+			t.Errorf("HEAD %s: %d, length %d", path, head.StatusCode, head.ContentLength)
+		}
+	}
+}
+
+// FuzzPath sends arbitrary paths to a front-end with one private module: none
+// is answered with a server error, and none but the open routes without a
+// token.
+func FuzzPath(f *testing.F) {
+	front := newFront(f, private(f))
+	front.module(f, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for _, path := range []string{
+		"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/a/b/1.0.0+x/download/l/a", "/mirror/h:1/a/b/1.json",
+		"/archives/k.1.m/r/" + strings.Repeat("a", 64) + "/f", "/origin/xn--bcher-kva.example/v1/providers/a/b/versions", "/v1/modules/%2e%2e/x", "/v2/x/manifests/y", "//", "/%00", "/archives/0",
+	} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		r, err := http.NewRequest(http.MethodGet, "http://okara.invalid", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := r.URL.Parse(path)
+		if err != nil || u.Host != "okara.invalid" {
+			return
+		}
+		r.URL = u
+		w := httptest.NewRecorder()
+		front.handler.ServeHTTP(w, r)
+		open := u.Path == "/healthz" || u.Path == "/readyz" || u.Path == "/.well-known/terraform.json" || u.Path == "/v1/modules" || u.Path == "/v1/modules/" ||
+			u.Path == "/v1/modules/search"
+		if w.Code >= 500 || w.Code < 400 && !open {
+			t.Errorf("%q: %d %s", path, w.Code, w.Body)
+		}
+	})
+}
+
+// FuzzToken sends arbitrary tokens: only the two that are configured are good.
+func FuzzToken(f *testing.F) {
+	front := newFront(f, func(o *registry.Options) {
+		private(f)(o)
+		o.Access.Issuers = []registry.Issuer{{URL: "https://issuer.invalid", Audiences: []string{"okara"}}}
+	})
+	for _, token := range []string{readerToken, "oks_", "oks__", "okl_k.AAAA", "a.b.c", "eyJpc3MiOiJ4In0.eyJpc3MiOiJ4In0.x", ""} {
+		f.Add(token)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/providers/acme/none/versions", nil)
+		r.Header["Authorization"] = []string{"Bearer " + token}
+		w := httptest.NewRecorder()
+		front.handler.ServeHTTP(w, r)
+		known := strings.TrimSpace(token) == readerToken || strings.TrimSpace(token) == publisherToken
+		if (w.Code != http.StatusUnauthorized) != known {
+			t.Errorf("%q: %d", token, w.Code)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Bounds of a change of status.
+const (
+	maxStatusRequest = 16 << 10
+	maxMessage       = 300
+	maxActor         = 128
+)
+
+// moduleStatus deprecates or withdraws a version of a module, or takes that
+// back.
+func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
+	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
+	g, err := s.allow(r, "publish", "module", m.String())
+	if err != nil {
+		return err
+	}
+	if err := m.Validate(); err != nil {
+		return unprocessable(err)
+	}
+	return s.changeStatus(w, r, g, "module", m.String(), s.o.Layout.Module(m))
+}
+
+// providerStatus is moduleStatus for an own provider.
+func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
+	p, _, repository, g, err := s.releaseOf(r)
+	if err != nil {
+		return err
+	}
+	return s.changeStatus(w, r, g, "provider", p.String(), repository)
+}
+
+// changeStatus writes the event. Signatures are not among the actions: a
+// resign event needs the files that `okara sign` makes.
+func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, kind, address, repository string) error {
+	v, err := addr.ParseVersion(r.PathValue("version"))
+	if err != nil {
+		return unprocessable(err)
+	}
+	var in struct {
+		Action      string `json:"action"`
+		Message     string `json:"message"`
+		Replacement string `json:"replacement"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxStatusRequest)).Decode(&in); err != nil {
+		return unprocessable(fmt.Errorf("read the request: %w", err))
+	}
+	if !slices.Contains([]string{oci.ActionDeprecate, oci.ActionUndeprecate, oci.ActionYank, oci.ActionUnyank}, in.Action) {
+		return unprocessable(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
+	}
+	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
+		return unprocessable(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
+	}
+	repo, err := s.o.Client.Repo(repository)
+	if err != nil {
+		return err
+	}
+	if _, err := repo.Resolve(r.Context(), v.Tag()); err != nil {
+		return missing(err, "%s %s %s", kind, address, v)
+	}
+	e, err := repo.PutStatusEvent(r.Context(), oci.StatusEvent{
+		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.caller.subject, maxActor), Time: s.now(),
+	})
+	s.published(r, g.caller, in.Action, kind, address, v.String(), "", err)
+	if err != nil {
+		return publishError(err)
+	}
+	s.store.changed(repository, v.Tag())
+	return writeDocument(w, http.StatusCreated, map[string]string{"repository": repo.String(), "tag": e.Tag, "action": e.Action})
+}
