@@ -83,9 +83,6 @@ func lostError(repository, workspace string, kept int64, by oci.LockManifest) er
 	if by.Reason != "" {
 		fmt.Fprintf(&b, " (%s)", by.Reason)
 	}
-	if kept == 0 {
-		return fmt.Errorf("workspace %q in %s: %s; nothing was written: %w", workspace, repository, b.String(), ErrLockLost)
-	}
 	return fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w\n"+
 		"hint: compare with `okara state diff %s %d -w %s`, bring it back with `okara state restore %s %d -w %s`",
 		workspace, repository, b.String(), kept, ErrLockLost,

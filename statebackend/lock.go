@@ -84,7 +84,9 @@ func (l *Lock) readHead(ctx context.Context) (oci.StateManifest, error) {
 
 // Put writes a state as the next version. When it returns nil, every later
 // holder of the lock sees it. ErrLockLost says that the lock was taken over;
-// the message names the version that keeps the bytes.
+// the message names the version that keeps the bytes, also those of writes
+// after the first that failed: a run goes on for a while, and its last state
+// says most.
 func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 	if int64(len(state)) > l.s.o.MaxState {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
@@ -103,8 +105,8 @@ func (l *Lock) Delete(ctx context.Context) error {
 func (l *Lock) write(ctx context.Context, state []byte, m oci.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.released || l.lost {
-		return Version{}, l.overtaken(ctx, 0)
+	if l.released {
+		return Version{}, fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.workspace, l.s.repo, ErrLockLost)
 	}
 	if err := l.prepare(ctx, state, &m); err != nil {
 		return Version{}, fmt.Errorf("writing the state of workspace %q to %s: %w", l.x.workspace, l.s.repo, err)
@@ -182,9 +184,6 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *oci.StateManifest) 
 
 // overtaken reads who ended our claim, and says where the bytes are.
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
-	if l.released {
-		return fmt.Errorf("workspace %q in %s: the lock was released: %w", l.x.workspace, l.s.repo, ErrLockLost)
-	}
 	tag := oci.StateTag{Kind: oci.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	if err != nil {

@@ -300,6 +300,9 @@ func TestTakeOver(t *testing.T) {
 				t.Errorf("message %q lacks %q", err, want)
 			}
 		}
+		if _, err := la.Put(t.Context(), []byte("a3")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3:") {
+			t.Errorf("second put of the overtaken holder: %v", err)
+		}
 		got, v, err := lb.Get(t.Context())
 		if err != nil || string(got) != "a1" || v.N != 100_001 {
 			t.Errorf("head of the successor: %q, %+v, %v", got, v, err)

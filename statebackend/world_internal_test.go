@@ -194,7 +194,7 @@ func (w *world) acts() []act {
 				}
 			}
 		case stageHolding:
-			if c.puts > 0 && !c.lost {
+			if c.puts > 0 {
 				acts = append(acts, act{actPut, i, 0})
 			} else {
 				acts = append(acts, act{actRelease, i, 0})
