@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,8 +134,12 @@ func itemVersion(ctx context.Context, d *depot.Depot, layout addr.Layout, it ite
 	if err != nil {
 		return nil, addr.Version{}, err
 	}
-	if exact, err := addr.ParseVersion(it.versions); err == nil {
-		return l, exact, nil // also one that has been yanked
+	if exact, err := addr.ParseVersion(it.versions); err == nil { // also one that has been yanked
+		if !slices.Contains(l.Versions, exact) {
+			err = fmt.Errorf("%s has no version %s: %w", l.Repository, exact, oci.ErrNotFound)
+			return nil, exact, withHint(err, "the highest version is %s; okara list shows all", l.Versions[0])
+		}
+		return l, exact, nil
 	}
 	v, err := l.Highest(it.allow.Allows)
 	return l, v, err

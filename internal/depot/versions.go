@@ -68,6 +68,9 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 		return nil, err
 	}
 	list, err := r.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, fmt.Errorf("nothing is published in %s: %w", r, oci.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
