@@ -31,8 +31,10 @@ const defaultMaxState = 512 << 20
 // Options configure a handler. Only Open is needed.
 type Options struct {
 	// Open returns the store of a name, the same one at each call, since a
-	// store remembers the locks that its process won. oci.ErrNotFound: there
-	// is no state of that name.
+	// store remembers the locks that its process won. It must read strictly
+	// (statebackend.Options.StrictReads): a GET does not say whether its client
+	// holds the lock, and a holder must see the newest version. oci.ErrNotFound:
+	// there is no state of that name.
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// MaxState bounds a state in bytes; 0 is 512 MiB.
 	MaxState int64

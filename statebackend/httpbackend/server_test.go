@@ -124,7 +124,7 @@ func newStore(t *testing.T, host string, transport http.RoundTripper) *stateback
 	if err != nil {
 		t.Fatal(err)
 	}
-	return statebackend.New(r, statebackend.Options{Tool: "test"})
+	return statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
 }
 
 func TestStates(t *testing.T) {
