@@ -90,6 +90,17 @@ func TestBoth(t *testing.T) {
 	runScripts(t, "both", "")
 }
 
+// trivyVar names the Trivy that `make interop` builds.
+const trivyVar = "OKARA_TEST_TRIVY"
+
+// TestTrivy scans with the real Trivy.
+func TestTrivy(t *testing.T) {
+	if os.Getenv(trivyVar) == "" {
+		t.Skip(trivyVar + " is not set; `make interop` builds Trivy, which is too slow for `make test`")
+	}
+	runScripts(t, "trivy", "tofu")
+}
+
 // needTerraform skips a test where no terraform that okara supports is on PATH.
 func needTerraform(t *testing.T) {
 	t.Helper()
@@ -147,6 +158,9 @@ func (s tools) setup(env *testscript.Env, tool string) error {
 		return err
 	}
 	path := []string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}
+	if trivy := os.Getenv(trivyVar); trivy != "" {
+		path = append([]string{filepath.Dir(trivy)}, path...)
+	}
 	env.Setenv("HOME", home)
 	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 	env.Setenv("TOOL", tool)
