@@ -232,3 +232,30 @@ func TestCatalogTag(t *testing.T) {
 		t.Errorf("tag %q", tag)
 	}
 }
+
+// FuzzParseArtifact: what a registry answers must not stop the front-end.
+func FuzzParseArtifact(f *testing.F) {
+	f.Add([]byte(`{"schemaVersion":2,"artifactType":"application/vnd.opentofu.modulepkg","config":{},"layers":[{"mediaType":"archive/zip"}]}`))
+	f.Add([]byte(`{"schemaVersion":2,"artifactType":"application/vnd.opentofu.provider","manifests":[{"artifactType":"application/vnd.opentofu.provider-target","platform":null}]}`))
+	f.Add([]byte(`{"schemaVersion":2,"artifactType":"application/vnd.okara.status.v1","config":{},"layers":[],"annotations":{"vnd.okara.status.action":"yank"}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := oci.Descriptor{Digest: digest.FromBytes(b), Size: int64(len(b))}
+		for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex} {
+			d.MediaType = mediaType
+			m := oci.Manifest{Descriptor: d, Bytes: b}
+			if x, err := oci.ParseModule(m); err == nil && x.Zip == nil {
+				t.Error("a module without a zip")
+			}
+			if x, err := oci.ParseProviderIndex(m); err == nil {
+				for _, p := range x.Platforms {
+					if p.Platform.OS == "" || p.Size < 0 {
+						t.Errorf("platform %+v", p)
+					}
+				}
+			}
+			if e, err := oci.ParseStatusEvent("x", m); err == nil && e.Action == "" {
+				t.Error("an event without an action")
+			}
+		}
+	})
+}

@@ -14,8 +14,8 @@ import (
 )
 
 func newPublishProvider(a *app) *cobra.Command {
-	var signKey, passphraseFile string
-	var keys []string
+	var passphraseFile string
+	var signKeys, keys []string
 	var extend bool
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
@@ -58,8 +58,16 @@ other content, 5 denied.`,
 			if o.Annotations, err = a.publishAnnotations(); err != nil {
 				return err
 			}
-			if o.SignKey, err = a.privateKey(signKey, passphraseFile); err != nil {
-				return err
+			for _, file := range signKeys {
+				key, err := a.privateKey(file, passphraseFile)
+				if err != nil {
+					return err
+				}
+				if o.SignKey == nil {
+					o.SignKey = key
+				} else {
+					o.AlsoSign = append(o.AlsoSign, key)
+				}
 			}
 			if o.Keys, err = readPublicKeys(keys); err != nil {
 				return err
@@ -78,7 +86,7 @@ other content, 5 denied.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
-	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs SHA256SUMS")
+	f.StringArrayVar(&signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	f.StringArrayVar(&keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
 	return cmd

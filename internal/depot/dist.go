@@ -204,13 +204,9 @@ func (d *dist) checkSums(plan *ProviderPlan, partial bool) error {
 
 // checkSignature verifies the signature of the folder, or makes one.
 func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
-	keys := slices.Clone(o.Keys)
-	if o.SignKey != nil {
-		public, err := o.SignKey.Public()
-		if err != nil {
-			return err
-		}
-		keys = append(keys, public)
+	keys, err := o.knownKeys()
+	if err != nil {
+		return err
 	}
 	sums := plan.metadata.ShasumsName
 	name := d.find(sums+".sig", sums+".gpgsig")
@@ -222,11 +218,10 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, ErrUnsigned)
 	}
 	var signature []byte
-	var err error
 	if name != "" {
 		signature, err = d.read(name)
 	} else {
-		signature, err = o.SignKey.Sign(plan.metadata.ShasumsBytes, o.Now)
+		signature, err = o.sign(plan.metadata.ShasumsBytes)
 	}
 	if err != nil {
 		return err
@@ -240,4 +235,38 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	plan.metadata.SignatureBytes = signature
 	plan.metadata.Keys = servedKeys(keys, o.Now)
 	return nil
+}
+
+// knownKeys are the public keys that may have signed.
+func (o ProviderOptions) knownKeys() ([]signing.PublicKey, error) {
+	keys := slices.Clone(o.Keys)
+	for _, k := range o.signers() {
+		public, err := k.Public()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, public)
+	}
+	return keys, nil
+}
+
+func (o ProviderOptions) signers() []*signing.Key {
+	if o.SignKey == nil {
+		return nil
+	}
+	return append([]*signing.Key{o.SignKey}, o.AlsoSign...)
+}
+
+// sign returns one packet for each key; the clients skip those of keys that they
+// do not know.
+func (o ProviderOptions) sign(message []byte) ([]byte, error) {
+	var packets []byte
+	for _, k := range o.signers() {
+		packet, err := k.Sign(message, o.Now)
+		if err != nil {
+			return nil, err
+		}
+		packets = append(packets, packet...)
+	}
+	return packets, nil
 }

@@ -21,6 +21,7 @@ import (
 // ProviderOptions say how a provider is published.
 type ProviderOptions struct {
 	SignKey     *signing.Key        // signs SHA256SUMS where the folder has no signature; nil: there must be one
+	AlsoSign    []*signing.Key      // sign too, while one key replaces another
 	Keys        []signing.PublicKey // keys that may have made the signature in the folder
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now

@@ -168,6 +168,20 @@ func TestPublishProviderKeepsASignature(t *testing.T) {
 	}
 }
 
+func TestPublishProviderWithTwoKeys(t *testing.T) {
+	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, next := mustVersion(t, "1.2.3"), newKey(t, signing.KeyOptions{})
+	o := depot.ProviderOptions{SignKey: mustKey(t), AlsoSign: []*signing.Key{next}}
+	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]*signing.Key{"old": mustKey(t), "new": next} {
+		if _, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{mustPublic(t, k)}}); err != nil {
+			t.Errorf("%s key: %v", name, err)
+		}
+	}
+}
+
 func TestPublishProviderConflict(t *testing.T) {
 	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
