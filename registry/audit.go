@@ -23,7 +23,7 @@ func (s *server) decided(r *http.Request, c caller, action, kind, address, rule 
 		return
 	}
 	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
-		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.String("request_id", r.Header.Get(requestID)),
 		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
 		slog.String("decision", decision), slog.String("rule", rule),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
@@ -45,7 +45,7 @@ func (s *server) published(r *http.Request, c caller, action, kind, address, ver
 		return
 	}
 	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "change",
-		slog.String("request_id", r.Header.Get("X-Request-Id")),
+		slog.String("request_id", r.Header.Get(requestID)),
 		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
 		slog.String("version", version), slog.String("digest", digest),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),

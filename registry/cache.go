@@ -182,10 +182,21 @@ func (c *cache[V]) fetch(ctx context.Context, key string, load loader[V]) func()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
 		old, has, epoch := c.known(key)
-		v, err := load(ctx, old, has)
+		v, err := guarded(ctx, load, old, has)
 		c.keep(key, v, err, epoch)
 		return v, err
 	}
+}
+
+// guarded makes a panic in a load the error of those who wait for it: a load
+// runs in a goroutine of its own, where it would end the process.
+func guarded[V any](ctx context.Context, load loader[V], old V, has bool) (v V, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return load(ctx, old, has)
 }
 
 func (c *cache[V]) known(key string) (v V, has bool, epoch int) {

@@ -163,6 +163,48 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestPanic shows that a panic costs one request its answer and nothing else.
+func TestPanic(t *testing.T) {
+	var broken atomic.Bool
+	gate := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if broken.Load() {
+			panic("broken")
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *registry.Options) {
+		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("state") })
+	})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	broken.Store(true)
+	for _, path := range []string{"/state/shop/default", "/v1/modules/net/vpc/aws/versions"} {
+		resp, body := ask(t, http.MethodGet, f.url(t, path), "X-Request-Id", "id-7")
+		if resp.StatusCode != 500 || !bytes.Contains(body, []byte("id-7")) || bytes.Contains(body, []byte("broken")) {
+			t.Errorf("%s: %d %s, want 500 with the request's ID", path, resp.StatusCode, body)
+		}
+	}
+	broken.Store(false)
+	if resp, _ := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/versions")); resp.StatusCode != 200 {
+		t.Errorf("afterwards: %d", resp.StatusCode)
+	}
+}
+
+// TestDenied shows what a refusal of the server's own credentials is.
+func TestDenied(t *testing.T) {
+	deny := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, 0)}
+	for hide, want := range map[bool]int{false: 502, true: 404} {
+		f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), deny, func(o *registry.Options) { o.DeniedMeansMissing = hide })
+		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/versions"))
+		if resp.StatusCode != want {
+			t.Errorf("hidden %v: %d %s, want %d", hide, resp.StatusCode, body, want)
+		}
+		put := newZip(t, map[string]string{"main.tf": ""})
+		if status, _ := f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", "", put); status != 502 {
+			t.Errorf("hidden %v, publish: %d, want 502", hide, status)
+		}
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,10 @@ type Options struct {
 	Modules  Modules       // how module downloads are answered
 	Login    *Login        // `tofu login`, nil: none
 	TagTTL   time.Duration // how long the version tag of a module is trusted; 0: 30 s
+	// DeniedMeansMissing answers 404 where the registry refuses a read: some
+	// registries hide missing repositories that way, and clients go on to their
+	// next source only at 404.
+	DeniedMeansMissing bool
 
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
@@ -51,6 +56,9 @@ type Options struct {
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
 	Now       func() time.Time  // nil: time.Now
 }
+
+// requestID is the header that names a request in logs, here and at a proxy.
+const requestID = "X-Request-Id"
 
 // metadataTimeout is how long a metadata request may take: the clients give up
 // after 10 s, body included.
@@ -238,11 +246,28 @@ func (s *server) wrap(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		if err := h(rec, r); err != nil {
+		if err := s.guard(h, rec, r); err != nil {
 			s.writeError(rec, r, err)
 		}
 		s.metrics.answered(r, rec.status, time.Since(start))
 	})
+}
+
+// guard turns a panic into an error of this one request. Where the answer has
+// begun, the connection is cut, as net/http does it.
+func (s *server) guard(h handler, w *recorder, r *http.Request) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		s.log.Error("panic", "path", logPath(r.URL.Path), "request_id", r.Header.Get(requestID), "panic", p, "stack", string(debug.Stack()))
+		if w.status != 0 {
+			panic(http.ErrAbortHandler)
+		}
+		err = &httpError{status: http.StatusInternalServerError, text: "internal error"}
+	}()
+	return h(w, r)
 }
 
 // limit ends the work for an answer before the client gives up.
@@ -280,8 +305,15 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		s.metrics.mismatch.Inc()
 	}
 	status, text := s.classify(err)
+	if s.hides(r, err) {
+		status, text = http.StatusNotFound, "not found"
+	}
 	if status >= http.StatusInternalServerError {
-		s.log.Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "error", err)
+		id := r.Header.Get(requestID)
+		s.log.Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "request_id", id, "error", err)
+		if id != "" {
+			text += " (request " + id + ")"
+		}
 	}
 	if re, ok := errors.AsType[*oci.ResponseError](err); ok && status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(re.RetryAfter/time.Second))))
@@ -293,6 +325,15 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", challenge(r))
 	}
 	writeJSONError(w, status, text)
+}
+
+// hides reports whether a refusal of the registry stands for "not found".
+func (s *server) hides(r *http.Request, err error) bool {
+	if !s.o.DeniedMeansMissing || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	_, own := errors.AsType[*httpError](err)
+	return !own && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
 }
 
 // classify returns the status for err and the text a client may see. A refusal

@@ -185,6 +185,7 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 		return o, "", err
 	}
 	o.Client, o.Layout, o.Embedded = back.client, back.layout, back.embedded
+	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if f.passThrough {
 		if back.with == nil {
 			return o, "", withHint(usageError("--pass-through needs a registry that knows the callers"), "name it with --registry HOST[/PREFIX]")

@@ -30,6 +30,7 @@ type serveConfig struct {
 	PublicURL string `hcl:"public_url,optional"`
 	AuditLog  string `hcl:"audit_log,optional"`
 	AccessLog bool   `hcl:"access_log,optional"`
+	Hide      *bool  `hcl:"denied_means_missing,optional"`
 	Pass      bool   `hcl:"pass_through,optional"`
 
 	Anonymous      []string  `hcl:"anonymous,optional"`
@@ -205,6 +206,9 @@ func (c *serveConfig) options(o *registry.Options) (err error) {
 	}
 	if o.Proxies, err = prefixes(c.ProxiesRange, c.Proxies); err != nil {
 		return err
+	}
+	if c.Hide != nil {
+		o.DeniedMeansMissing = *c.Hide
 	}
 	if m := c.Modules; m != nil {
 		o.Modules = registry.Modules{Answer: m.Answer, Registry: m.Registry}
