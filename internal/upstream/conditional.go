@@ -5,6 +5,7 @@ package upstream
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 )
@@ -62,9 +63,7 @@ func (t *conditionalTransport) RoundTrip(req *http.Request) (*http.Response, err
 func (a keptAnswer) answer(resp *http.Response) *http.Response {
 	resp.Body.Close()
 	header := a.header.Clone()
-	for name, values := range resp.Header {
-		header[name] = values
-	}
+	maps.Copy(header, resp.Header)
 	resp.Status, resp.StatusCode, resp.Header = "200 OK", http.StatusOK, header
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	return resp
