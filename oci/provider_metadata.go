@@ -16,7 +16,6 @@ const (
 	MediaShasumsSignature = "application/vnd.okara.provider.shasums-signature.v1"
 	MediaSigningKeys      = "application/vnd.okara.provider.signing-keys.v1+json"
 	MediaRegistryManifest = "application/vnd.okara.provider.registry-manifest.v1+json"
-	MediaProviderDocs     = "application/vnd.okara.provider.docs.v1.tar+gzip"
 )
 
 const (
@@ -51,12 +50,10 @@ type ProviderMetadata struct {
 	ShasumsBytes       []byte
 	SignatureBytes     []byte
 	Keys               []SigningKey
-	RegistryManifest   []byte      // terraform-registry-manifest.json, nil if the provider has none
-	Docs               *Descriptor // packed docs folder, nil if there is none
+	RegistryManifest   []byte // terraform-registry-manifest.json, nil if the provider has none
 }
 
-// NewProviderMetadata encodes md as a manifest and the blobs it needs. md.Docs
-// must have been pushed by the caller.
+// NewProviderMetadata encodes md as a manifest and the blobs it needs.
 func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
 	blobs := []Blob{EmptyBlob()}
 	var layers []Descriptor
@@ -83,9 +80,6 @@ func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
 	}
 	if md.RegistryManifest != nil {
 		add(MediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
-	}
-	if md.Docs != nil {
-		layers = append(layers, *md.Docs)
 	}
 	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
 	return m, blobs, err
@@ -134,8 +128,6 @@ func (r *Repo) metadataLayers(ctx context.Context, layers []Descriptor) (Provide
 			md.Signature, md.SignatureBytes = d, b
 		case MediaRegistryManifest:
 			md.RegistryManifest = b
-		case MediaProviderDocs:
-			md.Docs = &d
 		case MediaSigningKeys:
 			var keys SigningKeys
 			if err := json.Unmarshal(b, &keys); err != nil {
@@ -167,7 +159,7 @@ func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]Descriptor, []
 	if !withShasums {
 		md.ShasumsBytes = nil
 	}
-	md.RegistryManifest, md.Docs = nil, nil
+	md.RegistryManifest = nil
 	m, blobs, err := NewProviderMetadata(md)
 	if err != nil {
 		return nil, nil, err
