@@ -70,12 +70,12 @@ func TestAudit(t *testing.T) {
 			"msg": "change", "action": "publish", "address": "net/vpc/aws", "version": "1.0.0", "status": 201.0, "subject": "publisher",
 		}},
 	}
-	seen := ""
+	var seen strings.Builder
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.do()
 			text := audit.take()
-			seen += text
+			seen.WriteString(text)
 			line := strings.Split(strings.TrimSpace(text), "\n")
 			var got map[string]any
 			if err := json.Unmarshal([]byte(line[len(line)-1]), &got); err != nil {
@@ -108,7 +108,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	token := strings.Split(link.Path, "/")[2]
-	for _, text := range []string{seen, audit.take(), log.take(), string(exposed)} {
+	for _, text := range []string{seen.String(), audit.take(), log.take(), string(exposed)} {
 		for _, secret := range []string{readerToken, publisherToken, token, "0123456789abcdefghij"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s is in %s", secret, text)

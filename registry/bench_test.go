@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -53,9 +54,7 @@ func BenchmarkWarm(b *testing.B) {
 			b.Logf("%s: registry requests %v", route.name, n)
 		}
 		bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			for k, v := range resp.Header {
-				w.Header()[k] = v
-			}
+			maps.Copy(w.Header(), resp.Header)
 			w.WriteHeader(resp.StatusCode)
 			_, _ = w.Write(body) // 204 has none
 		}))

@@ -48,8 +48,7 @@ func challenge(verifier string) string {
 // loginFront is a front-end that people log in to through the issuer.
 func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
-	var f *front
-	f = newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *registry.Options) {
 		o.Access = registry.Access{Rules: []registry.Rule{{
 			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: registry.AnonymousRead(),
 		}}}

@@ -144,7 +144,6 @@ func versionsOf(tags []string) []addr.Version {
 // moduleVersion is the manifest under the version tag of a module.
 type moduleVersion struct {
 	oci.ModuleManifest
-	answers
 }
 
 func (m *moduleVersion) size() int { return 2048 }
