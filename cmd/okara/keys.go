@@ -193,12 +193,16 @@ func newKeysList(a *app) *cobra.Command {
 }
 
 func listKeys(dir string) ([]keyInfo, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*"+publicSuffix))
-	if err != nil {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	infos := []keyInfo{}
-	for _, file := range files {
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), publicSuffix) {
+			continue
+		}
+		file := filepath.Join(dir, e.Name())
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err

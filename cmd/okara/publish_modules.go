@@ -3,12 +3,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,8 +99,8 @@ func findModules(root, address string) ([]moduleFolder, error) {
 			return nil
 		}
 		dir := filepath.Join(root, filepath.FromSlash(name))
-		if !hasConfiguration(dir) {
-			return fs.SkipDir
+		if ok, err := hasConfiguration(tree.FS(), name); !ok || err != nil {
+			return cmp.Or(err, fs.SkipDir)
 		}
 		s := strings.Replace(address, "{name}", path.Base(name), 1)
 		m, err := addr.ParseModule(strings.Replace(s, "{system}", path.Dir(name), 1))
@@ -114,13 +116,9 @@ func findModules(root, address string) ([]moduleFolder, error) {
 	return found, err
 }
 
-func hasConfiguration(dir string) bool {
-	for _, pattern := range []string{"*.tf", "*.tf.json", "*.tofu", "*.tofu.json"} {
-		if files, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(files) > 0 {
-			return true
-		}
-	}
-	return false
+func hasConfiguration(tree fs.FS, dir string) (bool, error) {
+	entries, err := fs.ReadDir(tree, dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return depot.IsConfiguration(e.Name()) }), err
 }
 
 // withVersions fills in the version and leaves out modules that the git tags do

@@ -71,8 +71,8 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	return p, nil
 }
 
-// isConfiguration reports whether OpenTofu reads the file.
-func isConfiguration(name string) bool {
+// IsConfiguration reports whether OpenTofu reads the file.
+func IsConfiguration(name string) bool {
 	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
 		if strings.HasSuffix(name, ext) {
 			return true
@@ -83,7 +83,7 @@ func isConfiguration(name string) bool {
 
 func hasModule(t *archive.Tree, dir string) bool {
 	for _, f := range t.Files {
-		if path.Dir(f.Path) == path.Clean(dir) && isConfiguration(f.Path) {
+		if path.Dir(f.Path) == path.Clean(dir) && IsConfiguration(f.Path) {
 			return true
 		}
 	}

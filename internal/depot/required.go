@@ -35,7 +35,7 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 			return err
 		case e.IsDir() && name != "." && strings.HasPrefix(path.Base(name), "."):
 			return fs.SkipDir
-		case e.Type().IsRegular() && isConfiguration(name):
+		case e.Type().IsRegular() && IsConfiguration(name):
 			files.Files = append(files.Files, archive.File{Path: name})
 		}
 		return nil

@@ -37,7 +37,7 @@ func newView(tree fs.FS, t *archive.Tree) *view {
 	v := &view{tree: tree, files: map[string]string{}, dirs: map[string][]string{}, all: map[string]bool{}}
 	for _, f := range t.Files {
 		v.all[f.Path] = true
-		if !isConfiguration(f.Path) {
+		if !IsConfiguration(f.Path) {
 			continue
 		}
 		shown := f.Path
