@@ -201,7 +201,11 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	} else if part := strings.Split(strings.TrimPrefix(b.File, "terraform-provider-"+item.Provider.Type), "_"); len(part) == 4 {
 		version = part[1]
 	}
-	s.metrics.downloads.WithLabelValues(item.Kind, address, strings.TrimSuffix(version, ".zip")).Inc()
+	version = strings.TrimSuffix(version, ".zip")
+	if v, ok := addr.VersionFromTag(version); ok {
+		version = v.String()
+	}
+	s.metrics.downloads.WithLabelValues(item.Kind, address, version).Inc()
 }
 
 func redirect(w http.ResponseWriter, to *url.URL) {
