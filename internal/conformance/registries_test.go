@@ -39,7 +39,7 @@ func each(t *testing.T, f func(t *testing.T, c *oci.Client)) {
 	} {
 		t.Run(name, func(t *testing.T) { f(t, newClient(t, start(t), oci.Options{})) })
 	}
-	for _, prefix := range strings.Fields(os.Getenv("OKARA_TEST_REGISTRIES")) {
+	for prefix := range strings.FieldsSeq(os.Getenv("OKARA_TEST_REGISTRIES")) {
 		t.Run(prefix, func(t *testing.T) { f(t, newClient(t, prefix, hosted(t))) })
 	}
 }
