@@ -42,7 +42,7 @@ func OpenBundle(file string) (*Bundle, error) {
 	}
 	b := &Bundle{file: f, blobs: map[digest.Digest]span{}}
 	if err := b.scan(); err != nil {
-		f.Close()
+		defer f.Close()
 		return nil, fmt.Errorf("reading the bundle %s: %w", file, err)
 	}
 	return b, nil
