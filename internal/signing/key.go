@@ -154,7 +154,7 @@ func (k *Key) Revoke(now time.Time, reason string) error {
 }
 
 func config(now func() time.Time) *packet.Config {
-	return &packet.Config{Time: now, DefaultHash: crypto.SHA256, NonDeterministicSignaturesViaNotation: packet.BoolPointer(false)}
+	return &packet.Config{Time: now, DefaultHash: crypto.SHA256, NonDeterministicSignaturesViaNotation: new(false)}
 }
 
 func armored(kind string, b []byte) ([]byte, error) {

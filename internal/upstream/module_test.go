@@ -4,7 +4,6 @@ package upstream_test
 
 import (
 	"errors"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,8 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
-
-func newDialer() *net.Dialer { return &net.Dialer{Timeout: 5 * time.Second} }
 
 func TestParseLocation(t *testing.T) {
 	for in, want := range map[string][4]string{

@@ -190,21 +190,3 @@ func TestFilesystemMirror(t *testing.T) {
 		t.Errorf("an unknown provider: %v", err)
 	}
 }
-
-func TestGuardDialerRefusesPrivateAddresses(t *testing.T) {
-	u := origin(t)
-	guarded := func(allowed ...string) error {
-		c := &upstream.Client{HTTP: &http.Client{Transport: &http.Transport{
-			DialContext: upstream.GuardDialer(newDialer(), allowed),
-		}}, Token: func(string) string { return "secret" }}
-		r := &upstream.Registry{Client: c, Base: u.JoinPath("/p/")}
-		_, err := r.Versions(t.Context(), addr.Provider{Hostname: "example.com", Namespace: "acme", Type: "dns"})
-		return err
-	}
-	if err := guarded(); !errors.Is(err, oci.ErrDenied) {
-		t.Errorf("loopback: %v, want it refused", err)
-	}
-	if err := guarded(u.Host); err != nil {
-		t.Errorf("a listed origin: %v", err)
-	}
-}
