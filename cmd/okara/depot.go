@@ -6,11 +6,14 @@ import (
 	"context"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -87,7 +90,8 @@ func (a *app) newSyncer(set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Sy
 	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
-// usedVersions reads lock files and returns which versions they pin.
+// usedVersions reads lock files, and what "init" installed beside them, and
+// returns which versions are in use. States name no versions.
 func usedVersions(names []string) (func(entry string, v addr.Version) bool, error) {
 	used := map[string]bool{}
 	files, err := lockFiles(names)
@@ -102,8 +106,46 @@ func usedVersions(names []string) (func(entry string, v addr.Version) bool, erro
 		for _, p := range l.Providers {
 			used[addr.KindMirror+" "+p.Address.String()+" "+p.Version.String()] = true
 		}
+		modules, err := installedModules(filepath.Join(filepath.Dir(name), ".terraform", "modules", "modules.json"))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range modules {
+			used[addr.KindModule+" "+m.Module.String()+" "+m.Version.String()] = true
+		}
 	}
 	return func(entry string, v addr.Version) bool { return used[entry+" "+v.String()] }, nil
+}
+
+// installedModules reads the list that tofu and terraform keep of the modules
+// they installed; those that did not come from a registry have no version.
+func installedModules(name string) ([]addr.ModuleVersion, error) {
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Modules []struct{ Source, Version string }
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var out []addr.ModuleVersion
+	for _, m := range doc.Modules {
+		parts := strings.Split(m.Source, "/") // HOST/NAMESPACE/NAME/SYSTEM, perhaps //DIR
+		if len(parts) < 4 {
+			continue
+		}
+		module, err := addr.ParseModule(strings.Join(parts[1:4], "/"))
+		v, verr := addr.ParseVersion(m.Version)
+		if err == nil && verr == nil {
+			out = append(out, addr.ModuleVersion{Module: module, Version: v})
+		}
+	}
+	return out, nil
 }
 
 // originSet makes the ways to the outside, once for each auth block and process,

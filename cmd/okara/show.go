@@ -28,6 +28,8 @@ type shown struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Deprecated  *string           `json:"deprecated,omitempty"`
 	Yanked      *string           `json:"yanked,omitempty"`
+	Held        string            `json:"held,omitempty"` // why it is not published
+	Scan        string            `json:"scan,omitempty"` // sum of the newest reports
 	Referrers   []referrerLine    `json:"referrers,omitempty"`
 
 	ContentDigest string                 `json:"contentDigest,omitempty"`
@@ -39,7 +41,8 @@ type shown struct {
 	Keys      []shownKey      `json:"keys,omitempty"`
 	Platforms []shownPlatform `json:"platforms,omitempty"`
 
-	status oci.Status
+	status  oci.Status
+	scanned []oci.Descriptor // platforms, which have reports of their own
 }
 
 type referrerLine struct {
@@ -85,11 +88,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				return err
 			}
 			d := depot.New(depot.Options{Client: client, Layout: layout})
-			l, v, err := itemVersion(cmd.Context(), d, layout, it)
-			if err != nil {
-				return err
-			}
-			s, err := showVersion(cmd.Context(), l, it, v)
+			s, err := a.show(cmd.Context(), d, client, layout, it)
 			if err != nil {
 				return err
 			}
@@ -103,15 +102,32 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 	return cmd
 }
 
-func showVersion(ctx context.Context, l *depot.Listing, it item, v addr.Version) (shown, error) {
+func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layout addr.Layout, it item) (shown, error) {
+	l, v, err := itemVersion(ctx, d, layout, it)
+	if err == nil {
+		return showTag(ctx, l, it, v, v.Tag())
+	}
+	if !errors.Is(err, oci.ErrNotFound) {
+		return shown{}, err
+	}
+	if r, rerr := client.Repo(it.repository(layout)); rerr == nil {
+		if s, herr := showHeld(ctx, d, r, it); herr == nil {
+			return s, nil
+		}
+	}
+	return shown{}, err
+}
+
+// showTag shows the version v, which is under the tag.
+func showTag(ctx context.Context, l *depot.Listing, it item, v addr.Version, tag string) (shown, error) {
 	r := l.Repository
-	m, err := r.Fetch(ctx, v.Tag())
+	m, err := r.Fetch(ctx, tag)
 	if err != nil {
 		return shown{}, err
 	}
 	status := l.StatusOf(v, m.Digest)
 	s := shown{
-		Kind: it.kind, Version: v.String(), Reference: r.String() + ":" + v.Tag() + "@" + m.Digest.String(),
+		Kind: it.kind, Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
 		Deprecated: eventMessage(status.Deprecated), Yanked: eventMessage(status.Yanked), status: status,
 	}
 	if it.kind == addr.KindModule {
@@ -122,6 +138,9 @@ func showVersion(ctx context.Context, l *depot.Listing, it item, v addr.Version)
 		err = s.provider(ctx, r, m)
 	}
 	if err != nil {
+		return shown{}, err
+	}
+	if s.Scan, err = scanText(ctx, r, append(s.scanned, m.Descriptor)); err != nil {
 		return shown{}, err
 	}
 	referrers, err := r.Referrers(ctx, m.Descriptor, "")
@@ -161,6 +180,7 @@ func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error
 	s.Annotations, s.Protocols, s.Signature = index.Annotations, index.Protocols, index.Signature
 	for _, p := range index.Platforms {
 		s.Platforms = append(s.Platforms, shownPlatform{p.Platform.String(), p.Filename, p.Size, p.Zh, p.H1})
+		s.scanned = append(s.scanned, p.Manifest)
 	}
 	md, err := r.Resigned(ctx, index, s.status)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -186,7 +206,9 @@ func (s *shown) text() string {
 			rows = append(rows, []string{name, value})
 		}
 	}
+	add("kept back", s.Held)
 	add("status", statusText(s.status))
+	add("scan", s.Scan)
 	add("source", s.Annotations[oci.AnnSource])
 	add("revision", s.Annotations[oci.AnnRevision])
 	add("content", s.ContentDigest)
