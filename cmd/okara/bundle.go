@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -30,21 +32,32 @@ func newBundle(a *app) *cobra.Command {
 }
 
 func newBundleCreate(a *app) *cobra.Command {
-	var since string
+	var since, signKey, passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "create FILE ADDRESS[@CONSTRAINT]...",
 		Short: "Write a bundle",
 		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
 providers (registry.opentofu.org/hashicorp/time). Without a constraint all
-versions are taken.`,
+versions are taken. --sign-key writes the signature FILE.sig over the index of
+the bundle, which has the digest of all that is in it.`,
 		Example: `  okara bundle create week.tar net/vpc/aws 'registry.opentofu.org/hashicorp/time@~> 0.14'
   okara bundle create next.tar net/vpc/aws --since week.tar`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.bundleCreate(cmd.Context(), args[0], args[1:], since)
+			key, err := a.privateKey(signKey, passphraseFile)
+			if err != nil {
+				return err
+			}
+			if err := a.bundleCreate(cmd.Context(), args[0], args[1:], since); err != nil || key == nil {
+				return err
+			}
+			return a.bundleSign(args[0], key)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
+	f := cmd.Flags()
+	f.StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
+	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs the bundle")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
 }
 
@@ -73,6 +86,38 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 		a.note("continued an earlier run: %d blobs were there", report.Resumed)
 	}
 	return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, byteSize(report.Bytes)))
+}
+
+func (a *app) bundleSign(file string, key *signing.Key) error {
+	b, err := depot.OpenBundle(file)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	name, err := b.Sign(key, time.Now())
+	if err == nil {
+		a.note("signed with key %s: %s", key.ID(), name)
+	}
+	return err
+}
+
+// openBundle opens a bundle and, if key files are given, checks its signature
+// before anything else of it is used.
+func (a *app) openBundle(file string, keyFiles []string) (*depot.Bundle, error) {
+	keys, err := readPublicKeys(keyFiles)
+	if err != nil {
+		return nil, err
+	}
+	b, err := depot.OpenBundle(file)
+	if err != nil || len(keys) == 0 {
+		return b, err
+	}
+	key, err := b.VerifySignature(keys)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	a.note("signed by key %s %s", key.ID, key.UserID)
+	return b, nil
 }
 
 func bundleDigests(file string) (map[digest.Digest]bool, error) {
@@ -109,15 +154,17 @@ func withoutPrefix(repository string, l addr.Layout) string {
 }
 
 func newBundleVerify(a *app) *cobra.Command {
-	return &cobra.Command{
+	var keys []string
+	cmd := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check a bundle without a registry",
 		Long: `Check that every blob of a bundle has the content its name says, and that
-everything its tags need is in it or in the bundle it builds on.`,
-		Example: "  okara bundle verify week.tar",
+everything its tags need is in it or in the bundle it builds on. With --key, the
+signature FILE.sig must be there and made by one of the keys.`,
+		Example: "  okara bundle verify week.tar --key release.pub.asc",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := depot.OpenBundle(args[0])
+			b, err := a.openBundle(args[0], keys)
 			if err != nil {
 				return err
 			}
@@ -129,40 +176,48 @@ everything its tags need is in it or in the bundle it builds on.`,
 			return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, byteSize(report.Bytes)))
 		},
 	}
+	bundleKeys(cmd, &keys)
+	return cmd
+}
+
+func bundleKeys(cmd *cobra.Command, keys *[]string) {
+	cmd.Flags().StringArrayVar(keys, "key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
 }
 
 func newBundleLoad(a *app) *cobra.Command {
-	return &cobra.Command{
+	var keys []string
+	cmd := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Push a bundle to the registry",
 		Long: `Push what the registry does not have yet, version tags last. A version that
-exists with other content is left as it is and reported with exit code 4.`,
-		Example: "  okara bundle load week.tar --registry registry.example.com/platform",
+exists with other content is left as it is and reported with exit code 4. With
+--key, nothing is pushed unless one of the keys made the signature FILE.sig.`,
+		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.bundleLoad(cmd.Context(), args[0])
+			return a.bundleLoad(cmd.Context(), args[0], keys)
 		},
 	}
+	bundleKeys(cmd, &keys)
+	return cmd
 }
 
-func (a *app) bundleLoad(ctx context.Context, file string) (err error) {
+func (a *app) bundleLoad(ctx context.Context, file string, keys []string) error {
 	client, layout, err := a.registryClient()
 	if err != nil {
 		return err
 	}
-	b, err := depot.OpenBundle(file)
+	b, err := a.openBundle(file, keys)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	report, err := b.Load(ctx, func(name string) (*oci.Repo, error) {
-		if layout.Prefix != "" {
-			name = layout.Prefix + "/" + name
-		}
-		return client.Repo(name)
-	})
+	report, err := depot.New(depot.Options{Client: client, Layout: layout}).LoadBundle(ctx, b)
 	if err != nil {
 		return err
+	}
+	for _, w := range report.Warnings {
+		a.note("warning: %s", w)
 	}
 	text := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
 	if err := a.printResult(report, text); err != nil || len(report.Conflict) == 0 {

@@ -64,6 +64,7 @@ type BundleReport struct {
 	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
 	Pushed   int      `json:"pushed,omitempty"`
 	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // CreateBundle writes the items to file, with everything they need: children of

@@ -15,7 +15,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -86,6 +85,8 @@ func (b *Bundle) scan() error {
 			return fmt.Errorf("%q is not a regular file: %w", h.Name, oci.ErrCorrupt)
 		case h.Name == "oci-layout":
 			layout = true
+		case h.Name == "index.json" && b.IndexRaw != nil:
+			return fmt.Errorf("it has two files index.json: %w", oci.ErrCorrupt)
 		case h.Name == "index.json":
 			if err := b.readIndex(r, h.Size); err != nil {
 				return err
@@ -159,10 +160,14 @@ func legalTag(tag string) bool {
 	return strings.Trim(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
+// open checks the blob before its first byte is handed out.
 func (b *Bundle) open(d oci.Descriptor) (io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
 		return nil, fmt.Errorf("the bundle has no blob %s: %w", d.Digest, oci.ErrNotFound)
+	}
+	if s.size != d.Size || !blobIntact(b.file, s.offset, d) {
+		return nil, fmt.Errorf("blob %s: its bytes have another digest: %w", d.Digest, oci.ErrCorrupt)
 	}
 	return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)), nil
 }
@@ -234,102 +239,4 @@ func (b *Bundle) reach(d oci.Descriptor, required map[digest.Digest]bool) error 
 		}
 	}
 	return nil
-}
-
-// Load pushes what the registry does not have yet: blobs, then manifests from
-// the bottom up, version tags last. A tag that exists with another digest is
-// left as it is and reported. Repeated, it does only what is missing.
-func (b *Bundle) Load(ctx context.Context, open func(repository string) (*oci.Repo, error)) (BundleReport, error) {
-	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
-	for _, tagged := range []bool{false, true} { // referrers first: a version is visible only with its signatures
-		for _, root := range b.Index.Manifests {
-			ref, err := parseBundleRef(root)
-			if err != nil {
-				return report, err
-			}
-			if (ref.tag != "") != tagged {
-				continue
-			}
-			if err := b.loadRoot(ctx, open, root, ref, &report); err != nil {
-				return report, fmt.Errorf("loading %s: %w", root.Annotations[ocispec.AnnotationRefName], err)
-			}
-		}
-	}
-	return report, nil
-}
-
-func (b *Bundle) loadRoot(ctx context.Context, open func(string) (*oci.Repo, error), root oci.Descriptor, ref bundleRef, report *BundleReport) error {
-	r, err := open(ref.repository)
-	if err != nil {
-		return err
-	}
-	if ref.tag != "" {
-		have, err := r.Resolve(ctx, ref.tag)
-		switch {
-		case err == nil && have.Digest == root.Digest:
-			return nil
-		case err == nil && !isVersion(ref.tag):
-			return nil // latest and referrers indexes are the registry's own to move
-		case err == nil:
-			report.Conflict = append(report.Conflict, fmt.Sprintf("%s:%s is %s, the bundle has %s", r, ref.tag, have.Digest, root.Digest))
-			return nil
-		case !errors.Is(err, oci.ErrNotFound):
-			return err
-		}
-	}
-	m, err := b.push(ctx, r, root, report)
-	if err != nil || ref.tag == "" {
-		return err
-	}
-	return r.PutTag(ctx, ref.tag, m)
-}
-
-func isVersion(tag string) bool {
-	_, ok := addr.VersionFromTag(tag)
-	return ok
-}
-
-// push stores one manifest by digest with all that it needs. Where the bundle
-// lacks it, the registry must have it.
-func (b *Bundle) push(ctx context.Context, r *oci.Repo, d oci.Descriptor, report *BundleReport) (oci.Manifest, error) {
-	if _, ok := b.blobs[d.Digest]; !ok {
-		return r.Fetch(ctx, d.Digest.String())
-	}
-	m, err := b.manifest(d)
-	if err != nil {
-		return oci.Manifest{}, err
-	}
-	children, blobs, err := references(m)
-	if err != nil {
-		return oci.Manifest{}, err
-	}
-	for _, blob := range blobs {
-		if err := b.pushBlob(ctx, r, blob, report); err != nil {
-			return oci.Manifest{}, err
-		}
-	}
-	for _, child := range children {
-		if _, err := b.push(ctx, r, child, report); err != nil {
-			return oci.Manifest{}, err
-		}
-	}
-	if image, err := m.Image(); err == nil && image.Subject != nil {
-		return m, r.PutReferrer(ctx, m, *image.Subject)
-	}
-	return m, r.PutManifest(ctx, m)
-}
-
-func (b *Bundle) pushBlob(ctx context.Context, r *oci.Repo, d oci.Descriptor, report *BundleReport) error {
-	if _, ok := b.blobs[d.Digest]; !ok {
-		have, err := r.HasBlob(ctx, d)
-		if err == nil && !have {
-			err = fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
-		}
-		return err
-	}
-	pushed, err := r.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return b.open(d) }})
-	if pushed {
-		report.Pushed++
-	}
-	return err
 }

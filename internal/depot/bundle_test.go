@@ -8,13 +8,18 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -212,7 +217,76 @@ func TestBundleRefusesDamage(t *testing.T) {
 	if err := verify(bytes.Replace(whole, []byte("m:1.0.0"), []byte("m:-.0.0"), 1)); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("an illegal tag: %v", err)
 	}
+	index := whole[512*2 : 512*4] // oci-layout is before it
+	if !bytes.HasPrefix(index, []byte("index.json")) {
+		t.Fatal("index.json is not second")
+	}
+	if err := verify(slices.Concat(whole[:512*2], index, whole[512*2:])); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("two indexes: %v", err)
+	}
 	if err := verify([]byte("no tar")); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("no tar at all: %v", err)
+	}
+}
+
+func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
+	source := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "modules/net/vpc/aws")
+	pushTagged(t, source, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	mustCreate(t, file, []depot.BundleItem{{Name: "modules/net/vpc/aws", Repo: source, Tags: []string{"1.0.0"}}}, nil)
+	damaged := filepath.Join(t.TempDir(), "d.tar")
+	if err := os.WriteFile(damaged, bytes.Replace(mustRead(t, file), []byte("layerlayer"), []byte("layerLayer"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged)); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("a changed blob: %v", err)
+	}
+	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	if _, err := r.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("the version of the damaged bundle: %v", err)
+	}
+	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file)); err != nil || len(report.Warnings) > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	entries, err := d.Catalogue(t.Context())
+	want := []oci.CatalogEntry{{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
+	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
+		t.Errorf("catalogue: %v\n%s", err, diff)
+	}
+}
+
+func TestBundleSignature(t *testing.T) {
+	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
+	pushTagged(t, r, "1.0.0", []byte("one"), nil)
+	pushTagged(t, r, "2.0.0", []byte("two"), nil)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	bundle := func(tag string) *depot.Bundle {
+		mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{tag}}}, nil)
+		return mustOpenBundle(t, file)
+	}
+	key, other := mustKey(t), newKey(t, signing.KeyOptions{Name: "Other"})
+	trust := []signing.PublicKey{mustPublic(t, key)}
+	b := bundle("1.0.0")
+	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
+		t.Errorf("not signed: %v", err)
+	}
+	if _, err := b.Sign(key, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.VerifySignature(trust); err != nil || got.ID != key.ID() {
+		t.Errorf("signed by %q, %v", got.ID, err)
+	}
+	if _, err := b.VerifySignature([]signing.PublicKey{mustPublic(t, other)}); !errors.Is(err, depot.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := bundle("2.0.0").VerifySignature(trust); !errors.Is(err, signing.ErrBadSignature) {
+		t.Errorf("another bundle: %v", err)
+	}
+	if err := os.WriteFile(file+".sig", bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) {
+		t.Errorf("garbage: %v", err)
 	}
 }
