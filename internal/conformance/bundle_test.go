@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestBundle unpacks a bundle of a module and a provider with tar and lets
+// another client check the OCI layout: every manifest, every size and digest.
+func TestBundle(t *testing.T) {
+	client := newClient(t, startOlareg(t), oci.Options{})
+	d := depot.New(depot.Options{Client: client})
+	publishModule(t, d)
+	key, err := signing.NewKey(signing.KeyOptions{Name: "Test", ECC: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publishProvider(t, d, key)
+	entries, err := d.Catalogue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []depot.BundleItem
+	for _, e := range entries {
+		item, err := depot.SelectBundle(t.Context(), mustRepo(t, client, e.Repository), e.Repository, func(addr.Version) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "b.tar")
+	if _, err := depot.CreateBundle(t.Context(), file, items, nil); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	kinds := map[types.MediaType]int{}
+	for _, m := range manifest.Manifests {
+		kinds[m.MediaType]++
+	}
+	if kinds[types.OCIImageIndex] != 1 || kinds[types.OCIManifestSchema1] != 3 {
+		t.Errorf("roots %v, want three versions of the module and one of the provider", kinds)
+	}
+}
