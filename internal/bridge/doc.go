@@ -55,6 +55,12 @@
 // our first line is never touched. An override file of the user that sorts
 // after ours and has a backend block is an error, as ours would have no effect.
 //
+// # The directory of a run
+//
+// It is in the system's temporary directory, for this user alone, and has a
+// file that is locked while the run goes on. A run first removes the
+// directories of this user whose lock nobody holds: those of killed runs.
+//
 // # Partial configuration
 //
 // The first that sets an argument wins: -backend-config, the block, what an

@@ -79,11 +79,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // serve runs the command with a facade beside it. The facade ends after the
 // command, whatever ctx says: an interrupted apply still writes its state.
 func (o Options) serve(ctx context.Context) (res Result, err error) {
-	dir, err := os.MkdirTemp("", "okara-run-")
+	private, err := newRunDir()
 	if err != nil {
 		return res, fmt.Errorf("preparing the run: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, private.close()) }()
+	dir := private.path
 
 	var failures failures
 	key := rand.Text()

@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
@@ -56,7 +58,7 @@ func TestRun(t *testing.T) {
 	if err != nil || res.Code != 3 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	want := string(c.Override()) + "drwx------\n2\n[profile okara]\n[services okara]\n[okara]\n"
+	want := string(c.Override()) + "drwx------\n3\n[profile okara]\n[services okara]\n[okara]\n"
 	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("the command saw (-want +got):\n%s", d)
 	}
@@ -68,6 +70,39 @@ func TestRun(t *testing.T) {
 		if _, err := os.Stat(gone); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", gone, err)
 		}
+	}
+}
+
+// A run removes what killed ones left, and nothing of one that goes on, of one
+// that is just beginning, or that others can write to.
+func TestRunSweepsLeftovers(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for dir, mode := range map[string]os.FileMode{"okara-run-killed": 0o700, "okara-run-shared": 0o755, "okara-run-new": 0o700} {
+		dir = filepath.Join(os.TempDir(), dir)
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(dir, "new") {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	going := flock.New(filepath.Join(os.TempDir(), "okara-run-going", "lock"))
+	if err := os.Mkdir(filepath.Dir(going.Path()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := going.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer going.Close()
+	out, res, err := runScript(t, newConfig(t), `cd "$TMPDIR"; ls -d okara-run-[a-z]*`)
+	if err != nil || res.Code != 0 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if d := cmp.Diff("okara-run-going\nokara-run-new\nokara-run-shared\n", out); d != "" {
+		t.Errorf("what is left differs (-want +got):\n%s", d)
 	}
 }
 
