@@ -24,22 +24,37 @@ const (
 // process of its own, whose peak is compared with what it used before.
 func TestMemory(t *testing.T) {
 	host := serveDir(t, true)
-	for _, job := range []string{"memory put", "memory get"} {
-		out, err := worker(t, host, t.TempDir(), job, 0).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", job, err, out)
-		}
-		var name string
-		var peak int
-		i := max(bytes.Index(out, []byte("PEAK")), 0)
-		if _, err := fmt.Sscanf(string(out[i:]), "PEAK %s %d", &name, &peak); err != nil {
-			t.Fatalf("%s: %v\n%s", job, err, out)
-		}
-		t.Logf("%s of %d MiB: %d MiB above the baseline", name, largeState>>20, peak>>20)
+	for _, job := range []string{"put", "get"} {
+		peak := memoryOf(t, host, job)
+		t.Logf("%s of %d MiB: %d MiB above the baseline", job, largeState>>20, peak>>20)
 		if peak > memoryBound {
-			t.Errorf("%s used %d bytes, at most %d are allowed", name, peak, memoryBound)
+			t.Errorf("%s used %d bytes, at most %d are allowed", job, peak, memoryBound)
 		}
 	}
+}
+
+// BenchmarkMemory reports what TestMemory bounds.
+func BenchmarkMemory(b *testing.B) {
+	host := serveDir(b, true)
+	for b.Loop() {
+		for _, job := range []string{"put", "get"} {
+			b.ReportMetric(float64(memoryOf(b, host, job)>>20), job+"-MiB")
+		}
+	}
+}
+
+// memoryOf is the peak of a process that does the job, above its baseline.
+func memoryOf(t testing.TB, host, job string) (peak int) {
+	t.Helper()
+	out, err := worker(t, host, t.TempDir(), "memory "+job, 0).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", job, err, out)
+	}
+	i := max(bytes.Index(out, []byte("PEAK")), 0)
+	if _, err := fmt.Sscanf(string(out[i:]), "PEAK "+job+" %d", &peak); err != nil {
+		t.Fatalf("%s: %v\n%s", job, err, out)
+	}
+	return peak
 }
 
 // largeBytes is a state in form, with contents that do not repeat.

@@ -90,7 +90,7 @@ func testConcurrentApply(t *testing.T, deletes bool, rounds int) {
 		var group sync.WaitGroup
 		errs := make([]error, rivals)
 		for rival := range rivals {
-			group.Go(func() { errs[rival] = okara(rival, "apply", "-auto-approve", "-lock-timeout=60s") })
+			group.Go(func() { errs[rival] = okara(rival, "apply", "-auto-approve", "-lock-timeout=10m") })
 		}
 		group.Wait()
 		for _, err := range errs {
