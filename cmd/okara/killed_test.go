@@ -7,13 +7,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,15 +27,15 @@ import (
 
 const kills = 20
 
-// TestKilledPublish kills okara with signal 9 at random moments of a publish. No
-// version may be visible unless it is complete, the next run must finish it, and
-// the one after that send nothing.
-func TestKilledPublish(t *testing.T) {
+// TestKilled kills okara with signal 9 at random moments of a publish, a mirror
+// and a bundle load, each into a prefix of its own. No version may be visible
+// unless it is complete, the next run must finish it without sending a blob
+// that had arrived, and the one after that send nothing.
+func TestKilled(t *testing.T) {
 	home := t.TempDir()
-	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	okara := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "okara", args...)
-		cmd.Env = env
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 		return cmd
 	}
 	out, err := okara("keys", "new", "--allow-ecc").Output()
@@ -40,59 +43,153 @@ func TestKilledPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, key, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
-	dist := newRelease(t)
+	registry := newUploads(t)
 
-	var uploads atomic.Int64
+	// The origin of the others, filled from a directory.
+	const mirrored = "registry.example.com/acme/dns"
+	dist, packed, bundle := newRelease(t, releasePlatforms, 1<<20), t.TempDir(), filepath.Join(home, "b.tar")
+	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(mirrored)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dist, filepath.Join(packed, mirrored)); err != nil {
+		t.Fatal(err)
+	}
+	origin := registry.host + "/origin"
+	for _, args := range [][]string{
+		{"mirror", mirrored, "--from", packed, "--allow-unsigned", "--registry", origin},
+		{"bundle", "create", bundle, mirrored, "--registry", origin},
+	} {
+		if out, err := okara(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+
+	for _, test := range []struct {
+		name, repository, again string
+		args                    []string
+	}{
+		{"publish", "providers/acme/dns", "already published", []string{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key}},
+		{"mirror", "mirror/" + mirrored, ": present ", []string{"mirror", mirrored, "--from", "oci://" + origin, "--allow-unsigned"}},
+		{"load", "mirror/" + mirrored, ", 0 blobs pushed", []string{"bundle", "load", bundle}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prefix := func(n int) string { return fmt.Sprintf("%s/%s%d", registry.host, test.name, n) }
+			run := func(n int) *exec.Cmd { return okara(append(test.args, "--registry", prefix(n))...) }
+			start := time.Now()
+			if out, err := run(0).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			whole, killed := time.Since(start), 0
+			for n := 1; n <= kills; n++ {
+				if kill(t, run(n), rand.N(whole)) {
+					killed++
+				}
+				r, err := oci.OpenRepo(prefix(n)+"/"+test.repository, oci.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Resolve(t.Context(), "1.0.0"); err == nil {
+					mustBeWhole(t, r)
+				} else if !errors.Is(err, oci.ErrNotFound) {
+					t.Fatal(err)
+				}
+				registry.remember()
+				if out, err := run(n).CombinedOutput(); err != nil {
+					t.Fatalf("second run: %v: %s", err, out)
+				}
+				if twice := registry.twice(); len(twice) > 0 {
+					t.Errorf("the second run sent again: %v", twice)
+				}
+				mustBeWhole(t, r)
+				before := registry.n.Load()
+				if out, err := run(n).CombinedOutput(); err != nil || !bytes.Contains(out, []byte(test.again)) || registry.n.Load() != before {
+					t.Errorf("third run: %v: %s", err, out)
+				}
+			}
+			t.Logf("%d of %d runs of %v were killed", killed, kills, whole)
+			if killed == 0 {
+				t.Errorf("none of %d runs of %v was killed in time", kills, whole)
+			}
+		})
+	}
+}
+
+// kill starts a command, kills it after d, and reports whether that cut it.
+func kill(t *testing.T, cmd *exec.Cmd, d time.Duration) bool {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	return cmd.Wait() != nil
+}
+
+// uploads is a registry that knows which blobs it took.
+type uploads struct {
+	host string
+	n    atomic.Int64 // requests that end an upload
+
+	mu    sync.Mutex // guards the maps
+	taken map[string]bool
+	old   map[string]bool
+	again []string
+}
+
+func newUploads(t *testing.T) *uploads {
+	t.Helper()
+	u := &uploads{taken: map[string]bool{}}
 	registry := ocitest.Handler(t, ocitest.Quirks{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/blobs/uploads/") {
-			uploads.Add(1)
+		repository, _, ok := strings.Cut(r.URL.Path, "/blobs/uploads/")
+		if r.Method != http.MethodPut || !ok {
+			registry.ServeHTTP(w, r)
+			return
 		}
-		registry.ServeHTTP(w, r)
+		u.n.Add(1)
+		blob := repository + "@" + r.URL.Query().Get("digest")
+		u.mu.Lock()
+		if u.old[blob] {
+			u.again = append(u.again, blob)
+		}
+		u.mu.Unlock()
+		answer := &answered{ResponseWriter: w}
+		registry.ServeHTTP(answer, r)
+		if answer.code == http.StatusCreated {
+			u.mu.Lock()
+			u.taken[blob] = true
+			u.mu.Unlock()
+		}
 	}))
 	t.Cleanup(server.Close)
-	host := strings.TrimPrefix(server.URL, "http://")
+	u.host = strings.TrimPrefix(server.URL, "http://")
+	return u
+}
 
-	publish := func(n int) *exec.Cmd {
-		return okara("publish", "provider", dist, fmt.Sprintf("acme%d/dns", n), "1.0.0", "--sign-key", key, "--registry", host)
+// remember marks the moment from which nothing that was taken may come again.
+func (u *uploads) remember() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.old, u.again = maps.Clone(u.taken), nil
+}
+
+func (u *uploads) twice() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.again)
+}
+
+type answered struct {
+	http.ResponseWriter
+	code int
+}
+
+func (a *answered) WriteHeader(code int) {
+	if a.code != 0 {
+		return // the library's second thoughts after the client went away
 	}
-	start := time.Now()
-	if out, err := publish(0).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	whole := time.Since(start)
-	killed := 0
-	for n := 1; n <= kills; n++ {
-		cmd := publish(n)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		timer := time.AfterFunc(rand.N(whole), func() { _ = cmd.Process.Kill() })
-		if err := cmd.Wait(); err != nil {
-			killed++
-		}
-		timer.Stop()
-		r, err := oci.OpenRepo(fmt.Sprintf("%s/providers/acme%d/dns", host, n), oci.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Resolve(t.Context(), "1.0.0"); err == nil {
-			mustBeWhole(t, r)
-		} else if !errors.Is(err, oci.ErrNotFound) {
-			t.Fatal(err)
-		}
-		if out, err := publish(n).CombinedOutput(); err != nil {
-			t.Fatalf("second run: %v: %s", err, out)
-		}
-		mustBeWhole(t, r)
-		before := uploads.Load()
-		if out, err := publish(n).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("already published")) || uploads.Load() != before {
-			t.Errorf("third run: %v: %s", err, out)
-		}
-	}
-	if killed == 0 {
-		t.Errorf("none of %d runs of %v was killed in time", kills, whole)
-	}
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
 }
 
 // mustBeWhole fetches all that version 1.0.0 consists of.
@@ -123,11 +220,11 @@ func mustBeWhole(t *testing.T, r *oci.Repo) {
 
 const releasePlatforms = 6
 
-// newRelease makes a release of TYPE dns with packages of a megabyte each.
-func newRelease(t *testing.T) string {
+// newRelease makes a release of TYPE dns with packages of size bytes each.
+func newRelease(t testing.TB, platforms, size int) string {
 	t.Helper()
 	dir := t.TempDir()
-	for i := range releasePlatforms {
+	for i := range platforms {
 		var b bytes.Buffer
 		w := zip.NewWriter(&b)
 		h := &zip.FileHeader{Name: "terraform-provider-dns", Method: zip.Store}
@@ -136,7 +233,7 @@ func newRelease(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugin := make([]byte, 1<<20)
+		plugin := make([]byte, size)
 		rng := rand.NewChaCha8([32]byte{byte(i)})
 		if _, err := rng.Read(plugin); err != nil {
 			t.Fatal(err)

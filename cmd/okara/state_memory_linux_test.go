@@ -33,27 +33,11 @@ func TestStateMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
-	okara := func(args ...string) (peak int64) {
+	okara := func(args ...string) int64 {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = []string{"HOME=" + t.TempDir()}
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for {
-			mark, ok := highWater(cmd.Process.Pid)
-			if !ok {
-				break
-			}
-			peak = mark
-			time.Sleep(time.Millisecond) // the mark only grows
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out.String())
-		}
-		return peak
+		return peakOf(t, cmd)
 	}
 	one, two := newFile(t, "one", largeState(1, size)), newFile(t, "two", largeState(2, size))
 	back := filepath.Join(t.TempDir(), "back")
@@ -80,6 +64,28 @@ func TestStateMemory(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("the state came back with other bytes")
 	}
+}
+
+// peakOf runs a command and returns the largest resident size of its process in KiB.
+func peakOf(t testing.TB, cmd *exec.Cmd) (peak int64) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		mark, ok := highWater(cmd.Process.Pid)
+		if !ok {
+			break
+		}
+		peak = mark
+		time.Sleep(time.Millisecond) // the mark only grows
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out.String())
+	}
+	return peak
 }
 
 // highWater returns the largest resident size of a process so far in KiB; false
