@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,6 +147,7 @@ func runScripts(t *testing.T, folder, tool string) {
 			"serve":    set.startOkara,
 			"halt":     halt,
 			"save":     save,
+			"post":     post,
 		},
 	})
 }
@@ -182,4 +184,23 @@ func save(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: save stdout|FILE VAR")
 	}
 	ts.Setenv(args[1], strings.TrimSpace(ts.ReadFile(args[0])))
+}
+
+// post sends a file as a backend would, and wants a status.
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: post URL FILE STATUS [USER:PASSWORD]")
+	}
+	req, err := http.NewRequest(http.MethodPost, args[0], strings.NewReader(ts.ReadFile(args[1])))
+	ts.Check(err)
+	if len(args) == 4 {
+		user, password, _ := strings.Cut(args[3], ":")
+		req.SetBasicAuth(user, password)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	resp.Body.Close()
+	if got := strconv.Itoa(resp.StatusCode); got != args[2] {
+		ts.Fatalf("POST %s: %s, want %s", args[0], got, args[2])
+	}
 }
