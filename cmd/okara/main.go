@@ -48,7 +48,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
+	stopTracing, err := a.startTracing(ctx)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+		stopTracing()
+	}
 	code := exitCode(err)
 	if ctx.Err() != nil && code != exitOK && !isChildExit(err) {
 		code = exitInterrupted

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+)
+
+// flushTime bounds how long the end of a command waits for the collector.
+const flushTime = 5 * time.Second
+
+// startTracing sends a span of every HTTP request to the collector that
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names, over
+// OTLP/HTTP. Without these variables nothing is traced. stop sends what is left.
+//
+// Reference: OpenTelemetry environment variable specification.
+func (a *app) startTracing(ctx context.Context) (stop func(), err error) {
+	if a.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && a.getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		return func() {}, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	name := a.getenv("OTEL_SERVICE_NAME")
+	if name == "" {
+		name = "okara"
+	}
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(
+		attribute.String("service.name", name), attribute.String("service.version", a.version))))
+	otel.SetTracerProvider(provider)
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			a.note("sending traces: %v", err)
+		}
+	}, nil
+}
