@@ -16,8 +16,9 @@ import (
 // Options say what a tree may hold.
 type Options struct {
 	Limits      Limits
-	Dereference bool // ship what a link inside the tree points to, instead of refusing it
-	All         bool // leave nothing out: the tree is what an archive held
+	Dereference bool     // ship what a link inside the tree points to, instead of refusing it
+	Ignore      []string // rules besides those of ignore files, which come after them and so win
+	All         bool     // leave nothing out: the tree is what an archive held
 }
 
 // Tree is what ships of a tree of files.
@@ -46,7 +47,14 @@ const maxLinks = 8
 // it should be the FS of an [os.Root], which they cannot leave.
 func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
-	if err := w.dir(ctx, ".", defaultRules(), 0); err != nil {
+	rules := defaultRules()
+	for _, line := range o.Ignore {
+		if r, ok := parseRule(line); ok {
+			r.source, r.dir = "left out by the caller: "+line, "."
+			rules = append(rules, r)
+		}
+	}
+	if err := w.dir(ctx, ".", rules, 0); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(w.out.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })

@@ -73,10 +73,21 @@ func subtree(dir, sub string) (fs.FS, error) {
 	if !filepath.IsLocal(sub) {
 		return nil, fmt.Errorf("subdirectory %q leaves the module: %w", sub, oci.ErrCorrupt)
 	}
-	if info, err := os.Stat(filepath.Join(dir, sub)); err != nil || !info.IsDir() {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	target, err := filepath.EvalSymlinks(filepath.Join(root, sub))
+	if err != nil {
 		return nil, fmt.Errorf("the module has no directory %q: %w", sub, oci.ErrNotFound)
 	}
-	return os.DirFS(filepath.Join(dir, sub)), nil
+	if rel, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(rel) {
+		return nil, fmt.Errorf("subdirectory %q is a link that leaves the module: %w", sub, oci.ErrCorrupt)
+	}
+	if info, err := os.Stat(target); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%q in the module is not a directory: %w", sub, oci.ErrNotFound)
+	}
+	return os.DirFS(target), nil
 }
 
 // Unpack writes a zip or tar.gz below dir. It closes body.

@@ -36,6 +36,7 @@ const latestTag = "latest"
 type ModuleOptions struct {
 	Dir         string // directory of the module inside the tree; "": the tree itself
 	Limits      archive.Limits
+	Ignore      []string          // ignore rules besides those in the tree
 	Dereference bool              // ship what links point to
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // leave the tag "latest" alone
@@ -53,7 +54,7 @@ type ModulePlan struct {
 
 // PlanModule checks a tree without a registry.
 func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference})
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore})
 	if err != nil {
 		return nil, err
 	}

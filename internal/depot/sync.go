@@ -176,7 +176,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
-		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Gate: g})
+		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
 	}
 	return it, nil
 }

@@ -203,6 +203,43 @@ func TestSyncFollowsTags(t *testing.T) {
 	r.want(r.versions(), "1.0.0", "1.1.0", "1.2.0")
 }
 
+func TestSyncIgnores(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t)
+	if err := os.WriteFile(filepath.Join(o.dir, "notes.md"), []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.tag("v1.0.0", "# x")
+	r.apply(moduleEntry(o, "ignore = [\"*.md\"]"))
+	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
+	parsed, err := oci.ParseModule(mustFetch(t, repo, "1.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip, err := repo.ReadBlob(t.Context(), *parsed.Zip, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(zip), "main.tf") || strings.Contains(string(zip), "notes.md") {
+		t.Error("notes.md was shipped, or main.tf was not")
+	}
+}
+
+// TestSyncRefusesALinkOutOfTheModule keeps an origin from publishing files of
+// this machine by a subdirectory that is a link.
+func TestSyncRefusesALinkOutOfTheModule(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "main.tf"), []byte("# secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(o.dir, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	o.tag("v1.0.0", "# x")
+	r.want(r.apply(moduleEntry(o, "subdir = \"sub\"")), "publish 1.0.0 published error")
+	r.want(r.versions())
+}
+
 func TestSyncReportsDrift(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	file := moduleEntry(o, "")
