@@ -40,7 +40,8 @@ type dist struct {
 	version  addr.Version
 	stem     string // "terraform-provider-dns_1.2.3_"
 	zips     map[addr.Platform]string
-	names    []string // all files, sorted
+	names    []string          // all files, sorted
+	known    map[string]string // SHA-256 of zips, by name, where it is known
 }
 
 func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
@@ -92,7 +93,7 @@ func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	g.SetLimit(packageParallel)
 	for i, p := range platforms {
 		g.Go(func() (err error) {
-			packages[i], err = inspectPackage(ctx, d.fsys, d.zips[p], d.provider.Type, p)
+			packages[i], err = inspectPackage(ctx, d.fsys, d.zips[p], d.known[d.zips[p]], d.provider.Type, p)
 			return err
 		})
 	}

@@ -67,7 +67,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, err
 	}
 	defer os.RemoveAll(dir)
-	if err := d.download(ctx, r, packages, dir); err != nil {
+	if po.known, err = d.download(ctx, r, packages, dir); err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
 	return d.PublishProvider(ctx, os.DirFS(dir), p, v, po)
@@ -156,38 +156,49 @@ func mirrorOptions(packages []upstream.Package, o MirrorOptions) (ProviderOption
 }
 
 // download writes the packages and their proof into dir, in the shape of a
-// release.
-func (d *Depot) download(ctx context.Context, r *oci.Repo, packages []upstream.Package, dir string) error {
+// release. It returns the SHA-256 of each package, by name.
+func (d *Depot) download(ctx context.Context, r *oci.Repo, packages []upstream.Package, dir string) (map[string]string, error) {
 	first := packages[0]
 	stem := first.Filename[:len(first.Filename)-len(first.Platform.String()+".zip")]
 	if len(first.Shasums) > 0 {
 		if err := os.WriteFile(filepath.Join(dir, stem+"SHA256SUMS"), first.Shasums, 0o600); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(first.Signature) > 0 && len(first.Keys) > 0 {
 		if err := os.WriteFile(filepath.Join(dir, stem+"SHA256SUMS.sig"), first.Signature, 0o600); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	sums := make([]string, len(packages))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(mirrorParallel)
-	for _, pkg := range packages {
-		g.Go(func() error { return d.downloadOne(gctx, r, pkg, dir) })
+	for i, pkg := range packages {
+		g.Go(func() (err error) {
+			sums[i], err = d.downloadOne(gctx, r, pkg, dir)
+			return err
+		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	known := map[string]string{}
+	for i, pkg := range packages {
+		known[pkg.Filename] = sums[i]
+	}
+	return known, nil
 }
 
-func (d *Depot) downloadOne(ctx context.Context, r *oci.Repo, pkg upstream.Package, dir string) error {
+func (d *Depot) downloadOne(ctx context.Context, r *oci.Repo, pkg upstream.Package, dir string) (string, error) {
 	if pkg.Zh != "" {
 		pkg.Open = preferStored(r, pkg)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, pkg.Filename), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = fetchPackage(ctx, pkg, f)
-	return errors.Join(err, f.Close())
+	sum, err := fetchPackage(ctx, pkg, f)
+	return sum, errors.Join(err, f.Close())
 }
 
 // preferStored opens the blob in the registry if an earlier run pushed it.

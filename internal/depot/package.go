@@ -38,18 +38,25 @@ const (
 )
 
 // inspectPackage hashes a zip and checks that it is a provider for the platform.
-func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Platform) (Package, error) {
+// known is the SHA-256 that was computed while the file was written, or "".
+func inspectPackage(ctx context.Context, fsys fs.FS, name, known, typ string, p addr.Platform) (Package, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return Package{}, err
 	}
 	defer f.Close()
-	k := Package{Platform: p, Filename: name, fsys: fsys}
-	h := sha256.New()
-	if k.Size, err = io.Copy(h, contextReader{ctx, f}); err != nil {
+	k := Package{Platform: p, Filename: name, SHA256: known, fsys: fsys}
+	if known == "" {
+		h := sha256.New()
+		if k.Size, err = io.Copy(h, contextReader{ctx, f}); err != nil {
+			return Package{}, fmt.Errorf("read %s: %w", name, err)
+		}
+		k.SHA256 = hex.EncodeToString(h.Sum(nil))
+	} else if info, err := f.Stat(); err != nil {
 		return Package{}, fmt.Errorf("read %s: %w", name, err)
+	} else {
+		k.Size = info.Size()
 	}
-	k.SHA256 = hex.EncodeToString(h.Sum(nil))
 	at, ok := f.(io.ReaderAt)
 	if !ok {
 		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)

@@ -35,6 +35,8 @@ type ProviderOptions struct {
 	Protocols     []string // what the origin says, where the folder has no registry manifest
 
 	H1 map[addr.Platform]string // what the origin says of a package's content
+
+	known map[string]string // SHA-256 of the zips by name, computed while they were written
 }
 
 // ProviderPlan is what publishing a folder would ship, all of it checked.
@@ -58,6 +60,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if err != nil {
 		return nil, err
 	}
+	d.known = o.known
 	packages, err := d.packages(ctx)
 	if err != nil {
 		return nil, err
