@@ -128,6 +128,14 @@ func (s *Store) begin(ctx context.Context, workspace, id string) (done func(), e
 
 // notWon explains why a lock was not won.
 func (x *session) notWon(ctx context.Context, res acquired) error {
+	if errors.Is(res.err, errCrowded) {
+		// Every claim met a number that another holder had just used: the lock is
+		// busy, which a caller waits for, as for a holder that is gone by now.
+		return &LockedError{
+			Workspace: x.workspace, Repository: x.s.repo.String(), gone: true,
+			Held: LockInfo{Info: "other runs take and release it in quick succession"},
+		}
+	}
 	if !res.held {
 		return fmt.Errorf("locking workspace %q in %s: %w", x.workspace, x.s.repo, res.err)
 	}
