@@ -97,11 +97,7 @@ func (a *app) privateKey(file, passphraseFile string) (*signing.Key, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usageError("%w", err)
-	}
-	passphrase, err := a.passphrase(passphraseFile)
+	b, passphrase, err := a.keyFile(file, passphraseFile)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +106,15 @@ func (a *app) privateKey(file, passphraseFile string) (*signing.Key, error) {
 		return nil, withHint(usageError("%s: %w", file, err), "give the passphrase in the variable OKARA_KEY_PASSPHRASE or with --passphrase-file")
 	}
 	return key, nil
+}
+
+// keyFile reads a private key and the passphrase for it.
+func (a *app) keyFile(file, passphraseFile string) (key, passphrase []byte, err error) {
+	if key, err = os.ReadFile(file); err != nil {
+		return nil, nil, usageError("%w", err)
+	}
+	passphrase, err = a.passphrase(passphraseFile)
+	return key, passphrase, err
 }
 
 // passphrase returns the passphrase for private keys, nil if there is none.

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"crypto/ecdsa"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,11 +111,7 @@ func (a *app) cosignKey(file, passphraseFile string) (*ecdsa.PrivateKey, error) 
 	if file == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usageError("%w", err)
-	}
-	passphrase, err := a.passphrase(passphraseFile)
+	b, passphrase, err := a.keyFile(file, passphraseFile)
 	if err != nil {
 		return nil, err
 	}
