@@ -3,6 +3,7 @@
 package oci_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -213,11 +214,13 @@ func TestCosignPayloadNames(t *testing.T) {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
 	s := oci.CosignSignature{Payload: payload}
-	if err := s.Names("a/b", d); err != nil {
-		t.Error(err)
+	for _, name := range []string{"a/b", "b"} { // with the prefix and below it
+		if err := s.Names(name, d); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for name, err := range map[string]error{
-		"repository": s.Names("a/c", d), "digest": s.Names("a/b", digest.FromString("x")),
+		"repository": s.Names("a/c", d), "part of a segment": oci.CosignSignature{Payload: bytes.Replace(payload, []byte("a/b"), []byte("a/bb"), 1)}.Names("b", d), "digest": s.Names("a/b", digest.FromString("x")),
 		"type": oci.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": oci.CosignSignature{}.Names("a/b", d),
 	} {
 		if !errors.Is(err, oci.ErrCorrupt) {

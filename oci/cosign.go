@@ -60,20 +60,20 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Names reports whether the payload is about this manifest and repository. The
-// host is not compared, since a copy in another registry stays what was signed.
+// Names reports whether the payload is about this manifest and a repository of
+// this name, below any prefix. Host and prefix are not compared, since a copy in
+// another registry stays what was signed.
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
 	var p cosignPayload
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
 		return fmt.Errorf("cosign payload: %v: %w", err, ErrCorrupt)
 	}
-	_, name, _ := strings.Cut(p.Critical.Identity.Reference, "/")
 	switch {
 	case p.Critical.Type != cosignType:
 		return fmt.Errorf("cosign payload of type %q: %w", plainText(p.Critical.Type), ErrCorrupt)
 	case p.Critical.Image.Digest != manifest:
 		return fmt.Errorf("cosign payload is about %q: %w", plainText(p.Critical.Image.Digest.String()), ErrCorrupt)
-	case name != repositoryName:
+	case !strings.HasSuffix(p.Critical.Identity.Reference, "/"+repositoryName):
 		return fmt.Errorf("cosign payload is about the repository %q: %w", plainText(p.Critical.Identity.Reference), ErrCorrupt)
 	}
 	return nil

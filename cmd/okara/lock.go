@@ -32,6 +32,9 @@ calls. Other entries, comments and constraints stay as they are.
 A hash in the file that the registry does not know is a conflict: nothing is
 written then, and the exit code is 4.
 
+` + policyHelp + ` Nothing is written then. These flags need the
+registry of --registry.
+
 ` + sourceHelp + `
 
 Without --from, the registry of --registry is read.`
@@ -42,6 +45,7 @@ type lockOptions struct {
 	defaultHost string
 	check       bool
 	compute     bool
+	policy      policyFlags
 }
 
 // lockResult is what okara lock did with one provider.
@@ -63,7 +67,8 @@ func newLock(a *app) *cobra.Command {
 		Long:  lockLong,
 		Example: `  okara lock --registry registry.example.com/platform
   okara lock infra --check                 # in CI: exit code 4 if the file is not complete
-  okara lock --from registry --compute     # from the origins, downloading every package`,
+  okara lock --from registry --compute     # from the origins, downloading every package
+  okara lock --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.lock(cmd.Context(), append(args, ".")[0], o)
@@ -75,10 +80,18 @@ func newLock(a *app) *cobra.Command {
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source does not tell")
+	o.policy.add(cmd)
 	return cmd
 }
 
 func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
+	policy, err := o.policy.read()
+	if err != nil {
+		return err
+	}
+	if policy != nil && o.from != "" {
+		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
+	}
 	src, err := a.lockSource(o)
 	if err != nil {
 		return err
@@ -94,6 +107,9 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 	}
 	entries, err := lockEntries(ctx, src, dir, file, o)
 	if err != nil {
+		return err
+	}
+	if err := a.lockAllowed(ctx, entries, o.own, policy); err != nil {
 		return err
 	}
 	var results []lockResult
@@ -116,6 +132,25 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
 	}
 	return a.writeLock(name, old, file.With(entries), o.check)
+}
+
+// lockAllowed checks the versions of the entries against the policy, nil for
+// none.
+func (a *app) lockAllowed(ctx context.Context, entries []depot.LockedProvider, own string, policy *depot.VerifyOptions) error {
+	if policy == nil {
+		return nil
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return err
+	}
+	d := depot.New(depot.Options{Client: client, Layout: layout})
+	for _, e := range entries {
+		if _, err := d.Verify(ctx, repositoryOf(layout, e.Address, own), e.Version, *policy); err != nil {
+			return fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
+		}
+	}
+	return nil
 }
 
 func (a *app) writeLock(name string, old, now []byte, check bool) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 )
 
 // parsePlatforms parses the values of --platform.
@@ -36,6 +37,7 @@ type pulled struct {
 
 func newPull(a *app) *cobra.Command {
 	var platforms []string
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "pull ADDRESS[@VERSION] DIR",
 		Short: "Download a module or a provider into a folder",
@@ -44,21 +46,25 @@ func newPull(a *app) *cobra.Command {
 A module is unpacked into DIR, which must be empty. Of a provider the zips,
 SHA256SUMS and its signature are written, in the form that okara publish provider
 takes. Without a version the highest release is taken. Everything is verified
-against its digest.
+against its digest. ` + policyHelp + ` Nothing is written then.
 
 Prints the files, or for a module the folder.
 
-Exit codes: 0 done, 2 usage, 3 there is no such version.`,
+Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such version.`,
 		Example: `  okara pull net/vpc/aws@1.4.0 ./vpc
-  okara pull acme/dns ./dist --platform linux_amd64`,
+  okara pull acme/dns ./dist --platform linux_amd64
+  okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			it, err := parseItem(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			wanted, err := parsePlatforms(platforms)
-			if err != nil {
+			var o depot.PullOptions
+			if o.Platforms, err = parsePlatforms(platforms); err != nil {
+				return err
+			}
+			if o.Policy, err = policy.read(); err != nil {
 				return err
 			}
 			d, done, err := a.depot()
@@ -78,10 +84,10 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 			text := args[1]
 			if it.kind == addr.KindModule {
 				out.Address = it.module.String()
-				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.module, Version: v}, args[1])
+				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.module, Version: v}, args[1], o)
 			} else {
 				out.Address = it.provider.String()
-				if out.Files, err = d.PullProvider(cmd.Context(), it.provider, v, wanted, args[1]); err == nil {
+				if out.Files, err = d.PullProvider(cmd.Context(), it.provider, v, args[1], o); err == nil {
 					text = filePaths(args[1], out.Files)
 				}
 			}
@@ -96,6 +102,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
+	policy.add(cmd)
 	return cmd
 }
 

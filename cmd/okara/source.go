@@ -65,12 +65,15 @@ func (a *app) providerSource(from, own string) (depot.Source, error) {
 
 // repositorySource reads providers from the repositories of a layout.
 func repositorySource(client *oci.Client, l addr.Layout, own string) depot.Source {
-	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) {
-		if p.Hostname == "" || p.Hostname == own {
-			return client.Repo(l.Provider(p))
-		}
-		return client.Repo(l.MirrorOf(p))
-	})
+	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(repositoryOf(l, p, own)) })
+}
+
+// repositoryOf returns where the registry keeps a provider.
+func repositoryOf(l addr.Layout, p addr.Provider, own string) string {
+	if p.Hostname == "" || p.Hostname == own {
+		return l.Provider(p)
+	}
+	return l.MirrorOf(p)
 }
 
 // upstreamClient sends requests to others' registries, with the tokens that

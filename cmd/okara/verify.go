@@ -3,17 +3,13 @@
 package main
 
 import (
-	"crypto/ecdsa"
 	"errors"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/signing"
 )
 
 // verified is the result of verify.
@@ -25,9 +21,9 @@ type verified struct {
 }
 
 func newVerify(a *app) *cobra.Command {
-	var o depot.VerifyOptions
-	var openpgp, cosign []string
+	var policy policyFlags
 	var digestFlag string
+	var allowYanked, deep bool
 	cmd := &cobra.Command{
 		Use:   "verify ADDRESS[@VERSION]",
 		Short: "Check a version of a module or provider",
@@ -49,17 +45,17 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return usageError("%w", err)
 			}
+			read, err := policy.read()
+			if err != nil {
+				return err
+			}
+			var o depot.VerifyOptions
+			if read != nil {
+				o = *read
+			}
+			o.AllowYanked, o.Deep = allowYanked, deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return usageError("--digest %q is not a digest", digestFlag)
-			}
-			if err := checkPolicy(o); err != nil {
-				return err
-			}
-			if o.OpenPGP, err = readPublicKeys(openpgp); err != nil {
-				return err
-			}
-			if o.Cosign, err = readCosignKeys(cosign); err != nil {
-				return err
 			}
 			client, layout, err := a.registryClient()
 			if err != nil {
@@ -85,41 +81,10 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			return err
 		},
 	}
+	policy.add(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&openpgp, "openpgp-key", nil, "armored OpenPGP public key `FILE` to trust (repeatable)")
-	f.StringArrayVar(&cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
-	f.StringSliceVar(&o.Require, "require", nil, "what must be there: `openpgp|cosign|scan` (repeatable)")
-	f.StringVar(&o.Block, "block", "", "fail on scan findings of this level and above: `critical|high|medium|low`")
 	f.StringVar(&digestFlag, "digest", "", "the version must have this `DIGEST`")
-	f.BoolVar(&o.AllowYanked, "allow-yanked", false, "accept a yanked version")
-	f.BoolVar(&o.Deep, "deep", false, "read every blob and compute the hashes again")
+	f.BoolVar(&allowYanked, "allow-yanked", false, "accept a yanked version")
+	f.BoolVar(&deep, "deep", false, "read every blob and compute the hashes again")
 	return cmd
-}
-
-func checkPolicy(o depot.VerifyOptions) error {
-	for _, name := range o.Require {
-		if !slices.Contains([]string{depot.RequireOpenPGP, depot.RequireCosign, depot.RequireScan}, name) {
-			return usageError("--require %q is not openpgp, cosign or scan", name)
-		}
-	}
-	if !slices.Contains([]string{"", "critical", "high", "medium", "low"}, o.Block) {
-		return usageError("--block %q is not critical, high, medium or low", o.Block)
-	}
-	return nil
-}
-
-func readCosignKeys(files []string) ([]*ecdsa.PublicKey, error) {
-	var keys []*ecdsa.PublicKey
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usageError("%w", err)
-		}
-		key, err := signing.ParseCosignPublicKey(b)
-		if err != nil {
-			return nil, usageError("%s: %w", file, err)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
 }

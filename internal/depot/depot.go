@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -89,6 +90,12 @@ func (d *Depot) repo(name string) (*oci.Repo, error) {
 		return nil, err
 	}
 	return d.o.Client.Repo(name)
+}
+
+// below returns the name of a repository without the prefix of the layout, which
+// is what stays the same when artifacts move to another registry.
+func (d *Depot) below(repository string) string {
+	return strings.TrimPrefix(repository, d.o.Layout.Prefix+"/")
 }
 
 // errTaken says that a tag holds another manifest.

@@ -16,14 +16,29 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// PullOptions say what is pulled.
+type PullOptions struct {
+	Platforms []addr.Platform // of a provider; empty: all
+	Policy    *VerifyOptions  // what the version has to fulfil; nil: nothing
+}
+
+// pullable fetches the manifest of a version that fulfils the policy.
+func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version, o PullOptions) (*Listing, oci.Manifest, error) {
+	l, err := d.Versions(ctx, repository)
+	if err != nil {
+		return nil, oci.Manifest{}, err
+	}
+	m, err := l.Repository.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, oci.Manifest{}, err
+	}
+	return l, m, d.fulfils(ctx, l, v, m, o.Policy)
+}
+
 // PullModule unpacks a version of a module into dir, which must be empty or not
 // exist. The zip is verified against its digest before it is unpacked.
-func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string) (oci.ModuleManifest, error) {
-	r, err := d.repo(d.o.Layout.Module(m.Module))
-	if err != nil {
-		return oci.ModuleManifest{}, err
-	}
-	raw, err := r.Fetch(ctx, m.Version.Tag())
+func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (oci.ModuleManifest, error) {
+	l, raw, err := d.pullable(ctx, d.o.Layout.Module(m.Module), m.Version, o)
 	if err != nil {
 		return oci.ModuleManifest{}, err
 	}
@@ -40,7 +55,7 @@ func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	if err := d.save(ctx, r, *parsed.Zip, tmp, m.Module.String()); err != nil {
+	if err := d.save(ctx, l.Repository, *parsed.Zip, tmp, m.Module.String()); err != nil {
 		return oci.ModuleManifest{}, err
 	}
 	return parsed, archive.Unpack(ctx, tmp, parsed.Zip.Size, dir, archive.Limits{})
@@ -73,16 +88,12 @@ func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to i
 	return err
 }
 
-// PullProvider writes the zips of a version for the platforms, all if there are
-// none, with SHA256SUMS and its signature into dir, in the form in which
-// PublishProvider takes them. Files that are there with the right digest are
-// kept. It returns the names of the files.
-func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Version, platforms []addr.Platform, dir string) ([]string, error) {
-	r, err := d.repo(d.providerRepo(p))
-	if err != nil {
-		return nil, err
-	}
-	m, err := r.Fetch(ctx, v.Tag())
+// PullProvider writes the zips of a version with SHA256SUMS and its signature, as
+// it is after signing again, into dir, in the form in which PublishProvider takes
+// them. Files that are there with the right digest are kept. It returns the
+// names of the files.
+func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Version, dir string, o PullOptions) ([]string, error) {
+	l, m, err := d.pullable(ctx, d.providerRepo(p), v, o)
 	if err != nil {
 		return nil, err
 	}
@@ -95,19 +106,19 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	}
 	var files []string
 	for _, t := range index.Platforms {
-		if len(platforms) > 0 && !slices.Contains(platforms, t.Platform) {
+		if len(o.Platforms) > 0 && !slices.Contains(o.Platforms, t.Platform) {
 			continue
 		}
 		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, t.Platform)
-		if err := d.pullZip(ctx, r, t, filepath.Join(dir, name)); err != nil {
+		if err := d.pullZip(ctx, l.Repository, t, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 		files = append(files, name)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p, v, platforms, oci.ErrNotFound)
+		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p, v, o.Platforms, oci.ErrNotFound)
 	}
-	md, err := r.ProviderMetadata(ctx, index)
+	md, err := l.Repository.Resigned(ctx, index, l.StatusOf(v, m.Digest))
 	if errors.Is(err, oci.ErrNotFound) {
 		return files, nil // made by another tool
 	}

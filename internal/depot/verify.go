@@ -54,6 +54,7 @@ type verifier struct {
 	o        VerifyOptions
 	l        *Listing
 	v        addr.Version
+	name     string // of the repository, below the prefix
 	typ      string // of a provider
 	manifest oci.Manifest
 	checks   []Check
@@ -62,23 +63,30 @@ type verifier struct {
 // Verify checks a version and stops at the first failure, whose error wraps
 // ErrUntrusted. The checks so far are returned in any case.
 func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o VerifyOptions) ([]Check, error) {
-	for _, name := range o.Require {
-		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
-			return nil, fmt.Errorf("unknown requirement %q", name)
-		}
-	}
-	item, ok := d.o.Layout.Parse(repository)
-	if !ok {
-		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", repository, oci.ErrNotFound)
-	}
 	l, err := d.Versions(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
-	x := &verifier{o: o, l: l, v: v, typ: item.Provider.Type}
-	if x.manifest, err = l.Repository.Fetch(ctx, v.Tag()); err != nil {
+	m, err := l.Repository.Fetch(ctx, v.Tag())
+	if err != nil {
 		return nil, err
 	}
+	return d.VerifyManifest(ctx, l, v, m, o)
+}
+
+// VerifyManifest is Verify of a manifest that the caller has at hand, to be used
+// as version v. The version need not have its tag yet; what vouches for it must
+// be in the repository of l.
+func (d *Depot) VerifyManifest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o VerifyOptions) ([]Check, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	name := l.Repository.Name()
+	item, ok := d.o.Layout.Parse(name)
+	if !ok {
+		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", name, oci.ErrNotFound)
+	}
+	x := &verifier{o: o, l: l, v: v, name: d.below(name), typ: item.Provider.Type, manifest: m}
 	artifact := x.module
 	if item.Kind != addr.KindModule {
 		artifact = x.provider
@@ -89,6 +97,27 @@ func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o
 		}
 	}
 	return x.checks, nil
+}
+
+// fulfils checks a manifest that is about to be used as version v against a
+// policy; nil is no policy.
+func (d *Depot) fulfils(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, policy *VerifyOptions) error {
+	if policy == nil {
+		return nil
+	}
+	if _, err := d.VerifyManifest(ctx, l, v, m, *policy); err != nil {
+		return fmt.Errorf("%s:%s: %w", l.Repository, v.Tag(), err)
+	}
+	return nil
+}
+
+func (o VerifyOptions) validate() error {
+	for _, name := range o.Require {
+		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
+			return fmt.Errorf("unknown requirement %q", name)
+		}
+	}
+	return nil
 }
 
 func (x *verifier) add(name, result, format string, args ...any) {
@@ -125,7 +154,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 	}
 	var reasons []error
 	for _, s := range signatures {
-		if err := s.Names(r.Name(), x.manifest.Digest); err != nil {
+		if err := s.Names(x.name, x.manifest.Digest); err != nil {
 			reasons = append(reasons, err)
 			continue
 		}

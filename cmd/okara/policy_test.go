@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// newKeys makes a key with the flags and returns its private and public file.
+func newKeyFiles(t *testing.T, flags ...string) (private, public string) {
+	t.Helper()
+	dir := t.TempDir()
+	mustOkara(t, append([]string{"keys", "new", "--dir", dir}, flags...)...)
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, ".pub.asc") || strings.HasSuffix(file, ".pub") {
+			public = file
+		} else {
+			private = file
+		}
+	}
+	return private, public
+}
+
+// newModuleDir returns a folder with a module.
+func newModuleDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("locals {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestPolicy gives one policy to every command that reads versions. A refusal
+// names the version and the reason, and leaves nothing behind.
+func TestPolicy(t *testing.T) {
+	registry := ocitest.New(t, ocitest.Quirks{}) + "/infra"
+	private, public := newKeyFiles(t, "--allow-ecc")
+	_, stranger := newKeyFiles(t, "--allow-ecc")
+	cosign, cosignPublic := newKeyFiles(t, "--cosign")
+	_, cosignStranger := newKeyFiles(t, "--cosign")
+
+	const mirrored = "registry.example.com/acme/dns"
+	dist, packed := newRelease(t, 2, 1000), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(mirrored)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dist, filepath.Join(packed, mirrored)); err != nil {
+		t.Fatal(err)
+	}
+	module := newModuleDir(t)
+	for _, args := range [][]string{
+		{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", private},
+		{"mirror", mirrored, "--from", packed, "--allow-unsigned"},
+		{"publish", "module", module, "net/vpc/aws", "1.0.0"},
+		{"publish", "module", module, "net/bare/aws", "1.0.0"},
+		{"sign", "net/vpc/aws@1.0.0", "--cosign-key", cosign},
+	} {
+		mustOkara(t, append(args, "--registry", registry)...)
+	}
+
+	openpgp := []string{"--require", "openpgp", "--openpgp-key", public}
+	signed := []string{"--require", "cosign", "--cosign-key", cosignPublic}
+	tests := []struct {
+		name, address string
+		policy        []string
+		code          int
+		reason        string
+	}{
+		{"trusted key", "acme/dns", openpgp, exitOK, ""},
+		{"unknown key", "acme/dns", []string{"--openpgp-key", stranger}, exitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
+		{"no key named", "acme/dns", []string{"--require", "openpgp"}, exitFailure, "acme/dns:1.0.0: openpgp: not verified: signed by an unknown key"},
+		{"unsigned", mirrored, openpgp, exitFailure, mirrored + ":1.0.0: openpgp: not verified: SHA256SUMS is not signed"},
+		{"not scanned", "acme/dns", []string{"--require", "scan"}, exitFailure, "acme/dns:1.0.0: scan: not verified: no report"},
+		{"trusted cosign key", "net/vpc/aws", signed, exitOK, ""},
+		{"unknown cosign key", "net/vpc/aws", []string{"--cosign-key", cosignStranger}, exitFailure, "net/vpc/aws:1.0.0: cosign: not verified: signed by an unknown key"},
+		{"no cosign signature", "net/bare/aws", signed, exitFailure, "net/bare/aws:1.0.0: cosign: not verified: no signature"},
+		{"no such requirement", "net/vpc/aws", []string{"--require", "magic"}, exitUsage, `"magic" is not openpgp, cosign or scan`},
+		{"no such level", "net/vpc/aws", []string{"--block", "worst"}, exitUsage, `"worst" is not critical, high, medium or low`},
+		{"no such file", "net/vpc/aws", []string{"--cosign-key", "nowhere.pub"}, exitUsage, "nowhere.pub"},
+	}
+	for _, tt := range tests {
+		t.Run("pull "+tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "out")
+			o := okara(t, append([]string{"pull", tt.address, dir, "--registry", registry}, tt.policy...)...)
+			if o.code != tt.code || !strings.Contains(o.err, tt.reason) {
+				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
+			}
+			if _, err := os.Stat(dir); (err == nil) != (tt.code == exitOK) {
+				t.Errorf("the folder: %v", err)
+			}
+		})
+		if strings.HasPrefix(tt.address, "net/") {
+			continue
+		}
+		t.Run("lock "+tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			source := tt.address
+			if source == "acme/dns" {
+				source = "own.example.com/acme/dns"
+			}
+			text := "terraform {\n  required_providers {\n    dns = { source = \"" + source + "\" }\n  }\n}\n"
+			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := okara(t, append([]string{"lock", dir, "--own-host", "own.example.com", "--registry", registry}, tt.policy...)...)
+			_, reason, _ := strings.Cut(tt.reason, ": ")
+			if o.code != tt.code || !strings.Contains(o.err, reason) {
+				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, lockFileName)); (err == nil) != (tt.code == exitOK) {
+				t.Errorf("the lock file: %v", err)
+			}
+		})
+	}
+	o := okara(t, append([]string{"lock", module, "--from", packed}, openpgp...)...)
+	if o.code != exitUsage || !strings.Contains(o.err, "--from and a policy exclude each other") {
+		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
+	}
+}
