@@ -107,7 +107,7 @@ type caller struct {
 	subject string
 	issuer  string
 	scopes  []Scope
-	origin  map[string]string // "source" and "revision" that the token of a CI system proves
+	origin  map[string]string // "source", "revision" and "ref" that the token of a CI system proves
 }
 
 func (c caller) may(action, kind, address string) (rule string, ok bool) {

@@ -265,11 +265,12 @@ func claimText(v any) (string, bool) {
 // origin is the source that the token of a CI system proves.
 func (id identity) origin() map[string]string {
 	text := func(name string) string { v, _ := claimText(id.Claims[name]); return v }
+	ref := strings.TrimPrefix(strings.TrimPrefix(text("ref"), "refs/tags/"), "refs/heads/")
 	switch {
 	case id.Issuer == "https://token.actions.githubusercontent.com" && text("repository") != "":
-		return map[string]string{"source": "https://github.com/" + text("repository"), "revision": text("sha")}
+		return map[string]string{"source": "https://github.com/" + text("repository"), "revision": text("sha"), "ref": ref}
 	case text("project_path") != "" && text("sha") != "": // GitLab
-		return map[string]string{"source": id.Issuer + "/" + text("project_path"), "revision": text("sha")}
+		return map[string]string{"source": id.Issuer + "/" + text("project_path"), "revision": text("sha"), "ref": ref}
 	}
 	return nil
 }

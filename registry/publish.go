@@ -3,16 +3,19 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
@@ -35,15 +38,11 @@ type publishedDoc struct {
 // publishModule takes a zip or tar.gz and stores its tree as a version, with
 // the same ignore files, checks and bytes as `okara publish module`.
 func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
-	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.allow(r, "publish", "module", m.String())
+	version, g, err := s.moduleVersionOf(r, "publish")
 	if err != nil {
 		return err
 	}
-	if err := m.Validate(); err != nil {
-		return unprocessable(err)
-	}
-	v, err := addr.ParseVersion(r.PathValue("version"))
+	o, dry, err := moduleOptions(r, g)
 	if err != nil {
 		return unprocessable(err)
 	}
@@ -55,19 +54,56 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err := receiveTree(r, dir); err != nil {
 		return err
 	}
-	version := addr.ModuleVersion{Module: m, Version: v}
-	o := depot.ModuleOptions{Annotations: origin(r, g)}
-	if dry, _ := strconv.ParseBool(r.URL.Query().Get("dry_run")); dry {
+	if dry {
 		return s.dryRun(r.Context(), w, dir, version, o)
 	}
 	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(r, g.caller, "publish", "module", m.String(), v.String(), out.Digest, err)
+	s.published(r, g.caller, "publish", "module", version.Module.String(), version.Version.String(), out.Digest, err)
 	if err != nil {
-		return publishError(err)
+		return s.publishRefused(r, err)
 	}
-	s.store.changed(s.o.Layout.Module(m), out.Tag)
+	s.store.changed(s.o.Layout.Module(version.Module), out.Tag)
 	s.store.catalogs.forget(s.o.Layout.CatalogRepo())
-	return writePublished(w, out)
+	return s.writePublished(w, r, out)
+}
+
+// moduleVersionOf parses the address of a version and checks the right to it.
+func (s *server) moduleVersionOf(r *http.Request, action string) (addr.ModuleVersion, grant, error) {
+	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
+	g, err := s.allow(r, action, "module", m.String())
+	if err != nil {
+		return addr.ModuleVersion{}, g, err
+	}
+	if err := m.Validate(); err != nil {
+		return addr.ModuleVersion{}, g, unprocessable(err)
+	}
+	v, err := addr.ParseVersion(r.PathValue("version"))
+	if err != nil {
+		return addr.ModuleVersion{}, g, unprocessable(err)
+	}
+	return addr.ModuleVersion{Module: m, Version: v}, g, nil
+}
+
+// moduleOptions reads the query of a publication. A misspelt value is an error:
+// taken for false, dry_run would publish.
+func moduleOptions(r *http.Request, g grant) (o depot.ModuleOptions, dry bool, err error) {
+	q := r.URL.Query()
+	if o.Policy, err = depot.ParsePolicy(cmp.Or(q.Get("policy"), string(depot.PolicyImmutable))); err != nil {
+		return o, false, err
+	}
+	if o.Dir = q.Get("dir"); o.Dir != "" && !fs.ValidPath(o.Dir) {
+		return o, false, fmt.Errorf("dir %q is not a directory of the archive", o.Dir)
+	}
+	for name, value := range map[string]*bool{"dry_run": &dry, "packed": &o.Packed, "no_latest": &o.NoLatest} {
+		if q.Get(name) == "" {
+			continue
+		}
+		if *value, err = strconv.ParseBool(q.Get(name)); err != nil {
+			return o, false, fmt.Errorf("%s=%q: want true or false", name, q.Get(name))
+		}
+	}
+	o.Annotations, err = origin(r, g)
+	return o, dry, err
 }
 
 // receiveTree unpacks the body of a request into dir.
@@ -115,18 +151,25 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	return nil
 }
 
-// origin are the annotations that tell where a module comes from. What the
-// query says counts only where no token of a CI system says it.
-func origin(r *http.Request, g grant) map[string]string {
-	a := map[string]string{}
-	for key, name := range map[string]string{oci.AnnSource: "source", oci.AnnRevision: "revision"} {
+// origin are the annotations that tell where an artifact comes from. What the
+// query says counts only where no token of a CI system says it; when the source
+// was written is nothing that a token knows.
+func origin(r *http.Request, g grant) (map[string]string, error) {
+	q, a := r.URL.Query(), map[string]string{}
+	for key, name := range map[string]string{oci.AnnSource: "source", oci.AnnRevision: "revision", oci.AnnSourceRef: "ref"} {
 		if v := g.caller.origin[name]; v != "" {
 			a[key] = v
-		} else if v := r.URL.Query().Get(name); v != "" && len(g.caller.origin) == 0 {
+		} else if v := q.Get(name); v != "" && len(g.caller.origin) == 0 {
 			a[key] = v
 		}
 	}
-	return a
+	if v := q.Get("created"); v != "" {
+		if _, err := time.Parse(time.RFC3339, v); err != nil {
+			return nil, fmt.Errorf("created %q: want a time such as 2006-01-02T15:04:05Z", v)
+		}
+		a[oci.AnnCreated] = v
+	}
+	return a, nil
 }
 
 // dryRun answers what would be shipped.
@@ -149,14 +192,34 @@ func (s *server) dryRun(ctx context.Context, w http.ResponseWriter, dir string, 
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-func writePublished(w http.ResponseWriter, out depot.Published) error {
+func (s *server) writePublished(w http.ResponseWriter, r *http.Request, out depot.Published) error {
 	status := http.StatusCreated
 	if out.Existing {
 		status = http.StatusOK
 	}
 	return writeDocument(w, status, publishedDoc{
-		Repository: out.Repository, Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
+		Repository: s.reference(r, out.Repository), Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
 	})
+}
+
+// reference is the name of a repository for the caller. The built-in registry
+// has no host name of its own; it is where the caller found the front-end.
+func (s *server) reference(r *http.Request, repository string) string {
+	if s.o.Embedded == nil {
+		return repository
+	}
+	return r.Host + strings.TrimPrefix(repository, s.o.Client.Host())
+}
+
+// publishRefused is publishError for what PublishModule and PublishProvider
+// return.
+func (s *server) publishRefused(r *http.Request, err error) error {
+	if c, ok := errors.AsType[*depot.ConflictError](err); ok {
+		named := *c
+		named.Repository = s.reference(r, c.Repository)
+		return &httpError{status: http.StatusConflict, text: named.Error()}
+	}
+	return publishError(err)
 }
 
 // writeDocument sends the answer to a change, which nobody may keep.

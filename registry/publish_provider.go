@@ -30,6 +30,7 @@ import (
 const (
 	maxProviderFile    = 1 << 30
 	maxProviderRequest = 1 << 20
+	maxKnownRequest    = 1 << 10
 	maxReceipts        = 100
 )
 
@@ -40,19 +41,15 @@ const (
 	receiptTTL    = 24 * time.Hour
 )
 
-// fileName is a file of a release as GoReleaser names them.
-var fileName = regexp.MustCompile(`^terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}$`)
+// fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
+var fileName = regexp.MustCompile(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
 // uploadFile stores one file of a release as a blob of its repository.
 // Nothing refers to it until the version is published.
 func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
-	_, _, repository, _, err := s.releaseOf(r)
+	name, repository, err := s.uploadOf(r)
 	if err != nil {
 		return err
-	}
-	name := r.PathValue("filename")
-	if !fileName.MatchString(name) {
-		return unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", name))
 	}
 	file, err := os.CreateTemp("", "okara-upload-")
 	if err != nil {
@@ -76,20 +73,58 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 	if _, err := repo.EnsureBlob(r.Context(), blob); err != nil {
 		return err
 	}
-	u := upload{Repository: repository, File: name, Digest: d.Digest, Size: size, Expires: s.now().Add(receiptTTL).Unix()}
+	return s.writeReceipt(w, http.StatusCreated, upload{Repository: repository, File: name, Digest: d.Digest, Size: size})
+}
+
+// knownFile answers with a receipt for a file that the repository has already,
+// so that a publication that was cut need not send it again. Only who may
+// publish there is told.
+func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
+	name, repository, err := s.uploadOf(r)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Digest digest.Digest `json:"digest"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxKnownRequest)).Decode(&in); err != nil {
+		return unprocessable(fmt.Errorf("read the request: %w", err))
+	}
+	repo, err := s.o.Client.Repo(repository)
+	if err != nil {
+		return err
+	}
+	d, err := repo.Stat(r.Context(), in.Digest)
+	if err != nil {
+		return missing(err, "file %s", name)
+	}
+	return s.writeReceipt(w, http.StatusOK, upload{Repository: repository, File: name, Digest: d.Digest, Size: d.Size})
+}
+
+// uploadOf returns the name of a file of a release and its repository.
+func (s *server) uploadOf(r *http.Request) (name, repository string, err error) {
+	if _, _, repository, _, err = s.releaseOf(r, "publish"); err != nil {
+		return "", "", err
+	}
+	if name = r.PathValue("filename"); !fileName.MatchString(name) {
+		return "", "", unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", name))
+	}
+	return name, repository, nil
+}
+
+func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error {
+	u.Expires = s.now().Add(receiptTTL).Unix()
 	receipt, err := s.links.receipt(u)
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, http.StatusCreated, map[string]any{
-		"filename": name, "digest": d.Digest, "size": size, "receipt": receipt,
-	})
+	return writeDocument(w, status, map[string]any{"filename": u.File, "digest": u.Digest, "size": u.Size, "receipt": receipt})
 }
 
 // releaseOf parses the address of a publication and checks the right to it.
-func (s *server) releaseOf(r *http.Request) (p addr.Provider, v addr.Version, repository string, g grant, err error) {
+func (s *server) releaseOf(r *http.Request, action string) (p addr.Provider, v addr.Version, repository string, g grant, err error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if g, err = s.allow(r, "publish", "provider", source); err != nil {
+	if g, err = s.allow(r, action, "provider", source); err != nil {
 		return p, v, "", g, err
 	}
 	if p, err = addr.ParseProvider(source); err != nil {
@@ -105,13 +140,14 @@ func (s *server) releaseOf(r *http.Request) (p addr.Provider, v addr.Version, re
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
 func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r)
+	p, v, repository, g, err := s.releaseOf(r, "publish")
 	if err != nil {
 		return err
 	}
 	var in struct {
 		Receipts []string `json:"receipts"`
 		Keys     []string `json:"keys"`
+		Extend   bool     `json:"extend"` // add platforms to a version that exists
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxProviderRequest)).Decode(&in); err != nil {
 		return unprocessable(fmt.Errorf("read the request: %w", err))
@@ -119,7 +155,10 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {
 		return unprocessable(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))
 	}
-	o := depot.ProviderOptions{}
+	o := depot.ProviderOptions{Extend: in.Extend}
+	if o.Annotations, err = origin(r, g); err != nil {
+		return unprocessable(err)
+	}
 	for _, armor := range in.Keys {
 		keys, err := signing.ParsePublicKeys([]byte(armor))
 		if err != nil {
@@ -140,10 +179,10 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
 	s.published(r, g.caller, "publish", "provider", p.String(), v.String(), out.Digest, err)
 	if err != nil {
-		return publishError(err)
+		return s.publishRefused(r, err)
 	}
 	s.store.changed(repository, out.Tag)
-	return writePublished(w, out)
+	return s.writePublished(w, r, out)
 }
 
 // fetchUpload puts an uploaded file where the checks of a release expect it.

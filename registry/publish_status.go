@@ -23,33 +23,25 @@ const (
 // moduleStatus deprecates or withdraws a version of a module, or takes that
 // back.
 func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
-	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.allow(r, "publish", "module", m.String())
+	m, g, err := s.moduleVersionOf(r, "publish")
 	if err != nil {
 		return err
 	}
-	if err := m.Validate(); err != nil {
-		return unprocessable(err)
-	}
-	return s.changeStatus(w, r, g, "module", m.String(), s.o.Layout.Module(m))
+	return s.changeStatus(w, r, g, "module", m.Module.String(), m.Version, s.o.Layout.Module(m.Module))
 }
 
 // providerStatus is moduleStatus for an own provider.
 func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
-	p, _, repository, g, err := s.releaseOf(r)
+	p, v, repository, g, err := s.releaseOf(r, "publish")
 	if err != nil {
 		return err
 	}
-	return s.changeStatus(w, r, g, "provider", p.String(), repository)
+	return s.changeStatus(w, r, g, "provider", p.String(), v, repository)
 }
 
 // changeStatus writes the event. Signatures are not among the actions: a
 // resign event needs the files that `okara sign` makes.
-func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, kind, address, repository string) error {
-	v, err := addr.ParseVersion(r.PathValue("version"))
-	if err != nil {
-		return unprocessable(err)
-	}
+func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, kind, address string, v addr.Version, repository string) error {
 	var in struct {
 		Action      string `json:"action"`
 		Message     string `json:"message"`
@@ -79,5 +71,5 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 		return publishError(err)
 	}
 	s.store.changed(repository, v.Tag())
-	return writeDocument(w, http.StatusCreated, map[string]string{"repository": repo.String(), "tag": e.Tag, "action": e.Action})
+	return writeDocument(w, http.StatusCreated, map[string]string{"repository": s.reference(r, repo.String()), "tag": e.Tag, "action": e.Action})
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,15 @@ func TestPublishModule(t *testing.T) {
 		{name: "new", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(good)}, want: 201, text: `"tag":"1.0.0"`},
 		{name: "same again", path: path, token: publisherToken, body: good, want: 200, text: `"tag":"1.0.0"`},
 		{name: "other content", path: path, token: publisherToken, body: other, want: 409, text: "1.0.1"},
+		{name: "misspelt query", path: path + "?dry_run=yes", token: publisherToken, body: good, want: 422, text: "true or false"},
+		{name: "no such policy", path: path + "?policy=replace", token: publisherToken, body: good, want: 422},
+		{name: "directory outside", path: path + "?dir=../x", token: publisherToken, body: good, want: 422},
+		{name: "no such directory", path: path + "?dir=x", token: publisherToken, body: good, want: 422, text: ".tf"},
+		{name: "no time", path: path + "?created=today", token: publisherToken, body: good, want: 422},
+		{name: "in a directory", path: path + "?dir=sub&dry_run=true", token: publisherToken, body: good, want: 200, text: `"sub/x.tf"`},
+		{name: "packed already", path: path + "?packed=true&dry_run=true", token: publisherToken, body: good, want: 200, text: ".terraform/secret"},
+		{name: "edition", path: path + "?policy=editions", token: publisherToken, body: other, want: 201},
+		{name: "edition taken back", path: path + "?policy=editions", token: publisherToken, body: good, want: 201},
 		{name: "next version", path: "/v1/modules/net/vpc/aws/1.1.0", token: publisherToken, body: other, want: 201},
 	}
 	for _, tt := range tests {
@@ -87,7 +97,7 @@ func TestPublishModule(t *testing.T) {
 	c := &tofutest.Client{Tool: tofutest.Terraform(), Token: readerToken}
 	s := f.services(t, c)
 	got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
-	if len(got) != 2 || got[0] != "1.1.0" {
+	if len(got) < 2 || got[0] != "1.1.0" || !slices.Contains(got, "1.0.0") {
 		t.Errorf("versions %v, want 1.1.0 and 1.0.0", got)
 	}
 	shipped := must(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
@@ -153,6 +163,29 @@ func TestPublishProvider(t *testing.T) {
 				t.Errorf("%d %s, want %d", status, body, tt.want)
 			}
 		})
+	}
+	known := func(path, token, digest string) (int, []byte) {
+		return f.send(t, http.MethodPost, path, token, fmt.Appendf(nil, `{"digest":%q}`, digest))
+	}
+	for _, tt := range []struct {
+		name, path, token, digest string
+		want                      int
+	}{
+		{"known", base + "/files/" + name, publisherToken, "sha256:" + hexSum(archive), 200},
+		{"unknown", base + "/files/" + name, publisherToken, "sha256:" + hexSum([]byte("x")), 404},
+		{"no digest", base + "/files/" + name, publisherToken, "../x", 404},
+		{"in another repository", "/v1/providers/acme/other/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 404},
+		{"no right", "/v1/providers/evil/dns/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 403},
+		{"reader", base + "/files/" + name, "", "sha256:" + hexSum(archive), 401},
+	} {
+		if status, body := known(tt.path, tt.token, tt.digest); status != tt.want {
+			t.Errorf("%s: %d %s, want %d", tt.name, status, body, tt.want)
+		}
+	}
+	_, body := known(base+"/files/"+name, publisherToken, "sha256:"+hexSum(archive))
+	receipts[0] = decode[struct{ Receipt string }](t, body).Receipt
+	if status, body := f.send(t, http.MethodPost, base, publisherToken, request(receipts, key)); status != 200 {
+		t.Errorf("with the receipt of a known file: %d %s, want 200", status, body)
 	}
 	for _, bad := range []string{"x.zip", "terraform-provider-dns%2Fx", "evil"} {
 		if status, body := f.send(t, http.MethodPut, base+"/files/"+bad, publisherToken, archive); status != 422 {

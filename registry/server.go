@@ -170,12 +170,17 @@ func (s *server) routes() http.Handler {
 	meta("GET /v1/modules", s.listModules)
 	mux.Handle("PUT /v1/modules/{namespace}/{name}/{system}/{version}", s.wrap(s.publishModule))
 	mux.Handle("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", s.wrap(s.moduleStatus))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", s.moduleSignatures)
+	mux.Handle("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", s.wrap(s.signModule))
 
 	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
 	mux.Handle("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.uploadFile))
+	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.knownFile))
 	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}", s.wrap(s.publishProvider))
 	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/status", s.wrap(s.providerStatus))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", s.providerSignatures)
+	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/signatures", s.wrap(s.signProvider))
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", s.providerVersions)
 	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
 

@@ -37,6 +37,7 @@ type ModuleOptions struct {
 	Dir         string // directory of the module inside the tree; "": the tree itself
 	Limits      archive.Limits
 	Ignore      []string          // ignore rules besides those in the tree
+	Packed      bool              // the tree is what an archive held: nothing stays behind
 	Dereference bool              // ship what links point to
 	Annotations map[string]string // added to the manifest: source, revision, created
 	NoLatest    bool              // leave the tag "latest" alone
@@ -54,7 +55,7 @@ type ModulePlan struct {
 
 // PlanModule checks a tree without a registry.
 func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (*ModulePlan, error) {
-	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore})
+	listed, err := archive.List(ctx, tree, archive.Options{Limits: o.Limits, Dereference: o.Dereference, Ignore: o.Ignore, All: o.Packed})
 	if err != nil {
 		return nil, err
 	}
