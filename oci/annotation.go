@@ -33,6 +33,7 @@ const (
 	KindMirror   = "mirror"
 	KindStatus   = "status"
 	KindCatalog  = "catalog"
+	KindJob      = "job"
 )
 
 // Values of AnnSignature.

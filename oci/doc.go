@@ -70,10 +70,10 @@
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
-// Status events (status.go), the catalogue (catalog.go) and the marks of a
-// state repository (mark.go) are manifests of the same plain shape. Manifests
-// are at most [MaxManifest] bytes; what other tools wrote is read where the
-// shape allows it, and never rewritten.
+// Status events (status.go), the catalogue (catalog.go), the jobs of a queue
+// (job.go) and the marks of a state repository (mark.go) are manifests of the
+// same plain shape. Manifests are at most [MaxManifest] bytes; what other tools
+// wrote is read where the shape allows it, and never rewritten.
 //
 // # Requests
 //

@@ -82,6 +82,16 @@
 // share them and nothing is stored. A code can be used again within its minute,
 // by whoever has the verifier too, which only the tool has.
 //
+// # Work that nobody waits for
+//
+// queue.go has it: a job is a tag in a repository that all replicas share,
+// written before the request is answered. The replica that wrote it does the
+// job at once; a second tag, written once as well, says how it ended. A job
+// without that tag after five minutes is done by whoever sees it, so a restart
+// loses nothing, and now and then a job is done twice, which must be harmless.
+// Tries are counted by each process for itself: a registry has no counter that
+// two writers could share.
+//
 // # Alternatives considered
 //
 // One request for each version when listing providers, to fill protocols and

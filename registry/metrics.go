@@ -28,6 +28,7 @@ type Metrics struct {
 	downloads   *prometheus.CounterVec // kind, address, version
 	auth        *prometheus.CounterVec // mode, decision
 	publish     *prometheus.CounterVec // kind, result
+	jobs        *prometheus.GaugeVec   // state
 	keyExpiry   *prometheus.GaugeVec   // address, key
 	tagMoved    prometheus.Counter
 	mismatch    prometheus.Counter
@@ -58,12 +59,15 @@ func NewMetrics() *Metrics {
 	m.downloads = counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version")
 	m.auth = counter("okara_auth_total", "Decisions about requests.", "mode", "decision")
 	m.publish = counter("okara_publish_total", "Publications over HTTP.", "kind", "result")
+	m.jobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "okara_queue_jobs", Help: "Jobs of the queue: waiting and running now, done and failed in this process since its start.",
+	}, []string{"state"})
 	m.keyExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "okara_key_expiry_seconds", Help: "Unix time at which a served signing key expires.",
 	}, []string{"address", "key"})
 	m.tagMoved = counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues()
 	m.mismatch = counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues()
-	m.registry.MustRegister(m.streams, m.keyExpiry)
+	m.registry.MustRegister(m.streams, m.keyExpiry, m.jobs)
 	return m
 }
 

@@ -74,6 +74,7 @@ type server struct {
 	metrics *Metrics
 	store   *store
 	depot   *depot.Depot
+	queue   *queue
 	slots   chan struct{} // one per running archive download
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
@@ -90,6 +91,10 @@ type Handler struct {
 // Closing makes /readyz answer 503, so that load balancers look elsewhere. All
 // other routes go on.
 func (h *Handler) Closing() { h.s.closing.Store(true) }
+
+// Run does the work that no request waits for, until ctx ends. One process
+// calls it once.
+func (h *Handler) Run(ctx context.Context) { h.s.queue.run(ctx) }
 
 // New returns the front-end, or an error that names the option at fault. It
 // makes no request.
@@ -137,14 +142,18 @@ func newServer(o Options) (*server, error) {
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
-	return &server{
+	s := &server{
 		metrics: metrics,
 		issuers: issuers,
 		o:       o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o, metrics),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),
-	}, nil
+	}
+	if s.queue, err = newQueue(o, metrics, map[string]jobHandler{}); err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	return s, nil
 }
 
 // handler is an HTTP handler that leaves every error answer to writeError.

@@ -162,6 +162,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	}
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
+	running.Go(func() { front.Run(ctx) })
 	if runner != nil {
 		running.Go(func() { runner.run(ctx) })
 	}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// ArtifactJob is the type of an entry of the queue: a job under one tag, and
+// how it ended under another. Both tags are written once.
+const ArtifactJob = "application/vnd.okara.job.v1"
+
+const (
+	annJobID     = "vnd.okara.job.id"
+	annJobKind   = "vnd.okara.job.kind"
+	annJobTime   = "vnd.okara.job.time"
+	annJobState  = "vnd.okara.job.state"
+	annJobResult = "vnd.okara.job.result"
+	annJobData   = "vnd.okara.job.data." // followed by the key
+
+	jobTagPrefix  = "job-"
+	doneTagPrefix = "done-"
+
+	// maxJob bounds what a job says, in bytes: a request is a few hundred.
+	maxJob = 64 << 10
+)
+
+// Job is work that was asked for. Everybody who reads the queue reads Data, so
+// nothing secret is in it.
+type Job struct {
+	ID   string
+	Kind string
+	Data map[string]string
+	Time time.Time // when it was recorded
+}
+
+// JobEnd is how a job ended.
+type JobEnd struct {
+	Failed bool
+	Result string // for people
+	Time   time.Time
+}
+
+// jobName is the part that the two tags of a job share.
+func jobName(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// JobTag returns the tag of the job with this id.
+func JobTag(id string) string { return jobTagPrefix + jobName(id) }
+
+// DoneTag returns the tag that ends the job under tag, "" if tag is not one of
+// a job.
+func DoneTag(tag string) string {
+	name, ok := strings.CutPrefix(tag, jobTagPrefix)
+	if !ok || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
+		return ""
+	}
+	return doneTagPrefix + name
+}
+
+// AddJob records the job in the queue r. It is false if there is one with this
+// id already, whether it has ended or not. Of two writers at one moment both
+// may be told that they were first.
+func (r *Repo) AddJob(ctx context.Context, j Job) (added bool, err error) {
+	size := len(j.ID) + len(j.Kind)
+	for k, v := range j.Data {
+		size += len(k) + len(v)
+	}
+	if size > maxJob {
+		return false, fmt.Errorf("job of %d bytes, at most %d: %w", size, maxJob, ErrTooLarge)
+	}
+	annotations := map[string]string{annJobID: j.ID, annJobKind: j.Kind, annJobTime: j.Time.UTC().Format(time.RFC3339Nano)}
+	for k, v := range j.Data {
+		annotations[annJobData+k] = v
+	}
+	added, err = r.putOnce(ctx, JobTag(j.ID), annotations)
+	if err != nil {
+		return false, fmt.Errorf("record job in %s: %w", r, err)
+	}
+	return added, nil
+}
+
+// EndJob records how the job ended. Who comes second changes nothing.
+func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
+	state := "done"
+	if e.Failed {
+		state = "failed"
+	}
+	_, err := r.putOnce(ctx, DoneTag(JobTag(id)), map[string]string{
+		annJobID: id, annJobState: state, annJobResult: plainText(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
+	})
+	if err != nil {
+		return fmt.Errorf("end job in %s: %w", r, err)
+	}
+	return nil
+}
+
+// putOnce writes a manifest of the queue unless its tag is taken.
+func (r *Repo) putOnce(ctx context.Context, tag string, annotations map[string]string) (bool, error) {
+	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, ErrNotFound) {
+		return false, err
+	}
+	annotations = maps.Clone(annotations)
+	annotations[AnnKind] = KindJob
+	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: emptyConfig(), Layers: []Descriptor{emptyConfig()}, Annotations: annotations})
+	if err != nil {
+		return false, err
+	}
+	if _, err := r.EnsureBlob(ctx, EmptyBlob()); err != nil {
+		return false, err
+	}
+	putErr := r.PutTag(ctx, tag, m)
+	have, err := r.Resolve(ctx, tag)
+	if err == nil { // also when the answer to the PUT was lost
+		return have.Digest == m.Digest, nil
+	}
+	return false, errors.Join(putErr, err)
+}
+
+// Job reads the job under tag.
+func (r *Repo) Job(ctx context.Context, tag string) (Job, error) {
+	a, at, err := r.jobAnnotations(ctx, tag)
+	if err != nil {
+		return Job{}, err
+	}
+	j := Job{ID: a[annJobID], Kind: a[annJobKind], Data: map[string]string{}, Time: at}
+	if JobTag(j.ID) != tag {
+		return Job{}, fmt.Errorf("%s:%s is another job: %w", r, tag, ErrCorrupt)
+	}
+	for k, v := range a {
+		if key, ok := strings.CutPrefix(k, annJobData); ok {
+			j.Data[key] = v
+		}
+	}
+	return j, nil
+}
+
+// JobEnd reads how the job with this id ended; ErrNotFound if it has not.
+func (r *Repo) JobEnd(ctx context.Context, id string) (JobEnd, error) {
+	a, at, err := r.jobAnnotations(ctx, DoneTag(JobTag(id)))
+	if err != nil {
+		return JobEnd{}, err
+	}
+	return JobEnd{Failed: a[annJobState] == "failed", Result: plainText(a[annJobResult]), Time: at}, nil
+}
+
+func (r *Repo) jobAnnotations(ctx context.Context, tag string) (map[string]string, time.Time, error) {
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if image.ArtifactType != ArtifactJob {
+		return nil, time.Time{}, fmt.Errorf("%s:%s is no job: %w", r, tag, ErrCorrupt)
+	}
+	at, err := time.Parse(time.RFC3339, image.Annotations[annJobTime])
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("%s:%s: %w: %w", r, tag, err, ErrCorrupt)
+	}
+	return image.Annotations, at, nil
+}

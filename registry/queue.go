@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	// jobTakeover is the age at which a job that has not ended is everybody's:
+	// until then it belongs to the replica that accepted it.
+	jobTakeover = 5 * time.Minute
+	// jobLook is how often the queue is read for such jobs.
+	jobLook = time.Minute
+
+	jobRetries    = 12
+	jobFirstDelay = 10 * time.Second // doubles with each retry
+	jobMaxDelay   = time.Hour
+
+	jobsAtOnce = 4
+	jobTimeout = time.Hour        // of one try
+	jobGrace   = 30 * time.Second // for running tries when the server ends
+)
+
+// job is work that nobody waits for. It is recorded in the registry before it
+// is acknowledged, so it outlives this process; nothing secret is in it.
+type job struct {
+	Kind string // selects the handler
+	Data map[string]string
+}
+
+// jobHandler does a job and says what came of it. Two replicas may do the same
+// job at the same time, so doing it twice must be harmless. An error means
+// another try later, unless it is a [permanentError].
+type jobHandler func(ctx context.Context, j job) (result string, err error)
+
+// permanentError is one that no further try can cure.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// queue does the jobs that are recorded in a repository which all replicas
+// share. The one that accepts a job does it at once; what has not ended after
+// five minutes is done by whoever sees it, also after a restart.
+type queue struct {
+	repo     *oci.Repo
+	handlers map[string]jobHandler
+	log      *slog.Logger
+	now      func() time.Time
+	metrics  *Metrics
+	wake     chan struct{} // there may be something to start
+
+	mu   sync.Mutex          // guards open and what is in it
+	open map[string]*openJob // by tag, those of a kind without handler too
+}
+
+// openJob is a job that this process knows of.
+type openJob struct {
+	id string
+	job
+	due     time.Time
+	retries int
+	running bool
+}
+
+func newQueue(o Options, m *Metrics, handlers map[string]jobHandler) (*queue, error) {
+	r, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		return nil, err
+	}
+	return &queue{
+		repo: r, handlers: handlers, log: o.Logger, now: o.Now, metrics: m,
+		wake: make(chan struct{}, 1), open: map[string]*openJob{},
+	}, nil
+}
+
+// add records the job and starts it. It is false if one with this id was
+// recorded before, whatever came of it: who wants it done again uses another
+// id.
+func (q *queue) add(ctx context.Context, id string, j job) (added bool, err error) {
+	now := q.now()
+	added, err = q.repo.AddJob(ctx, oci.Job{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
+	if added {
+		q.keep(oci.JobTag(id), &openJob{id: id, job: j, due: now})
+	}
+	return added, err
+}
+
+// keep remembers an open job and lets the loop see it.
+func (q *queue) keep(tag string, j *openJob) {
+	q.mu.Lock()
+	if q.open[tag] == nil {
+		q.open[tag] = j
+	}
+	q.count()
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // the loop will look anyway
+	}
+}
+
+// count shows the gauge what is open. The caller holds mu.
+func (q *queue) count() {
+	waiting, running := 0, 0
+	for _, j := range q.open {
+		switch {
+		case j.running:
+			running++
+		case q.handlers[j.Kind] != nil:
+			waiting++
+		}
+	}
+	q.metrics.jobs.WithLabelValues("waiting").Set(float64(waiting))
+	q.metrics.jobs.WithLabelValues("running").Set(float64(running))
+}
+
+// run does jobs until ctx ends, and then gives running ones a short time.
+// What is cut off or still waits is done by another replica or after the next
+// start.
+func (q *queue) run(ctx context.Context) {
+	if len(q.handlers) == 0 {
+		return
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var running sync.WaitGroup
+	look := q.now()
+	for ctx.Err() == nil {
+		if !q.now().Before(look) {
+			if err := q.look(ctx); err != nil && ctx.Err() == nil {
+				q.log.Warn("queue: cannot be read", "error", err)
+			}
+			look = q.now().Add(jobLook)
+		}
+		next := q.start(work, &running, look)
+		t := time.NewTimer(next.Sub(q.now()))
+		select {
+		case <-ctx.Done():
+		case <-q.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	t := time.AfterFunc(jobGrace, cancel)
+	defer t.Stop()
+	running.Wait()
+}
+
+// look finds the jobs that have not ended, and forgets those that another
+// replica has ended.
+func (q *queue) look(ctx context.Context) error {
+	list, err := q.repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil // there was never a job
+	}
+	if err != nil {
+		return err
+	}
+	ended := map[string]bool{}
+	for _, tag := range list.Tags {
+		ended[tag] = true
+	}
+	for _, tag := range list.Tags {
+		done := oci.DoneTag(tag)
+		switch {
+		case done == "":
+		case ended[done]:
+			q.forget(tag)
+		case !q.knows(tag):
+			j, err := q.repo.Job(ctx, tag)
+			if errors.Is(err, oci.ErrCorrupt) {
+				q.log.Warn("queue: damaged job", "tag", tag, "error", err)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			q.keep(tag, &openJob{id: j.ID, job: job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(jobTakeover)})
+		}
+	}
+	return nil
+}
+
+func (q *queue) knows(tag string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.open[tag] != nil
+}
+
+// forget drops a job, unless it runs: then its try will find that it has ended.
+func (q *queue) forget(tag string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j := q.open[tag]; j != nil && !j.running {
+		delete(q.open, tag)
+	}
+	q.count()
+}
+
+// start starts what is due, the oldest first, and returns when there will be
+// more to do, which is next at the latest.
+func (q *queue) start(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	free := jobsAtOnce
+	var waiting []string
+	for tag, j := range q.open {
+		switch {
+		case j.running:
+			free--
+		case q.handlers[j.Kind] != nil:
+			waiting = append(waiting, tag)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b string) int {
+		return cmp.Or(q.open[a].due.Compare(q.open[b].due), cmp.Compare(a, b))
+	})
+	now := q.now()
+	for _, tag := range waiting {
+		j := q.open[tag]
+		if j.due.After(now) {
+			if j.due.Before(next) {
+				next = j.due
+			}
+			break
+		}
+		if free == 0 {
+			break // the end of a try wakes the loop
+		}
+		free--
+		j.running = true
+		running.Go(func() { q.try(ctx, tag, j) })
+	}
+	q.count()
+	return next
+}
+
+// try does a job once and records the end, if it was that.
+func (q *queue) try(ctx context.Context, tag string, j *openJob) {
+	again, err := q.attempt(ctx, j)
+	log := q.log.With("kind", j.Kind, "job", j.id)
+	q.mu.Lock()
+	j.running = false
+	switch {
+	case ctx.Err() != nil: // the server ends
+	case !again:
+		delete(q.open, tag)
+	default:
+		delay := min(jobFirstDelay<<j.retries, jobMaxDelay)
+		j.due = q.now().Add(delay)
+		j.retries = min(j.retries+1, jobRetries)
+		log.Warn("queue: job will be tried again", "in", delay.String(), "error", err)
+	}
+	q.count()
+	q.mu.Unlock()
+	q.signal()
+}
+
+// attempt returns whether the job is to be tried again, and why.
+func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
+	if _, err := q.repo.JobEnd(ctx, j.id); !errors.Is(err, oci.ErrNotFound) {
+		return err != nil, err // without error: another replica was faster
+	}
+	result, err := q.do(ctx, j)
+	end := oci.JobEnd{Result: result, Time: q.now()}
+	if err != nil {
+		_, final := errors.AsType[permanentError](err)
+		if ctx.Err() != nil || !final && j.retries < jobRetries {
+			return true, err
+		}
+		end.Failed, end.Result = true, err.Error()
+	}
+	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+		return true, err
+	}
+	state, level := "done", slog.LevelInfo
+	if end.Failed {
+		state, level = "failed", slog.LevelError
+	}
+	q.metrics.jobs.WithLabelValues(state).Inc()
+	q.log.Log(ctx, level, "queue: job "+state, "kind", j.Kind, "job", j.id, "result", end.Result)
+	return false, nil
+}
+
+// do calls the handler. A panic is an error of this one job.
+func (q *queue) do(ctx context.Context, j *openJob) (result string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			q.log.Error("panic", "kind", j.Kind, "job", j.id, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return q.handlers[j.Kind](ctx, job{Kind: j.Kind, Data: maps.Clone(j.Data)})
+}

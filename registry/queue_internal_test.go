@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// direct sends requests to a handler without a network, which a synctest
+// bubble could not wait for.
+type direct struct{ http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	in := r.Clone(r.Context())
+	in.RequestURI = r.URL.RequestURI()
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	d.ServeHTTP(w, in)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// newTestQueue returns the queue of one replica at a registry.
+func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]jobHandler) *queue {
+	t.Helper()
+	c, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := newQueue(Options{Client: c, Layout: addr.Layout{Prefix: "acme"}, Logger: slog.New(slog.DiscardHandler), Now: time.Now}, NewMetrics(), handlers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// runQueue runs q until the returned function is called.
+func runQueue(t *testing.T, q *queue) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { q.run(ctx) })
+	return sync.OnceFunc(func() { cancel(); running.Wait() })
+}
+
+// tries is a handler that notes when it is called and fails the first times.
+type tries struct {
+	mu    sync.Mutex // guards at
+	at    []time.Time
+	fails int
+	err   error
+}
+
+func (h *tries) do(context.Context, job) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = append(h.at, time.Now())
+	if len(h.at) <= h.fails {
+		return "", h.err
+	}
+	return "fine", nil
+}
+
+// since returns how long after start each try was, in whole seconds.
+func (h *tries) since(start time.Time) []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []int
+	for _, t := range h.at {
+		out = append(out, int(t.Sub(start)/time.Second))
+	}
+	return out
+}
+
+func mustAdd(t *testing.T, q *queue, id string, j job, want bool) {
+	t.Helper()
+	if added, err := q.add(t.Context(), id, j); err != nil || added != want {
+		t.Fatalf("add %s: %t, %v; want %t", id, added, err, want)
+	}
+}
+
+func mustEnd(t *testing.T, q *queue, id string) oci.JobEnd {
+	t.Helper()
+	end, err := q.repo.JobEnd(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// TestQueueRetries follows one job through its tries.
+func TestQueueRetries(t *testing.T) {
+	all := []int{0, 10, 30, 70, 150, 310, 630, 1270, 2550, 5110, 8710, 12310, 15910}
+	down := errors.New("down")
+	tests := []struct {
+		name    string
+		fails   int
+		err     error
+		want    []int // seconds
+		wantEnd oci.JobEnd
+	}{
+		{name: "at once", want: all[:1], wantEnd: oci.JobEnd{Result: "fine"}},
+		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: oci.JobEnd{Result: "fine"}},
+		{name: "last try", fails: 12, err: down, want: all, wantEnd: oci.JobEnd{Result: "fine"}},
+		{name: "never", fails: 99, err: down, want: all, wantEnd: oci.JobEnd{Failed: true, Result: "down"}},
+		{name: "hopeless", fails: 99, err: permanentError{down}, want: all[:1], wantEnd: oci.JobEnd{Failed: true, Result: "down"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := ocitest.Handler(t, ocitest.Quirks{})
+			synctest.Test(t, func(t *testing.T) {
+				h := &tries{fails: tt.fails, err: tt.err}
+				q := newTestQueue(t, direct{server}, map[string]jobHandler{"k": h.do})
+				defer runQueue(t, q)()
+				start := time.Now()
+				mustAdd(t, q, "id", job{Kind: "k"}, true)
+				time.Sleep(6 * time.Hour)
+				synctest.Wait()
+				if diff := cmp.Diff(h.since(start), tt.want); diff != "" {
+					t.Errorf("tries (-got +want)\n%s", diff)
+				}
+				end := mustEnd(t, q, "id")
+				end.Time = time.Time{}
+				if end != tt.wantEnd {
+					t.Errorf("ended with %+v, want %+v", end, tt.wantEnd)
+				}
+				mustAdd(t, q, "id", job{Kind: "k"}, false)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := len(h.since(start)); got != len(tt.want) {
+					t.Errorf("%d tries after a replay, want %d", got, len(tt.want))
+				}
+			})
+		})
+	}
+}
+
+// TestQueueRestart stops a server with a job that waits, one that is cut off in
+// its middle, and one that it only recorded; the next server finishes all.
+func TestQueueRestart(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		waits := &tries{fails: 99, err: errors.New("down")}
+		cut := func(ctx context.Context, _ job) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		q := newTestQueue(t, direct{server}, map[string]jobHandler{"waits": waits.do, "cut": cut})
+		stop := runQueue(t, q)
+		start := time.Now()
+		mustAdd(t, q, "1", job{Kind: "waits"}, true)
+		mustAdd(t, q, "2", job{Kind: "cut"}, true)
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		stop()
+		if got := time.Since(start); got != 12*time.Second+jobGrace {
+			t.Errorf("the end took until %v, want the grace of a running job", got)
+		}
+		mustAdd(t, q, "3", job{Kind: "waits", Data: map[string]string{"a": "b"}}, true)
+
+		var mu sync.Mutex // guards got
+		got := map[string]time.Duration{}
+		note := func(_ context.Context, j job) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[j.Kind+j.Data["a"]] = time.Since(start)
+			return "fine", nil
+		}
+		q = newTestQueue(t, direct{server}, map[string]jobHandler{"waits": note, "cut": note})
+		defer runQueue(t, q)()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, key := range []string{"waits", "cut", "waitsb"} {
+			if at := got[key]; at < jobTakeover || at > jobTakeover+2*jobLook {
+				t.Errorf("job %s was done %v after it was recorded, want %v", key, at, jobTakeover)
+			}
+		}
+		for _, id := range []string{"1", "2", "3"} {
+			if end := mustEnd(t, q, id); end.Failed {
+				t.Errorf("job %s: %+v", id, end)
+			}
+		}
+	})
+}
+
+// TestQueueReplicas runs two replicas: each does its own jobs, the other one
+// takes over what does not end, and forgets what has ended.
+func TestQueueReplicas(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{PageSize: 2})
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &tries{fails: 99, err: errors.New("down")}, &tries{}
+		qa := newTestQueue(t, direct{server}, map[string]jobHandler{"k": a.do})
+		qb := newTestQueue(t, direct{server}, map[string]jobHandler{"k": b.do})
+		defer runQueue(t, qa)()
+		defer runQueue(t, qb)()
+		start := time.Now()
+		mustAdd(t, qa, "a", job{Kind: "k"}, true)
+		mustAdd(t, qb, "a", job{Kind: "k"}, false)
+		mustAdd(t, qb, "b", job{Kind: "k"}, true)
+		mustAdd(t, qb, "c", job{Kind: "other"}, true)
+		time.Sleep(6 * time.Hour)
+		synctest.Wait()
+		if diff := cmp.Diff(b.since(start), []int{0, 300}); diff != "" {
+			t.Errorf("tries of the second replica (-got +want)\n%s", diff)
+		}
+		if got := len(a.since(start)); got != 5 {
+			t.Errorf("%d tries of the first replica, want those of five minutes", got)
+		}
+		for _, q := range []*queue{qa, qb} {
+			for state, want := range map[string]float64{"waiting": 0, "running": 0} {
+				if got := testutil.ToFloat64(q.metrics.jobs.WithLabelValues(state)); got != want {
+					t.Errorf("%v jobs %s, want %v", got, state, want)
+				}
+			}
+		}
+		if got := testutil.ToFloat64(qb.metrics.jobs.WithLabelValues("done")); got != 2 {
+			t.Errorf("%v jobs done by the second replica, want 2", got)
+		}
+		if _, err := qb.repo.JobEnd(t.Context(), "c"); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("a job that nobody can do: %v, want that it waits", err)
+		}
+	})
+}
+
+// TestQueueFaults loses requests of the queue itself.
+func TestQueueFaults(t *testing.T) {
+	tests := []struct {
+		name string
+		tag  string // whose PUT is hit
+		do   ocitest.Act
+		want int // tries
+	}{
+		{"end is lost", "done-", ocitest.FailBefore, 2},
+		{"answer to the end is lost", "done-", ocitest.FailAfter, 1},
+		{"answer to the job is lost", "job-", ocitest.FailAfter, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := ocitest.Handler(t, ocitest.Quirks{})
+			synctest.Test(t, func(t *testing.T) {
+				fault := &ocitest.Fault{Base: direct{server}, Do: tt.do, Match: func(r *http.Request) bool {
+					return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/"+tt.tag)
+				}}
+				h := &tries{}
+				q := newTestQueue(t, fault, map[string]jobHandler{"k": h.do})
+				defer runQueue(t, q)()
+				start := time.Now()
+				mustAdd(t, q, "id", job{Kind: "k"}, true)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got := h.since(start); len(got) != tt.want {
+					t.Errorf("tries after %v s, want %d", got, tt.want)
+				}
+				if end := mustEnd(t, q, "id"); end.Failed {
+					t.Errorf("ended with %+v", end)
+				}
+			})
+		})
+	}
+}
+
+// TestQueuePanic shows that a handler's panic ends one job, not the server.
+func TestQueuePanic(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		q := newTestQueue(t, direct{server}, map[string]jobHandler{"k": func(context.Context, job) (string, error) { panic("oh") }})
+		defer runQueue(t, q)()
+		mustAdd(t, q, "id", job{Kind: "k"}, true)
+		time.Sleep(6 * time.Hour)
+		synctest.Wait()
+		if end := mustEnd(t, q, "id"); !end.Failed || !strings.Contains(end.Result, "oh") {
+			t.Errorf("ended with %+v", end)
+		}
+	})
+}
