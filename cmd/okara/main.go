@@ -33,10 +33,16 @@ const (
 )
 
 func main() {
+	os.Exit(mainCode())
+}
+
+// mainCode runs the command line of the process. The first interrupt ends its
+// context; a second one is not caught and ends the process at once.
+func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
-	stop()
-	os.Exit(code)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 }
 
 // run executes one command line and returns the exit code of the process.

@@ -18,6 +18,8 @@ Exit codes:
   5    denied by the registry
   6    partly done
   130  interrupted
+The first Ctrl-C or SIGTERM lets okara end what it does, a second one ends it at
+once: 130, or 143 for SIGTERM.
 okara tofu, okara terraform and okara exec return the code of the program they
 run; 125 is their own failure, 127 means that the program was not found.`
 

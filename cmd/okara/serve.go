@@ -94,7 +94,7 @@ func newServe(a *app) *cobra.Command {
 	fl.StringVar(&f.redirect, "archive-redirect", "auto", "send archive downloads to the registry's own storage: `auto` or never")
 	fl.DurationVar(&f.archiveTTL, "archive-ttl", 4*time.Hour, "how long an archive link is good")
 	fl.DurationVar(&f.tagTTL, "tag-ttl", 30*time.Second, "how long a module version is trusted not to have moved")
-	fl.DurationVar(&f.grace, "grace", 0, "how long to go on accepting requests after a signal, for load balancers to notice")
+	fl.DurationVar(&f.grace, "grace", 5*time.Second, "how long to go on accepting requests after a signal, for load balancers to notice; on a loopback address only if given")
 	fl.DurationVar(&f.drain, "drain", 10*time.Minute, "how long running downloads may go on after that")
 	return cmd
 }
@@ -149,6 +149,9 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	access := a.logger()
 	if config.AccessLog {
 		access = log
+	}
+	if host, _, err := net.SplitHostPort(f.listen); err == nil && loopback(host) && !given("grace") {
+		f.grace = 0 // no load balancer looks at it
 	}
 	srv, err := httpserve.Listen(httpserve.Options{
 		Addr: f.listen, Handler: front, TLSCert: f.tlsCert, TLSKey: f.tlsKey, TLS: tlsConfig,

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -323,69 +322,6 @@ func TestInProcess(t *testing.T) {
 	if _, err := client.Do(r); err == nil {
 		t.Error("a request outlived its context")
 	}
-}
-
-// TestServeStops tells the server to stop while 50 downloads run; all of them
-// end well.
-func TestServeStops(t *testing.T) {
-	url, _, stop := newServer(t, "--storage", t.TempDir())
-	noise := make([]byte, 4<<20) // more than the sockets between hold
-	rand.Read(noise)
-	var archive bytes.Buffer
-	w := zip.NewWriter(&archive)
-	for name, content := range map[string][]byte{"main.tf": nil, "noise": noise} {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/modules/net/vpc/aws/1.0.0", &archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put, err := http.DefaultClient.Do(r)
-	if err != nil || put.StatusCode != http.StatusCreated {
-		t.Fatalf("publish: %v, %v", put, err)
-	}
-	put.Body.Close()
-	resp, err := http.Get(url + "/v1/modules/net/vpc/aws/1.0.0/download")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	link, err := resp.Request.URL.Parse(resp.Header.Get("X-Terraform-Get"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bodies []io.ReadCloser
-	var length int64
-	for range 50 {
-		resp, err := http.Get(link.String())
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%v, %v", resp, err)
-		}
-		defer resp.Body.Close()
-		bodies, length = append(bodies, resp.Body), resp.ContentLength
-	}
-	var stopping sync.WaitGroup
-	stopping.Go(func() { stop() })
-	for {
-		if _, err := http.Get(url + "/healthz"); err != nil {
-			break // no new connections: the shutdown has begun
-		}
-	}
-	for i, body := range bodies {
-		if n, err := io.Copy(io.Discard, body); err != nil || n != length {
-			t.Errorf("download %d: %d of %d bytes, %v", i, n, length, err)
-		}
-	}
-	stopping.Wait()
 }
 
 func tokenSum(t *testing.T) string {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// serveProcess is okara serve as a process of its own.
+type serveProcess struct {
+	cmd *exec.Cmd
+	url string
+	log *lockedBuffer
+}
+
+func newServeProcess(t *testing.T, args ...string) *serveProcess {
+	t.Helper()
+	p := &serveProcess{log: &lockedBuffer{}}
+	p.cmd = exec.CommandContext(t.Context(), "okara", append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir()}, args...)...)
+	p.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	p.cmd.Stderr = p.log
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server ended: %s", p.log)
+	}
+	p.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	return p
+}
+
+func (p *serveProcess) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// publish stores a module with size bytes of noise and returns the link to its
+// archive and the hash of what is behind it.
+func (p *serveProcess) publish(t *testing.T, size int) (link string, sum []byte) {
+	t.Helper()
+	noise := make([]byte, size)
+	rand.Read(noise) // never fails
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	for name, content := range map[string][]byte{"main.tf": nil, "noise": noise} {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", &archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, err := http.DefaultClient.Do(r)
+	if err != nil || put.StatusCode != http.StatusCreated {
+		t.Fatalf("publish: %v, %v", put, err)
+	}
+	put.Body.Close()
+	resp, err := http.Get(p.url + "/v1/modules/net/vpc/aws/1.0.0/download")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	u, err := resp.Request.URL.Parse(resp.Header.Get("X-Terraform-Get"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err = http.Get(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf(`"sha256:%x"`, h.Sum(nil)), resp.Header.Get("Etag"); got != want {
+		t.Fatalf("the archive is %s, its ETag %s", got, want)
+	}
+	return u.String(), h.Sum(nil)
+}
+
+// slowClient takes little at a time, so that most of a download still is in
+// the server.
+func slowClient(t *testing.T) *http.Client {
+	transport := &http.Transport{ReadBufferSize: 4 << 10, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestServeStops sends SIGTERM to a server in the middle of 50 downloads: it
+// takes no new connection, every download ends with all its bytes, and the exit
+// code is 0.
+func TestServeStops(t *testing.T) {
+	const downloads, size = 50, 8 << 20 // more than the buffers of a connection hold
+	p := newServeProcess(t)
+	link, want := p.publish(t, size)
+	client := slowClient(t)
+	type download struct {
+		body io.ReadCloser
+		hash hash.Hash
+		err  error
+	}
+	running := make([]*download, downloads)
+	for i := range running {
+		resp, err := client.Get(link)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		defer resp.Body.Close()
+		running[i] = &download{body: resp.Body, hash: sha256.New()}
+		if _, err := io.CopyN(running[i].hash, resp.Body, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if metrics := get(t, p.url+"/metrics"); !strings.Contains(metrics, fmt.Sprintf("okara_archive_streams %d\n", downloads)) {
+		t.Fatalf("not %d downloads are in the middle:\n%s", downloads, metrics)
+	}
+	p.signal(t, syscall.SIGTERM)
+	for {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			break // the shutdown has begun
+		}
+		conn.Close()
+	}
+	for left := downloads; left > 0; { // all of them side by side, a little at a time
+		for _, d := range running {
+			if d.err != nil {
+				continue
+			}
+			if _, d.err = io.CopyN(d.hash, d.body, 64<<10); d.err != nil {
+				left--
+			}
+		}
+	}
+	for i, d := range running {
+		if d.err != io.EOF || !bytes.Equal(d.hash.Sum(nil), want) {
+			t.Errorf("download %d: %v, hash %x, want %x", i, d.err, d.hash.Sum(nil), want)
+		}
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, p.log)
+	}
+}
+
+// TestServeSecondSignal shows that during the grace the server goes on but is
+// not ready, and that a second signal ends it at once, downloads or not.
+func TestServeSecondSignal(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		signal syscall.Signal
+	}{{"terminate", syscall.SIGTERM}, {"interrupt", syscall.SIGINT}} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newServeProcess(t, "--grace", "1h")
+			if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/readyz", ""); got != 200 {
+				t.Fatalf("readyz: %d before the signal", got)
+			}
+			p.signal(t, test.signal)
+			for status(t, http.DefaultClient, http.MethodGet, p.url+"/readyz", "") != 503 {
+			}
+			if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/.well-known/terraform.json", ""); got != 200 {
+				t.Errorf("another route: %d during the grace, want 200", got)
+			}
+			ended, end := context.WithCancel(t.Context())
+			go func() { defer end(); _ = p.cmd.Wait() }() // how it ended is looked at below
+			for ended.Err() == nil {                      // two signals at one moment count as one
+				_ = p.cmd.Process.Signal(test.signal) // it may have ended meanwhile
+			}
+			<-ended.Done()
+			if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ws.Signal() != test.signal {
+				t.Errorf("it ended with %v, want the signal itself", p.cmd.ProcessState)
+			}
+		})
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
