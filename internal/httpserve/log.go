@@ -15,7 +15,7 @@ import (
 const requestID = "X-Request-Id"
 
 var (
-	validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	validID = regexp.MustCompile(`^[!-~]{1,128}$`) // what prints, and no space
 	archive = regexp.MustCompile(`/archives/[^/]+`)
 )
 
