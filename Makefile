@@ -37,7 +37,8 @@ fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s "$${f%:*}" || exit 1; done
 interop: tools $(OTHERS) $(TRIVY)
-	for v in $(OTHERS); do (cd internal/e2e && OKARA_TEST_TOFU="$(CURDIR)/$$v" go test -count=1 -run 'TestTofu' .) || exit 1; done
+	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
+		go test -count=1 -run 'TestTofu' ./registry && (cd internal/e2e && go test -count=1 -run 'TestTofu' .) || exit 1; done
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/conformance && go test -count=1 ./...
 models:

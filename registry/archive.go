@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -222,11 +221,7 @@ func (s *server) mayRedirect(r *http.Request) bool {
 	if s.o.Archives.Redirect == "never" {
 		return false
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
+	ip, err := netip.ParseAddr(s.clientIP(r))
 	if err != nil {
 		return true
 	}

@@ -121,9 +121,9 @@ type release struct {
 	version   string
 	protocols []string
 	platforms []string
-	zips      map[string][]byte // filled in by provider
-	keys      []oci.SigningKey  // nil: the test key
-	signature []byte            // nil: made with the test key
+	zips      map[string][]byte        // filled in by provider
+	keys      []oci.SigningKey         // nil: the test key
+	sign      func(sums []byte) []byte // nil: with the test key
 	unsigned  bool
 	bare      bool // no hashes in the index, as other tools leave it
 }
@@ -169,10 +169,11 @@ func (f *front) provider(t testing.TB, rel release) release {
 	if rel.unsigned {
 		index.Signature = "none"
 	} else {
-		meta.SignatureBytes, meta.Keys = rel.signature, rel.keys
-		if meta.SignatureBytes == nil {
-			meta.SignatureBytes = must(testSigner().Sign(meta.ShasumsBytes, time.Now()))
+		meta.Keys = rel.keys
+		if rel.sign == nil {
+			rel.sign = func(sums []byte) []byte { return must(testSigner().Sign(sums, time.Now())) }
 		}
+		meta.SignatureBytes = rel.sign(meta.ShasumsBytes)
 		if meta.Keys == nil {
 			meta.Keys = []oci.SigningKey{servedKey(must(testSigner().Public()))}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -97,7 +98,7 @@ func (p *providerVersion) installable(a addr.Provider) error {
 	case p.Signature == "none" && a.Hostname == unsignedHost:
 		return nil
 	case p.meta.Signature.Digest == "" || len(p.meta.Keys) == 0:
-		return errors.New("it has no signature; add one with okara sign")
+		return errors.New("it has no signature, or no key that can be read; add one with okara sign")
 	}
 	return nil
 }
@@ -132,6 +133,7 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 		if err != nil {
 			return nil, err
 		}
+		now.meta.Keys = s.readableKeys(repository, v, now.meta.Keys)
 		if has && !now.extends(old) {
 			s.metrics.tagMoved.Inc()
 			s.log.Error("the version tag of a provider moved to other content; the first one is served on",
@@ -174,6 +176,33 @@ func (s *store) learn(repository string, pv *providerVersion) {
 	if l, ok := s.lists.peek(repository); ok {
 		l.learned.Add(1)
 	}
+}
+
+// readableKeys are the keys in the order in which the clients should try them,
+// one to an entry: they read the first block of an entry only, and a key that
+// they cannot read ends the installation although a later one would fit.
+func (s *store) readableKeys(repository string, v addr.Version, stored []oci.SigningKey) []oci.SigningKey {
+	var keys []signing.PublicKey
+	from := map[string]oci.SigningKey{}
+	for _, k := range stored {
+		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
+		if err != nil {
+			s.log.Error("a signing key cannot be read and is left out", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
+			continue
+		}
+		for _, p := range parsed {
+			from[p.Armor] = k
+		}
+		keys = append(keys, parsed...)
+	}
+	signing.SortKeys(keys, s.now())
+	served := make([]oci.SigningKey, 0, len(keys))
+	for _, p := range keys {
+		k := from[p.Armor]
+		k.KeyID, k.ASCIIArmor = p.ID, p.Armor
+		served = append(served, k)
+	}
+	return served
 }
 
 // knownProvider returns a version that has been read before, without asking.

@@ -379,6 +379,9 @@ func (s *server) classify(err error) (int, string) {
 	case errors.Is(err, oci.ErrUnavailable), errors.Is(err, oci.ErrCorrupt):
 		return http.StatusBadGateway, err.Error()
 	}
+	if _, ok := errors.AsType[*oci.ResponseError](err); ok {
+		return http.StatusBadGateway, err.Error()
+	}
 	return http.StatusInternalServerError, "internal error"
 }
 

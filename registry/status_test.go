@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -134,13 +135,23 @@ func TestStatusCost(t *testing.T) {
 	}
 }
 
-// TestKeys is row 7: what is served for each state of a provider's keys, as
-// both tools take it.
-func TestKeys(t *testing.T) {
+// TestTofuKeys is row 7: what is served for each state of a provider's keys, as
+// both clients and both stock tools see it. A key that has expired since is good
+// enough for them, as for every release of the past.
+func TestTofuKeys(t *testing.T) {
 	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
-	own, foreign := servedKey(must(testSigner().Public())), servedKey(must(other.Public()))
 	past := func() time.Time { return time.Now().AddDate(-3, 0, 0) }
 	old := must(signing.NewKey(signing.KeyOptions{Name: "old", ECC: true, Now: past}))
+	gone := must(signing.NewKey(signing.KeyOptions{Name: "gone", ECC: true}))
+	before := must(signing.ParseKey(must(gone.Armor(nil)), nil))
+	byGone := func(sums []byte) []byte { return must(before.Sign(sums, time.Now())) }
+	if err := gone.Revoke(time.Now().Add(-time.Minute), "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	key := func(k *signing.Key) oci.SigningKey { return servedKey(must(k.Public())) }
+	own, foreign, expired, revoked := key(testSigner()), key(other), key(old), key(gone)
+	garbage := oci.SigningKey{KeyID: "0123456789ABCDEF", ASCIIArmor: "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"}
+	joined := oci.SigningKey{KeyID: foreign.KeyID, ASCIIArmor: foreign.ASCIIArmor + own.ASCIIArmor}
 	tests := []struct {
 		name string
 		rel  release
@@ -148,24 +159,43 @@ func TestKeys(t *testing.T) {
 	}{
 		{"its key", release{keys: []oci.SigningKey{own}}, true},
 		{"foreign key first", release{keys: []oci.SigningKey{foreign, own}}, true},
-		{"expired key beside", release{keys: []oci.SigningKey{own, servedKey(must(old.Public()))}}, true},
+		{"two keys in one entry", release{keys: []oci.SigningKey{joined}}, true},
+		{"expired key beside", release{keys: []oci.SigningKey{expired, own}}, true},
+		{"revoked key beside", release{keys: []oci.SigningKey{revoked, own}}, true},
+		{"unreadable key beside", release{keys: []oci.SigningKey{garbage, own}}, true},
+		{"signed by an expired key", release{keys: []oci.SigningKey{expired}, sign: func(sums []byte) []byte { return must(old.Sign(sums, past())) }}, true},
+		{"signed by a revoked key", release{keys: []oci.SigningKey{revoked}, sign: byGone}, false},
 		{"foreign key only", release{keys: []oci.SigningKey{foreign}}, false},
+		{"unreadable key only", release{keys: []oci.SigningKey{garbage}}, false},
+		{"signature of other sums", release{keys: []oci.SigningKey{own}, sign: func([]byte) []byte { return must(testSigner().Sign([]byte("x"), time.Now())) }}, false},
+		{"garbage for a signature", release{keys: []oci.SigningKey{own}, sign: func([]byte) []byte { return []byte("garbage") }}, false},
 		{"no signature", release{unsigned: true}, false},
 	}
-	for _, tt := range tests {
+	f := newFront(t, nil)
+	for i, tt := range tests {
+		tt.rel.address, tt.rel.version, tt.rel.platforms = fmt.Sprintf("acme/dns%d", i), "1.0.0", []string{tofutest.Platform()}
+		f.provider(t, tt.rel)
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFront(t, nil)
-			tt.rel.address, tt.rel.version = "acme/dns", "1.0.0"
-			f.provider(t, tt.rel)
 			for _, tool := range tofutest.Tools() {
 				c := &tofutest.Client{Tool: tool}
-				_, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64")
+				_, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", tt.rel.address, "1.0.0", runtime.GOOS, runtime.GOARCH)
 				if (err == nil) != tt.ok {
-					t.Errorf("%s: %v", tool.Name, err)
+					t.Errorf("%s as we know it: %v", tool.Name, err)
+				}
+			}
+			for _, tool := range tofutest.StockTools(t) {
+				if _, out, err := tool.Init(t, tofutest.UseProvider("okara.test/"+tt.rel.address), f.hostBlock(t)); (err == nil) != tt.ok {
+					t.Errorf("%s: %v\n%s", tool.Name, err, out)
 				}
 			}
 		})
 	}
+}
+
+// hostBlock is a CLI configuration in which the front-end is okara.test.
+func (f *front) hostBlock(t testing.TB) string {
+	s := f.services(t, &tofutest.Client{Tool: tofutest.OpenTofu()})
+	return fmt.Sprintf("host \"okara.test\" {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n  }\n}\n", s.Modules, s.Providers)
 }
 
 // TestUnsigned shows where a provider without signature is served: from a

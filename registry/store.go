@@ -36,6 +36,7 @@ type store struct {
 	client  *oci.Client
 	layout  addr.Layout
 	log     *slog.Logger
+	now     func() time.Time
 	metrics *Metrics
 
 	lists     *cache[*listing]         // repository
@@ -52,7 +53,7 @@ func newStore(o Options, m *Metrics) *store {
 	count := m.looked
 	return &store{
 		metrics: m,
-		client:  o.Client, layout: o.Layout, log: o.Logger,
+		client:  o.Client, layout: o.Layout, log: o.Logger, now: o.Now,
 		lists:     newCache("list", listBytes, (*listing).size, o.Now, count),
 		modules:   newCache("module", manifestBytes, (*moduleVersion).size, o.Now, count),
 		providers: newCache("provider", manifestBytes, (*providerVersion).size, o.Now, count),

@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 )
 
 const (
@@ -186,7 +187,7 @@ func TestPublishWithAuthentication(t *testing.T) {
 func TestApplyOutlivesItsToken(t *testing.T) {
 	found := 0
 	for _, tool := range []string{"tofu", "terraform"} {
-		path := findTool(tool)
+		path := tofutest.Find(tool)
 		if path == "" {
 			continue
 		}
@@ -239,30 +240,10 @@ output "done" {
 	}
 }
 
-// findTool returns a program that a variable names, that is on PATH, or that
-// make has built; "" if there is none.
-func findTool(name string) string {
-	if path := os.Getenv("OKARA_TEST_" + strings.ToUpper(name)); path != "" {
-		return path
-	}
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	built, _ := filepath.Glob(filepath.Join("..", "..", ".cache", name, "*", name)) // the pattern is well formed
-	if len(built) == 0 {
-		return ""
-	}
-	path, err := filepath.Abs(built[len(built)-1])
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
 // TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then
 // installs a module from a registry that wants a login.
 func TestEmitServesOpenTofu(t *testing.T) {
-	tofu := findTool("tofu")
+	tofu := tofutest.Find("tofu")
 	if tofu == "" {
 		t.Skip("there is no tofu")
 	}
@@ -343,7 +324,7 @@ func TestPassThroughServesTools(t *testing.T) {
 		config := u.file("okara.tfrc", u.mustOkara("cli-config", "--hostname", "okara.test", base))
 		root := filepath.Dir(u.file("root/main.tf", "module \"net\" {\n  source  = \"okara.test/acme/net/any\"\n  version = \"1.0.0\"\n}\n"))
 		for _, name := range []string{"tofu", "terraform"} {
-			tool := findTool(name)
+			tool := tofutest.Find(name)
 			if tool == "" {
 				continue
 			}

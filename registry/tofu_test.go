@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// tlsFront is a front-end that serves its registry under /v2/. Over TLS it is at
+// host and remembers what it was asked for.
+type tlsFront struct {
+	*front
+	host string // 127.0.0.1:PORT
+	ca   string // file
+
+	mu    sync.Mutex // guards asked
+	asked []string   // "METHOD first/second User-Agent"
+}
+
+func newTLSFront(t testing.TB, change func(o *registry.Options, url string)) *tlsFront {
+	t.Helper()
+	store := ocitest.Handler(t, ocitest.Quirks{})
+	inner := httptest.NewServer(store)
+	t.Cleanup(inner.Close)
+	outer := httptest.NewUnstartedServer(nil)
+	f := &tlsFront{host: outer.Listener.Addr().String()}
+	f.front = newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+		o.Embedded = store
+		change(o, "https://"+f.host)
+	})
+	outer.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		part := strings.SplitN(r.URL.Path, "/", 4)
+		f.mu.Lock()
+		f.asked = append(f.asked, r.Method+" "+strings.Join(part[1:min(3, len(part))], "/")+" "+r.UserAgent())
+		f.mu.Unlock()
+		f.handler.ServeHTTP(w, r)
+	})
+	outer.StartTLS()
+	t.Cleanup(outer.Close)
+	f.ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(f.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outer.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// take returns what was asked for since the last call.
+func (f *tlsFront) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.asked
+	f.asked = nil
+	return asked
+}
+
+// TestTofuProtocols is rows 1 and 4 with stock tools: every protocol over TLS,
+// found by service discovery, for everybody and with a token, with each form of
+// the answer about modules.
+func TestTofuProtocols(t *testing.T) {
+	tools := tofutest.StockTools(t)
+	for _, answer := range []string{"portable", "oci", "direct"} {
+		for _, token := range []string{"", readerToken} {
+			name := answer + " for everybody"
+			if token != "" {
+				name = answer + " with a token"
+			}
+			t.Run(name, func(t *testing.T) {
+				f := newTLSFront(t, func(o *registry.Options, url string) {
+					o.Modules = registry.Modules{Answer: answer, Registry: strings.TrimPrefix(url, "https://")}
+					o.Access = registry.Access{Anonymous: registry.AnonymousRead()}
+					if token != "" {
+						private(t)(o)
+					}
+				})
+				f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "module \"sub\" {\n  source = \"./sub\"\n}\n", "sub/main.tf": ""})
+				f.provider(t, release{address: "acme/dns", version: "1.2.3", platforms: []string{tofutest.Platform(), "plan9_mips"}})
+				f.provider(t, release{address: "registry.opentofu.org/hashicorp/google-beta", version: "6.0.0-beta1", platforms: []string{tofutest.Platform()}})
+				f.provider(t, release{address: "registry.example.com/acme/time", version: "1.0.0", platforms: []string{tofutest.Platform()}})
+				for _, tool := range tools {
+					t.Run(tool.Name, func(t *testing.T) { f.install(t, tool, answer, token) })
+				}
+			})
+		}
+	}
+}
+
+// install runs init on a module that needs something by every protocol.
+func (f *tlsFront) install(t *testing.T, tool tofutest.Stock, answer, token string) {
+	f.take()
+	root := strings.ReplaceAll(`terraform {
+  required_providers {
+    own      = { source = "HOST/acme/dns", version = "~> 1.2" }
+    mirrored = { source = "registry.opentofu.org/hashicorp/google-beta", version = "6.0.0-beta1" }
+    origin   = { source = "registry.example.com/acme/time" }
+  }
+}
+module "vpc" {
+  source  = "HOST/net/vpc/aws"
+  version = ">= 1.0.0"
+}
+module "sub" {
+  source  = "HOST/net/vpc/aws//sub"
+  version = "1.0.0"
+}
+`, "HOST", f.host)
+	config := strings.ReplaceAll(`provider_installation {
+  network_mirror {
+    url     = "https://HOST/mirror/"
+    include = ["registry.opentofu.org/*/*"]
+  }
+  direct { exclude = ["registry.opentofu.org/*/*"] }
+}
+host "registry.example.com" {
+  services = { "providers.v1" = "https://HOST/origin/registry.example.com/v1/providers/" }
+}
+`, "HOST", f.host)
+	if token != "" { // on /origin/ the tools send that of the name in the address
+		config += fmt.Sprintf("credentials %q {\n  token = %q\n}\ncredentials \"registry.example.com\" {\n  token = %q\n}\n", f.host, token, token)
+		if tool.Name == "tofu" {
+			config += fmt.Sprintf("oci_credentials %q {\n  username = \"okara\"\n  password = %q\n}\n", f.host, token)
+		}
+	}
+	dir, out, err := tool.Init(t, map[string]string{"main.tf": root}, config, "SSL_CERT_FILE="+f.ca)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lock := string(must(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl"))))
+	if n := strings.Count(lock, "\nprovider "); n != 3 {
+		t.Errorf("%d providers in the lock file:\n%s", n, lock)
+	}
+	if again, err := tool.Run(t, dir, config, []string{"SSL_CERT_FILE=" + f.ca}, "init", "-no-color", "-lockfile=readonly"); err != nil {
+		t.Errorf("init with the lock file: %v\n%s", err, again)
+	}
+	asked := strings.Join(f.take(), "\n") + "\n"
+	newer := regexp.MustCompile(map[string]string{"oci": `OpenTofu/1\.1[0-9]\.`, "direct": `OpenTofu/1\.1[2-9]\.`}[answer]).MatchString(asked) && answer != "portable"
+	for what, want := range map[string]bool{"GET archives/auth": newer && answer == "direct", "GET v2/": newer && answer == "oci", "GET mirror/": true, "GET origin/": true} {
+		if strings.Contains(asked, what) != want {
+			t.Errorf("asked for %s: %t, want %t, in\n%s", what, !want, want, asked)
+		}
+	}
+	if token != "" {
+		if _, out, err := tool.Init(t, map[string]string{"main.tf": root}, config[:strings.Index(config, "credentials")], "SSL_CERT_FILE="+f.ca); err == nil || !strings.Contains(out, "401") && !strings.Contains(out, "nauthorized") && !strings.Contains(out, "credentials") {
+			t.Errorf("without the token: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestTofuHashes is row 11: the hashes that publishing records for each platform
+// are those that the tools compute from the packages, by either protocol.
+func TestTofuHashes(t *testing.T) {
+	f := newTLSFront(t, func(o *registry.Options, _ string) { o.Hostname = "okara.test" })
+	platforms := []string{"darwin_arm64", "linux_amd64", "windows_386"}
+	files := map[string][]byte{}
+	sums := signing.Sums{}
+	for _, p := range platforms {
+		name := "terraform-provider-dns_1.0.0_" + p + ".zip"
+		files[name] = newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary for " + p, "LICENSE": "free", "a/b": p})
+		sums[name] = hexSum(files[name])
+	}
+	files["terraform-provider-dns_1.0.0_SHA256SUMS"] = sums.Bytes()
+	files["terraform-provider-dns_1.0.0_SHA256SUMS.sig"] = must(testSigner().Sign(sums.Bytes(), time.Now()))
+	f.publishProvider(t, "/v1/providers/acme/dns/1.0.0", "", files)
+
+	_, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
+	var want []string
+	for _, p := range platforms {
+		for _, h := range decode[tofutest.Package](t, body).Packages[p].Hashes {
+			if strings.HasPrefix(h, "h1:") {
+				want = append(want, h)
+			}
+		}
+	}
+	slices.Sort(want)
+	for _, tool := range tofutest.StockTools(t) {
+		// No mirror serves an address with a port: the tools build a wrong URL.
+		for host, args := range map[string][]string{f.host: nil, "okara.test": {"-net-mirror=https://" + f.host + "/mirror/"}} {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tofutest.UseProvider(host + "/acme/dns")["main.tf"]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append([]string{"providers", "lock", "-no-color"}, args...)
+			for _, p := range platforms {
+				args = append(args, "-platform="+p)
+			}
+			out, err := tool.Run(t, dir, "", []string{"SSL_CERT_FILE=" + f.ca}, args...)
+			if err != nil {
+				t.Errorf("%s, %s: %v\n%s", tool.Name, host, err, out)
+				continue
+			}
+			got := regexp.MustCompile(`h1:[^"]+`).FindAllString(string(must(os.ReadFile(filepath.Join(dir, ".terraform.lock.hcl")))), -1)
+			slices.Sort(got)
+			if diff := cmp.Diff(got, want); len(got) != len(platforms) || diff != "" {
+				t.Errorf("%s, %s: computed - recorded +:\n%s", tool.Name, host, diff)
+			}
+		}
+	}
+}
+
+// publishProvider uploads the files of a release and publishes it.
+func (f *front) publishProvider(t testing.TB, base, token string, files map[string][]byte) {
+	t.Helper()
+	if !f.tryPublishProvider(t, base, token, files) {
+		t.Fatalf("%s is not published", base)
+	}
+}
+
+func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[string][]byte) bool {
+	t.Helper()
+	var receipts []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		status, body := f.send(t, http.MethodPut, base+"/files/"+name, token, files[name])
+		if status/100 != 2 {
+			return false
+		}
+		receipts = append(receipts, decode[struct{ Receipt string }](t, body).Receipt)
+	}
+	request := must(json.Marshal(map[string]any{"receipts": receipts, "keys": []string{must(testSigner().Public()).Armor}}))
+	status, _ := f.send(t, http.MethodPost, base, token, request)
+	return status/100 == 2
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestTokenExchange is row 25: behind a registry that challenges for each
+// repository, and whose issuer refuses to join scopes, a token is asked for one
+// repository at a time.
+func TestTokenExchange(t *testing.T) {
+	issuer := &ocitest.Issuer{
+		Users: map[string]string{"okara": "s3cret"}, Strict: true,
+		Allow: func(user, _, action string) bool { return user == "okara" && action != "delete" },
+	}
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	credential := func(context.Context, string, string) (oci.Credential, error) {
+		return oci.Credential{Username: "okara", Password: "s3cret"}, nil
+	}
+	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+		o.Client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
+	})
+	f.client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+	pushed := len(issuer.Scopes())
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	s := f.services(t, c)
+	if _, err := c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Mirror(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time", "1.0.0", "linux_amd64"); err != nil {
+		t.Error(err)
+	}
+	asked := issuer.Scopes()[pushed:]
+	for _, scope := range asked {
+		if strings.Contains(scope, " ") || strings.Contains(scope, "push") {
+			t.Errorf("a token was asked for %q", scope)
+		}
+	}
+	for _, want := range []string{"acme/modules/net/vpc/aws", "acme/providers/acme/dns", "acme/mirror/registry.opentofu.org/hashicorp/time"} {
+		if !slices.Contains(asked, "repository:"+want+":pull") {
+			t.Errorf("no token for %s alone among %q", want, asked)
+		}
+	}
+}
+
+// TestManyTags is row 24 at size: 10,000 tags in pages of two, with links that
+// are absolute with another scheme, and one that is repeated at the end.
+func TestManyTags(t *testing.T) {
+	const total = 10_000
+	tags := make([]string, total)
+	for i := range tags {
+		tags[i] = fmt.Sprintf("1.%d.0", i)
+	}
+	pages := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/tags/list") {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		at, _ := strconv.Atoi(r.URL.Query().Get("last"))
+		end := min(at+2, total)
+		body := must(json.Marshal(map[string]any{"name": "acme/modules/net/vpc/aws", "tags": tags[at:end]}))
+		next := min(end, total-2) // the last page names itself
+		h := http.Header{
+			"Content-Type": {"application/json"},
+			"Link":         {fmt.Sprintf(`<https://%s%s?n=2&last=%d>; rel="next"`, r.URL.Host, r.URL.Path, next)},
+		}
+		return &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil
+	})
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), pages, nil)
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	got, err := c.ModuleVersions(t.Context(), f.url(t, "/v1/modules/"), "net/vpc/aws")
+	if err != nil || len(got) != total || got[0] != "1.9999.0" || got[total-1] != "1.0.0" {
+		t.Errorf("%d versions, %v", len(got), err)
+	}
+}
+
+// TestLayouts serves everything from repositories that the configuration names,
+// directly at the root of a registry and deep in it.
+func TestLayouts(t *testing.T) {
+	for name, layout := range map[string]addr.Layout{
+		"no prefix":   {},
+		"deep prefix": {Prefix: "a/b/c/d"},
+		"templates":   {Prefix: "team", Modules: "tf/m/{namespace}/{name}/{system}", Providers: "tf/p/{namespace}/{type}", Mirror: "tf/x/{hostname}/{namespace}/{type}"},
+		"at the root": {Modules: "m/{namespace}/{name}/{system}", Providers: "p/{namespace}/{type}", Mirror: "x/{hostname}/{namespace}/{type}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFront(t, func(o *registry.Options) { o.Layout = layout })
+			files := map[string]string{"main.tf": "# " + name}
+			f.module(t, "net/vpc/aws", "1.0.0", files)
+			own := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+			mirrored := f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: "1.0.0"})
+			tofutest.RunModules(t, f.target(), tofutest.Module{Address: "net/vpc/aws", Versions: []string{"1.0.0"}, Files: files})
+			tofutest.RunProviders(t, f.target(), "/v1/providers/", tofutest.Provider{
+				Host: "example.com", Address: "acme/dns", Version: "1.0.0", Protocols: []string{"5.0"}, Zips: own.zips,
+			})
+			tofutest.RunMirror(t, f.target(), tofutest.Provider{
+				Host: "registry.opentofu.org", Address: "hashicorp/time", Version: "1.0.0", Zips: mirrored.zips,
+			})
+		})
+	}
+}
+
+// TestRunnersBesideTheStorage is row 17: clients that cannot reach the storage
+// behind the registry get the bytes from the front-end, all others are sent
+// there; and a registry without such a storage is streamed from.
+func TestRunnersBesideTheStorage(t *testing.T) {
+	var archive []byte
+	blobs := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+	storage, clear := httptest.NewTLSServer(blobs), httptest.NewServer(blobs)
+	t.Cleanup(storage.Close)
+	t.Cleanup(clear.Close)
+	runner := func(proxies ...string) func(*registry.Options) {
+		return func(o *registry.Options) {
+			o.Archives.StreamFor = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+			for _, p := range proxies {
+				o.Proxies = append(o.Proxies, netip.MustParsePrefix(p))
+			}
+		}
+	}
+	tests := []struct {
+		name     string
+		redirect string // of the registry
+		change   func(*registry.Options)
+		header   []string
+		want     int
+	}{
+		{"default", storage.URL + "/", nil, nil, 307},
+		{"default, no storage", "", nil, nil, 200},
+		{"default, storage in clear", clear.URL + "/", nil, nil, 200},
+		{"never", storage.URL + "/", func(o *registry.Options) { o.Archives.Redirect = "never" }, nil, 200},
+		{"never, no storage", "", func(o *registry.Options) { o.Archives.Redirect = "never" }, nil, 200},
+		{"loopback clients", storage.URL + "/", func(o *registry.Options) {
+			o.Archives.StreamFor = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		}, nil, 200},
+		{"other clients", storage.URL + "/", runner(), nil, 307},
+		{"behind a proxy", storage.URL + "/", runner("127.0.0.0/8"), []string{"X-Forwarded-For", "10.1.2.3"}, 200},
+		{"behind a proxy, others", storage.URL + "/", runner("127.0.0.0/8"), []string{"X-Forwarded-For", "10.2.2.3"}, 307},
+		{"behind a proxy that is not listed", storage.URL + "/", runner(), []string{"X-Forwarded-For", "10.1.2.3"}, 307},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{RedirectBlobs: tt.redirect}), storage.Client().Transport, tt.change)
+			var u *url.URL
+			archive, u = f.moduleLink(t, 1000)
+			resp, body := ask(t, http.MethodGet, u, tt.header...)
+			if resp.StatusCode != tt.want || tt.want == 200 && !bytes.Equal(body, archive) {
+				t.Errorf("%d with %d bytes, want %d", resp.StatusCode, len(body), tt.want)
+			}
+		})
+	}
+}
+
+// gated is a body of which all but the first 64 KiB comes when open is closed.
+type gated struct {
+	io.ReadCloser
+	open <-chan struct{}
+	left int
+}
+
+func (g *gated) Read(p []byte) (int, error) {
+	if g.left == 0 {
+		<-g.open
+		return g.ReadCloser.Read(p)
+	}
+	n, err := g.ReadCloser.Read(p[:min(len(p), g.left)])
+	g.left -= n
+	return n, err
+}
+
+// TestArchiveFlows shows that the client has the first byte of an archive before
+// the last one has left the registry, and that a download is one request.
+func TestArchiveFlows(t *testing.T) {
+	open := make(chan struct{})
+	gate := roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil && ocitest.On("GET", "blob")(r) {
+			resp.Body = &gated{resp.Body, open, 64 << 10}
+		}
+		return resp, err
+	})
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, nil)
+	archive, u := f.moduleLink(t, 300_000)
+	f.count.Take()
+	resp := must(http.Get(u.String()))
+	defer resp.Body.Close()
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(resp.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	close(open)
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Equal(append(first, rest...), archive) {
+		t.Errorf("%d bytes, %v", 1+len(rest), err)
+	}
+	if got := f.count.Take(); got["GET blob"] != 1 || len(got) != 1 {
+		t.Errorf("requests to the registry: %v", got)
+	}
+}
