@@ -11,11 +11,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
-// newKeys makes a key with the flags and returns its private and public file.
+// newKeyFiles makes a key with the flags and returns its private and public file.
 func newKeyFiles(t *testing.T, flags ...string) (private, public string) {
 	t.Helper()
 	dir := t.TempDir()
 	mustOkara(t, append([]string{"keys", "new", "--dir", dir}, flags...)...)
+	return keyFiles(t, dir)
+}
+
+func keyFiles(t *testing.T, dir string) (private, public string) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)

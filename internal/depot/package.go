@@ -35,6 +35,10 @@ type Package struct {
 const (
 	maxPackageFiles = 10_000
 	maxPackageBytes = 4 << 30 // uncompressed
+
+	// A plugin expands to three or four times its zip, a bomb to a thousand times.
+	maxPackageExpansion = 50
+	minPackageBytes     = 1 << 20 // what a zip may always expand to
 )
 
 // inspectPackage hashes a zip and checks that it is a provider for the platform.
@@ -82,6 +86,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 	files := map[string]*zip.File{}
 	var names []string
 	var total uint64
+	limit := uint64(min(maxPackageBytes, max(minPackageBytes, size*maxPackageExpansion)))
 	plugins := 0
 	for _, f := range z.File {
 		if err := checkEntry(f); err != nil {
@@ -93,8 +98,8 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		if files[f.Name] != nil {
 			return "", fmt.Errorf("%q twice in the zip: %w", f.Name, ErrNoProvider)
 		}
-		if total += f.UncompressedSize64; total > maxPackageBytes || f.UncompressedSize64 > maxPackageBytes {
-			return "", fmt.Errorf("expands to more than %d bytes: %w", int64(maxPackageBytes), oci.ErrTooLarge)
+		if total += f.UncompressedSize64; total > limit || f.UncompressedSize64 > limit {
+			return "", fmt.Errorf("a zip of %d bytes that expands to more than %d bytes: %w", size, limit, oci.ErrTooLarge)
 		}
 		files[f.Name], names = f, append(names, f.Name)
 		if isPlugin(f.Name, typ) {

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// writes is a registry that counts the requests that change it.
+type writes struct {
+	host string
+	n    atomic.Int64
+}
+
+func newWrites(t *testing.T) *writes {
+	t.Helper()
+	w := &writes{}
+	registry := ocitest.Handler(t, ocitest.Quirks{})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.n.Add(1)
+		}
+		registry.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.host = strings.TrimPrefix(server.URL, "http://")
+	return w
+}
+
+const (
+	badStem   = "terraform-provider-dns_1.0.0_"
+	badZip    = badStem + "linux_amd64.zip"
+	badPlugin = "terraform-provider-dns_v1.0.0"
+	badOrigin = "registry.example.com/acme/dns"
+)
+
+// TestBadInput gives every command that takes packages from outside input that
+// is broken or hostile. Each is refused with a reason, and nothing is pushed.
+func TestBadInput(t *testing.T) {
+	now, long := time.Now(), time.Now().Add(-100*24*time.Hour)
+	sound, stranger := newBadKey(t, now, false), newBadKey(t, now, false)
+	expired, revoked := newBadKey(t, long, false), newBadKey(t, now, true)
+	plugin := zipFile{name: badPlugin, text: "plugin", mode: 0o755}
+	escape := zipFile{name: "../escaped", text: "x"}
+	link := zipFile{name: "link", text: "/etc/passwd", mode: fs.ModeSymlink | 0o777}
+	bomb := zipFile{name: "bomb", text: strings.Repeat("\x00", 3<<20)}
+	lie := zipFile{name: "huge", text: "x", claims: 5 << 30}
+	module := zipFile{name: "main.tf", text: "locals {}\n"}
+	small := zipFile{name: "bomb", text: bomb.text, claims: 10}
+	good := newZipOf(t, plugin)
+	sum, zeros := sha256Of(good), strings.Repeat("0", 64)
+	sign := []string{"--sign-key", sound.private}
+	one := func(zip []byte) map[string][]byte { return map[string][]byte{badZip: zip} }
+	signed := func(s sums) map[string][]byte {
+		return map[string][]byte{badZip: good, badStem + "SHA256SUMS": s.text, badStem + "SHA256SUMS.sig": s.signature}
+	}
+
+	tests := []struct {
+		name   string
+		args   makeArgs
+		code   int
+		reason string
+	}{
+		// A tree that is published as a module.
+		{"module with a symlink loop", badModule(func(t *testing.T, dir string) {
+			mustLink(t, "b", filepath.Join(dir, "a"))
+			mustLink(t, "a", filepath.Join(dir, "b"))
+		}), exitFailure, "a: symbolic link to b: refused"},
+		{"module with a symlink loop, dereferenced", badModule(func(t *testing.T, dir string) {
+			mustLink(t, "b", filepath.Join(dir, "a"))
+			mustLink(t, "a", filepath.Join(dir, "b"))
+		}, "--dereference"), exitFailure, "a: symbolic link to b"},
+		{"module with a folder that links to itself", badModule(func(t *testing.T, dir string) {
+			mustLink(t, ".", filepath.Join(dir, "again"))
+		}, "--dereference"), exitFailure, "again: symbolic link to ."},
+		{"module of 20,000 files", badModule(func(t *testing.T, dir string) {
+			for i := range 20_000 {
+				mustWrite(t, filepath.Join(dir, fmt.Sprintf("f%d.tf", i)), nil)
+			}
+		}), exitFailure, "more than 10000 files"},
+		{"module version that is not SemVer", badModuleVersion("1.0"), exitUsage, "did you mean 1.0.0?"},
+		{"module version with a leading zero", badModuleVersion("1.02.3"), exitUsage, "1.02.3"},
+		{"module version that is a word", badModuleVersion("latest"), exitUsage, `"latest"`},
+
+		// An archive of a module that another tool pushed.
+		{"module archive with ../", badArchive(newZipOf(t, module, escape)), exitFailure, `"../escaped"`},
+		{"module archive with a link", badArchive(newZipOf(t, module, link)), exitFailure, `"link"`},
+		{"module archive that is a bomb", badArchive(newZipOf(t, module, bomb)), exitFailure, `"bomb": expands to more than`},
+		{"module archive that understates its size", badArchive(newZipOf(t, module, small)), exitFailure, `"bomb"`},
+		{"module archive of 20,000 files", badArchive(newZipOf(t, manyFiles(20_000)...)), exitFailure, "more than 10000 files"},
+
+		// A folder that is published as a provider.
+		{"provider zip named wrongly", badProvider(map[string][]byte{"terraform-provider-dns_1.0.1_linux_amd64.zip": good}, sign...), exitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider zip of another type", badProvider(map[string][]byte{"terraform-provider-other_1.0.0_linux_amd64.zip": good}, sign...), exitFailure, "the name must be " + badStem + "OS_ARCH.zip"},
+		{"provider version that is not SemVer", badProviderVersion("1.0", nil, sign...), exitUsage, "did you mean 1.0.0?"},
+		{"provider zip with ../", badProvider(one(newZipOf(t, plugin, escape)), sign...), exitFailure, `unsafe path "../escaped"`},
+		{"provider zip with a link", badProvider(one(newZipOf(t, plugin, link)), sign...), exitFailure, `"link" in the zip is not a regular file`},
+		{"provider zip that is a bomb", badProvider(one(newZipOf(t, plugin, bomb)), sign...), exitFailure, "expands to more than"},
+		{"provider zip that claims 5 GiB", badProvider(one(newZipOf(t, plugin, lie)), sign...), exitFailure, "expands to more than"},
+		{"provider zip that understates its size", badProvider(one(newZipOf(t, plugin, small)), sign...), exitFailure, "zip: "},
+		{"provider zip of 20,000 files", badProvider(one(newZipOf(t, append(manyFiles(20_000), plugin)...)), sign...), exitFailure, "20001 files, at most 10000"},
+		{"provider index over 4 MiB", badProvider(manyPlatforms(7000, good), sign...), exitFailure, "at most 4194304"},
+		{"SHA256SUMS that lies", badProvider(signed(sound.signs(t, zeros)), "--key", sound.public), exitFailure, badZip + " has "},
+		{"SHA256SUMS that forgets a zip", badProvider(signed(sound.signs(t, "")), "--key", sound.public), exitFailure, badZip + " is not listed"},
+		{"signature of an expired key", badProvider(signed(expired.signs(t, sum)), "--key", expired.public), exitFailure, "key has expired"},
+		{"signature of a revoked key", badProvider(signed(revoked.signs(t, sum)), "--key", revoked.public), exitFailure, "key is revoked"},
+		{"signature of an unknown key", badProvider(signed(stranger.signs(t, sum)), "--key", sound.public), exitFailure, "signed by an unknown key: " + stranger.id},
+		{"no signature", badProvider(one(good)), exitFailure, "SHA256SUMS is not signed"},
+		{"an expired key that shall sign", badProvider(one(good), "--sign-key", expired.private), exitFailure, "key has expired"},
+		{"a revoked key that shall sign", badProvider(one(good), "--sign-key", revoked.private), exitFailure, "key is revoked"},
+
+		// A provider that is mirrored from a folder.
+		{"mirrored zip with ../", badMirror(badZip, newZipOf(t, plugin, escape)), exitPartly, `unsafe path "../escaped"`},
+		{"mirrored zip with a link", badMirror(badZip, newZipOf(t, plugin, link)), exitPartly, `"link" in the zip is not a regular file`},
+		{"mirrored zip that is a bomb", badMirror(badZip, newZipOf(t, plugin, bomb)), exitPartly, "expands to more than"},
+		{"mirrored zip that claims 5 GiB", badMirror(badZip, newZipOf(t, plugin, lie)), exitPartly, "expands to more than"},
+		{"mirrored zip that understates its size", badMirror(badZip, newZipOf(t, plugin, small)), exitPartly, "zip: "},
+		{"mirrored zip named wrongly", badMirror("terraform-provider-dns_1_linux_amd64.zip", good), exitPartly, "no version"},
+
+		// A provider that is mirrored from a registry of somebody else.
+		{"mirrored SHA256SUMS that lies", badOriginOf(good, sound.signs(t, zeros), sound), exitPartly, badZip + " has "},
+		{"mirrored SHA256SUMS that forgets a zip", badOriginOf(good, sound.signs(t, ""), sound), exitPartly, badZip + " is not listed"},
+		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), exitPartly, "key has expired"},
+		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), exitPartly, "key is revoked"},
+		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), exitPartly, "signed by an unknown key: " + stranger.id},
+		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), exitPartly, "SHA256SUMS is not signed"},
+		{"mirrored index over 4 MiB", largeIndex, exitPartly, "4194304"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			registry := newWrites(t)
+			o := okara(t, append(tt.args(t), "--registry", registry.host)...)
+			if o.code != tt.code || !strings.Contains(o.out+o.err, tt.reason) {
+				t.Errorf("exit %d, want %d with %q\n%s%s", o.code, tt.code, tt.reason, o.out, o.err)
+			}
+			if n := registry.n.Load(); n > 0 {
+				t.Errorf("%d requests changed the registry", n)
+			}
+		})
+	}
+}
+
+// zipFile is one entry of a zip. claims is the size that its header says, 0: the
+// true one.
+type zipFile struct {
+	name, text string
+	mode       fs.FileMode // 0: a plain file
+	claims     uint64
+}
+
+func newZipOf(t *testing.T, files ...zipFile) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, f := range files {
+		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate}
+		if h.SetMode(0o644); f.mode != 0 {
+			h.SetMode(f.mode)
+		}
+		create, body := w.CreateHeader, []byte(f.text)
+		if f.claims > 0 {
+			h.CRC32, h.UncompressedSize64 = crc32.ChecksumIEEE(body), f.claims
+			body = deflated(t, body)
+			create, h.CompressedSize64 = w.CreateRaw, uint64(len(body))
+		}
+		entry, err := create(h)
+		if err == nil {
+			_, err = entry.Write(body)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func deflated(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func manyFiles(n int) []zipFile {
+	var files []zipFile
+	for i := range n {
+		files = append(files, zipFile{name: fmt.Sprintf("f%d.tf", i)})
+	}
+	return files
+}
+
+// manyPlatforms gives a zip so many names that the index of it is too large.
+func manyPlatforms(n int, zip []byte) map[string][]byte {
+	dist := map[string][]byte{}
+	for i := range n {
+		dist[fmt.Sprintf("%sos%d_%s.zip", badStem, i, strings.Repeat("a", 60))] = zip
+	}
+	return dist
+}
+
+func sha256Of(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func mustWrite(t *testing.T, file string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustLink(t *testing.T, target, file string) {
+	t.Helper()
+	if err := os.Symlink(target, file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sums is SHA256SUMS with its signature.
+type sums struct{ text, signature []byte }
+
+// badKey is a signing key with its files. It may no longer be sound.
+type badKey struct {
+	id, private, public string
+	served              oci.SigningKey
+	signer              *signing.Key // the key while it was sound
+	when                time.Time    // when it was
+}
+
+// signs returns what the key signed: that badZip has this hash, or without one
+// that there is another file.
+func (k badKey) signs(t *testing.T, sum string) sums {
+	t.Helper()
+	s := signing.Sums{badStem + "manifest.json": strings.Repeat("1", 64)}
+	if sum != "" {
+		s[badZip] = sum
+	}
+	signature, err := k.signer.Sign(s.Bytes(), k.when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums{s.Bytes(), signature}
+}
+
+// newBadKey makes a key that was made at that time, for a day if it is long ago.
+func newBadKey(t *testing.T, when time.Time, revoked bool) badKey {
+	t.Helper()
+	o := signing.KeyOptions{ECC: true, Now: func() time.Time { return when }}
+	if time.Since(when) > 24*time.Hour {
+		o.Lifetime = 24 * time.Hour
+	}
+	key, err := signing.NewKey(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound, err := key.Armor(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := badKey{when: when}
+	if k.signer, err = signing.ParseKey(sound, nil); err != nil {
+		t.Fatal(err)
+	}
+	if revoked {
+		if err := key.Revoke(when, "stolen"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	public, err := key.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.Armor(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	k.id, k.private, k.public = public.ID, filepath.Join(dir, "key.asc"), filepath.Join(dir, "key.pub.asc")
+	k.served = oci.SigningKey{KeyID: public.ID, ASCIIArmor: public.Armor}
+	mustWrite(t, k.private, private)
+	mustWrite(t, k.public, []byte(public.Armor))
+	return k
+}
+
+// The rest returns what makes the arguments of one command.
+type makeArgs = func(t *testing.T) []string
+
+func badModule(spoil func(t *testing.T, dir string), flags ...string) makeArgs {
+	return func(t *testing.T) []string {
+		dir := newModuleDir(t)
+		spoil(t, dir)
+		return append([]string{"publish", "module", dir, "net/vpc/aws", "1.0.0"}, flags...)
+	}
+}
+
+func badModuleVersion(version string) makeArgs {
+	return func(t *testing.T) []string {
+		return []string{"publish", "module", newModuleDir(t), "net/vpc/aws", version}
+	}
+}
+
+// badArchive takes the archive from the registry of another tool.
+func badArchive(archive []byte) makeArgs {
+	return func(t *testing.T) []string {
+		r := newBadRepo(t, "foreign")
+		blob := oci.BytesBlob(oci.MediaZip, archive)
+		m, err := oci.NewManifest(ocispec.Manifest{
+			ArtifactType: oci.ArtifactModule, Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{blob.Descriptor},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPushTag(t, r, oci.Artifact{Blobs: []oci.Blob{blob, oci.EmptyBlob()}, Root: m})
+		return []string{"convert", r.String() + ":1.0.0", "net/vpc/aws", "1.0.0"}
+	}
+}
+
+func badProvider(dist map[string][]byte, flags ...string) makeArgs {
+	return badProviderVersion("1.0.0", dist, flags...)
+}
+
+func badProviderVersion(version string, dist map[string][]byte, flags ...string) makeArgs {
+	return func(t *testing.T) []string {
+		dir := t.TempDir()
+		for name, b := range dist {
+			mustWrite(t, filepath.Join(dir, name), b)
+		}
+		return append([]string{"publish", "provider", dir, "acme/dns", version}, flags...)
+	}
+}
+
+// badMirror mirrors from a filesystem mirror with one file.
+func badMirror(name string, zip []byte) makeArgs {
+	return func(t *testing.T) []string {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, badOrigin), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, filepath.Join(dir, badOrigin, name), zip)
+		return []string{"mirror", badOrigin, "--from", dir, "--allow-unsigned"}
+	}
+}
+
+// badOriginOf mirrors a zip from a registry that says this about it.
+func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
+	return func(t *testing.T) []string {
+		r := newBadRepo(t, "mirror/"+badOrigin)
+		p, err := addr.ParseProvider(badOrigin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := addr.ParseVersion("1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		blob := oci.BytesBlob(oci.MediaZip, zip)
+		target, err := oci.NewProviderTarget(blob.Descriptor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		md, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{
+			ShasumsName: badStem + "SHA256SUMS", ShasumsBytes: s.text, SignatureBytes: s.signature, Keys: []oci.SigningKey{key.served},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := oci.NewProviderIndex(oci.KindMirror, p, oci.ProviderIndex{
+			Version: v, Protocols: []string{"5.0"}, Platforms: []oci.ProviderPlatform{{
+				Platform: addr.Platform{OS: "linux", Arch: "amd64"}, Filename: badZip, Zh: sha256Of(zip), Size: int64(len(zip)), Manifest: target.Descriptor,
+			}},
+		}, md)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPushTag(t, r, oci.Artifact{Blobs: append(blobs, blob), Children: []oci.Manifest{target, md}, Root: root})
+		return []string{"mirror", badOrigin, "--from", "oci://" + r.Host()}
+	}
+}
+
+// largeIndex mirrors from a registry that keeps no limit.
+func largeIndex(t *testing.T) []string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tags/list"):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"name":"x","tags":["1.0.0"]}`) // a cut answer fails the test
+		case strings.HasSuffix(r.URL.Path, "/manifests/1.0.0"):
+			w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
+			_, _ = io.WriteString(w, `{"schemaVersion":2,"manifests":[]`+strings.Repeat(" ", oci.MaxManifest)+`}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return []string{"mirror", badOrigin, "--from", "oci://" + strings.TrimPrefix(server.URL, "http://")}
+}
+
+func newBadRepo(t *testing.T, name string) *oci.Repo {
+	t.Helper()
+	r, err := oci.OpenRepo(ocitest.New(t, ocitest.Quirks{})+"/"+name, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustPushTag(t *testing.T, r *oci.Repo, a oci.Artifact) {
+	t.Helper()
+	if _, err := r.Push(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "1.0.0", a.Root); err != nil {
+		t.Fatal(err)
+	}
+}
