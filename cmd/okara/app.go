@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/term"
 
 	"github.com/seed-141914ff/okara/credentials"
@@ -36,7 +37,8 @@ type app struct {
 	quiet     bool
 	debug     bool
 
-	transport http.RoundTripper // built once by httpTransport
+	tracer    trace.TracerProvider // nil: nothing is traced
+	transport http.RoundTripper    // built once by httpTransport
 	resolver  *credentials.Resolver
 	originSet originSet
 }

@@ -155,7 +155,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	}
 	srv, err := httpserve.Listen(httpserve.Options{
 		Addr: f.listen, Handler: front, TLSCert: f.tlsCert, TLSKey: f.tlsKey, TLS: tlsConfig,
-		Logger: access, ShutdownGrace: f.grace, Drain: f.drain,
+		Logger: access, Tracer: a.tracer, ShutdownGrace: f.grace, Drain: f.drain,
 	})
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func (a *app) serveBackend(f serveFlags, m *registry.Metrics) (backend, error) {
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}
-	o := oci.Options{Transport: m.Transport(inProcess{h}), PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
+	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
 	c, err := oci.New(embeddedHost, o)
 	return backend{client: c, embedded: h, where: dir}, err
 }

@@ -28,11 +28,11 @@ type serveProcess struct {
 	log *lockedBuffer
 }
 
-func newServeProcess(t *testing.T, args ...string) *serveProcess {
+func newServeProcess(t *testing.T, env []string, args ...string) *serveProcess {
 	t.Helper()
 	p := &serveProcess{log: &lockedBuffer{}}
 	p.cmd = exec.CommandContext(t.Context(), "okara", append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir()}, args...)...)
-	p.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *serveProcess) signal(t *testing.T, s os.Signal) {
 
 // publish stores a module with size bytes of noise and returns the link to its
 // archive and the hash of what is behind it.
-func (p *serveProcess) publish(t *testing.T, size int) (link string, sum []byte) {
+func (p *serveProcess) publish(t *testing.T, client *http.Client, size int) (link string, sum []byte) {
 	t.Helper()
 	noise := make([]byte, size)
 	rand.Read(noise) // never fails
@@ -80,12 +80,12 @@ func (p *serveProcess) publish(t *testing.T, size int) (link string, sum []byte)
 	if err != nil {
 		t.Fatal(err)
 	}
-	put, err := http.DefaultClient.Do(r)
+	put, err := client.Do(r)
 	if err != nil || put.StatusCode != http.StatusCreated {
 		t.Fatalf("publish: %v, %v", put, err)
 	}
 	put.Body.Close()
-	resp, err := http.Get(p.url + "/v1/modules/net/vpc/aws/1.0.0/download")
+	resp, err := client.Get(p.url + "/v1/modules/net/vpc/aws/1.0.0/download")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (p *serveProcess) publish(t *testing.T, size int) (link string, sum []byte)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err = http.Get(u.String())
+	resp, err = client.Get(u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func slowClient(t *testing.T) *http.Client {
 // code is 0.
 func TestServeStops(t *testing.T) {
 	const downloads, size = 50, 8 << 20 // more than the buffers of a connection hold
-	p := newServeProcess(t)
-	link, want := p.publish(t, size)
+	p := newServeProcess(t, nil)
+	link, want := p.publish(t, http.DefaultClient, size)
 	client := slowClient(t)
 	type download struct {
 		body io.ReadCloser
@@ -187,7 +187,7 @@ func TestServeSecondSignal(t *testing.T) {
 		signal syscall.Signal
 	}{{"terminate", syscall.SIGTERM}, {"interrupt", syscall.SIGINT}} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newServeProcess(t, "--grace", "1h")
+			p := newServeProcess(t, nil, "--grace", "1h")
 			if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/readyz", ""); got != 200 {
 				t.Fatalf("readyz: %d before the signal", got)
 			}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 )
@@ -17,9 +18,10 @@ import (
 // flushTime bounds how long the end of a command waits for the collector.
 const flushTime = 5 * time.Second
 
-// startTracing sends a span of every HTTP request to the collector that
-// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names, over
-// OTLP/HTTP. Without these variables nothing is traced. stop sends what is left.
+// startTracing sends a span of every HTTP request, in and out, to the collector
+// that OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names,
+// over OTLP/HTTP. Without these variables nothing is traced, and no trace context
+// sent. stop sends what is left.
 //
 // Reference: OpenTelemetry environment variable specification.
 func (a *app) startTracing(ctx context.Context) (stop func(), err error) {
@@ -36,7 +38,9 @@ func (a *app) startTracing(ctx context.Context) (stop func(), err error) {
 	}
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(
 		attribute.String("service.name", name), attribute.String("service.version", a.version))))
+	a.tracer = provider
 	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{}) // no baggage: it might hold what a registry should not see
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer cancel()

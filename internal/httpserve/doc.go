@@ -8,7 +8,9 @@
 // for a moment it still accepts, so that a load balancer can look away, then
 // it stops accepting and lets running requests finish. Its log has one record
 // per request with neither query nor header, and with the token of an archive
-// URL cut out, since that path alone opens the archive.
+// URL cut out, since that path alone opens the archive. The same is true of the
+// span of a request, which is named by the route and belongs to the trace that
+// the client names.
 //
 // The transport of [Transport] makes an OpenTelemetry span per request, with
 // the URL's query left out: upload sessions, presigned blobs and token

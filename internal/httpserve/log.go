@@ -20,8 +20,8 @@ var (
 )
 
 // logged gives each request an ID, taken from its header or made, and writes
-// one record when it has been answered.
-func logged(h http.Handler, l *slog.Logger) http.Handler {
+// one record and one span when it has been answered.
+func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestID)
 		if !validID.MatchString(id) {
@@ -30,7 +30,10 @@ func logged(h http.Handler, l *slog.Logger) http.Handler {
 		}
 		w.Header().Set(requestID, id)
 		path := safePath(r.URL.Path)
+		r, span := t.start(r, id, path)
+		defer span.End()
 		m := httpsnoop.CaptureMetrics(h, w, r)
+		answered(span, r, m)
 		l.LogAttrs(r.Context(), slog.LevelInfo, "request",
 			slog.String("method", r.Method), slog.String("path", path),
 			slog.Int("status", m.Code), slog.Int64("bytes", m.Written),

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options configure a [Server].
@@ -23,6 +25,8 @@ type Options struct {
 
 	// Logger gets one record per request, nil: none.
 	Logger *slog.Logger
+	// Tracer gets one span per request, nil: none.
+	Tracer trace.TracerProvider
 	// ShutdownGrace is how long connections are still accepted after the
 	// context is done; zero: not at all.
 	ShutdownGrace time.Duration
@@ -64,7 +68,7 @@ func Listen(o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{listener: l, o: o, secure: config != nil, server: &http.Server{
-		Handler:           logged(o.Handler, o.Logger),
+		Handler:           logged(o.Handler, o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,

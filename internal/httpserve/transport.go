@@ -60,7 +60,12 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t.ReadBufferSize, t.WriteBufferSize = ioBuffer, ioBuffer
 	t.ResponseHeaderTimeout = answerTimeout
 	hosts := newPerHost(t, o.CertDirs)
-	return traced{otelhttp.NewTransport(queryBack{hosts}), hosts.CloseIdleConnections}, nil
+	return Traced(hosts), nil
+}
+
+// Traced makes an OpenTelemetry span of each request.
+func Traced(next http.RoundTripper) http.RoundTripper {
+	return traced{otelhttp.NewTransport(queryBack{next}), next}
 }
 
 func (o TransportOptions) tls() (*tls.Config, error) {
@@ -96,12 +101,16 @@ func proxy(r *http.Request) (*url.URL, error) {
 // traced and queryBack stand around otelhttp, which puts the whole URL into
 // its span: traced cuts the query off, queryBack restores it behind.
 type traced struct {
-	next      http.RoundTripper
-	closeIdle func()
+	next http.RoundTripper // otelhttp around last
+	last http.RoundTripper
 }
 
 // CloseIdleConnections is what http.Client looks for.
-func (t traced) CloseIdleConnections() { t.closeIdle() }
+func (t traced) CloseIdleConnections() {
+	if c, ok := t.last.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
 
 type realURL struct{} // the context key for the URL; its value is a *url.URL
 

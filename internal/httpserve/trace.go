@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/felixge/httpsnoop"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// tracer makes the span of a request. otelhttp would do so with the whole path
+// and an address that the client may make up; here is the place that knows what
+// of a path is secret.
+type tracer struct{ trace.Tracer }
+
+func newTracer(p trace.TracerProvider) tracer {
+	if p == nil {
+		p = noop.NewTracerProvider()
+	}
+	return tracer{p.Tracer("github.com/seed-141914ff/okara/internal/httpserve")}
+}
+
+// start begins a span below the one that the request names in its W3C trace
+// context, and returns the request with it. The names are those of the semantic
+// conventions of OpenTelemetry for HTTP.
+func (t tracer) start(r *http.Request, id, path string) (*http.Request, trace.Span) {
+	if _, off := t.Tracer.(noop.Tracer); off {
+		return r, noop.Span{}
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	peer, _, _ := net.SplitHostPort(r.RemoteAddr) // empty at worst
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := t.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", r.Method), attribute.String("url.scheme", scheme), attribute.String("url.path", path),
+		attribute.String("network.peer.address", peer), attribute.String("user_agent.original", r.UserAgent()),
+		attribute.String("okara.request_id", id)))
+	return r.WithContext(ctx), span
+}
+
+// answered completes a span with what is known by now: the route, which is the
+// pattern that a multiplexer found, and the answer.
+func answered(span trace.Span, r *http.Request, m httpsnoop.Metrics) {
+	if !span.IsRecording() {
+		return
+	}
+	if i := strings.IndexByte(r.Pattern, '/'); i >= 0 {
+		span.SetName(r.Method + " " + r.Pattern[i:])
+		span.SetAttributes(attribute.String("http.route", r.Pattern[i:]))
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", m.Code), attribute.Int64("http.response.body.size", m.Written))
+	if m.Code >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
+}
