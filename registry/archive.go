@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/netip"
@@ -157,10 +158,8 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 	}
 	src := &source{ctx: r.Context(), repo: repo, d: d}
 	defer src.Close()
-	if small, ok := s.store.blobs.peek(b.Hex); ok {
-		src.small = small
-	} else if r.Method == http.MethodGet && r.Header.Get("If-None-Match") == "" {
-		to, err := src.open(rangeStart(r.Header.Get("Range"), d.Size), s.mayRedirect(r))
+	if r.Method == http.MethodGet && !notModified(r, d) {
+		to, err := s.locate(r, b, src)
 		if err != nil {
 			return missing(err, "archive %s", b.File)
 		}
@@ -172,13 +171,49 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 		}
 	}
 	s.downloaded(r, b)
-	out := &stalling{ResponseWriter: w, control: http.NewResponseController(w)}
+	mode := "stream"
+	if src.file != nil {
+		mode = "file"
+	}
+	out := newSender(w, r, s.stall)
 	http.ServeContent(out, r, "", time.Time{}, src)
-	s.metrics.bytes.WithLabelValues("stream").Add(float64(out.sent))
+	s.metrics.bytes.WithLabelValues(mode).Add(float64(out.sent))
 	if src.err != nil {
 		return fmt.Errorf("%w: %w", errAborted, src.err)
 	}
 	return nil
+}
+
+func notModified(r *http.Request, d oci.Descriptor) bool {
+	inm := r.Header.Get("If-None-Match")
+	return inm != "" && matches(inm, `"`+d.Digest.String()+`"`)
+}
+
+// locate finds the nearest place that has the blob and opens it there: memory,
+// the files of a registry in this process, the blob cache, the registry. If
+// the client is to go to the registry's storage, it returns that address.
+func (s *server) locate(r *http.Request, b blobName, src *source) (to *url.URL, err error) {
+	if small, ok := s.store.blobs.peek(b.Hex); ok {
+		src.small = small
+		return nil, nil
+	}
+	if s.o.Files != nil {
+		if src.file, err = s.o.Files(b.Repository, b.Hex); err == nil {
+			return nil, nil
+		}
+	}
+	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), s.mayRedirect(r)
+	if s.files != nil {
+		src.file, src.spool, to, err = s.files.open(r.Context(), b.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
+			to, err := shared.open(0, redirect)
+			return shared, to, err
+		})
+		if err != nil || src.file != nil || to != nil && redirect {
+			return to, err
+		}
+	}
+	return src.open(start, redirect)
 }
 
 // downloaded counts an archive of a module or provider, once per download: a

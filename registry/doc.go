@@ -14,7 +14,7 @@
 //	versions of anything          tag list, status events                    list: 30 s
 //	archive of a module           manifest under the version tag             module: 30 s
 //	package of a provider         index under the version tag                provider: for ever
-//	archive                       blob by digest, streamed                   never
+//	archive                       blob by digest, streamed                   never, or on disk (see [Blobs])
 //
 // A tag is a version if it is strict SemVer with "_" for "+". A provider's index
 // carries the hashes of all platforms as annotations, and checksums, signature
@@ -59,6 +59,15 @@
 // times. If the registry redirects to an object storage on another host, so does
 // the front-end, unless it is told not to. No time limit ends a download, only
 // a minute without progress.
+//
+// With [Blobs] the archives of a registry elsewhere are kept as files by digest
+// (blobs.go). The first request that misses starts a fetch that no request owns;
+// it writes a file that all readers follow, each with its own handle and at its
+// own pace (spool.go). The last write becomes readable when the digest is right,
+// and only then does the file get its name. A reader that has bytes in a file,
+// growing or whole, lets the kernel send them (sender.go); one whose file fails
+// goes on with the registry. [Options].Files does the same for a registry in
+// this process.
 //
 // # Who may do what
 //

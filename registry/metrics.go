@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func NewMetrics() *Metrics {
 	m.ociSeconds = histogram("okara_oci_request_seconds", "Time until the registry sent its header.", "registry", "operation")
 	m.cache = counter("okara_cache_total", "Look-ups by kind of value and result: hit, miss, stale, coalesced.", "kind", "result")
 	m.coalesced = counter("okara_coalesced_total", "Look-ups that shared the fetch of another one.").WithLabelValues()
-	m.bytes = counter("okara_archive_bytes_total", "Bytes of archives sent, by mode: stream, or redirect for those sent elsewhere.", "mode")
+	m.bytes = counter("okara_archive_bytes_total", "Bytes of archives sent, by mode: stream, file for those kept on this machine, redirect for those sent elsewhere.", "mode")
 	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "okara_archive_streams", Help: "Downloads that run now."})
 	m.downloads = counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version")
 	m.auth = counter("okara_auth_total", "Decisions about requests.", "mode", "decision")
@@ -153,6 +154,17 @@ func (w *recorder) Write(p []byte) (int, error) {
 		w.status = http.StatusOK
 	}
 	return w.ResponseWriter.Write(p)
+}
+
+// ReadFrom lets a file go to the connection without passing through here.
+func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if to, ok := w.ResponseWriter.(io.ReaderFrom); ok {
+		return to.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{w.ResponseWriter}, r)
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.

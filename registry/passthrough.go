@@ -150,6 +150,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	}
 	o.Client, o.PassThrough, o.Access = client, nil, Access{}
 	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
+	o.Blobs, o.Files = Blobs{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)
 	s, err := newServer(o)
 	if err != nil {

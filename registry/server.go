@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -42,6 +43,11 @@ type Options struct {
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
+
+	// Files opens a blob of a registry whose files are on this machine, by
+	// repository and SHA-256 in hex; nil: they are not.
+	Files func(repository, sha256hex string) (*os.File, error)
+	Blobs Blobs // where archives of any other registry are kept; the zero value: nowhere
 
 	// PassThrough makes a client that uses a caller's own registry credential,
 	// which is then what a token is that has no other meaning; nil: such tokens
@@ -76,6 +82,8 @@ type server struct {
 	depot   *depot.Depot
 	queue   *queue
 	slots   chan struct{} // one per running archive download
+	files   *blobFiles    // nil: none are kept
+	stall   time.Duration // a download whose client takes no byte for so long ends
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -142,6 +150,10 @@ func newServer(o Options) (*server, error) {
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
+	files, err := newBlobFiles(o.Blobs, o.Logger, func(result string) { metrics.looked("file", result) })
+	if err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
 	s := &server{
 		metrics: metrics,
 		issuers: issuers,
@@ -149,6 +161,7 @@ func newServer(o Options) (*server, error) {
 		store: newStore(o, metrics),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams),
+		files: files, stall: stallTimeout,
 	}
 	if s.queue, err = newQueue(o, metrics, map[string]jobHandler{}); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
@@ -311,12 +324,12 @@ var errAborted = errors.New("download ended early")
 
 // writeError is the only place that maps an error to an answer.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, oci.ErrCorrupt) {
+		s.metrics.mismatch.Inc()
+	}
 	if errors.Is(err, errAborted) {
 		s.log.Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
-	}
-	if errors.Is(err, oci.ErrCorrupt) {
-		s.metrics.mismatch.Inc()
 	}
 	status, text := s.classify(err)
 	if s.hides(r, err) {

@@ -11,9 +11,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"net/http"
 	"net/url"
-	"time"
+	"os"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -22,13 +21,11 @@ import (
 // unseen by the client.
 const maxResumes = 3
 
-// streamBuffer is the size of the one buffer of a download.
-const streamBuffer = 64 << 10
-
 // source is a blob in a registry as an [io.ReadSeeker] that holds nothing of
 // it. A read opens the blob where the last seek went; a connection that breaks
 // is opened again where it broke. Read from the start, the bytes are hashed,
-// and the last piece is held back until the hash is right.
+// and the last piece is held back until the hash is right. If the blob is in a
+// file of this machine, the bytes are taken from there.
 //
 // ctx is a field because Read and Seek cannot take one; it is that of the
 // request, and a source lives no longer.
@@ -37,6 +34,10 @@ type source struct {
 	repo  *oci.Repo
 	d     oci.Descriptor
 	small []byte // the whole blob, if it is known
+	raw   bool   // the reader checks the digest itself
+
+	file  *os.File // the blob, if it is on this machine
+	spool *spool   // nil: the file is whole
 
 	body    io.ReadCloser
 	at      int64 // where the next read is
@@ -63,11 +64,17 @@ func (s *source) open(offset int64, redirect bool) (*url.URL, error) {
 	if err != nil || to != nil {
 		return to, err
 	}
-	s.body, s.bodyAt, s.at = body, offset, offset
-	if offset == 0 {
+	s.begin(body, offset)
+	s.at = offset
+	return nil, nil
+}
+
+// begin makes body, which is at offset, the place to read from.
+func (s *source) begin(body io.ReadCloser, offset int64) {
+	s.body, s.bodyAt = body, offset
+	if offset == 0 && !s.raw {
 		s.sum = sha256.New()
 	}
-	return nil, nil
 }
 
 // Seek moves the place of the next read; nothing is opened or closed.
@@ -94,6 +101,14 @@ func (s *source) Read(p []byte) (int, error) {
 		s.at += int64(n)
 		return n, err
 	}
+	if f, left := s.chunk(); f != nil {
+		n, err := f.Read(p[:min(int64(len(p)), left)])
+		s.at += int64(n)
+		if err == nil {
+			return n, nil
+		}
+		s.leaveFile(err)
+	}
 	if s.err != nil {
 		return 0, s.err
 	}
@@ -103,6 +118,47 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return n, nil
+}
+
+// chunk returns the file that has the next bytes, at their place, and how many
+// can be read without waiting. No file: they have to be read with Read.
+func (s *source) chunk() (*os.File, int64) {
+	if s.file == nil || s.err != nil {
+		return nil, 0
+	}
+	end := s.d.Size
+	var err error
+	if s.spool != nil {
+		end, err = s.spool.readable(s.ctx, s.at)
+	}
+	if err == nil {
+		_, err = s.file.Seek(s.at, io.SeekStart)
+	}
+	if err != nil {
+		s.leaveFile(err)
+		return nil, 0
+	}
+	return s.file, end - s.at
+}
+
+// leaveFile goes on with the registry, unless it is the registry that failed:
+// then it will not do better now. What was read already is read again, so that
+// the hash is that of the whole.
+func (s *source) leaveFile(cause error) {
+	s.closeFile()
+	if errors.Is(cause, oci.ErrCorrupt) || s.ctx.Err() != nil {
+		s.err = fmt.Errorf("read %s: %w", s.d.Digest, cause)
+		return
+	}
+	body, err := s.repo.OpenAt(s.ctx, s.d, 0)
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.begin(body, 0)
+	if _, s.err = io.CopyN(s.sum, body, s.at); s.err == nil {
+		s.bodyAt = s.at
+	}
 }
 
 // read returns at least one byte or an error.
@@ -140,10 +196,7 @@ func (s *source) reopen() error {
 	if err != nil {
 		return err
 	}
-	if s.at == 0 {
-		s.sum = sha256.New()
-	}
-	s.body, s.bodyAt = body, s.at
+	s.begin(body, s.at)
 	return nil
 }
 
@@ -169,30 +222,16 @@ func (s *source) close() {
 	}
 }
 
+func (s *source) closeFile() {
+	if s.file != nil {
+		_ = s.file.Close() // only read
+		s.file, s.spool = nil, nil
+	}
+}
+
 // Close ends the connection to the registry.
 func (s *source) Close() error {
 	s.close()
+	s.closeFile()
 	return nil
-}
-
-// stalling gives each write of a response its own time limit, instead of one
-// for the whole that would cut a slow download.
-type stalling struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	sent    int64
-}
-
-func (s *stalling) Write(p []byte) (int, error) {
-	// Writers without deadlines, as in tests, have no connection to stall.
-	_ = s.control.SetWriteDeadline(time.Now().Add(stallTimeout))
-	n, err := s.ResponseWriter.Write(p)
-	s.sent += int64(n)
-	return n, err
-}
-
-// ReadFrom is what [io.Copy] calls: one buffer per download, larger than its
-// own, for fewer system calls.
-func (s *stalling) ReadFrom(r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{r}, make([]byte, streamBuffer))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -59,6 +60,8 @@ type serveFlags struct {
 	redirect       string
 	archiveTTL     time.Duration
 	tagTTL         time.Duration
+	cacheBlobs     byteCount
+	cacheDir       string
 	grace          time.Duration
 	drain          time.Duration
 }
@@ -94,6 +97,8 @@ func newServe(a *app) *cobra.Command {
 	fl.StringVar(&f.redirect, "archive-redirect", "auto", "send archive downloads to the registry's own storage: `auto` or never")
 	fl.DurationVar(&f.archiveTTL, "archive-ttl", 4*time.Hour, "how long an archive link is good")
 	fl.DurationVar(&f.tagTTL, "tag-ttl", 30*time.Second, "how long a module version is trusted not to have moved")
+	fl.Var(&f.cacheBlobs, "cache-blobs", "keep archives of --registry on disk, up to `SIZE` such as 20GiB; the least recently used go first")
+	fl.StringVar(&f.cacheDir, "cache-dir", "", "`DIR` for them (default blobs below --storage)")
 	fl.DurationVar(&f.grace, "grace", 5*time.Second, "how long to go on accepting requests after a signal, for load balancers to notice; on a loopback address only if given")
 	fl.DurationVar(&f.drain, "drain", 10*time.Minute, "how long running downloads may go on after that")
 	return cmd
@@ -179,6 +184,7 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 	o := registry.Options{
 		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(),
 		Archives: registry.Archives{TTL: f.archiveTTL, Redirect: f.redirect},
+		Blobs:    registry.Blobs{Dir: cmp.Or(f.cacheDir, filepath.Join(f.storage, "blobs")), Bytes: int64(f.cacheBlobs)},
 	}
 	var err error
 	if o.Access, err = f.access(); err != nil {
@@ -188,7 +194,7 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 	if err != nil {
 		return o, "", err
 	}
-	o.Client, o.Layout, o.Embedded = back.client, back.layout, back.embedded
+	o.Client, o.Layout, o.Embedded, o.Files = back.client, back.layout, back.embedded, back.files
 	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if f.passThrough {
 		if back.with == nil {
@@ -275,7 +281,8 @@ type backend struct {
 	embedded http.Handler // nil: a registry elsewhere
 	where    string
 
-	with func(oci.Credential) (*oci.Client, error) // a client with another credential; nil: embedded
+	files func(repository, sha256hex string) (*os.File, error) // its blobs; nil: not on this machine
+	with  func(oci.Credential) (*oci.Client, error)            // a client with another credential; nil: embedded
 }
 
 // serveBackend returns the registry of --registry, or the embedded one. The
@@ -291,7 +298,7 @@ func (a *app) serveBackend(f serveFlags, m *registry.Metrics) (backend, error) {
 	}
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
 	c, err := oci.New(embeddedHost, o)
-	return backend{client: c, embedded: h, where: dir}, err
+	return backend{client: c, embedded: h, files: h.OpenBlob, where: dir}, err
 }
 
 func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {

@@ -81,6 +81,8 @@ type archivesConfig struct {
 
 type cacheConfig struct {
 	TagTTL string    `hcl:"tag_ttl,optional"`
+	Blobs  string    `hcl:"blobs,optional"`
+	Dir    string    `hcl:"dir,optional"`
 	Range  hcl.Range `hcl:",def_range"`
 }
 
@@ -179,8 +181,14 @@ func (c *serveConfig) flags(f *serveFlags, given func(flag string) bool) error {
 			return err
 		}
 	}
-	if c.Cache != nil {
-		return duration(c.Cache.Range, "tag_ttl", c.Cache.TagTTL, given("tag-ttl"), &f.tagTTL)
+	if k := c.Cache; k != nil {
+		text("cache-dir", k.Dir, &f.cacheDir)
+		if k.Blobs != "" && !given("cache-blobs") {
+			if err := f.cacheBlobs.Set(k.Blobs); err != nil {
+				return configError(k.Range, fmt.Errorf("blobs %w", err))
+			}
+		}
+		return duration(k.Range, "tag_ttl", k.TagTTL, given("tag-ttl"), &f.tagTTL)
 	}
 	return nil
 }

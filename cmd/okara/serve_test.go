@@ -184,6 +184,8 @@ func TestServeRefuses(t *testing.T) {
 		{"config hash", []string{"--config", write("e.hcl", "token \"ci\" {\n sha256 = \"abc\"\n scopes = []\n}\n")}, "e.hcl:1: sha256"},
 		{"config network", []string{"--config", write("f.hcl", "\n\nproxies = [\"10\"]\n")}, "f.hcl:3"},
 		{"config duration", []string{"--config", write("g.hcl", "cache {\n tag_ttl = \"soon\"\n}\n")}, "g.hcl:1"},
+		{"cache size", []string{"--cache-blobs", "20 GiB"}, "\"20 GiB\" is not a size"},
+		{"config cache size", []string{"--config", write("j.hcl", "\ncache {\n blobs = \"99999999TiB\"\n}\n")}, "j.hcl:2: blobs \"99999999TiB\" is not a size"},
 		{"config login", []string{"--config", write("h.hcl", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "h.hcl:1: login needs public_url"},
 		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
 	}
@@ -233,6 +235,8 @@ archives {
 }
 cache {
   tag_ttl = "10s"
+  blobs   = "1GiB"
+  dir     = %q
 }
 token "ci" {
   sha256  = %q
@@ -252,7 +256,7 @@ login {
   client_id = "okara"
   token_ttl = "24h"
 }
-`, filepath.Join(dir, "s"), filepath.Join(dir, "audit"), key, tokenSum(t))
+`, filepath.Join(dir, "s"), filepath.Join(dir, "audit"), key, filepath.Join(dir, "blobs"), tokenSum(t))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +268,9 @@ login {
 	}
 	if got := status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/acme/x/aws/versions", serveToken); got != 404 {
 		t.Errorf("with the token: %d, want 404", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "blobs")); err != nil {
+		t.Errorf("the folder of the blob cache: %v", err)
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit"))
 	if err != nil || !bytes.Contains(audit, []byte(`"subject":"ci"`)) {

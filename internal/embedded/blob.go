@@ -16,8 +16,8 @@ import (
 // downloads multiply; a file goes from the kernel to the connection. All other
 // requests, and every blob that is not found here, are the library's.
 type blobs struct {
-	http.Handler        // the library
-	root         string // of its storage
+	http.Handler // the library
+	r            *Registry
 }
 
 // Names cannot leave the directory: each part begins and ends with a letter or
@@ -30,7 +30,7 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.Handler.ServeHTTP(w, r)
 		return
 	}
-	f, err := b.open(match[1], match[2])
+	f, err := b.r.OpenBlob(match[1], match[2])
 	if err != nil {
 		b.Handler.ServeHTTP(w, r) // it knows the proper refusal
 		return
@@ -45,10 +45,13 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-// open returns the file of a blob if the repository has a link to it, as the
-// library writes and removes them.
-func (b blobs) open(name, hex string) (*os.File, error) {
-	v2 := filepath.Join(b.root, "docker", "registry", "v2")
+// OpenBlob returns the file of a blob if the repository has a link to it, as
+// the library writes and removes them. In memory no blob has a file.
+func (r *Registry) OpenBlob(name, hex string) (*os.File, error) {
+	if r.root == "" || !blobPath.MatchString("/v2/"+name+"/blobs/sha256:"+hex) {
+		return nil, os.ErrNotExist
+	}
+	v2 := filepath.Join(r.root, "docker", "registry", "v2")
 	link, err := os.ReadFile(filepath.Join(v2, "repositories", filepath.FromSlash(name), "_layers", "sha256", hex, "link"))
 	if err != nil {
 		return nil, err

@@ -33,6 +33,7 @@ type Options struct {
 // Registry is an http.Handler for paths below /v2/.
 type Registry struct {
 	http.Handler
+	root string       // "" in memory
 	lock *flock.Flock // nil in memory
 }
 
@@ -44,11 +45,11 @@ func New(dir string, o Options) (*Registry, error) {
 		"delete":      configuration.Parameters{"enabled": !o.DisableDelete},
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}
-	r := &Registry{}
 	root, err := prepare(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open registry storage: %w", err)
 	}
+	r := &Registry{root: root}
 	if root == "" {
 		storage["inmemory"] = configuration.Parameters{}
 	} else {
@@ -61,7 +62,7 @@ func New(dir string, o Options) (*Registry, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	if root != "" {
-		r.Handler = blobs{r.Handler, root}
+		r.Handler = blobs{r.Handler, r}
 	}
 	return r, nil
 }

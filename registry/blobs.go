@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Blobs says where archives are kept on this machine.
+type Blobs struct {
+	Dir   string // made if needed; processes may share it
+	Bytes int64  // the most it may hold, 0: nothing is kept
+}
+
+// touchAfter is how long a file is used before its time says so. Its time is
+// what the order of use is known by after a restart.
+const touchAfter = time.Minute
+
+var (
+	errStalled = errors.New("the registry sent nothing")
+	errPanic   = errors.New("panic")
+)
+
+// blobFiles keeps blobs in a folder by digest; the least recently used go when
+// there are too many bytes. Identical misses are one fetch, whose readers
+// follow the growing file. It is safe for concurrent use.
+type blobFiles struct {
+	dir   string
+	limit int64
+	stall time.Duration // a fetch without a byte for so long ends
+	log   *slog.Logger
+	count func(result string) // hit, miss, coalesced
+
+	mu       sync.Mutex // guards the fields below
+	files    map[string]*list.Element
+	order    *list.List // of *blobFile, most recently used first
+	bytes    int64      // of files
+	fetches  map[string]*blobFetch
+	fetching int64 // bytes of fetches
+}
+
+type blobFile struct {
+	hex  string
+	size int64
+	used time.Time // as the file has it
+}
+
+// blobFetch is a fetch that runs. The fields are set when opened is closed.
+type blobFetch struct {
+	size   int64
+	opened chan struct{}
+	spool  *spool
+	to     *url.URL // the registry sends readers there
+	err    error
+}
+
+// blobOpener begins to read a blob at its start, or returns where the registry
+// sends readers. The context is that of the fetch, which no request owns.
+type blobOpener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
+
+// newBlobFiles opens a folder, and removes what a crash may have left in it.
+// Where nothing is to be kept it returns nil.
+func newBlobFiles(o Blobs, log *slog.Logger, count func(result string)) (*blobFiles, error) {
+	if o.Bytes <= 0 {
+		return nil, nil
+	}
+	c := &blobFiles{
+		dir: o.Dir, limit: o.Bytes, stall: stallTimeout, log: log, count: count,
+		files: map[string]*list.Element{}, order: list.New(), fetches: map[string]*blobFetch{},
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the blob cache: %w", err)
+	}
+	known, err := c.scan()
+	if err != nil {
+		return nil, fmt.Errorf("open the blob cache: %w", err)
+	}
+	slices.SortFunc(known, func(a, b *blobFile) int { return cmp.Compare(a.used.UnixNano(), b.used.UnixNano()) })
+	for _, f := range known {
+		c.insert(f)
+	}
+	c.room(0)
+	return c, nil
+}
+
+func (c *blobFiles) scan() ([]*blobFile, error) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	var known []*blobFile
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), strings.TrimSuffix(spoolPattern, "*")) {
+			if err := os.Remove(filepath.Join(c.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			continue
+		}
+		info, err := e.Info()
+		if _, bad := hex.DecodeString(e.Name()); err != nil || bad != nil || len(e.Name()) != 64 || !info.Mode().IsRegular() {
+			continue // not ours, or gone again
+		}
+		known = append(known, &blobFile{hex: e.Name(), size: info.Size(), used: info.ModTime()})
+	}
+	return known, nil
+}
+
+func (c *blobFiles) path(sha256hex string) string { return filepath.Join(c.dir, sha256hex) }
+
+// open returns the file of a blob; if it is still growing, with the spool that
+// says how far it can be read. A miss at the start of a blob begins a fetch. If
+// the blob is not and will not be here, for want of room or because only a
+// part of it is asked for, the file is nil and the registry is to be asked.
+func (c *blobFiles) open(ctx context.Context, sha256hex string, size, offset int64, opener blobOpener) (*os.File, *spool, *url.URL, error) {
+	c.mu.Lock()
+	if f := c.kept(sha256hex, size); f != nil {
+		c.mu.Unlock()
+		c.count("hit")
+		return f, nil, nil, nil
+	}
+	fetch, running := c.fetches[sha256hex]
+	if !running {
+		if offset > 0 || !c.room(size) {
+			c.mu.Unlock()
+			return nil, nil, nil, nil
+		}
+		fetch = &blobFetch{size: size, opened: make(chan struct{})}
+		c.fetches[sha256hex] = fetch
+		c.fetching += size
+		go c.fetch(context.WithoutCancel(ctx), sha256hex, fetch, opener)
+	}
+	c.mu.Unlock()
+	if running {
+		c.count("coalesced")
+	} else {
+		c.count("miss")
+	}
+	select {
+	case <-fetch.opened:
+	case <-ctx.Done():
+		return nil, nil, nil, fmt.Errorf("wait for the registry: %w", context.Cause(ctx))
+	}
+	if fetch.err != nil || fetch.to != nil || fetch.spool == nil || !fetch.spool.has(offset) {
+		return nil, nil, fetch.to, fetch.err
+	}
+	f, err := fetch.spool.open()
+	if err != nil {
+		return nil, nil, nil, nil // it has just failed
+	}
+	return f, fetch.spool, nil, nil
+}
+
+// kept returns a file that is complete, or nil. It needs mu.
+func (c *blobFiles) kept(sha256hex string, size int64) *os.File {
+	el, ok := c.files[sha256hex]
+	if !ok {
+		return nil
+	}
+	file := el.Value.(*blobFile)
+	if file.size != size {
+		c.remove(el) // damaged
+		return nil
+	}
+	f, err := os.Open(c.path(sha256hex))
+	if errors.Is(err, fs.ErrNotExist) {
+		c.remove(el) // another process made room
+	}
+	if err != nil {
+		return nil
+	}
+	c.order.MoveToFront(el)
+	if now := time.Now(); now.Sub(file.used) > touchAfter {
+		file.used = now
+		_ = os.Chtimes(c.path(sha256hex), time.Time{}, now) // the order after a restart is a little worse
+	}
+	return f
+}
+
+// room removes files until there is room for one more of this size, and tells
+// whether there is. Readers of what is removed have it open. It needs mu.
+func (c *blobFiles) room(size int64) bool {
+	if size+c.fetching > c.limit {
+		return false
+	}
+	for size+c.fetching+c.bytes > c.limit {
+		c.remove(c.order.Back())
+	}
+	return true
+}
+
+// insert needs mu.
+func (c *blobFiles) insert(f *blobFile) {
+	if el, ok := c.files[f.hex]; ok {
+		c.order.Remove(el)
+		c.bytes -= el.Value.(*blobFile).size
+	}
+	c.files[f.hex] = c.order.PushFront(f)
+	c.bytes += f.size
+}
+
+// remove needs mu.
+func (c *blobFiles) remove(el *list.Element) {
+	f := c.order.Remove(el).(*blobFile)
+	delete(c.files, f.hex)
+	c.bytes -= f.size
+	if err := os.Remove(c.path(f.hex)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("blob not removed from the cache", "digest", "sha256:"+f.hex, "error", err)
+	}
+}
+
+// fetch runs to its end whoever waits for it.
+func (c *blobFiles) fetch(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) {
+	err := c.fill(ctx, sha256hex, f, opener)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fetches, sha256hex)
+	c.fetching -= f.size
+	switch {
+	case err != nil:
+		c.log.Warn("blob not kept", "digest", "sha256:"+sha256hex, "error", err)
+	case f.spool != nil:
+		c.insert(&blobFile{hex: sha256hex, size: f.size, used: time.Now()})
+	}
+}
+
+func (c *blobFiles) fill(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w for %s", errStalled, c.stall)) })
+	defer watch.Stop()
+	body, err := c.begin(ctx, sha256hex, f, opener)
+	if err != nil || body == nil {
+		return err
+	}
+	defer body.Close()
+	err = pump(f.spool, body, func() { watch.Reset(c.stall) })
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err := f.spool.finish(err); err != nil {
+		return err
+	}
+	return f.spool.keep(c.path(sha256hex))
+}
+
+// begin opens the blob and the file, and lets the waiting know. Neither an
+// error nor a body: the registry redirects.
+func (c *blobFiles) begin(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) (body io.ReadCloser, err error) {
+	defer close(f.opened)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+			f.err = err
+		}
+	}()
+	body, f.to, f.err = opener(ctx)
+	if f.err != nil || f.to != nil {
+		return nil, f.err
+	}
+	if f.spool, err = newSpool(c.dir, sha256hex); err != nil {
+		f.spool = nil // those who wait ask the registry themselves
+		return nil, errors.Join(err, body.Close())
+	}
+	return body, nil
+}
+
+// pump copies with a large buffer and tells of each piece. A panic is an error
+// of those who read the copy: it happens in a goroutine of its own, where it
+// would end the process.
+func pump(to io.Writer, from io.Reader, moved func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	buffer := make([]byte, pumpBuffer)
+	for {
+		n, err := io.ReadAtLeast(from, buffer, 1)
+		if n > 0 {
+			moved()
+			if _, werr := to.Write(buffer[:n]); werr != nil {
+				return werr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pumpBuffer is the size of the pieces in which a file grows.
+const pumpBuffer = 256 << 10

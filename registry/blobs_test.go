@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// newCached starts a front-end that keeps blobs in a folder, and publishes a
+// module.
+func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string, archive []byte, link *url.URL) {
+	t.Helper()
+	dir := t.TempDir()
+	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), transport, func(o *registry.Options) {
+		o.Blobs = registry.Blobs{Dir: dir, Bytes: 1 << 20}
+	})
+	archive, link = f.moduleLink(t, 300_000)
+	return f, filepath.Join(dir, hexSum(archive)), archive, link
+}
+
+func (f *front) download(t *testing.T, link *url.URL, want []byte, header ...string) {
+	t.Helper()
+	if resp, body := ask(t, http.MethodGet, link, header...); resp.StatusCode/100 != 2 || !bytes.Equal(body, want) {
+		t.Errorf("%s %v: %d with %d of %d bytes", link.Path, header, resp.StatusCode, len(body), len(want))
+	}
+}
+
+func exists(file string) func() bool {
+	return func() bool { _, err := os.Stat(file); return err == nil }
+}
+
+// TestBlobCache shows what is asked of the registry once a blob is on disk:
+// nothing; and that the file is not trusted to be there.
+func TestBlobCache(t *testing.T) {
+	f, file, archive, link := newCached(t, nil)
+	f.count.Take()
+	f.download(t, link, archive[1000:], "Range", "bytes=1000-")
+	if exists(file)() {
+		t.Error("a part of a blob began to fill the cache")
+	}
+	f.download(t, link, archive)
+	waitFor(t, exists(file))
+	f.count.Take()
+	f.download(t, link, archive)
+	f.download(t, link, archive[5:100], "Range", "bytes=5-99")
+	secure := httptest.NewTLSServer(f.handler)
+	defer secure.Close()
+	resp := must(secure.Client().Get(secure.URL + link.Path))
+	defer resp.Body.Close()
+	if body := must(io.ReadAll(resp.Body)); !bytes.Equal(body, archive) {
+		t.Errorf("over TLS: %d of %d bytes", len(body), len(archive))
+	}
+	if n := f.count.Take(); len(n) != 0 {
+		t.Errorf("from the cache: registry requests %v", n)
+	}
+
+	if err := os.Truncate(file, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	f.download(t, link, archive)
+	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+		t.Fatal(err)
+	}
+	f.download(t, link, archive)
+}
+
+// TestBlobCacheWrong shows that a registry that sends other bytes gets neither
+// a whole answer out nor a file into the cache.
+func TestBlobCacheWrong(t *testing.T) {
+	_, file, archive, link := newCached(t, &ocitest.Fault{Match: ocitest.On("GET", "blob"), Times: -1, Do: ocitest.Corrupt})
+	for range 2 {
+		resp := must(http.Get(link.String()))
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil && resp.StatusCode == 200 {
+			t.Errorf("wrong bytes were delivered as a whole: %d of %d", len(body), len(archive))
+		}
+	}
+	if exists(file)() {
+		t.Error("wrong bytes are in the cache")
+	}
+}
+
+// TestBlobCacheRedirect shows that clients are sent to the registry's storage
+// where they can reach it, and that the cache is for the others.
+func TestBlobCacheRedirect(t *testing.T) {
+	for redirect, want := range map[string]int{"auto": http.StatusTemporaryRedirect, "never": http.StatusOK} {
+		dir := t.TempDir()
+		var archive []byte
+		storage := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "storage.example.com" {
+				return ocitest.Respond("application/zip", string(archive))(r, nil)
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})
+		host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
+		f := newFrontAt(t, host, storage, func(o *registry.Options) {
+			o.Blobs, o.Archives.Redirect = registry.Blobs{Dir: dir, Bytes: 1 << 20}, redirect
+		})
+		var link *url.URL
+		archive, link = f.moduleLink(t, 1000)
+		file := filepath.Join(dir, hexSum(archive))
+		if resp, _ := ask(t, http.MethodGet, link); resp.StatusCode != want {
+			t.Errorf("redirect %s: %d, want %d", redirect, resp.StatusCode, want)
+		}
+		if want == http.StatusOK {
+			waitFor(t, exists(file))
+		} else if exists(file)() {
+			t.Error("a blob that nobody read through the front-end was kept")
+		}
+	}
+}
+
+// TestFiles shows that a registry in this process is not asked for a blob
+// whose file it has.
+func TestFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	f := newFront(t, func(o *registry.Options) {
+		o.Files = func(string, string) (*os.File, error) { return os.Open(file) }
+	})
+	archive, link := f.moduleLink(t, 300_000)
+	f.download(t, link, archive) // no such file: from the registry
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.count.Take()
+	f.download(t, link, archive)
+	f.download(t, link, archive[7:], "Range", "bytes=7-")
+	if n := f.count.Take(); len(n) != 0 {
+		t.Errorf("registry requests %v", n)
+	}
+}

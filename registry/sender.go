@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// pieceSize is how much of a download is sent under one time limit.
+const pieceSize = 64 << 10
+
+// filePiece is the same for what the kernel sends from a file, where a limit
+// that passes is harmless as long as some of the piece went out.
+const filePiece = 1 << 20
+
+// sender is the response of a download. Each piece of it has a time limit of
+// its own, instead of one for the whole that would cut a slow download.
+type sender struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+	kernel  bool // a file can go to the connection without passing through here
+	sent    int64
+}
+
+func newSender(w http.ResponseWriter, r *http.Request, stall time.Duration) *sender {
+	return &sender{ResponseWriter: w, control: http.NewResponseController(w), stall: stall, kernel: r.TLS == nil && r.ProtoMajor == 1}
+}
+
+func (s *sender) limit() {
+	// Writers without deadlines, as in tests, have no connection to stall.
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.stall))
+}
+
+func (s *sender) Write(p []byte) (int, error) {
+	s.limit()
+	n, err := s.ResponseWriter.Write(p)
+	s.sent += int64(n)
+	return n, err
+}
+
+// ReadFrom is what [io.Copy] calls. What is in a file goes there from the
+// kernel; all else through one buffer per download.
+func (s *sender) ReadFrom(r io.Reader) (int64, error) {
+	total, err := s.sendFile(r)
+	if err != nil {
+		return total, err
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{r}, make([]byte, pieceSize))
+	return total + n, err
+}
+
+// sendFile sends the part of r that a [source] has in a file.
+func (s *sender) sendFile(r io.Reader) (total int64, err error) {
+	to, ok := s.ResponseWriter.(io.ReaderFrom)
+	limited, part := r.(*io.LimitedReader)
+	if !ok || !part || !s.kernel {
+		return 0, nil
+	}
+	src, ok := limited.R.(*source)
+	for ok && limited.N > 0 {
+		f, n := src.chunk()
+		if f == nil {
+			break
+		}
+		s.limit()
+		n, err = to.ReadFrom(io.LimitReader(f, min(n, limited.N, filePiece)))
+		src.at += n
+		limited.N -= n
+		s.sent += n
+		total += n
+		if n == 0 && err == nil {
+			src.leaveFile(io.ErrUnexpectedEOF) // it is shorter than it was
+		}
+		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return total, err
+		}
+	}
+	return total, nil
+}
