@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,14 @@ type Access struct {
 	Tokens    []Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what they may do
+}
+
+// validate refuses a login whose tokens nobody would accept.
+func (a Access) validate(l *Login) error {
+	if l == nil || !l.Direct || slices.ContainsFunc(a.Issuers, func(i Issuer) bool { return i.URL == l.Issuer.URL }) {
+		return nil
+	}
+	return fmt.Errorf("login: the tools would send tokens of issuer %q, which is not among those that are accepted", l.Issuer.URL)
 }
 
 // Token is a static token. The configuration holds its hash, not the token.

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,18 +21,45 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) error {
 		"modules.v1":   base + "/v1/modules/",
 		"providers.v1": base + "/v1/providers/",
 	}
+	cacheControl := discoveryCache
 	if s.o.Login != nil {
-		doc["login.v1"] = map[string]any{
-			"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
-			"authz": base + "/login/authorize", "token": base + "/login/token",
+		login, err := s.loginService(r.Context(), base)
+		if err != nil { // the other services go on, and the next request asks again
+			cacheControl = "no-store"
+		} else {
+			doc["login.v1"] = login
 		}
 	}
 	a, err := encode(doc)
 	if err != nil {
 		return err
 	}
-	a.write(w, r, discoveryCache)
+	a.write(w, r, cacheControl)
 	return nil
+}
+
+// loginService is what the tools have to know for a login: here, or at the
+// issuer itself.
+func (s *server) loginService(ctx context.Context, base string) (map[string]any, error) {
+	doc := map[string]any{
+		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
+		"authz": base + "/login/authorize", "token": base + "/login/token",
+	}
+	l := s.o.Login
+	if !l.Direct {
+		return doc, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	at, err := s.loginEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	doc["client"], doc["authz"], doc["token"] = l.ClientID, at.authorize, at.token
+	if len(l.Scopes) > 0 {
+		doc["scopes"] = l.Scopes
+	}
+	return doc, nil
 }
 
 // healthz says that the process runs.

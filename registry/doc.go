@@ -88,8 +88,9 @@
 // A login (login.go) is brokered, because the tools keep the token they get for
 // ever: the issuer says who somebody is, the server issues a token of its own.
 // State, code and token are sealed with the archive keys (seal.go), so replicas
-// share them and nothing is stored. A code can be used again within its minute,
-// by whoever has the verifier too, which only the tool has.
+// share them and nothing is stored. A process takes a code once; another replica
+// would take it again within its minute, but only from who has the verifier too,
+// which only the tool has.
 //
 // # Work that nobody waits for
 //

@@ -12,22 +12,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // Login lets people get a token with `tofu login`. The tools keep that token
 // for ever and cannot renew it, so the server issues its own, after the issuer
 // has said who somebody is. It keeps nothing: state, code and token are sealed.
+//
+// With Direct the tools log in at the issuer and send its access token, which
+// has to be a JWT for an audience of [Access.Issuers]; ClientID is then a public
+// client with the tools' redirects. ClientSecret, PublicURL, TTL and NotBefore
+// mean nothing there.
 type Login struct {
+	Direct       bool
 	Issuer       Issuer // Audiences is not used: the ID token is for ClientID
 	ClientID     string
 	ClientSecret string   // empty: a public client
-	Scopes       []string // asked for besides openid
+	Scopes       []string // asked for besides openid; with Direct, all that are asked for
 	PublicURL    string   // of this server; PublicURL + "/login/callback" is registered at the issuer
 
 	TTL       time.Duration // of a token; 0: 7 days; at most 90
@@ -57,6 +65,10 @@ func (l *Login) validate() error {
 		return errors.New("login: the issuer and the client id are needed")
 	case l.TTL > maxLogin:
 		return fmt.Errorf("login: tokens of %v; at most 90 days", l.TTL)
+	case l.Direct && l.ClientSecret != "":
+		return errors.New("login: the tools, which log in at the issuer, keep no client secret")
+	case l.Direct:
+		return nil
 	}
 	u, err := url.Parse(l.PublicURL)
 	if err != nil || u.Host == "" {
@@ -151,6 +163,7 @@ func (s *server) loginEndpoint(ctx context.Context) (endpoint, error) {
 // loginCode is what a code says, which the tool exchanges for a token.
 type loginCode struct {
 	identity
+	ID        string `json:"i"`
 	Redirect  string `json:"r"`
 	Challenge string `json:"c"`
 	Expires   int64  `json:"e"`
@@ -176,7 +189,7 @@ func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		code, err := s.links.seal("login code", loginCode{id, st.Redirect, st.Challenge, s.now().Add(codeTTL).Unix()})
+		code, err := s.links.seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, s.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -278,6 +291,13 @@ func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || s.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
+	switch first, room := s.spent.first(code.ID, s.now(), time.Unix(code.Expires, 0)); {
+	case !room:
+		return &httpError{status: http.StatusServiceUnavailable, text: "too many logins at this moment"}
+	case !first:
+		s.log.Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
+		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
+	}
 	sealed, err := s.links.seal("login token", loginToken{code.identity, s.now().Unix()})
 	if err != nil {
 		return err
@@ -288,11 +308,41 @@ func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
 }
 
+// mostSpent bounds the codes that are remembered, and so the logins per minute.
+const mostSpent = 4096
+
+// spent are the codes that this process has exchanged, until they expire. What
+// another replica has exchanged it does not know; there as here a code is worth
+// nothing without the verifier, which only the tool has.
+type spent struct {
+	mu    sync.Mutex // guards until
+	until map[string]time.Time
+}
+
+// first remembers a code and reports whether it was new. Without room nothing
+// is remembered, and the code must not be taken.
+func (s *spent) first(id string, now, until time.Time) (first, room bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.until, func(_ string, t time.Time) bool { return !now.Before(t) })
+	if _, ok := s.until[id]; ok {
+		return false, true
+	}
+	if len(s.until) >= mostSpent {
+		return false, false
+	}
+	if s.until == nil {
+		s.until = map[string]time.Time{}
+	}
+	s.until[id] = until
+	return true, true
+}
+
 // loggedIn reads a token of an earlier login.
 func (s *server) loggedIn(token string) (identity, bool) {
 	l := s.o.Login
 	var t loginToken
-	if l == nil || s.links.open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
+	if l == nil || l.Direct || s.links.open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
 		return identity{}, false
 	}
 	ttl := l.TTL

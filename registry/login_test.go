@@ -3,6 +3,9 @@
 package registry_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -28,21 +33,36 @@ func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 
 // token gives an ID token to who knows the verifier and the client secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
-	if r.FormValue("code") != "issuer-code" || r.FormValue("client_secret") != "s3cret" || challenge(r.FormValue("code_verifier")) != i.challenge {
+	if r.FormValue("code") != "issuer-code" || (r.FormValue("client_secret") != "s3cret") != i.public || challenge(r.FormValue("code_verifier")) != i.challenge {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	claims := i.claims(time.Now())
+	if i.public {
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": i.sign(claims), "token_type": "Bearer"})
+		return
+	}
 	claims["aud"], claims["sub"], claims["nonce"], claims["email"] = "okara-web", "alice", i.nonce, "alice@example.com"
 	if i.tamper != nil {
 		i.tamper(claims)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"id_token": i.sign(claims), "access_token": "unused"})
+	sign := i.sign
+	if i.signer != nil {
+		sign = i.signer
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"id_token": sign(claims), "access_token": "unused"})
 }
 
 func challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// unsigned is a token that says it needs no signature.
+func unsigned(claims map[string]any) string {
+	text := func(v any) string { return base64.RawURLEncoding.EncodeToString(must(json.Marshal(v))) }
+	return text(map[string]string{"alg": "none", "typ": "JWT"}) + "." + text(claims) + "."
 }
 
 // loginFront is a front-end that people log in to through the issuer.
@@ -145,14 +165,18 @@ func TestLogin(t *testing.T) {
 	if got := read(token); got != 200 {
 		t.Errorf("with the token: %d", got)
 	}
+	if again, status := f.exchange(t, q.Get("code"), verifier, redirect); status != 400 || again != "" {
+		t.Errorf("the code a second time: %d, %q", status, again)
+	}
 	if got := read(token[:len(token)-2] + "AA"); got != 401 {
 		t.Errorf("with a changed token: %d, want 401", got)
 	}
 	if got := read("okl_" + q.Get("code")); got != 401 {
 		t.Errorf("with the code as a token: %d, want 401", got)
 	}
+	old, _ := f.login(t, loginQuery())
 	now = now.Add(2 * time.Minute)
-	if _, status := f.exchange(t, q.Get("code"), verifier, redirect); status != 400 {
+	if _, status := f.exchange(t, old.Get("code"), verifier, redirect); status != 400 {
 		t.Errorf("an old code: %d, want 400", status)
 	}
 	now = now.Add(8 * 24 * time.Hour)
@@ -182,6 +206,22 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "wrong audience", issuer: func(i *issuer) { i.tamper = func(c map[string]any) { c["aud"] = "okara" } }, want: 403},
 		{name: "wrong issuer", issuer: func(i *issuer) { i.tamper = func(c map[string]any) { c["iss"] = "https://evil.example.com" } }, want: 403},
 		{name: "expired", issuer: func(i *issuer) { i.tamper = func(c map[string]any) { c["exp"] = 1 } }, want: 403},
+		{name: "no algorithm", issuer: func(i *issuer) { i.signer = unsigned }, want: 403},
+		{name: "public key as a secret", issuer: func(i *issuer) {
+			i.signer = func(c map[string]any) string { return sign(jose.HS256, must(i.key.PublicKey.Bytes()), i.kid, c) }
+		}, want: 403},
+		{name: "client secret as a secret", issuer: func(i *issuer) {
+			i.signer = func(c map[string]any) string { return sign(jose.HS256, []byte(strings.Repeat("s3cret", 6)), i.kid, c) }
+		}, want: 403},
+		{name: "key that was withdrawn", issuer: func(i *issuer) {
+			old := i.key
+			i.signer = func(c map[string]any) string { return sign(jose.ES256, old, "k1", c) }
+			i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
+		}, want: 403},
+		{name: "key of another under a known name", issuer: func(i *issuer) {
+			other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+			i.signer = func(c map[string]any) string { return sign(jose.ES256, other, i.kid, c) }
+		}, want: 403},
 		{name: "issuer down", issuer: func(i *issuer) { i.down.Store(true) }, want: 503},
 	}
 	for _, tt := range tests {
@@ -200,6 +240,14 @@ func TestLoginRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("another state", func(t *testing.T) { // a tool compares it with its own
+		now := time.Now()
+		q := loginQuery()
+		q.Set("state", "other & state")
+		if got, _ := loginFront(t, newIssuer(t), &now).login(t, q); got.Get("state") != "other & state" {
+			t.Errorf("the tool gets back %q", got.Get("state"))
+		}
+	})
 	t.Run("user says no", func(t *testing.T) {
 		now := time.Now()
 		i := newIssuer(t)
@@ -218,4 +266,45 @@ func TestLoginRefuses(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDirectLogin shows what is announced when the tools log in at the issuer
+// itself, and that the server then has no part in it.
+func TestDirectLogin(t *testing.T) {
+	i := newIssuer(t)
+	now := time.Now()
+	f := newFront(t, func(o *registry.Options) {
+		o.Access = i.access("read:module:**", registry.Rule{})
+		o.Login = &registry.Login{Direct: true, Issuer: registry.Issuer{URL: i.URL}, ClientID: "tools", Scopes: []string{"openid", "okara"}}
+		o.Now = func() time.Time { return now }
+	})
+	announced := func() (*http.Response, string) {
+		resp, doc := ask(t, http.MethodGet, f.url(t, "/.well-known/terraform.json"))
+		return resp, strings.TrimSpace(strings.ReplaceAll(string(doc), i.URL, "ISSUER"))
+	}
+	i.down.Store(true)
+	const others = `"modules.v1":"/v1/modules/","providers.v1":"/v1/providers/"}`
+	if resp, doc := announced(); resp.StatusCode != 200 || doc != "{"+others || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("issuer down: %d %s, %v", resp.StatusCode, doc, resp.Header)
+	}
+	i.down.Store(false)
+	now = now.Add(10 * time.Second)
+	want := `{"login.v1":{"authz":"ISSUER/authorize","client":"tools","grant_types":["authz_code"],"ports":[10000,10010],"scopes":["openid","okara"],"token":"ISSUER/token"},` + others
+	if resp, doc := announced(); doc != want || !strings.HasPrefix(resp.Header.Get("Cache-Control"), "public") {
+		t.Errorf("got\n%s\nwant\n%s", doc, want)
+	}
+	if resp, _ := ask(t, http.MethodGet, f.url(t, "/login/authorize?"+loginQuery().Encode())); resp.StatusCode != 404 {
+		t.Errorf("the server's own login: %d, want 404", resp.StatusCode)
+	}
+	broker := loginFront(t, newIssuer(t), &now)
+	q, _ := broker.login(t, loginQuery())
+	token, _ := broker.exchange(t, q.Get("code"), verifier, "http://localhost:10003/login")
+	if status, _ := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", token, nil); token == "" || status != 401 {
+		t.Errorf("a token of a login by way of a server with the same keys: %d, want 401", status)
+	}
+	o := registry.Options{Client: f.client, Archives: registry.Archives{Keys: []registry.Key{{Secret: make([]byte, 32)}}}}
+	o.Login = &registry.Login{Direct: true, Issuer: registry.Issuer{URL: i.URL}, ClientID: "tools"}
+	if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), "not among those that are accepted") {
+		t.Errorf("an issuer whose tokens are refused: %v", err)
+	}
 }

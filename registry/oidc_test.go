@@ -32,6 +32,8 @@ type issuer struct {
 	nonce, challenge string                      // of the login that runs
 	deny             bool                        // the user says no
 	tamper           func(claims map[string]any) // of the next ID token
+	signer           func(claims map[string]any) string
+	public           bool // its client is the tool itself, which gets an access token for okara
 }
 
 func newIssuer(t testing.TB) *issuer {

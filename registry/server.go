@@ -84,6 +84,7 @@ type server struct {
 	slots   chan struct{} // one per running archive download
 	files   *blobFiles    // nil: none are kept
 	stall   time.Duration // a download whose client takes no byte for so long ends
+	spent   spent         // codes of logins
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -135,7 +136,7 @@ func newServer(o Options) (*server, error) {
 		o.TagTTL = 30 * time.Second
 	}
 	o.Archives = o.Archives.withDefaults()
-	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate()); err != nil {
+	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
@@ -212,7 +213,7 @@ func (s *server) routes() http.Handler {
 	mux.Handle("GET /archives/{token}/{rest...}", s.wrap(s.archive))
 	meta("/archives/{token}", s.unknown) // or the multiplexer would redirect
 
-	if s.o.Login != nil {
+	if s.o.Login != nil && !s.o.Login.Direct {
 		meta("GET /login/authorize", s.loginAuthorize)
 		meta("GET /login/callback", s.loginCallback)
 		meta("POST /login/token", s.loginExchange)

@@ -30,6 +30,7 @@ import (
 // host and remembers what it was asked for.
 type tlsFront struct {
 	*front
+	tls  *httptest.Server
 	host string // 127.0.0.1:PORT
 	ca   string // file
 
@@ -43,7 +44,7 @@ func newTLSFront(t testing.TB, change func(o *registry.Options, url string)) *tl
 	inner := httptest.NewServer(store)
 	t.Cleanup(inner.Close)
 	outer := httptest.NewUnstartedServer(nil)
-	f := &tlsFront{host: outer.Listener.Addr().String()}
+	f := &tlsFront{tls: outer, host: outer.Listener.Addr().String()}
 	f.front = newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
 		o.Embedded = store
 		change(o, "https://"+f.host)
@@ -237,4 +238,61 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 	request := must(json.Marshal(map[string]any{"receipts": receipts, "keys": []string{must(testSigner().Public()).Armor}}))
 	status, _ := f.send(t, http.MethodPost, base, token, request)
 	return status/100 == 2
+}
+
+// TestTofuLogin is row 21: stock tools log in to an issuer in this process, by
+// way of the front-end and at the issuer itself, and install with what they got.
+func TestTofuLogin(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		for _, tool := range tofutest.StockTools(t) {
+			t.Run(fmt.Sprintf("%s, direct %t", tool.Name, direct), func(t *testing.T) {
+				i := newIssuer(t)
+				i.public = direct
+				f := newTLSFront(t, func(o *registry.Options, url string) {
+					o.Access = i.access("read:module:net/**", registry.Rule{Groups: []string{"platform"}})
+					o.Login = &registry.Login{Direct: direct, Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
+					if direct {
+						o.Login.Scopes = []string{"openid", "okara"}
+					} else {
+						o.Login.ClientSecret = "s3cret"
+					}
+				})
+				f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+				env := []string{"SSL_CERT_FILE=" + f.ca}
+				root := map[string]string{"main.tf": fmt.Sprintf("module \"vpc\" {\n  source  = \"%s/net/vpc/aws\"\n  version = \"1.0.0\"\n}\n", f.host)}
+				if _, out, err := tool.Init(t, root, "", env...); err == nil {
+					t.Errorf("nobody installed a private module:\n%s", out)
+				}
+				tool.Home = t.TempDir()
+				if err := os.Mkdir(filepath.Join(tool.Home, ".terraform.d"), 0o700); err != nil { // Terraform wants it to be there
+					t.Fatal(err)
+				}
+				browser := f.tls.Client()
+				out, err := tool.Login(t, f.host, env, func(at string) {
+					if direct != strings.HasPrefix(at, i.URL) || direct && !strings.Contains(at, "scope=openid+okara") {
+						t.Errorf("the tool sends the browser to %s", at)
+					}
+					resp, err := browser.Get(at)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+				})
+				if err != nil {
+					t.Fatalf("login: %v\n%s", err, out)
+				}
+				rc := filepath.Join(tool.Home, ".terraformrc")
+				if err := os.WriteFile(rc, []byte("disable_checkpoint = true\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if _, out, err := tool.Init(t, root, "", env...); err != nil {
+					t.Errorf("init with the token: %v\n%s", err, out)
+				}
+				if _, out, err := tool.Init(t, root, "disable_checkpoint = true\n", env...); err == nil {
+					t.Errorf("a file that TF_CLI_CONFIG_FILE names leaves the token in use, which the docs deny:\n%s", out)
+				}
+			})
+		}
+	}
 }

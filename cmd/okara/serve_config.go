@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +112,7 @@ type ruleConfig struct {
 }
 
 type loginConfig struct {
+	Mode        string    `hcl:"mode,optional"`
 	Issuer      string    `hcl:"issuer"`
 	ClientID    string    `hcl:"client_id"`
 	SecretFile  string    `hcl:"client_secret_file,optional"`
@@ -307,6 +309,13 @@ func (c *serveConfig) login() (*registry.Login, error) {
 	out := &registry.Login{
 		Issuer: registry.Issuer{URL: in.Issuer, GroupsClaim: in.GroupsClaim}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: c.PublicURL,
 	}
+	switch in.Mode {
+	case "direct":
+		return out, c.directLogin(out)
+	case "", "broker":
+	default:
+		return nil, configError(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
+	}
 	if c.PublicURL == "" {
 		return nil, configError(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
 	}
@@ -323,6 +332,19 @@ func (c *serveConfig) login() (*registry.Login, error) {
 	var err error
 	out.NotBefore, err = instant(in.Range, "not_before", in.NotBefore)
 	return out, err
+}
+
+// directLogin leaves the login to the issuer, whose tokens must then be accepted.
+func (c *serveConfig) directLogin(out *registry.Login) error {
+	in := c.Login
+	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" || in.GroupsClaim != "" {
+		return configError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl, not_before or groups_claim: the tools get their tokens from the issuer"))
+	}
+	if !slices.ContainsFunc(c.Issuers, func(i issuerConfig) bool { return i.URL == in.Issuer }) {
+		return configError(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
+	}
+	out.Direct = true
+	return nil
 }
 
 func scopes(at hcl.Range, list []string) ([]registry.Scope, error) {

@@ -187,6 +187,9 @@ func TestServeRefuses(t *testing.T) {
 		{"cache size", []string{"--cache-blobs", "20 GiB"}, "\"20 GiB\" is not a size"},
 		{"config cache size", []string{"--config", write("j.hcl", "\ncache {\n blobs = \"99999999TiB\"\n}\n")}, "j.hcl:2: blobs \"99999999TiB\" is not a size"},
 		{"config login", []string{"--config", write("h.hcl", "login {\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "h.hcl:1: login needs public_url"},
+		{"config login mode", []string{"--config", write("l1.hcl", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l1.hcl:2: the login mode"},
+		{"config direct login", []string{"--config", write("l2.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l2.hcl:1: a direct login needs a block issuer \"https://i\""},
+		{"config direct login with a lifetime", []string{"--config", write("l3.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n")}, "l3.hcl:1: a direct login has no"},
 		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
 	}
 	for _, tt := range tests {

@@ -3,7 +3,9 @@
 package tofutest
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 type Stock struct {
 	Name string // "tofu" or "terraform"
 	Path string
+	Home string // where it keeps what it was told; "": an empty one for each run
 }
 
 // StockTools returns the tools that there are. Without any the test is skipped.
@@ -25,7 +28,7 @@ func StockTools(t testing.TB) []Stock {
 	var tools []Stock
 	for _, name := range []string{"tofu", "terraform"} {
 		if path := Find(name); path != "" {
-			tools = append(tools, Stock{name, path})
+			tools = append(tools, Stock{Name: name, Path: path})
 		}
 	}
 	if len(tools) == 0 {
@@ -60,21 +63,32 @@ func UseProvider(source string) map[string]string {
 	return map[string]string{"main.tf": fmt.Sprintf("terraform {\n  required_providers {\n    it = {\n      source = %q\n    }\n  }\n}\n", source)}
 }
 
-// Run runs the tool in a folder with an empty home and this CLI configuration,
-// and returns all that it printed. env is added to the environment.
+// Run runs the tool in a folder with this CLI configuration and returns all that
+// it printed. env is added to the environment.
 func (s Stock) Run(t testing.TB, dir, config string, env []string, args ...string) (string, error) {
 	t.Helper()
-	home := t.TempDir()
-	file := filepath.Join(home, "cli.tfrc")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(s.Path, args...)
+	cmd := s.command(t, config, env, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+home, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0", "TF_CLI_CONFIG_FILE="+file)
-	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+func (s Stock) command(t testing.TB, config string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	if s.Home == "" {
+		s.Home = t.TempDir()
+	}
+	file := ""
+	if config != "" { // with a file of its own the tool does not read what login has stored
+		file = filepath.Join(s.Home, "cli.tfrc")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(s.Path, args...)
+	cmd.Env = append(os.Environ(), "HOME="+s.Home, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE="+file)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
 }
 
 // Init runs init on a root module of these files in a new folder, which it
@@ -87,6 +101,36 @@ func (s Stock) Init(t testing.TB, files map[string]string, config string, env ..
 			t.Fatal(err)
 		}
 	}
-	out, err = s.Run(t, dir, config, env, "init", "-no-color")
+	out, err = s.Run(t, dir, config, env, "init", "-no-color", "-input=false")
 	return dir, out, err
+}
+
+// Login runs login for a host as somebody without a browser on this machine:
+// browse gets the address that the tool shows, and does what a browser would.
+func (s Stock) Login(t testing.TB, host string, env []string, browse func(url string)) (out string, err error) {
+	t.Helper()
+	cmd := s.command(t, "", append(env, "PATH="), "login", "-no-color", host)
+	cmd.Dir = t.TempDir()
+	cmd.Stdin = strings.NewReader("yes\n")
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		_ = w.Close() // never fails
+		ended <- err
+	}()
+	var all strings.Builder
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		all.WriteString(line + "\n")
+		if strings.HasPrefix(line, "http") && strings.Contains(line, "code_challenge=") {
+			browse(line)
+		}
+	}
+	return all.String(), <-ended
 }
