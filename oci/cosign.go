@@ -81,6 +81,12 @@ func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) er
 
 func cosignTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() + ".sig" }
 
+// IsCosignTag reports whether tag is that of the signatures of a manifest.
+func IsCosignTag(tag string) bool {
+	hex, ok := strings.CutPrefix(strings.TrimSuffix(tag, ".sig"), "sha256-")
+	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
+}
+
 // CosignSignatures returns the signatures of a manifest, none if it has none.
 func (r *Repo) CosignSignatures(ctx context.Context, manifest digest.Digest) ([]CosignSignature, error) {
 	layers, err := r.cosignLayers(ctx, manifest)
@@ -119,6 +125,50 @@ func (r *Repo) cosignLayers(ctx context.Context, manifest digest.Digest) ([]Desc
 		return nil, fmt.Errorf("%d signatures of %s: %w", len(layers), manifest, ErrTooLarge)
 	}
 	return layers, nil
+}
+
+// MergeCosignSignatures adds the signatures in m, whose blobs must be in the
+// repository, to those under tag. As with AddCosignSignature, of two writers at the
+// same time one may be lost.
+func (r *Repo) MergeCosignSignatures(ctx context.Context, tag string, m Manifest) error {
+	image, err := m.Image()
+	if err != nil {
+		return err
+	}
+	have, err := r.Fetch(ctx, tag)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err == nil {
+		layers := image.Layers
+		if image, err = have.Image(); err != nil {
+			return err
+		}
+		n := len(image.Layers)
+		for _, layer := range layers {
+			same := func(d Descriptor) bool {
+				return d.Digest == layer.Digest && d.Annotations[annCosign] == layer.Annotations[annCosign]
+			}
+			if !slices.ContainsFunc(image.Layers, same) {
+				image.Layers = append(image.Layers, layer)
+			}
+		}
+		if len(image.Layers) == n {
+			return nil
+		}
+		if m, err = NewManifest(image); err != nil {
+			return err
+		}
+	}
+	if image.Subject != nil {
+		err = r.PutReferrer(ctx, m, *image.Subject)
+	} else {
+		err = r.PutManifest(ctx, m)
+	}
+	if err != nil {
+		return err
+	}
+	return r.PutTag(ctx, tag, m)
 }
 
 // AddCosignSignature stores a signature beside those that subject has. Of two

@@ -33,13 +33,18 @@ func newBundle(a *app) *cobra.Command {
 
 func newBundleCreate(a *app) *cobra.Command {
 	var since, signKey, passphraseFile string
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "create FILE ADDRESS[@CONSTRAINT]...",
 		Short: "Write a bundle",
 		Long: `Write a bundle of modules (net/vpc/aws), own providers (acme/dns) and mirrored
 providers (registry.opentofu.org/hashicorp/time). Without a constraint all
 versions are taken. --sign-key writes the signature FILE.sig over the index of
-the bundle, which has the digest of all that is in it.`,
+the bundle, which has the digest of all that is in it.
+
+` + policyHelp + ` There is no bundle then.
+
+Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such version.`,
 		Example: `  okara bundle create week.tar net/vpc/aws 'registry.opentofu.org/hashicorp/time@~> 0.14'
   okara bundle create next.tar net/vpc/aws --since week.tar`,
 		Args: cobra.MinimumNArgs(2),
@@ -48,7 +53,7 @@ the bundle, which has the digest of all that is in it.`,
 			if err != nil {
 				return err
 			}
-			if err := a.bundleCreate(cmd.Context(), args[0], args[1:], since); err != nil || key == nil {
+			if err := a.bundleCreate(cmd.Context(), args[0], args[1:], since, policy); err != nil || key == nil {
 				return err
 			}
 			return a.bundleSign(args[0], key)
@@ -58,16 +63,20 @@ the bundle, which has the digest of all that is in it.`,
 	f.StringVar(&since, "since", "", "leave out what this earlier bundle `FILE` has")
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE` that signs the bundle")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
+	policy.add(cmd)
 	return cmd
 }
 
-func (a *app) bundleCreate(ctx context.Context, file string, addresses []string, since string) error {
+func (a *app) bundleCreate(ctx context.Context, file string, addresses []string, since string, policy policyFlags) error {
 	client, layout, err := a.registryClient()
 	if err != nil {
 		return err
 	}
-	known, err := bundleDigests(since)
-	if err != nil {
+	var o depot.BundleOptions
+	if o.Policy, err = policy.read(); err != nil {
+		return err
+	}
+	if o.Since, err = bundleDigests(since); err != nil {
 		return err
 	}
 	var items []depot.BundleItem
@@ -78,7 +87,12 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 		}
 		items = append(items, it)
 	}
-	report, err := depot.CreateBundle(ctx, file, items, known)
+	d, done, err := a.depot()
+	if err != nil {
+		return err
+	}
+	report, err := d.CreateBundle(ctx, file, items, o)
+	done()
 	if err != nil {
 		return err
 	}
@@ -186,42 +200,62 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 
 func newBundleLoad(a *app) *cobra.Command {
 	var keys []string
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Push a bundle to the registry",
 		Long: `Push what the registry does not have yet, version tags last. A version that
 exists with other content is left as it is and reported with exit code 4. With
---key, nothing is pushed unless one of the keys made the signature FILE.sig.`,
+--key, nothing is pushed unless one of the keys made the signature FILE.sig.
+
+` + policyHelp + ` It gets no tag then, and the others
+are loaded.
+
+Exit codes: 0 loaded, 1 a version is refused, 2 usage, 4 a version exists with other
+content, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.bundleLoad(cmd.Context(), args[0], keys)
+			return a.bundleLoad(cmd.Context(), args[0], keys, policy)
 		},
 	}
 	bundleKeys(cmd, &keys)
+	policy.add(cmd)
 	return cmd
 }
 
-func (a *app) bundleLoad(ctx context.Context, file string, keys []string) error {
-	client, layout, err := a.registryClient()
+func (a *app) bundleLoad(ctx context.Context, file string, keys []string, flags policyFlags) error {
+	policy, err := flags.read()
 	if err != nil {
 		return err
 	}
+	d, done, err := a.depot()
+	if err != nil {
+		return err
+	}
+	defer done()
 	b, err := a.openBundle(file, keys)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	report, err := depot.New(depot.Options{Client: client, Layout: layout}).LoadBundle(ctx, b)
+	report, err := d.LoadBundle(ctx, b, policy)
 	if err != nil {
 		return err
 	}
+	done()
 	for _, w := range report.Warnings {
 		a.note("warning: %s", w)
 	}
 	text := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
-	if err := a.printResult(report, text); err != nil || len(report.Conflict) == 0 {
+	if err := a.printResult(report, text); err != nil {
 		return err
+	}
+	if n := len(report.Refused); n > 0 {
+		return fmt.Errorf("%d versions are refused: %w\n%s", n, depot.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
+	}
+	if len(report.Conflict) == 0 {
+		return nil
 	}
 	err = fmt.Errorf("%d versions exist with other content: %w", len(report.Conflict), oci.ErrExists)
 	return withHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),

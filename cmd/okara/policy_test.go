@@ -104,6 +104,16 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("the folder: %v", err)
 			}
 		})
+		t.Run("bundle create "+tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "b.tar")
+			o := okara(t, append([]string{"bundle", "create", file, tt.address, "--registry", registry}, tt.policy...)...)
+			if o.code != tt.code || !strings.Contains(o.err, tt.reason) {
+				t.Errorf("exit %d, want %d\n%s", o.code, tt.code, o.err)
+			}
+			if left, err := filepath.Glob(file + "*"); err != nil || (len(left) > 0) != (tt.code == exitOK) {
+				t.Errorf("left behind %v, %v", left, err)
+			}
+		})
 		if strings.HasPrefix(tt.address, "net/") {
 			continue
 		}
@@ -130,5 +140,26 @@ func TestPolicy(t *testing.T) {
 	o := okara(t, append([]string{"lock", module, "--from", packed}, openpgp...)...)
 	if o.code != exitUsage || !strings.Contains(o.err, "--from and a policy exclude each other") {
 		t.Errorf("lock from elsewhere: exit %d\n%s", o.code, o.err)
+	}
+
+	// Of a bundle only what the policy lets in becomes visible. What vouches for it
+	// is in the bundle, and it holds below another prefix.
+	bundle := filepath.Join(t.TempDir(), "b.tar")
+	mustOkara(t, "bundle", "create", bundle, "net/vpc/aws", "net/bare/aws", "--registry", registry)
+	inside := ocitest.New(t, ocitest.Quirks{}) + "/inside"
+	for range 2 {
+		o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, signed...)...)
+		if o.code != exitFailure || !strings.Contains(o.err, "inside/modules/net/bare/aws:1.0.0: cosign: not verified: no signature") {
+			t.Errorf("load: exit %d\n%s", o.code, o.err)
+		}
+		if got := mustOkara(t, "list", "--registry", inside); got != "module  net/vpc/aws\n" {
+			t.Errorf("loaded %q", got)
+		}
+		if o = okara(t, "list", "net/bare/aws", "--registry", inside); o.code != exitNotFound {
+			t.Errorf("the refused version: exit %d\n%s", o.code, o.out)
+		}
+	}
+	if o = okara(t, append([]string{"bundle", "load", bundle, "--registry", inside}, "--require", "magic")...); o.code != exitUsage {
+		t.Errorf("load with an unknown requirement: exit %d\n%s", o.code, o.err)
 	}
 }

@@ -42,7 +42,7 @@ func TestBundle(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "b.tar")
-	if _, err := depot.CreateBundle(t.Context(), file, items, nil); err != nil {
+	if _, err := d.CreateBundle(t.Context(), file, items, depot.BundleOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {

@@ -11,16 +11,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -37,8 +42,9 @@ const layoutFile = `{"imageLayoutVersion":"1.0.0"}`
 //
 // Reference: OCI image layout specification.
 type bundlePlan struct {
-	index []byte
-	blobs []bundleBlob // by digest
+	index    []byte
+	blobs    []bundleBlob // by digest
+	progress func(int64)  // bytes that are in the file
 }
 
 type bundleBlob struct {
@@ -64,19 +70,27 @@ type BundleReport struct {
 	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
 	Pushed   int      `json:"pushed,omitempty"`
 	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
+	Refused  []string `json:"refused,omitempty"`   // versions that the policy keeps out, and why
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// BundleOptions say what goes into a bundle.
+type BundleOptions struct {
+	Since  map[digest.Digest]bool // blobs that an earlier bundle has, which are left out
+	Policy *VerifyOptions         // what every version has to fulfil; nil: nothing
 }
 
 // CreateBundle writes the items to file, with everything they need: children of
 // indexes, blobs, signatures and other referrers. It resolves all manifests
-// first. Until it is complete the file is named file+".part"; a rerun with the
-// same content continues it after its last whole blob. Blobs that are listed in
-// since are left out.
-func CreateBundle(ctx context.Context, file string, items []BundleItem, since map[digest.Digest]bool) (BundleReport, error) {
-	plan, report, err := planBundle(ctx, items, since)
+// first; a version that does not fulfil the policy is an error that wraps
+// ErrUntrusted. Until it is complete the file is named file+".part"; a rerun with
+// the same content continues it after its last whole blob.
+func (d *Depot) CreateBundle(ctx context.Context, file string, items []BundleItem, o BundleOptions) (BundleReport, error) {
+	plan, report, err := d.planBundle(ctx, items, o)
 	if err != nil {
 		return BundleReport{}, err
 	}
+	plan.progress = d.meter(filepath.Base(file), report.Bytes)
 	part := file + ".part"
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -92,20 +106,89 @@ func CreateBundle(ctx context.Context, file string, items []BundleItem, since ma
 	return report, nil
 }
 
-type bundleCollector struct {
-	seen  map[digest.Digest]bundleBlob
-	roots []oci.Descriptor
+// meter returns a function that reports progress on one item.
+func (d *Depot) meter(item string, total int64) func(int64) {
+	if d.o.Progress == nil {
+		return func(int64) {}
+	}
+	return func(n int64) { d.o.Progress(Event{Item: item, Bytes: n, Total: total}) }
 }
 
-func planBundle(ctx context.Context, items []BundleItem, since map[digest.Digest]bool) (bundlePlan, BundleReport, error) {
-	c := bundleCollector{seen: map[digest.Digest]bundleBlob{}}
+// bundleParallel is how many requests for one bundle run at a time.
+const bundleParallel = 8
+
+func (d *Depot) planBundle(ctx context.Context, items []BundleItem, o BundleOptions) (bundlePlan, BundleReport, error) {
+	c := bundleCollector{seen: map[digest.Digest]bundleBlob{}, roots: map[string]oci.Descriptor{}}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(bundleParallel)
 	for _, item := range items {
+		check, err := d.bundleCheck(ctx, item, o.Policy)
+		if err != nil {
+			return bundlePlan{}, BundleReport{}, errors.Join(err, g.Wait())
+		}
 		for _, tag := range item.Tags {
-			if err := c.root(ctx, item, tag); err != nil {
-				return bundlePlan{}, BundleReport{}, fmt.Errorf("reading %s:%s: %w", item.Repo, tag, err)
-			}
+			g.Go(func() error {
+				if err := c.root(gctx, item, tag, check); err != nil {
+					return fmt.Errorf("reading %s:%s: %w", item.Repo, tag, err)
+				}
+				return nil
+			})
 		}
 	}
+	if err := g.Wait(); err != nil {
+		return bundlePlan{}, BundleReport{}, err
+	}
+	return c.plan(o.Since)
+}
+
+// bundleCheck returns what checks a version of the item against the policy.
+func (d *Depot) bundleCheck(ctx context.Context, item BundleItem, policy *VerifyOptions) (func(context.Context, string, oci.Manifest) error, error) {
+	if policy == nil {
+		return func(context.Context, string, oci.Manifest) error { return nil }, nil
+	}
+	l, err := d.listing(ctx, item.Repo)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, tag string, m oci.Manifest) error {
+		v, ok := addr.VersionFromTag(tag)
+		if !ok {
+			return nil
+		}
+		return d.fulfils(ctx, l, v, m, policy)
+	}, nil
+}
+
+// bundleCollector finds what the tags of a bundle need. It is safe for concurrent
+// use.
+type bundleCollector struct {
+	mu    sync.Mutex // guards the fields below
+	seen  map[digest.Digest]bundleBlob
+	roots map[string]oci.Descriptor // by name
+}
+
+// add reports whether the blob is new.
+func (c *bundleCollector) add(b bundleBlob) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.seen[b.desc.Digest]; ok {
+		return false
+	}
+	c.seen[b.desc.Digest] = b
+	return true
+}
+
+// addRoot lists a manifest in index.json under a name.
+func (c *bundleCollector) addRoot(m oci.Manifest, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roots[name] = oci.Descriptor{
+		MediaType: m.MediaType, Digest: m.Digest, Size: m.Size, Annotations: map[string]string{ocispec.AnnotationRefName: name},
+	}
+}
+
+// plan orders what was found.
+func (c *bundleCollector) plan(since map[digest.Digest]bool) (bundlePlan, BundleReport, error) {
 	var plan bundlePlan
 	var required []string
 	report := BundleReport{Tags: len(c.roots)}
@@ -120,8 +203,10 @@ func planBundle(ctx context.Context, items []BundleItem, since map[digest.Digest
 	}
 	report.Required = len(required)
 	slices.SortFunc(plan.blobs, func(a, b bundleBlob) int { return cmp.Compare(a.desc.Digest, b.desc.Digest) })
-	slices.SortFunc(c.roots, compareRoots)
-	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: c.roots}
+	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
+	for _, name := range slices.Sorted(maps.Keys(c.roots)) {
+		index.Manifests = append(index.Manifests, c.roots[name])
+	}
 	if len(required) > 0 {
 		slices.Sort(required)
 		index.Annotations = map[string]string{bundleRequires: strings.Join(required, " ")}
@@ -131,42 +216,31 @@ func planBundle(ctx context.Context, items []BundleItem, since map[digest.Digest
 	return plan, report, err
 }
 
-func compareRoots(a, b oci.Descriptor) int {
-	return cmp.Compare(a.Annotations[ocispec.AnnotationRefName], b.Annotations[ocispec.AnnotationRefName])
-}
-
 // root adds what one tag names and what refers to it.
-func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string) error {
+func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string, check func(context.Context, string, oci.Manifest) error) error {
 	m, err := item.Repo.Fetch(ctx, tag)
 	if err != nil {
 		return err
 	}
-	d := oci.Descriptor{MediaType: m.Descriptor.MediaType, Digest: m.Descriptor.Digest, Size: m.Descriptor.Size}
-	if tag != "" {
-		named := d
-		named.Annotations = map[string]string{ocispec.AnnotationRefName: item.Name + ":" + tag}
-		c.roots = append(c.roots, named)
+	if err := check(ctx, tag, m); err != nil {
+		return err
 	}
+	c.addRoot(m, item.Name+":"+tag)
 	if err := c.manifest(ctx, item.Repo, m); err != nil {
 		return err
 	}
-	referrers, err := item.Repo.Referrers(ctx, d, "")
+	referrers, err := item.Repo.Referrers(ctx, m.Descriptor, "")
 	if err != nil && !errors.Is(err, oci.ErrUnsupported) && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
 	for _, ref := range referrers {
-		if _, ok := c.seen[ref.Digest]; ok {
-			continue
-		}
 		m, err := item.Repo.Fetch(ctx, ref.Digest.String())
 		if err != nil {
 			return err
 		}
 		// A referrer has no tag of its own; it is listed under the repository
 		// alone, so that loading knows where it belongs.
-		root := oci.Descriptor{MediaType: m.Descriptor.MediaType, Digest: m.Descriptor.Digest, Size: m.Descriptor.Size}
-		root.Annotations = map[string]string{ocispec.AnnotationRefName: item.Name + "@" + ref.Digest.String()}
-		c.roots = append(c.roots, root)
+		c.addRoot(m, item.Name+"@"+ref.Digest.String())
 		if err := c.manifest(ctx, item.Repo, m); err != nil {
 			return err
 		}
@@ -176,18 +250,15 @@ func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string)
 
 // manifest adds a manifest, its blobs and, for an index, its children.
 func (c *bundleCollector) manifest(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
-	if _, ok := c.seen[m.Descriptor.Digest]; ok {
+	if !c.add(bundleBlob{desc: m.Descriptor, repo: r, bytes: m.Bytes}) {
 		return nil
 	}
-	c.seen[m.Descriptor.Digest] = bundleBlob{desc: m.Descriptor, repo: r, bytes: m.Bytes}
 	children, blobs, err := references(m)
 	if err != nil {
 		return err
 	}
 	for _, d := range blobs {
-		if _, ok := c.seen[d.Digest]; !ok {
-			c.seen[d.Digest] = bundleBlob{desc: d, repo: r}
-		}
+		c.add(bundleBlob{desc: d, repo: r})
 	}
 	for _, d := range children {
 		child, err := r.Fetch(ctx, d.Digest.String())
@@ -260,8 +331,11 @@ func (p bundlePlan) write(ctx context.Context, f *os.File) (resumed int, err err
 		}
 	}
 	out := tar.NewWriter(f)
+	for _, b := range p.blobs[:resumed] {
+		p.progress(b.desc.Size)
+	}
 	for _, b := range p.blobs[resumed:] {
-		if err := b.write(ctx, out); err != nil {
+		if err := b.write(ctx, out, p.progress); err != nil {
 			return 0, fmt.Errorf("blob %s: %w", b.desc.Digest, err)
 		}
 	}
@@ -297,16 +371,16 @@ func blobIntact(f *os.File, at int64, d oci.Descriptor) bool {
 	return err == nil && n == d.Size && v.Verified()
 }
 
-func (b bundleBlob) write(ctx context.Context, w *tar.Writer) error {
-	if b.bytes != nil {
-		return writeFile(w, blobName(b.desc.Digest), int64(len(b.bytes)), bytes.NewReader(b.bytes))
-	}
-	body, err := b.repo.Open(ctx, b.desc)
-	if err != nil {
-		return err
+func (b bundleBlob) write(ctx context.Context, w *tar.Writer, progress func(int64)) error {
+	body := io.NopCloser(bytes.NewReader(b.bytes))
+	if b.bytes == nil {
+		var err error
+		if body, err = b.repo.Open(ctx, b.desc); err != nil {
+			return err
+		}
 	}
 	defer body.Close()
-	return writeFile(w, blobName(b.desc.Digest), b.desc.Size, body)
+	return writeFile(w, blobName(b.desc.Digest), b.desc.Size, &watchedReader{ReadCloser: body, report: progress})
 }
 
 func writeFile(w *tar.Writer, name string, size int64, body io.Reader) error {

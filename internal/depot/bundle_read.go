@@ -191,6 +191,30 @@ func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	return oci.Manifest{Descriptor: d, Bytes: raw}, nil
 }
 
+// walk calls each for the blobs of the manifests that d reaches in the bundle.
+func (b *Bundle) walk(d oci.Descriptor, each func(oci.Descriptor)) error {
+	if _, ok := b.blobs[d.Digest]; !ok {
+		return nil
+	}
+	m, err := b.manifest(d)
+	if err != nil {
+		return err
+	}
+	children, blobs, err := references(m)
+	if err != nil {
+		return err
+	}
+	for _, blob := range blobs {
+		each(blob)
+	}
+	for _, child := range children {
+		if err := b.walk(child, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Verify checks the bundle without a registry, in constant memory: each blob
 // has the content its name says, and everything that index.json reaches is in
 // the bundle or required from an earlier one.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -24,9 +23,9 @@ func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr
 		}
 		v, isVersion := addr.VersionFromTag(tag)
 		switch {
-		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), strings.HasPrefix(tag, "okara-status-"):
+		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), oci.IsStatusTag(tag):
 			item.Tags = append(item.Tags, tag)
-		case strings.HasPrefix(tag, "sha256-") && strings.HasSuffix(tag, ".sig"):
+		case oci.IsCosignTag(tag):
 			signatures = append(signatures, tag)
 		}
 	}

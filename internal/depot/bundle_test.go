@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -59,11 +60,21 @@ func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oc
 
 func mustCreate(t *testing.T, file string, items []depot.BundleItem, since map[digest.Digest]bool) depot.BundleReport {
 	t.Helper()
-	report, err := depot.CreateBundle(t.Context(), file, items, since)
+	report, err := depot.New(depot.Options{}).CreateBundle(t.Context(), file, items, depot.BundleOptions{Since: since})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
+}
+
+// newLoader returns a depot below a prefix.
+func newLoader(t *testing.T, host, prefix string) *depot.Depot {
+	t.Helper()
+	client, err := oci.New(host, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: prefix}})
 }
 
 func mustOpenBundle(t *testing.T, file string) *depot.Bundle {
@@ -95,8 +106,8 @@ func TestBundle(t *testing.T) {
 		}
 
 		target := ocitest.New(t, ocitest.Quirks{})
-		open := func(name string) (*oci.Repo, error) { return oci.OpenRepo(target+"/elsewhere/"+name, oci.Options{}) }
-		report, err := b.Load(t.Context(), open)
+		d := newLoader(t, target, "elsewhere")
+		report, err := d.LoadBundle(t.Context(), b, nil)
 		if err != nil || len(report.Conflict) > 0 || report.Pushed == 0 {
 			t.Fatalf("load %+v, %v", report, err)
 		}
@@ -108,7 +119,7 @@ func TestBundle(t *testing.T) {
 		if err != nil || len(refs) != 1 || refs[0].Digest != referrer.Digest {
 			t.Errorf("referrers %v, %v", refs, err)
 		}
-		if report, err := b.Load(t.Context(), open); err != nil || report.Pushed != 0 {
+		if report, err := d.LoadBundle(t.Context(), b, nil); err != nil || report.Pushed != 0 {
 			t.Errorf("a second load: %+v, %v", report, err)
 		}
 	})
@@ -159,12 +170,12 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 		t.Error(err)
 	}
 	empty := ocitest.New(t, ocitest.Quirks{})
-	open := func(name string) (*oci.Repo, error) { return oci.OpenRepo(empty+"/"+name, oci.Options{}) }
-	if _, err := b.Load(t.Context(), open); !errors.Is(err, oci.ErrNotFound) {
+	d := newLoader(t, empty, "")
+	if _, err := d.LoadBundle(t.Context(), b, nil); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("loaded without the bundle it builds on: %v", err)
 	}
 	for _, bundle := range []*depot.Bundle{old, b} {
-		if _, err := bundle.Load(t.Context(), open); err != nil {
+		if _, err := d.LoadBundle(t.Context(), bundle, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -180,7 +191,7 @@ func TestBundleReportsAnotherDigest(t *testing.T) {
 	kept := pushTagged(t, other, "1.0.0", []byte("foreign"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
 	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)
-	report, err := mustOpenBundle(t, file).Load(t.Context(), func(string) (*oci.Repo, error) { return other, nil })
+	report, err := newLoader(t, host, "other").LoadBundle(t.Context(), mustOpenBundle(t, file), nil)
 	if err != nil || len(report.Conflict) != 1 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
@@ -239,14 +250,14 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged)); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged), nil); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
 	}
 	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
 	if _, err := r.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version of the damaged bundle: %v", err)
 	}
-	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file)); err != nil || len(report.Warnings) > 0 {
+	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file), nil); err != nil || len(report.Warnings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	entries, err := d.Catalogue(t.Context())

@@ -67,11 +67,22 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
+	l, err := d.listing(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(l.Tags) == 0:
 		return nil, fmt.Errorf("nothing is published in %s: %w", r, oci.ErrNotFound)
+	case len(l.Versions) == 0:
+		return nil, fmt.Errorf("%s has no version: %w", r, oci.ErrNotFound)
 	}
-	if err != nil {
+	return l, nil
+}
+
+// listing is Versions of a repository that may have none or not exist.
+func (d *Depot) listing(ctx context.Context, r *oci.Repo) (*Listing, error) {
+	list, err := r.Snapshot(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, err
 	}
 	l := &Listing{Repository: r, Tags: list.Tags}
@@ -79,9 +90,6 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
-	}
-	if len(l.Versions) == 0 {
-		return nil, fmt.Errorf("%s has no version: %w", r, oci.ErrNotFound)
 	}
 	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
 	l.events, err = r.StatusEvents(ctx, list.Tags)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const bundledModule = "modules/net/vpc/aws"
+
+// bundleOf writes a bundle of everything in a repository of the prefix p.
+func bundleOf(t *testing.T, d *depot.Depot, client *oci.Client, name string) *depot.Bundle {
+	t.Helper()
+	item, err := depot.SelectBundle(t.Context(), mustRepoOf(t, client, "p/"+name), name, func(addr.Version) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "b.tar")
+	if _, err := d.CreateBundle(t.Context(), file, []depot.BundleItem{item}, depot.BundleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return mustOpenBundle(t, file)
+}
+
+// publishVersions publishes versions 1.0.0 to 1.N.0 of net/vpc/aws.
+func publishVersions(t *testing.T, d *depot.Depot, n int) {
+	t.Helper()
+	for i := range n {
+		tree := newModule(fmt.Sprintf("# version %d\n", i))
+		if _, err := d.PublishModule(t.Context(), tree, mustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// uploads counts what is on its way, and holds the first upload until there is a
+// second.
+type uploads struct {
+	mu       sync.Mutex // guards the fields below
+	now, max int
+	puts     []string // path of each PUT that ended, in order
+	two      chan struct{}
+}
+
+func (u *uploads) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/blobs/uploads/") {
+		if err := u.start(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if r.Method == http.MethodPut {
+		u.end(r.URL.Path)
+	}
+	return resp, err
+}
+
+func (u *uploads) start(ctx context.Context) error {
+	u.mu.Lock()
+	if u.now++; u.now == 2 && u.max < 2 {
+		close(u.two)
+	}
+	u.max = max(u.max, u.now)
+	u.mu.Unlock()
+	select {
+	case <-u.two:
+		return nil
+	case <-ctx.Done():
+		return errors.New("no second upload beside the first")
+	}
+}
+
+func (u *uploads) end(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if strings.Contains(path, "/blobs/") {
+		u.now--
+	}
+	u.puts = append(u.puts, path)
+}
+
+// TestLoadBundleInOrder loads a module with signatures and status through a
+// transport that sees what is sent when.
+func TestLoadBundleInOrder(t *testing.T) {
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	publishVersions(t, d, 10)
+	key, _ := newCosignKey(t)
+	if _, err := d.SignCosign(t.Context(), moduleRepo, mustVersion(t, "1.1.0"), key); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: oci.ActionYank, Version: "1.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	b := bundleOf(t, d, client, bundledModule)
+
+	u := &uploads{two: make(chan struct{})}
+	target, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := depot.New(depot.Options{Client: target, Layout: addr.Layout{Prefix: "inside"}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	report, err := inside.LoadBundle(ctx, b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parallel = 8
+	if u.max < 2 || u.max > parallel {
+		t.Errorf("%d uploads at a time, want 2 to %d", u.max, parallel)
+	}
+	blobs, last := 0, 0
+	for _, path := range u.puts {
+		_, ref, isManifest := strings.Cut(path, "inside/"+bundledModule+"/manifests/")
+		step := 0 // a blob
+		_, version := addr.VersionFromTag(ref)
+		switch {
+		case strings.Contains(path, "inside/catalog/"):
+			step = 4
+		case version:
+			step = 3
+		case isManifest && strings.Contains(ref, ":"):
+			step = last // by digest: nobody sees it
+		case isManifest:
+			step = 2
+		default:
+			blobs++
+		}
+		if step < last {
+			t.Errorf("%s came too late, after step %d of %v", path, last, u.puts)
+		}
+		last = step
+	}
+	if blobs != report.Pushed || last < 3 {
+		t.Errorf("%d blobs sent, %d reported, last step %d", blobs, report.Pushed, last)
+	}
+	l, err := inside.Versions(t.Context(), "inside/"+bundledModule)
+	if err != nil || len(l.Versions) != 10 || l.Status(mustVersion(t, "1.2.0")).Yanked == nil {
+		t.Errorf("loaded %+v, %v", l, err)
+	}
+}
+
+// TestLoadBundleAddsSignatures loads a later bundle whose only news is another
+// signature; both hold below the other prefix.
+func TestLoadBundleAddsSignatures(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+		publishVersions(t, d, 1)
+		inside, v := newLoader(t, host, "inside"), mustVersion(t, "1.0.0")
+		var trusted []*ecdsa.PublicKey
+		for range 2 {
+			key, public := newCosignKey(t)
+			if _, err := d.SignCosign(t.Context(), moduleRepo, v, key); err != nil {
+				t.Fatal(err)
+			}
+			trusted = append(trusted, public)
+			b := bundleOf(t, d, client, bundledModule)
+			for range 2 { // the second time there is nothing to do
+				if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, key := range trusted {
+			o := depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{key}, Require: []string{depot.RequireCosign}}
+			if _, err := inside.Verify(t.Context(), "inside/"+bundledModule, v, o); err != nil {
+				t.Errorf("signature %d: %v", i+1, err)
+			}
+		}
+	})
+}
