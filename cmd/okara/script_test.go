@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"okara": main})
+	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain})
 }
 
 // TestScript runs the scripts of testdata/script, one topic each, with a

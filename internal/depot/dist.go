@@ -40,8 +40,7 @@ type dist struct {
 	version  addr.Version
 	stem     string // "terraform-provider-dns_1.2.3_"
 	zips     map[addr.Platform]string
-	names    []string          // all files, sorted
-	known    map[string]string // SHA-256 of zips, by name, where it is known
+	names    []string // all files, sorted
 }
 
 func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
@@ -49,7 +48,7 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dist{fsys: fsys, provider: p, version: v, stem: "terraform-provider-" + p.Type + "_" + v.String() + "_", zips: map[addr.Platform]string{}}
+	d := &dist{fsys: fsys, provider: p, version: v, stem: stemOf(p, v), zips: map[addr.Platform]string{}}
 	for _, e := range entries {
 		if e.IsDir() {
 			continue
@@ -68,6 +67,11 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
 		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, ErrNoProvider)
 	}
 	return d, nil
+}
+
+// stemOf is how the names of all files of a release begin.
+func stemOf(p addr.Provider, v addr.Version) string {
+	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
 // platform reads the platform out of the name of a zip.
@@ -93,7 +97,7 @@ func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	g.SetLimit(packageParallel)
 	for i, p := range platforms {
 		g.Go(func() (err error) {
-			packages[i], err = inspectPackage(ctx, d.fsys, d.zips[p], d.known[d.zips[p]], d.provider.Type, p)
+			packages[i], err = inspectPackage(ctx, d.fsys, d.zips[p], d.provider.Type, p)
 			return err
 		})
 	}
@@ -168,32 +172,26 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 }
 
 // checkSums compares SHA256SUMS with the zips, or makes it where there is none.
-func (d *dist) checkSums(plan *ProviderPlan, partial bool) error {
-	plan.metadata.ShasumsName = d.stem + "SHA256SUMS"
-	name := d.find(plan.metadata.ShasumsName, "SHA256SUMS")
+func (d *dist) checkSums(plan *ProviderPlan) error {
+	name := d.find(d.stem+"SHA256SUMS", "SHA256SUMS")
 	if name == "" {
-		plan.sums = signing.Sums{}
-		for _, k := range plan.Packages {
-			plan.sums[k.Filename] = k.SHA256
-		}
-		plan.metadata.ShasumsBytes = plan.sums.Bytes()
+		plan.makeSums(d.stem + "SHA256SUMS")
 		return nil
 	}
 	b, err := d.read(name)
 	if err != nil {
 		return err
 	}
-	if plan.sums, err = signing.ParseSums(b); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err := plan.takeSums(name, b); err != nil {
+		return err
 	}
-	plan.metadata.ShasumsName, plan.metadata.ShasumsBytes = name, b
 	for _, k := range plan.Packages {
 		if err := plan.sums.Check(k.Filename, k.SHA256); err != nil {
 			return err
 		}
 	}
 	for _, listed := range slices.Sorted(maps.Keys(plan.sums)) {
-		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" && !partial {
+		if strings.HasSuffix(listed, ".zip") && d.find(listed) == "" {
 			return fmt.Errorf("%s lists %s, which is not in the folder: %w", name, listed, signing.ErrSums)
 		}
 	}
@@ -211,11 +209,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	}
 	sums := plan.metadata.ShasumsName
 	name := d.find(sums+".sig", sums+".gpgsig")
-	switch {
-	case name == "" && o.SignKey == nil && o.AllowUnsigned:
-		plan.Warnings = append(plan.Warnings, sums+" is not signed")
-		return nil
-	case name == "" && o.SignKey == nil:
+	if name == "" && o.SignKey == nil {
 		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, ErrUnsigned)
 	}
 	var signature []byte
@@ -227,15 +221,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	if err != nil {
 		return err
 	}
-	signer, err := signing.Verify(plan.metadata.ShasumsBytes, signature, keys, signing.VerifyOptions{Now: o.Now, AllowExpired: o.AllowExpired})
-	if err != nil {
-		return fmt.Errorf("signature of %s: %w", sums, err)
-	}
-	plan.Warnings = append(plan.Warnings, expiryWarning(signer, o.Now)...)
-	plan.signers = []string{signer.ID}
-	plan.metadata.SignatureBytes = signature
-	plan.metadata.Keys = servedKeys(keys, o.Now)
-	return nil
+	return plan.takeSignature(signature, keys, signing.VerifyOptions{Now: o.Now})
 }
 
 // knownKeys are the public keys that may have signed.

@@ -138,7 +138,7 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 		return err
 	}
 	defer os.Remove(f.Name())
-	zh, err := fetchPackage(ctx, *pkg, f)
+	zh, _, err := fetchPackage(ctx, *pkg, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -147,22 +147,28 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	return err
 }
 
-// fetchPackage writes a package to w and returns the SHA-256 of what it wrote.
-func fetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (string, error) {
+// fetchPackage writes a package to w and returns SHA-256 and size of what it
+// wrote.
+func fetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh string, n int64, err error) {
 	body, err := pkg.Open(ctx)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer body.Close()
 	h := sha256.New()
-	if _, err := io.CopyBuffer(io.MultiWriter(w, h), body, make([]byte, copyBuffer)); err != nil {
-		return "", fmt.Errorf("downloading %s: %w", pkg.Filename, err)
+	if !pkg.Checked {
+		w = io.MultiWriter(w, h)
 	}
-	zh := sum(h)
-	if pkg.Zh != "" && zh != pkg.Zh {
-		return "", fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
+	if n, err = io.CopyBuffer(w, body, make([]byte, copyBuffer)); err != nil {
+		return "", 0, fmt.Errorf("downloading %s: %w", pkg.Filename, err)
 	}
-	return zh, nil
+	if pkg.Checked {
+		return pkg.Zh, n, nil
+	}
+	if zh = sum(h); pkg.Zh != "" && zh != pkg.Zh {
+		return "", 0, fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
+	}
+	return zh, n, nil
 }
 
 const copyBuffer = 256 << 10

@@ -9,17 +9,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// mirrorParallel is how many packages of one version are downloaded at a time.
+// mirrorParallel is how many packages of one version move at a time.
 const mirrorParallel = 4
 
 // MirrorOptions say how a version is mirrored.
@@ -31,13 +33,15 @@ type MirrorOptions struct {
 }
 
 // MirrorProvider stores one version of a provider as the origin publishes it:
-// SHA256SUMS, signature, keys and zips are verified first and stored unchanged.
+// SHA256SUMS and signature are verified before anything is pushed, each zip before
+// it is pushed, and all are stored unchanged.
 // A version that is there with all wanted platforms is success without a
 // download. Platforms that the version lacks are an error that wraps
 // oci.ErrExists, since a version never changes.
 //
-// Zips go to a temporary directory first. One that the registry has already, from
-// an interrupted run, is read from there instead of the origin.
+// Each zip goes through a temporary file, where it is checked and hashed, into the
+// registry. One that the registry has already, from an interrupted run, is read
+// from there instead of the origin and not sent.
 func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (Published, error) {
 	r, err := d.repo(d.providerRepo(p))
 	if err != nil {
@@ -58,19 +62,14 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	if err != nil {
 		return Published{}, err
 	}
-	po, err := mirrorOptions(packages, o)
+	plan, err := planMirror(p, v, packages, o)
+	if err == nil {
+		err = d.transfer(ctx, r, p, v, plan, packages)
+	}
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
-	dir, err := os.MkdirTemp(d.o.TempDir, "okara-mirror-*")
-	if err != nil {
-		return Published{}, err
-	}
-	defer os.RemoveAll(dir)
-	if po.known, err = d.download(ctx, r, packages, dir); err != nil {
-		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
-	}
-	return d.PublishProvider(ctx, os.DirFS(dir), p, v, po)
+	return d.pushPlan(ctx, r, p, v, plan, ProviderOptions{Gate: o.Gate})
 }
 
 // wantedPlatforms are those of the origin that the caller asked for.
@@ -106,7 +105,7 @@ func mirrored(r *oci.Repo, v addr.Version, stored oci.ProviderIndex, wanted []ad
 }
 
 // packagesOf asks for each platform and checks that all answers carry the same
-// SHA256SUMS, which must list each package.
+// SHA256SUMS.
 func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version, platforms []addr.Platform) ([]upstream.Package, error) {
 	packages := make([]upstream.Package, len(platforms))
 	g, gctx := errgroup.WithContext(ctx)
@@ -127,89 +126,119 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 		if string(packages[i].Shasums) != string(packages[0].Shasums) {
 			return nil, fmt.Errorf("%s %s: the origin has another SHA256SUMS for %s: %w", p, v, packages[i].Platform, oci.ErrCorrupt)
 		}
-		if _, _, err := verifiedSums(packages[i]); err != nil && len(packages[i].Signature) > 0 {
-			return nil, fmt.Errorf("%s %s: %w", p, v, err)
-		}
 	}
 	return packages, nil
 }
 
-// mirrorOptions takes the proof over from the origin.
-func mirrorOptions(packages []upstream.Package, o MirrorOptions) (ProviderOptions, error) {
+// planMirror takes the proof over from the origin: a signed SHA256SUMS that
+// agrees with what the origin says of each package. Without one there is a plan
+// only where the options allow it.
+func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o MirrorOptions) (*ProviderPlan, error) {
 	first := packages[0]
-	po := ProviderOptions{
-		Partial: true, AllowUnsigned: o.AllowUnsigned, AllowExpired: o.AllowExpired,
-		Protocols: first.Protocols, Gate: o.Gate, H1: map[addr.Platform]string{},
+	plan := &ProviderPlan{Protocols: first.Protocols}
+	if len(plan.Protocols) == 0 {
+		plan.Protocols = []string{oci.DefaultProtocol}
 	}
-	for _, k := range packages {
-		po.H1[k.Platform] = k.H1
-	}
-	if len(first.Signature) == 0 || len(first.Keys) == 0 {
-		if !o.AllowUnsigned {
-			return ProviderOptions{}, fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
+	name := stemOf(p, v) + "SHA256SUMS"
+	if len(first.Shasums) > 0 {
+		if err := plan.takeSums(name, first.Shasums); err != nil {
+			return nil, err
 		}
-		return po, nil
+		for _, pkg := range packages {
+			if err := plan.listed(pkg.Filename, pkg.Zh); pkg.Zh != "" && err != nil {
+				return nil, err
+			}
+		}
 	}
-	var err error
-	po.Keys, err = publicKeys(first.Keys)
-	return po, err
+	if len(first.Shasums) == 0 || len(first.Signature) == 0 || len(first.Keys) == 0 {
+		if !o.AllowUnsigned {
+			return nil, fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
+		}
+		plan.Warnings = append(plan.Warnings, name+" is not signed")
+		return plan, nil
+	}
+	keys, err := publicKeys(first.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return plan, plan.takeSignature(first.Signature, keys, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired})
 }
 
-// download writes the packages and their proof into dir, in the shape of a
-// release. It returns the SHA-256 of each package, by name.
-func (d *Depot) download(ctx context.Context, r *oci.Repo, packages []upstream.Package, dir string) (map[string]string, error) {
-	first := packages[0]
-	stem := first.Filename[:len(first.Filename)-len(first.Platform.String()+".zip")]
-	if len(first.Shasums) > 0 {
-		if err := os.WriteFile(filepath.Join(dir, stem+"SHA256SUMS"), first.Shasums, 0o600); err != nil {
-			return nil, err
-		}
+// listed compares with SHA256SUMS, if the origin has one.
+func (p *ProviderPlan) listed(name, sha256 string) error {
+	if p.sums == nil {
+		return nil
 	}
-	if len(first.Signature) > 0 && len(first.Keys) > 0 {
-		if err := os.WriteFile(filepath.Join(dir, stem+"SHA256SUMS.sig"), first.Signature, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	sums := make([]string, len(packages))
+	return p.sums.Check(name, sha256)
+}
+
+// transfer puts the zips of all packages into the registry and adds them to the
+// plan. What a zip was said to be is checked before it is sent.
+//
+// A worker writes one zip after the other over the same temporary file: memory
+// that the system holds for a file is used again, which costs far less than fresh
+// memory for each zip.
+func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, packages []upstream.Package) error {
+	plan.Packages = make([]Package, len(packages))
+	var next atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(mirrorParallel)
-	for i, pkg := range packages {
-		g.Go(func() (err error) {
-			sums[i], err = d.downloadOne(gctx, r, pkg, dir)
-			return err
+	for range min(mirrorParallel, len(packages)) {
+		g.Go(func() error {
+			f, err := os.CreateTemp(d.o.TempDir, "okara-mirror-*")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(f.Name())
+			defer f.Close()
+			for i := next.Add(1) - 1; i < int64(len(packages)); i = next.Add(1) - 1 {
+				if plan.Packages[i], err = d.transferOne(gctx, r, p, plan, packages[i], f); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	known := map[string]string{}
-	for i, pkg := range packages {
-		known[pkg.Filename] = sums[i]
+	slices.SortFunc(plan.Packages, func(a, b Package) int { return a.Platform.Compare(b.Platform) })
+	if plan.sums == nil {
+		plan.makeSums(stemOf(p, v) + "SHA256SUMS")
 	}
-	return known, nil
+	return nil
 }
 
-func (d *Depot) downloadOne(ctx context.Context, r *oci.Repo, pkg upstream.Package, dir string) (string, error) {
+// transferOne uses f for the zip, whose end is not the file's.
+func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, plan *ProviderPlan, pkg upstream.Package, f *os.File) (Package, error) {
+	stored := false
 	if pkg.Zh != "" {
-		pkg.Open = preferStored(r, pkg)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, pkg.Filename), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", err
-	}
-	sum, err := fetchPackage(ctx, pkg, f)
-	return sum, errors.Join(err, f.Close())
-}
-
-// preferStored opens the blob in the registry if an earlier run pushed it.
-func preferStored(r *oci.Repo, pkg upstream.Package) func(context.Context) (io.ReadCloser, error) {
-	return func(ctx context.Context) (io.ReadCloser, error) {
-		blob, err := r.Stat(ctx, digestOf(pkg.Zh))
-		if err != nil {
-			return pkg.Open(ctx)
+		if blob, err := r.Stat(ctx, digestOf(pkg.Zh)); err == nil {
+			stored, pkg.Checked = true, true
+			pkg.Open = func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, blob) }
 		}
-		return r.Open(ctx, blob)
 	}
+	k := Package{Platform: pkg.Platform, Filename: pkg.Filename}
+	var err error
+	if k.SHA256, k.Size, err = fetchPackage(ctx, pkg, io.NewOffsetWriter(f, 0)); err != nil {
+		return Package{}, err
+	}
+	if err := plan.listed(k.Filename, k.SHA256); err != nil {
+		return Package{}, err
+	}
+	if k.H1, err = HashPackage(ctx, f, k.Size, p.Type, k.Platform); err != nil {
+		return Package{}, fmt.Errorf("%s: %w", k.Filename, err)
+	}
+	if pkg.H1 != "" && pkg.H1 != k.H1 {
+		return Package{}, fmt.Errorf("%s: the origin announces %s, the package has %s: %w", k.Filename, pkg.H1, k.H1, oci.ErrCorrupt)
+	}
+	if stored {
+		return k, nil
+	}
+	blob := oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(f, 0, k.Size)), nil
+	}}
+	_, err = r.EnsureBlob(ctx, d.watched(blob, k.Filename))
+	return k, err
 }
 
 // MirrorModule stores one version of a module from its origin.

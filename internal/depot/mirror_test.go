@@ -144,7 +144,8 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		"sums per platform": {func(p *upstream.Package) { p.Shasums = append(p.Shasums, p.Platform.OS...) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			sent := &ocitest.Count{}
+			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: sent})
 			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 			src.change = test.change
 			_, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{})
@@ -153,7 +154,10 @@ func TestMirrorProviderRefuses(t *testing.T) {
 			}
 			r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
 			if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
-				t.Errorf("something was pushed: %v", err)
+				t.Errorf("something is visible: %v", err)
+			}
+			if n := sent.Take()["PUT upload"]; n > 0 {
+				t.Errorf("%d blobs were pushed", n)
 			}
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -29,7 +28,7 @@ type Package struct {
 	H1       string // "h1:…", over the files inside
 	Size     int64
 
-	fsys fs.FS
+	fsys fs.FS // has the file; nil: the registry has the blob
 }
 
 const (
@@ -42,25 +41,18 @@ const (
 )
 
 // inspectPackage hashes a zip and checks that it is a provider for the platform.
-// known is the SHA-256 that was computed while the file was written, or "".
-func inspectPackage(ctx context.Context, fsys fs.FS, name, known, typ string, p addr.Platform) (Package, error) {
+func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Platform) (Package, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return Package{}, err
 	}
 	defer f.Close()
-	k := Package{Platform: p, Filename: name, SHA256: known, fsys: fsys}
-	if known == "" {
-		h := sha256.New()
-		if k.Size, err = io.Copy(h, contextReader{ctx, f}); err != nil {
-			return Package{}, fmt.Errorf("read %s: %w", name, err)
-		}
-		k.SHA256 = hex.EncodeToString(h.Sum(nil))
-	} else if info, err := f.Stat(); err != nil {
+	h := sha256.New()
+	k := Package{Platform: p, Filename: name, fsys: fsys}
+	if k.Size, err = io.CopyBuffer(h, contextReader{ctx, f}, make([]byte, copyBuffer)); err != nil {
 		return Package{}, fmt.Errorf("read %s: %w", name, err)
-	} else {
-		k.Size = info.Size()
 	}
+	k.SHA256 = sum(h)
 	at, ok := f.(io.ReaderAt)
 	if !ok {
 		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)
@@ -149,10 +141,11 @@ func isPlugin(name, typ string) bool {
 
 // blob returns the zip as it is, byte for byte.
 func (k Package) blob() oci.Blob {
-	return oci.Blob{
-		Descriptor: oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, k.SHA256), Size: k.Size},
-		Open:       func() (io.ReadCloser, error) { return k.fsys.Open(k.Filename) },
-	}
+	return oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) { return k.fsys.Open(k.Filename) }}
+}
+
+func (k Package) descriptor() oci.Descriptor {
+	return oci.Descriptor{MediaType: oci.MediaZip, Digest: digestOf(k.SHA256), Size: k.Size}
 }
 
 // contextReader ends a long read when the context is done.

@@ -27,16 +27,6 @@ type ProviderOptions struct {
 	Now         time.Time           // zero: time.Now
 	Extend      bool                // add platforms that an existing version lacks
 	Gate        Gate                // asked before the version becomes visible; nil: it does
-
-	// For a mirror, which takes over what another publisher made:
-	Partial       bool     // zips that SHA256SUMS lists may be missing
-	AllowUnsigned bool     // no signature: the version is marked as unsigned
-	AllowExpired  bool     // the key may have expired since it signed
-	Protocols     []string // what the origin says, where the folder has no registry manifest
-
-	H1 map[addr.Platform]string // what the origin says of a package's content
-
-	known map[string]string // SHA-256 of the zips by name, computed while they were written
 }
 
 // ProviderPlan is what publishing a folder would ship, all of it checked.
@@ -60,30 +50,52 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if err != nil {
 		return nil, err
 	}
-	d.known = o.known
 	packages, err := d.packages(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for _, k := range packages {
-		if want := o.H1[k.Platform]; want != "" && want != k.H1 {
-			return nil, fmt.Errorf("%s: the origin announces %s, the package has %s: %w", k.Filename, want, k.H1, oci.ErrCorrupt)
-		}
 	}
 	plan := &ProviderPlan{Packages: packages}
 	if plan.metadata.RegistryManifest, plan.Protocols, err = d.registryManifest(); err != nil {
 		return nil, err
 	}
-	if plan.metadata.RegistryManifest == nil && len(o.Protocols) > 0 {
-		plan.Protocols = o.Protocols
-	}
-	if err := d.checkSums(plan, o.Partial); err != nil {
+	if err := d.checkSums(plan); err != nil {
 		return nil, err
 	}
 	if err := d.checkSignature(plan, o); err != nil {
 		return nil, err
 	}
 	return plan, nil
+}
+
+// takeSums parses a SHA256SUMS, which is kept as it is.
+func (p *ProviderPlan) takeSums(name string, b []byte) (err error) {
+	if p.sums, err = signing.ParseSums(b); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p.metadata.ShasumsName, p.metadata.ShasumsBytes = name, b
+	return nil
+}
+
+// makeSums writes the SHA256SUMS of the packages.
+func (p *ProviderPlan) makeSums(name string) {
+	p.sums = signing.Sums{}
+	for _, k := range p.Packages {
+		p.sums[k.Filename] = k.SHA256
+	}
+	p.metadata.ShasumsName, p.metadata.ShasumsBytes = name, p.sums.Bytes()
+}
+
+// takeSignature verifies a signature over SHA256SUMS, which is kept as it is.
+func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey, o signing.VerifyOptions) error {
+	signer, err := signing.Verify(p.metadata.ShasumsBytes, signature, keys, o)
+	if err != nil {
+		return fmt.Errorf("signature of %s: %w", p.metadata.ShasumsName, err)
+	}
+	p.Warnings = append(p.Warnings, expiryWarning(signer, o.Now)...)
+	p.signers = []string{signer.ID}
+	p.metadata.SignatureBytes = signature
+	p.metadata.Keys = servedKeys(keys, o.Now)
+	return nil
 }
 
 // PublishProvider stores a folder as a version of a provider. The same zips under
@@ -97,6 +109,11 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
+	return d.pushPlan(ctx, r, p, v, plan, o)
+}
+
+// pushPlan makes what was checked a version, and lists its repository.
+func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (Published, error) {
 	defer d.lock(r.String())()
 	out, err := d.pushProvider(ctx, r, p, v, plan, o)
 	if err != nil {
@@ -168,12 +185,14 @@ func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *Provider
 	}
 	var a oci.Artifact
 	for _, k := range plan.Packages {
-		blob := k.blob()
-		target, err := oci.NewProviderTarget(blob.Descriptor)
+		target, err := oci.NewProviderTarget(k.descriptor())
 		if err != nil {
 			return oci.Artifact{}, err
 		}
-		a.Blobs, a.Children = append(a.Blobs, d.watched(blob, k.Filename)), append(a.Children, target)
+		if k.fsys != nil {
+			a.Blobs = append(a.Blobs, d.watched(k.blob(), k.Filename))
+		}
+		a.Children = append(a.Children, target)
 		index.Platforms = append(index.Platforms, oci.ProviderPlatform{
 			Platform: k.Platform, Filename: k.Filename, Zh: k.SHA256, H1: k.H1, Size: k.Size, Manifest: target.Descriptor,
 		})

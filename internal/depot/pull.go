@@ -125,7 +125,7 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if err != nil {
 		return nil, err
 	}
-	stem := fmt.Sprintf("terraform-provider-%s_%s_", p.Type, v)
+	stem := stemOf(p, v)
 	for name, b := range map[string][]byte{
 		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest,
 	} {

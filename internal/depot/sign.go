@@ -109,7 +109,7 @@ func parseServed(served []oci.SigningKey) ([]signing.PublicKey, error) {
 
 // sumsOf makes SHA256SUMS for an index that another tool made.
 func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index oci.ProviderIndex) (oci.ProviderMetadata, error) {
-	stem := fmt.Sprintf("terraform-provider-%s_%s_", p.Type, v)
+	stem := stemOf(p, v)
 	sums := signing.Sums{}
 	for _, t := range index.Platforms {
 		zip, err := r.ProviderZip(ctx, t)

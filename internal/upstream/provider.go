@@ -22,6 +22,7 @@ type Package struct {
 	Zh       string // SHA-256 of the zip, 64 lower-case hex digits; "" if the origin does not tell
 	H1       string // "h1:…"; "" if the origin does not tell
 	Open     func(ctx context.Context) (io.ReadCloser, error)
+	Checked  bool // what Open returns ends with an error instead of io.EOF where Zh differs
 
 	// Shasums, Signature and Keys are the same for every package of a version;
 	// empty if the origin has none.

@@ -103,7 +103,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	}
 	pkg := Package{
 		Platform: t.Platform, Filename: t.Filename, Zh: zip.Digest.Encoded(), H1: t.H1, Protocols: idx.Protocols,
-		Open: func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, zip) },
+		Open: func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, zip) }, Checked: true,
 	}
 	if pkg.Filename == "" {
 		pkg.Filename = PackageName(p, idx.Version, t.Platform)
