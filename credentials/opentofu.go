@@ -71,7 +71,7 @@ func parseCLIConfig(b []byte, dir string) ([]entry, ambient, error) {
 		if token == "" || host == "" {
 			continue // some other scheme of a service, not for registries
 		}
-		entries = append(entries, entry{raw: "credentials " + host, key: key{host: normalHost(host)}, cred: DecodeToken(token)})
+		entries = append(entries, entry{raw: "credentials " + host, key: key{host: normalHost(host)}, cred: DecodeToken(token), token: token})
 	}
 	if f.Default == nil {
 		return entries, ambient{}, errors.Join(errs...)

@@ -110,6 +110,34 @@ func TestTokenVariables(t *testing.T) {
 	}
 }
 
+// TestServiceToken wants the token that the tools send to a service, as it is
+// written, and never a credential for a registry.
+func TestServiceToken(t *testing.T) {
+	tests := []struct {
+		name, variable, config, want string
+	}{
+		{"none", "", "", ""},
+		{"tofu login", "", `{"credentials": {"OKARA.example.com": {"token": "tok"}}}`, "tok"},
+		{"variable first", "var", `{"credentials": {"okara.example.com": {"token": "tok"}}}`, "var"},
+		{"pass-through", "", `{"credentials": {"okara.example.com": {"token": "basic.dTpwOnc"}}}`, "basic.dTpwOnc"},
+		{"another host", "", `{"credentials": {"other.example.com": {"token": "tok"}}}`, ""},
+		{"for a registry", "", `{"oci_credentials": {"okara.example.com": {"username": "u", "password": "p"}}}`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMachine(t, "linux")
+			m.env["TF_TOKEN_okara_example_com"] = tt.variable
+			m.file("home/.docker/config.json", auths("okara.example.com", "u:p"))
+			if tt.config != "" {
+				m.file("home/.terraform.d/credentials.tfrc.json", tt.config)
+			}
+			if got := m.resolver().ServiceToken("okara.example.com"); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestTokenRoundTrip(t *testing.T) {
 	for _, c := range []oci.Credential{
 		basic("user", "pass:word"), basic("üser", "p/w?+"), {IdentityToken: "id.en.tity"}, {RegistryToken: "raw"},

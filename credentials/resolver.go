@@ -118,6 +118,22 @@ func (r *Resolver) Credential(ctx context.Context, host, repository string) (oci
 	return oci.Credential{}, nil
 }
 
+// ServiceToken returns the token that tofu and terraform send to the services of
+// a host: that of a TF_TOKEN_... variable, else of a credentials block. Empty:
+// there is none. No other source holds such tokens.
+func (r *Resolver) ServiceToken(host string) string {
+	host = normalHost(host)
+	for _, s := range r.all(host) {
+		r.warn(s.location, s.err)
+		for _, e := range s.entries {
+			if e.token != "" && e.key.host == host {
+				return e.token
+			}
+		}
+	}
+	return ""
+}
+
 // Rejected tells the resolver that a registry or its token service refused c,
 // so that the next question is answered afresh: helpers are asked again, files
 // are read again, and an access token with a refresh token beside it is

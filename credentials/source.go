@@ -32,6 +32,7 @@ type entry struct {
 	weak   bool // fits its host as a default only
 	cred   oci.Credential
 	helper string
+	token  string // as a credentials block or TF_TOKEN_... variable has it, for services
 }
 
 // source is one place that was looked at and what it offers.
@@ -186,7 +187,7 @@ func tokenVariables(getenv func(string) string, host string) source {
 	for _, name := range []string{both.Replace(host), dots.Replace(host), dashes.Replace(host), host} {
 		if token := getenv(prefix + name); token != "" {
 			s.location, s.missing = "variable "+prefix+name, false
-			s.entries = []entry{{raw: host, key: key{host: host}, cred: DecodeToken(token)}}
+			s.entries = []entry{{raw: host, key: key{host: host}, cred: DecodeToken(token), token: token}}
 			return s
 		}
 	}

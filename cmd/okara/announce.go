@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,13 +46,15 @@ func newUnyank(a *app) *cobra.Command {
 
 func newAnnounce(a *app, action, short, long string) *cobra.Command {
 	an := depot.Announcement{Action: action}
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   action + " ADDRESS@VERSION",
 		Short: short,
 		Long: long + `
 
 The change is recorded as an entry of its own under a new tag; nothing moves and
-nothing is deleted.
+nothing is deleted. With --server it goes through a front-end (okara serve), which
+needs a token there as okara publish does.
 
 Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: "  okara " + action + " net/vpc/aws@1.4.0" + exampleMessage(action),
@@ -73,22 +76,15 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 				version = v.String()
 			}
 			an.Version = version
-			client, layout, err := a.registryClient()
+			tag, err := a.announceItem(cmd.Context(), server, it, an)
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
-			e, warnings, err := d.Announce(cmd.Context(), it.repository(layout), an)
-			if err != nil {
-				return err
-			}
-			for _, w := range warnings {
-				a.note("warning: %s", w)
-			}
-			return a.printResult(announced{action, address, version, e.Tag}, action+" "+address+"@"+version)
+			return a.printResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
 		},
 	}
 	f := cmd.Flags()
+	server.add(f)
 	f.StringVarP(&an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
 	f.StringVar(&an.Actor, "actor", "", "`WHO` does this, for the record")
 	switch action {
@@ -99,6 +95,34 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		f.BoolVar(&an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
 	return cmd
+}
+
+// announceItem records the announcement and returns the tag of the event.
+func (a *app) announceItem(ctx context.Context, s serverFlags, it item, an depot.Announcement) (tag string, err error) {
+	front, err := a.frontend(s, nil)
+	if err != nil {
+		return "", err
+	}
+	if front != nil {
+		path, err := it.frontPath()
+		switch {
+		case err != nil:
+			return "", err
+		case an.Version == oci.AllVersions, an.Actor != "", an.DeleteTag:
+			return "", usageError("through --server it is one version, the actor is who the token is for, and tags stay")
+		}
+		tag, err := front.Announce(ctx, path, an)
+		return tag, serverHint(err)
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return "", err
+	}
+	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it.repository(layout), an)
+	for _, w := range warnings {
+		a.note("warning: %s", w)
+	}
+	return e.Tag, err
 }
 
 func exampleMessage(action string) string {

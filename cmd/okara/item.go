@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/frontend"
 )
 
 // item is one module or provider named on the command line, with the versions
@@ -66,4 +67,15 @@ func (it item) repository(l addr.Layout) string {
 		return l.MirrorOf(it.provider)
 	}
 	return l.Provider(it.provider)
+}
+
+// frontPath is where a front-end takes changes of the item.
+func (it item) frontPath() (string, error) {
+	switch it.kind {
+	case addr.KindModule:
+		return frontend.ModulePath(it.module), nil
+	case addr.KindProvider:
+		return frontend.ProviderPath(it.provider), nil
+	}
+	return "", usageError("%s is mirrored; a front-end takes changes of what was published there only", it.provider)
 }

@@ -17,11 +17,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/frontend"
 )
 
 func newPublishModule(a *app) *cobra.Command {
 	var o moduleFlags
 	var packageRoot string
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a folder as a version of a module",
@@ -36,13 +38,16 @@ A version is written once: publishing the same content again succeeds without a
 push, other content is refused. With --policy editions other content becomes the
 version, and the old one stays selectable by its exact edition.
 
+` + serverHelp + `
+
 Prints repository:tag@digest.
 
 Exit codes: 0 published or already there, 2 usage, 4 the version exists with
 other content, 5 denied.`,
 		Example: `  okara publish module ./vpc net/vpc/aws 1.4.0 --registry registry.example.com/platform
   okara publish module . net/vpc/aws auto
-  okara publish module ./vpc net/vpc/aws 1.4.0 --dry-run`,
+  okara publish module ./vpc net/vpc/aws 1.4.0 --dry-run
+  okara publish module ./vpc net/vpc/aws 1.4.0 --server https://okara.example.com`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := addr.ParseModule(args[1])
@@ -69,11 +74,11 @@ other content, 5 denied.`,
 			if o.dryRun {
 				return a.planModule(cmd.Context(), root, target, options)
 			}
-			d, done, err := a.depot()
+			p, done, err := a.publisher(server)
 			if err != nil {
 				return err
 			}
-			out, err := publishModule(cmd.Context(), d, root, target, options)
+			out, err := publishModule(cmd.Context(), p, root, target, options)
 			done()
 			if err != nil {
 				return publishHint(err)
@@ -82,6 +87,7 @@ other content, 5 denied.`,
 		},
 	}
 	o.add(cmd.Flags())
+	server.add(cmd.Flags())
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
 	return cmd
 }
@@ -112,13 +118,13 @@ func (m *moduleFlags) options(a *app) (depot.ModuleOptions, error) {
 	return o, err
 }
 
-func publishModule(ctx context.Context, d *depot.Depot, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
+func publishModule(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error) {
 	tree, err := openTree(dir)
 	if err != nil {
 		return depot.Published{}, err
 	}
 	defer tree.Close()
-	return d.PublishModule(ctx, tree.FS(), m, o)
+	return p.PublishModule(ctx, tree.FS(), m, o)
 }
 
 // openTree opens a folder such that no link in it reaches outside.
@@ -241,6 +247,9 @@ func publishHint(err error) error {
 	}
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
 		return usageError("%w", err)
+	}
+	if _, ok := errors.AsType[*frontend.Error](err); ok {
+		return serverHint(err)
 	}
 	switch {
 	case errors.Is(err, depot.ErrNoModule):

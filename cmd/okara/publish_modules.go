@@ -22,6 +22,7 @@ import (
 func newPublishModules(a *app) *cobra.Command {
 	var o moduleFlags
 	var version string
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "modules ROOT ADDRESS",
 		Short: "Publish the modules in the folders of a repository",
@@ -33,6 +34,8 @@ SYSTEM/NAME. Folders without configuration are passed over.
 
 With --version auto the version comes from the git tag. A tag such as
 modules/vpc/v1.4.0 names one folder; only that one is published.
+
+` + serverHelp + `
 
 Prints one line repository:tag@digest per module. A module that fails does not
 stop the others.
@@ -59,10 +62,11 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 			if o.dryRun {
 				return a.planModules(cmd.Context(), modules, options)
 			}
-			return a.publishModules(cmd.Context(), modules, options)
+			return a.publishModules(cmd.Context(), server, modules, options)
 		},
 	}
 	o.add(cmd.Flags())
+	server.add(cmd.Flags())
 	cmd.Flags().StringVar(&version, "version", "", "`VERSION` of all modules, or auto for the one in the git tag")
 	return cmd
 }
@@ -165,8 +169,8 @@ func (a *app) planModules(ctx context.Context, modules []moduleFolder, o depot.M
 }
 
 // publishModules publishes one after the other and prints what came of each.
-func (a *app) publishModules(ctx context.Context, modules []moduleFolder, o depot.ModuleOptions) error {
-	d, done, err := a.depot()
+func (a *app) publishModules(ctx context.Context, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+	p, done, err := a.publisher(s)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (a *app) publishModules(ctx context.Context, modules []moduleFolder, o depo
 	var failed error
 	failures := 0
 	for _, m := range modules {
-		out, err := publishModule(ctx, d, m.dir, m.target, o)
+		out, err := publishModule(ctx, p, m.dir, m.target, o)
 		if ctx.Err() != nil {
 			done()
 			return ctx.Err()

@@ -17,6 +17,7 @@ func newPublishProvider(a *app) *cobra.Command {
 	var passphraseFile string
 	var signKeys, keys []string
 	var extend bool
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
 		Short: "Publish a GoReleaser folder as a version of a provider",
@@ -33,12 +34,17 @@ is signed with --sign-key; the private key stays on this machine.
 A published version never changes, with one exception: --extend adds platforms. DIST
 then holds the zips of all platforms, and those that are there stay byte for byte.
 
+` + serverHelp + `
+Files that the server has are not sent again, so that running a publication that
+was cut once more completes it.
+
 Prints repository:tag@digest.
 
 Exit codes: 0 published or already there, 2 usage, 4 the version exists with
 other content, 5 denied.`,
 		Example: `  okara publish provider ./dist acme/dns 1.2.3 --sign-key ~/.config/okara/keys/6F3C….asc
-  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc`,
+  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc
+  okara publish provider ./dist acme/dns 1.2.3 --key release.pub.asc --server https://okara.example.com`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := addr.ParseProvider(args[1])
@@ -72,11 +78,11 @@ other content, 5 denied.`,
 			if o.Keys, err = readPublicKeys(keys); err != nil {
 				return err
 			}
-			d, done, err := a.depot()
+			to, done, err := a.publisher(server)
 			if err != nil {
 				return err
 			}
-			out, err := d.PublishProvider(cmd.Context(), dist.FS(), p, v, o)
+			out, err := to.PublishProvider(cmd.Context(), dist.FS(), p, v, o)
 			done()
 			if err != nil {
 				return publishHint(err)
@@ -85,6 +91,7 @@ other content, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
+	server.add(f)
 	f.BoolVar(&extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
 	f.StringArrayVar(&signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")

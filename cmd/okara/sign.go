@@ -25,6 +25,7 @@ type signed struct {
 func newSign(a *app) *cobra.Command {
 	var signKey, cosignKey, passphraseFile string
 	var replace bool
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "sign ADDRESS@VERSION",
 		Short: "Add a signature to a version that exists",
@@ -38,8 +39,12 @@ no entry in a transparency log. okara verify checks it.
 terraform check. Old signatures stay, so that old and new key count while a key is
 replaced; --replace drops them. The published version itself does not change.
 
+With --server the signature goes through a front-end (okara serve), which needs a
+token there as okara publish does; the key stays here.
+
 Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: `  okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key
+  okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key --server https://okara.example.com
   okara sign acme/dns@1.2.3 --sign-key new-key.asc`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +71,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			out, err := a.sign(cmd.Context(), it, v, openpgp, cosign, replace)
+			out, err := a.sign(cmd.Context(), server, it, v, openpgp, cosign, replace)
 			if err != nil {
 				return err
 			}
@@ -75,6 +80,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		},
 	}
 	f := cmd.Flags()
+	server.add(f)
 	f.StringVar(&signKey, "sign-key", "", "armored OpenPGP private key `FILE`, for providers")
 	f.StringVar(&cosignKey, "cosign-key", "", "ECDSA private key `FILE`")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
@@ -82,7 +88,22 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	return cmd
 }
 
-func (a *app) sign(ctx context.Context, it item, v addr.Version, openpgp *signing.Key, cosign *ecdsa.PrivateKey, replace bool) (signed, error) {
+func (a *app) sign(ctx context.Context, s serverFlags, it item, v addr.Version, openpgp *signing.Key, cosign *ecdsa.PrivateKey, replace bool) (signed, error) {
+	front, err := a.frontend(s, nil)
+	if err != nil {
+		return signed{}, err
+	}
+	if front != nil {
+		path, err := it.frontPath()
+		switch {
+		case err != nil:
+			return signed{}, err
+		case openpgp != nil:
+			return signed{}, usageError("--server takes signatures of --cosign-key only")
+		}
+		d, err := front.SignCosign(ctx, path, v, cosign)
+		return signed{Version: v.String(), Cosign: d.String()}, serverHint(err)
+	}
 	client, layout, err := a.registryClient()
 	if err != nil {
 		return signed{}, err

@@ -164,9 +164,18 @@ func (d *Depot) watched(b oci.Blob, item string) oci.Blob {
 		if err != nil {
 			return nil, err
 		}
-		return &watchedReader{ReadCloser: f, report: func(n int64) { d.o.Progress(Event{Item: item, Bytes: n, Total: b.Size}) }}, nil
+		return Watch(f, d.o.Progress, item, b.Size), nil
 	}
 	return b
+}
+
+// Watch returns r, which reports to progress what is read of total bytes. A nil
+// progress is allowed.
+func Watch(r io.ReadCloser, progress func(Event), item string, total int64) io.ReadCloser {
+	if progress == nil {
+		return r
+	}
+	return &watchedReader{ReadCloser: r, report: func(n int64) { progress(Event{Item: item, Bytes: n, Total: total}) }}
 }
 
 type watchedReader struct {

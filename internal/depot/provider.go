@@ -40,6 +40,29 @@ type ProviderPlan struct {
 	metadata oci.ProviderMetadata
 }
 
+// Texts returns the files of the release besides the packages: SHA256SUMS, its
+// signature if there is one, and the registry manifest if there is one.
+func (p *ProviderPlan) Texts() map[string][]byte {
+	m := p.metadata
+	texts := map[string][]byte{m.ShasumsName: m.ShasumsBytes}
+	if m.SignatureBytes != nil {
+		texts[m.ShasumsName+".sig"] = m.SignatureBytes
+	}
+	if m.RegistryManifest != nil {
+		texts["terraform-registry-manifest.json"] = m.RegistryManifest
+	}
+	return texts
+}
+
+// Keys returns the public keys with which the signature verifies, armored.
+func (p *ProviderPlan) Keys() []string {
+	var keys []string
+	for _, k := range p.metadata.Keys {
+		keys = append(keys, k.ASCIIArmor)
+	}
+	return keys
+}
+
 // PlanProvider checks a folder as GoReleaser leaves it, without a registry: zips,
 // SHA256SUMS, its signature, and optionally the registry manifest.
 func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (*ProviderPlan, error) {

@@ -60,8 +60,8 @@ func TestCI(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := scripts(string(page))
-	if len(list) != 5 {
-		t.Fatalf("%d scripts in docs/ci.md, want 5", len(list))
+	if len(list) != 7 {
+		t.Fatalf("%d scripts in docs/ci.md, want 7", len(list))
 	}
 	ci.module(t)
 	publishGitHub, plan, apply, publishGitLab, applyGitLab := list[0], list[1], list[2], list[3], list[4]
@@ -71,6 +71,7 @@ func TestCI(t *testing.T) {
 	ci.run(t, apply)
 	ci.run(t, applyGitLab)
 	ci.run(t, "okara list net/vpc/aws | grep 1.2.4\nokara state history \"$TF_BACKEND_OCI_REPOSITORY\"\n")
+	ci.server(t, string(page), list[5], list[6])
 }
 
 type ciJob struct {
@@ -91,8 +92,8 @@ func (c *ciJob) action(t *testing.T) {
 	}
 	paths, env := filepath.Join(c.dir, "path"), filepath.Join(c.dir, "env")
 	c.run(t, list[0], "GITHUB_ACTION_PATH="+c.set.root, "GITHUB_PATH="+paths, "GITHUB_ENV="+env,
-		"RUNNER_TEMP="+filepath.Join(c.dir, "temp"), "OKARA_INPUT_REGISTRY="+c.registry)
-	if got := mustRead(t, env); got != "OKARA_REGISTRY="+c.registry+"\n" {
+		"RUNNER_TEMP="+filepath.Join(c.dir, "temp"), "OKARA_INPUT_REGISTRY="+c.registry, "OKARA_INPUT_SERVER=https://okara.example.com")
+	if got := mustRead(t, env); got != "OKARA_REGISTRY="+c.registry+"\nOKARA_SERVER=https://okara.example.com\n" {
 		t.Errorf("the action sets %q", got)
 	}
 	c.set.okara = filepath.Join(strings.TrimSpace(mustRead(t, paths)), "okara")

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const serverHelp = `With --server it goes through a front-end (okara serve), which needs a token and
+no credential for the registry: that of --token-file or OKARA_TOKEN, else the one
+that tofu and terraform send there (TF_TOKEN_..., a credentials block), else, in
+GitHub Actions with the permission id-token: write, the job's own.`
+
+// publisher is where versions go: a registry or a front-end before it.
+type publisher interface {
+	PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error)
+	PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o depot.ProviderOptions) (depot.Published, error)
+}
+
+// publisher returns the front-end of --server, else the registry. done ends the
+// progress bars, if there are any, and must be called before anything is printed.
+func (a *app) publisher(s serverFlags) (p publisher, done func(), err error) {
+	progress, done := a.progress()
+	front, err := a.frontend(s, progress)
+	if err == nil && front != nil {
+		return front, done, nil
+	}
+	if done(); err != nil {
+		return nil, nil, err
+	}
+	return a.depot()
+}
+
+// serverFlags name a front-end and who publishes there.
+type serverFlags struct{ url, tokenFile, audience string }
+
+func (s *serverFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.url, "server", "", "go through the front-end at this `URL` (OKARA_SERVER)")
+	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token for --server (or the variable OKARA_TOKEN)")
+	f.StringVar(&s.audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
+}
+
+// frontend returns the client of --server or OKARA_SERVER, nil without one. Who
+// names a registry on the command line means that one.
+func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*frontend.Client, error) {
+	switch {
+	case s.url != "" && a.registry != "":
+		return nil, usageError("--server and --registry are two places; name one")
+	case s.url == "" && a.registry == "":
+		s.url = a.getenv("OKARA_SERVER")
+	}
+	if s.url == "" {
+		if s.tokenFile != "" || s.audience != "" {
+			return nil, usageError("--token-file and --audience are for --server, which is missing")
+		}
+		return nil, nil
+	}
+	u, err := a.serverURL(s.url)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.httpTransport()
+	if err != nil {
+		return nil, err
+	}
+	o := frontend.Options{Server: u, Transport: t, UserAgent: a.userAgent(), Logger: a.logger(), Progress: progress}
+	o.Token, err = a.serverToken(s, o)
+	return frontend.New(o), err
+}
+
+// serverURL parses an address to which a token may be sent.
+func (a *app) serverURL(s string) (*url.URL, error) {
+	if !strings.Contains(s, "://") {
+		s = "https://" + s
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, usageError("the server is no URL such as https://okara.example.com")
+	case u.Scheme == "https", u.Scheme == "http" && (a.plainHTTP || loopback(u.Hostname())):
+		return u, nil
+	case u.Scheme == "http":
+		return nil, withHint(usageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
+	}
+	return nil, usageError("%s: the scheme must be https", u)
+}
+
+// maxToken bounds a token; those of CI systems have about 2 KiB.
+const maxToken = 32 << 10
+
+// serverToken finds the token for a front-end.
+func (a *app) serverToken(s serverFlags, o frontend.Options) (frontend.TokenFunc, error) {
+	token := a.getenv("OKARA_TOKEN")
+	if s.tokenFile != "" {
+		var err error
+		if token, err = readToken(s.tokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if token == "" {
+		token = a.credentials().ServiceToken(o.Server.Host)
+	}
+	if token = strings.TrimSpace(token); strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, usageError("the token for %s has characters that no token has", o.Server.Host)
+	}
+	endpoint, secret := a.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), a.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+	if token != "" || endpoint == "" || secret == "" {
+		return func(context.Context) (string, error) { return token, nil }, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "https" && !loopback(u.Hostname()) {
+		return nil, usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
+	}
+	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))
+	return frontend.GitHubToken(o, u, secret, audience), nil
+}
+
+func readToken(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", usageError("%w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the token: %w", err)
+	case len(b) > maxToken || strings.TrimSpace(string(b)) == "":
+		return "", usageError("%s holds no token", name)
+	}
+	return string(b), nil
+}
+
+// serverHint says what to do about the refusals of a front-end.
+func serverHint(err error) error {
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return withHint(err, "give a token with --token-file FILE or OKARA_TOKEN; in GitHub Actions the job needs `permissions: id-token: write`, and the server an issuer block with this audience")
+	case errors.Is(err, oci.ErrDenied):
+		return withHint(err, "the token is valid, but none of the server's scopes and rules lets it do this")
+	case errors.Is(err, oci.ErrExists):
+		return withHint(err, "a published version never changes; publish under a new version")
+	case errors.Is(err, oci.ErrNotFound):
+		return withHint(err, "is there such a version, and is this the address of `okara serve`?")
+	case errors.Is(err, oci.ErrUnavailable):
+		return withHint(err, "check the address and the network, then run the command again")
+	}
+	return err
+}

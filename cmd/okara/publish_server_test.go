@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// client is somebody with a home directory and an environment who runs okara.
+type client struct {
+	home string
+	env  map[string]string
+}
+
+func newClientHome(t *testing.T) client { return client{t.TempDir(), map[string]string{}} }
+
+func (c client) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	getenv := func(k string) string {
+		if k == "HOME" {
+			return c.home
+		}
+		return c.env[k]
+	}
+	var out, errOut bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errOut, getenv)
+	for k, v := range c.env {
+		if strings.Contains(k, "TOKEN") && !strings.Contains(k, "URL") && v != "" && strings.Contains(out.String()+errOut.String(), v) {
+			t.Errorf("%v prints %s", args, k)
+		}
+	}
+	return code, out.String(), errOut.String()
+}
+
+func (c client) file(t *testing.T, name, text string) string {
+	t.Helper()
+	name = filepath.Join(c.home, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestPublishServer goes through a server with TLS and a token, one step after
+// the other: what each exits with, and what it prints.
+func TestPublishServer(t *testing.T) {
+	c, storage := newClientHome(t), t.TempDir()
+	tokens := c.file(t, "tokens", serveToken+" publish:module:acme/**\n")
+	server, _, stop := newServer(t, "--storage", storage, "--tls-self-signed", "--token-file", tokens)
+	host := strings.TrimPrefix(server, "https://")
+	ca := filepath.Join(storage, "tls", "ca.pem")
+	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
+	other := filepath.Dir(c.file(t, "vpc2/main.tf", "# y\n"))
+	c.file(t, "all/one/main.tf", "# one\n")
+	c.file(t, "all/two/main.tf", "# two\n")
+	wrong, right := c.file(t, "wrong", "oks_ci_wrongwrongwrongwrong\n"), c.file(t, "right", serveToken+"\n")
+	const version = `:1\.0\.0@sha256:[0-9a-f]{64}`
+	if code, _, errOut := c.run(t, "keys", "new", "--cosign", "--dir", c.home); code != exitOK {
+		t.Fatal(errOut)
+	}
+	login := func(token string) {
+		c.file(t, ".terraform.d/credentials.tfrc.json", fmt.Sprintf(`{"credentials":{%q:{"token":%q}}}`, host, token))
+	}
+	module := []string{"publish", "module", dir, "acme/vpc/aws", "1.0.0"}
+	for _, step := range []struct {
+		name   string
+		env    map[string]string
+		args   []string
+		code   int
+		out    string
+		errOut string
+	}{
+		{"dry run", nil, append(module, "--dry-run"), exitOK, "ship\tmain.tf\t4", "nothing was pushed"},
+		{"no token", nil, module, exitDenied, "", "401 Unauthorized: the server says: a token is needed.*\nhint: give a token"},
+		{"wrong token", nil, append(module, "--token-file", wrong), exitDenied, "", "the token is not valid here"},
+		{"no such file", nil, append(module, "--token-file", wrong+"x"), exitUsage, "", "no such file"},
+		{"elsewhere", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "other/vpc/aws", "1.0.0"}, exitDenied, "", "403 Forbidden.*\nhint: the token is valid"},
+		{"publish", map[string]string{"OKARA_TOKEN": serveToken}, module, exitOK, host + "/modules/acme/vpc/aws" + version, "^$"},
+		{"again", nil, append(module, "--token-file", right, "--json"), exitOK, `"existing": true`, "already published"},
+		{"conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0"}, exitConflict, "",
+			host + "/modules/acme/vpc/aws:1.0.0 is already published with other content.*1.0.1\nhint: a published version never changes"},
+		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, exitFailure, "", "no .tf.*\nhint: name the folder"},
+		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, exitOK,
+			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},
+		{"token of tofu login", map[string]string{"login": serveToken}, module, exitOK, version, "already published"},
+		{"deprecate", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@1.0.0", "-m", "old"}, exitOK, "deprecate acme/vpc/aws@1.0.0", "^$"},
+		{"deprecate what is not there", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@9.0.0"}, exitNotFound, "", "404.*\nhint: is there such a version"},
+		{"deprecate all", map[string]string{"OKARA_TOKEN": serveToken}, []string{"deprecate", "acme/vpc/aws@*"}, exitUsage, "", "one version"},
+		{"yank a mirrored one", nil, []string{"yank", "registry.example.com/acme/dns@1.0.0"}, exitUsage, "", "is mirrored"},
+		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, exitOK, `"cosign": "sha256:`, ""},
+		{"two places", nil, append(module, "--server", server, "--registry", host), exitUsage, "", "--server and --registry"},
+		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), exitUsage, "", "not sent without TLS"},
+		{"no URL", nil, append(module, "--server", "https://"), exitUsage, "", "no URL"},
+		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, exitUsage, "", "characters that no token has"},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			c.env = map[string]string{"OKARA_SERVER": server}
+			login("")
+			for k, v := range step.env {
+				if k == "login" {
+					login(v)
+				} else {
+					c.env[k] = v
+				}
+			}
+			code, out, errOut := c.run(t, append(step.args, "--ca-file", ca)...)
+			if code != step.code || !matches(t, step.out, out) || !matches(t, step.errOut, errOut) {
+				t.Errorf("exit code %d, want %d\n%s\n%s", code, step.code, out, errOut)
+			}
+		})
+	}
+	// The signature counts, straight from the registry that the server holds.
+	c.env = map[string]string{"OKARA_USERNAME": "token", "OKARA_PASSWORD": serveToken, "OKARA_REGISTRY": host}
+	if code, out, errOut := c.run(t, "verify", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.pub"), "--require", "cosign", "--ca-file", ca); code != exitOK || !strings.Contains(out, "trusted") {
+		t.Errorf("verify: %d\n%s\n%s", code, out, errOut)
+	}
+	stop()
+	c.env = map[string]string{"OKARA_SERVER": server, "OKARA_TOKEN": serveToken}
+	if code, _, errOut := c.run(t, append(module, "--ca-file", ca)...); code != exitFailure || !strings.Contains(errOut, "\nhint: ") {
+		t.Errorf("server down: %d\n%s", code, errOut)
+	}
+}
+
+// matches reports whether text fits a regular expression in which . is any
+// character; a dot in an address will do.
+func matches(t *testing.T, pattern, text string) bool {
+	t.Helper()
+	ok, err := regexp.MatchString("(?s)"+pattern, strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
+// proxy stands before a server, whose address it knows later.
+type proxy struct {
+	*httptest.Server
+	to    string
+	after func(r *http.Request, status int)
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	p := &proxy{after: func(*http.Request, int) {}}
+	p.Server = httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to, err := url.Parse(p.to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.SetURL(to)
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			p.after(resp.Request, resp.StatusCode)
+			return nil
+		},
+	})
+	t.Cleanup(p.Close)
+	return p
+}
+
+// github is an issuer whose tokens look like those of GitHub Actions, and the
+// endpoint of a runner at which jobs ask for them.
+type github struct {
+	*httptest.Server
+	key    *ecdsa.PrivateKey
+	claims map[string]any
+	secret string
+}
+
+func newGitHub(t *testing.T) *github {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &github{key: key, secret: "the-secret-of-the-runner", claims: map[string]any{
+		"repository": "acme/terraform-aws-vpc", "ref_type": "tag", "ref": "refs/tags/v1.0.0", "sub": "repo:acme/terraform-aws-vpc:ref:refs/tags/v1.0.0",
+	}}
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v) // a cut answer fails the test
+	}
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, map[string]any{"issuer": g.URL, "jwks_uri": g.URL + "/keys", "authorization_endpoint": g.URL, "token_endpoint": g.URL})
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: g.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	})
+	mux.HandleFunc("GET /idtoken", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+g.secret || r.URL.Query().Get("api-version") != "2.0" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answer(w, map[string]any{"value": g.token(t, r.URL.Query().Get("audience"))})
+	})
+	g.Server = httptest.NewServer(mux)
+	t.Cleanup(g.Close)
+	return g
+}
+
+func (g *github) token(t *testing.T, audience string) string {
+	now := time.Now()
+	claims := map[string]any{"iss": g.URL, "aud": audience, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(5 * time.Minute).Unix()}
+	maps.Copy(claims, g.claims)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: g.key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	text, err := json.Marshal(claims)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	signed, err := signer.Sign(text)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	compact, err := signed.CompactSerialize()
+	if err != nil {
+		t.Error(err)
+	}
+	return compact
+}
+
+// TestPublishServerGitHub publishes as a job of GitHub Actions does: with the
+// token of the job, which okara asks for, and nothing else.
+func TestPublishServerGitHub(t *testing.T) {
+	c, g, front := newClientHome(t), newGitHub(t), newProxy(t)
+	config := c.file(t, "okara.hcl", fmt.Sprintf(`
+issuer %[1]q {
+  audiences = [%[2]q, "by-name"]
+}
+rule "release tags" {
+  issuer = %[1]q
+  claims = { repository = "acme/terraform-*", ref_type = "tag" }
+  allow  = ["publish:module:acme/**"]
+}
+`, g.URL, front.URL))
+	front.to, _, _ = newServer(t, "--storage", t.TempDir(), "--config", config)
+	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
+	job := map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": g.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": g.secret}
+	for _, tt := range []struct {
+		name   string
+		env    map[string]string
+		args   []string
+		claims map[string]any
+		code   int
+		errOut string
+	}{
+		{"no permission", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ""}, nil, nil, exitDenied, "id-token: write"},
+		{"no such job", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_TOKEN": "wrong-secret"}, nil, nil, exitDenied, "ask GitHub Actions for a token: .*401"},
+		{"not over http", map[string]string{"ACTIONS_ID_TOKEN_REQUEST_URL": "http://runner.example.com"}, nil, nil, exitUsage, "no https URL"},
+		{"other audience", nil, []string{"--audience", "sts.example.com"}, nil, exitDenied, "401 Unauthorized.*\nhint: .*audience"},
+		{"other repository", nil, nil, map[string]any{"repository": "evil/terraform-aws-vpc"}, exitDenied, "403 Forbidden.*\nhint: "},
+		{"branch", nil, nil, map[string]any{"ref_type": "branch"}, exitDenied, "403 Forbidden"},
+		{"the server's URL", nil, nil, nil, exitOK, "status=201"},
+		{"a name", nil, []string{"--audience", "by-name"}, nil, exitOK, "already published"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			good := maps.Clone(g.claims)
+			defer func() { g.claims = good }()
+			g.claims = maps.Clone(g.claims)
+			maps.Copy(g.claims, tt.claims)
+			c.env = maps.Clone(job)
+			maps.Copy(c.env, tt.env)
+			args := append([]string{"publish", "module", dir, "acme/vpc/aws", "1.0.0", "--server", front.URL, "--debug"}, tt.args...)
+			code, out, errOut := c.run(t, args...)
+			if code != tt.code || code == exitOK != strings.Contains(out, "/modules/acme/vpc/aws:1.0.0@sha256:") {
+				t.Errorf("exit code %d, want %d\n%s\n%s", code, tt.code, out, errOut)
+			}
+			if !matches(t, tt.errOut, errOut) {
+				t.Errorf("want %q in\n%s", tt.errOut, errOut)
+			}
+			if strings.Contains(errOut, "eyJ") { // how a JWT begins
+				t.Errorf("a token in\n%s", errOut)
+			}
+		})
+	}
+}
+
+// TestPublishServerKilled kills okara with signal 9 when two files of a release
+// have arrived. Nothing is visible; the next run sends the other files only.
+func TestPublishServerKilled(t *testing.T) {
+	c, front := newClientHome(t), newProxy(t)
+	front.to, _, _ = newServer(t, "--storage", t.TempDir())
+	code, out, errOut := c.run(t, "keys", "new", "--allow-ecc")
+	if code != exitOK {
+		t.Fatal(errOut)
+	}
+	_, key, _ := strings.Cut(strings.TrimSpace(out), "\t")
+	const platforms = 10
+	dist := newRelease(t, platforms, 1<<20)
+	publish := func() *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "okara", "publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key, "--server", front.URL)
+		cmd.Env = []string{"HOME=" + c.home, "PATH=" + os.Getenv("PATH")}
+		return cmd
+	}
+	var mu sync.Mutex // guards arrived
+	arrived := map[string]bool{}
+	first := publish()
+	front.after = func(r *http.Request, status int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPut && status == http.StatusCreated {
+			arrived[path.Base(r.URL.Path)] = true
+		}
+		if len(arrived) == 2 {
+			_ = first.Process.Kill() // or it has ended, which fails the test
+		}
+	}
+	if err := first.Run(); err == nil {
+		t.Fatal("the first run was not killed")
+	}
+	mu.Lock()
+	before := maps.Clone(arrived)
+	clear(arrived)
+	mu.Unlock()
+	front.after = func(r *http.Request, status int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method != http.MethodPut {
+			return
+		}
+		if name := path.Base(r.URL.Path); before[name] {
+			t.Errorf("%s was sent again", name)
+		}
+		arrived[path.Base(r.URL.Path)] = true
+	}
+	repo, err := oci.OpenRepo(strings.TrimPrefix(front.to, "http://")+"/providers/acme/dns", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repo.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("after the kill: %v, want no version", err)
+	}
+	if out, err := publish().CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := repo.Resolve(t.Context(), "1.0.0"); err != nil || len(arrived) == 0 {
+		t.Errorf("after the second run: %v, sent %v", err, arrived)
+	}
+	clear(arrived)
+	if out, err := publish().CombinedOutput(); err != nil || !bytes.Contains(out, []byte("already published")) {
+		t.Errorf("third run: %v\n%s", err, out)
+	}
+	for name := range arrived {
+		if strings.HasSuffix(name, ".zip") {
+			t.Errorf("the third run sent %s", name)
+		}
+	}
+}
