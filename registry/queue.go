@@ -97,11 +97,14 @@ func (q *queue) add(ctx context.Context, id string, j job) (added bool, err erro
 	return added, err
 }
 
-// keep remembers an open job and lets the loop see it.
+// keep remembers an open job and lets the loop see it. The loop may have found
+// it between its recording and this call, as one to wait for.
 func (q *queue) keep(tag string, j *openJob) {
 	q.mu.Lock()
-	if q.open[tag] == nil {
+	if known := q.open[tag]; known == nil {
 		q.open[tag] = j
+	} else if j.due.Before(known.due) {
+		known.due = j.due
 	}
 	q.count()
 	q.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -21,23 +20,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
-
-// direct sends requests to a handler without a network, which a synctest
-// bubble could not wait for.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	in := r.Clone(r.Context())
-	in.RequestURI = r.URL.RequestURI()
-	if in.Body == nil {
-		in.Body = http.NoBody
-	}
-	d.ServeHTTP(w, in)
-	resp := w.Result()
-	resp.Request = r
-	return resp, nil
-}
 
 // newTestQueue returns the queue of one replica at a registry.
 func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]jobHandler) *queue {
@@ -129,7 +111,7 @@ func TestQueueRetries(t *testing.T) {
 			server := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
 				h := &tries{fails: tt.fails, err: tt.err}
-				q := newTestQueue(t, direct{server}, map[string]jobHandler{"k": h.do})
+				q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
 				defer runQueue(t, q)()
 				start := time.Now()
 				mustAdd(t, q, "id", job{Kind: "k"}, true)
@@ -164,7 +146,7 @@ func TestQueueRestart(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
-		q := newTestQueue(t, direct{server}, map[string]jobHandler{"waits": waits.do, "cut": cut})
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"waits": waits.do, "cut": cut})
 		stop := runQueue(t, q)
 		start := time.Now()
 		mustAdd(t, q, "1", job{Kind: "waits"}, true)
@@ -185,7 +167,7 @@ func TestQueueRestart(t *testing.T) {
 			got[j.Kind+j.Data["a"]] = time.Since(start)
 			return "fine", nil
 		}
-		q = newTestQueue(t, direct{server}, map[string]jobHandler{"waits": note, "cut": note})
+		q = newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"waits": note, "cut": note})
 		defer runQueue(t, q)()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -210,8 +192,8 @@ func TestQueueReplicas(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{PageSize: 2})
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &tries{fails: 99, err: errors.New("down")}, &tries{}
-		qa := newTestQueue(t, direct{server}, map[string]jobHandler{"k": a.do})
-		qb := newTestQueue(t, direct{server}, map[string]jobHandler{"k": b.do})
+		qa := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": a.do})
+		qb := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": b.do})
 		defer runQueue(t, qa)()
 		defer runQueue(t, qb)()
 		start := time.Now()
@@ -259,7 +241,7 @@ func TestQueueFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
-				fault := &ocitest.Fault{Base: direct{server}, Do: tt.do, Match: func(r *http.Request) bool {
+				fault := &ocitest.Fault{Base: ocitest.Direct{Handler: server}, Do: tt.do, Match: func(r *http.Request) bool {
 					return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/"+tt.tag)
 				}}
 				h := &tries{}
@@ -280,11 +262,38 @@ func TestQueueFaults(t *testing.T) {
 	}
 }
 
+// TestQueueFoundEarly lets the loop find a job before the call that recorded it
+// has returned.
+func TestQueueFoundEarly(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		h := &tries{}
+		var q *queue
+		q = newTestQueue(t, &ocitest.Fault{
+			Base: ocitest.Direct{Handler: server},
+			Match: func(r *http.Request) bool {
+				return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/job-")
+			},
+			Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				return resp, errors.Join(err, q.look(r.Context()))
+			},
+		}, map[string]jobHandler{"k": h.do})
+		defer runQueue(t, q)()
+		start := time.Now()
+		mustAdd(t, q, "id", job{Kind: "k"}, true)
+		synctest.Wait()
+		if diff := cmp.Diff(h.since(start), []int{0}); diff != "" {
+			t.Errorf("tries (-got +want)\n%s", diff)
+		}
+	})
+}
+
 // TestQueuePanic shows that a handler's panic ends one job, not the server.
 func TestQueuePanic(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		q := newTestQueue(t, direct{server}, map[string]jobHandler{"k": func(context.Context, job) (string, error) { panic("oh") }})
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": func(context.Context, job) (string, error) { panic("oh") }})
 		defer runQueue(t, q)()
 		mustAdd(t, q, "id", job{Kind: "k"}, true)
 		time.Sleep(6 * time.Hour)

@@ -49,6 +49,10 @@ type Options struct {
 	Files func(repository, sha256hex string) (*os.File, error)
 	Blobs Blobs // where archives of any other registry are kept; the zero value: nowhere
 
+	// GitHub are the owners whose webhooks POST /hooks/github takes; none: no
+	// such route.
+	GitHub []GitHub
+
 	// PassThrough makes a client that uses a caller's own registry credential,
 	// which is then what a token is that has no other meaning; nil: such tokens
 	// are refused.
@@ -85,6 +89,7 @@ type server struct {
 	files   *blobFiles    // nil: none are kept
 	stall   time.Duration // a download whose client takes no byte for so long ends
 	spent   spent         // codes of logins
+	hooks   chan struct{} // one per webhook that is being read
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -136,7 +141,7 @@ func newServer(o Options) (*server, error) {
 		o.TagTTL = 30 * time.Second
 	}
 	o.Archives = o.Archives.withDefaults()
-	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login)); err != nil {
+	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
@@ -161,10 +166,14 @@ func newServer(o Options) (*server, error) {
 		o:       o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o, metrics),
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		slots: make(chan struct{}, maxStreams),
+		slots: make(chan struct{}, maxStreams), hooks: make(chan struct{}, hooksAtOnce),
 		files: files, stall: stallTimeout,
 	}
-	if s.queue, err = newQueue(o, metrics, map[string]jobHandler{}); err != nil {
+	handlers := map[string]jobHandler{}
+	if len(o.GitHub) > 0 {
+		handlers[jobGitHub] = s.publishTag
+	}
+	if s.queue, err = newQueue(o, metrics, handlers); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	return s, nil
@@ -228,6 +237,9 @@ func (s *server) routes() http.Handler {
 	}
 	if s.o.Depot != nil {
 		meta("POST /depot/sync", s.depotSync)
+	}
+	if len(s.o.GitHub) > 0 {
+		meta("POST /hooks/github", s.githubHook)
 	}
 	if s.o.Embedded != nil {
 		mux.Handle("/v2/", s.wrap(s.distribution))

@@ -86,7 +86,13 @@ func (a *app) newSyncer(set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Sy
 	if err != nil {
 		return nil, err
 	}
-	origins := func(auth string) (depot.Origins, error) { return a.originSet.get(a, set, auth) }
+	origins := func(name string) (depot.Origins, error) {
+		from, err := a.originSet.get(a, set.Auth[name])
+		if err != nil {
+			return from, fmt.Errorf("auth %q: %w", name, err)
+		}
+		return from, nil
+	}
 	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
@@ -155,17 +161,16 @@ type originSet struct {
 	made map[depot.Auth]depot.Origins
 }
 
-// get returns the origins for an auth block of a depot file, "" for none.
-func (o *originSet) get(a *app, set *depot.Set, name string) (depot.Origins, error) {
+// get returns the origins for a credential, the zero value for none.
+func (o *originSet) get(a *app, auth depot.Auth) (depot.Origins, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	auth := set.Auth[name]
 	if from, ok := o.made[auth]; ok {
 		return from, nil
 	}
 	from, err := a.origins(auth)
 	if err != nil {
-		return depot.Origins{}, fmt.Errorf("auth %q: %w", name, err)
+		return depot.Origins{}, err
 	}
 	if o.made == nil {
 		o.made = map[depot.Auth]depot.Origins{}
@@ -235,13 +240,9 @@ func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
 		token, err := a.secret(auth.TokenEnv, auth.File)
 		return func() string { return token }, err
 	}
-	text, err := a.secret("", auth.KeyFile)
+	key, err := a.appKey(auth)
 	if err != nil {
 		return nil, err
-	}
-	key, err := parseRSAKey([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", auth.KeyFile, err)
 	}
 	client, err := a.upstreamClient()
 	if err != nil {
@@ -258,6 +259,19 @@ func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
 		}
 		return token
 	}, nil
+}
+
+// appKey reads the private key of a GitHub App.
+func (a *app) appKey(auth depot.Auth) (*rsa.PrivateKey, error) {
+	text, err := a.secret("", auth.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseRSAKey([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", auth.KeyFile, err)
+	}
+	return key, nil
 }
 
 // parseRSAKey reads the private key that GitHub hands out, PKCS #1 or #8 in PEM.

@@ -208,6 +208,9 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 	if err := config.options(&o); err != nil {
 		return o, "", err
 	}
+	if o.GitHub, err = a.serveGitHub(config); err != nil {
+		return o, "", err
+	}
 	if err := f.checkOpen(&o.Access); err != nil {
 		return o, "", err
 	}

@@ -48,6 +48,8 @@ type serveConfig struct {
 	Issuers  []issuerConfig  `hcl:"issuer,block"`
 	Rules    []ruleConfig    `hcl:"rule,block"`
 	Login    *loginConfig    `hcl:"login,block"`
+	GitHub   []githubConfig  `hcl:"github,block"`
+	Hooks    []hookConfig    `hcl:"hook,block"`
 }
 
 type tlsConfig struct {

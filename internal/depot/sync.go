@@ -302,14 +302,7 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 	if ref == "" {
 		ref = o.ref
 	}
-	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := f.Unpack(ctx, body, dir); err != nil {
-		return nil, nil, err
-	}
-	top, err := stripTop(dir)
+	top, err := githubTree(ctx, from, f, owner, name, ref, dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,4 +312,16 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 	}
 	tree, err := subtree(top, e.Subdir)
 	return tree, source, err
+}
+
+// githubTree writes the tree of ref below dir and returns where its top is.
+func githubTree(ctx context.Context, from Origins, f Fetcher, owner, name, ref, dir string) (string, error) {
+	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Unpack(ctx, body, dir); err != nil {
+		return "", err
+	}
+	return stripTop(dir)
 }

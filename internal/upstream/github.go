@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-github/v84/github"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -137,6 +138,22 @@ func (g *GitHub) Releases(ctx context.Context, owner, name string) ([]Tag, error
 		}
 		o.Page = next
 	}
+}
+
+// TagCommit returns the commit that a tag names, also for an annotated tag.
+func (g *GitHub) TagCommit(ctx context.Context, owner, name, tag string) (string, error) {
+	var commit string
+	_, err := g.call(ctx, owner, func(c *github.Client) (r *github.Response, err error) {
+		commit, r, err = c.Repositories.GetCommitSHA1(ctx, owner, name, "tags/"+tag, "")
+		return r, err
+	})
+	if err == nil && !plumbing.IsHash(commit) {
+		err = fmt.Errorf("the answer is no commit: %w", oci.ErrCorrupt)
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolving tag %s of %s/%s: %w", tag, owner, name, err)
+	}
+	return commit, nil
 }
 
 // Tarball opens the tar.gz of a tree; ref is a commit, tag or branch. All its

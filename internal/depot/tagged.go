@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Tagged is a tag of a GitHub repository that is a version of a module.
+type Tagged struct {
+	Owner, Name string // of the repository
+	Tag         string
+	Commit      string // "": the one that the tag names now
+	URL         string // of the repository, for people; may be empty
+	Dir         string // of the module in the tree; "": its top
+	Module      addr.ModuleVersion
+}
+
+// PublishTagged fetches the tree of the commit and publishes the module in it.
+// A folder that is not in the tree is ErrNoModule.
+func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (Published, error) {
+	if t.Commit == "" {
+		var err error
+		if t.Commit, err = from.GitHub.TagCommit(ctx, t.Owner, t.Name, t.Tag); err != nil {
+			return Published{}, err
+		}
+	}
+	dir, err := os.MkdirTemp(d.o.TempDir, "okara-tag-")
+	if err != nil {
+		return Published{}, err
+	}
+	defer os.RemoveAll(dir)
+	top, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, dir)
+	if err != nil {
+		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
+	}
+	tree, err := subtree(top, t.Dir)
+	if err != nil {
+		return Published{}, fmt.Errorf("%w: %w", ErrNoModule, err)
+	}
+	o := ModuleOptions{Annotations: map[string]string{oci.AnnRevision: t.Commit, oci.AnnSourceRef: t.Tag}}
+	for key, value := range map[string]string{oci.AnnSource: t.URL, oci.AnnSourcePath: t.Dir} {
+		if value != "" {
+			o.Annotations[key] = value
+		}
+	}
+	return d.PublishModule(ctx, tree, t.Module, o)
+}

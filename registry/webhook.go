@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxHook bounds the body of a webhook. A push of a tag has some 10 KiB.
+	maxHook = 5 << 20
+	// hooksAtOnce bounds the bodies in memory, which may come from anybody.
+	hooksAtOnce = 8
+)
+
+// deliveryRE is what GitHub sends as the id of a delivery, a GUID.
+var deliveryRE = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+
+// commitRE is the full name of a commit.
+var commitRE = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// hookDoc is the answer to a webhook, which GitHub shows beside the delivery.
+type hookDoc struct {
+	Result  string `json:"result"` // accepted, duplicate, ignored, pong
+	Reason  string `json:"reason,omitempty"`
+	Module  string `json:"module,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// hookEvent is a tag that a delivery is about.
+type hookEvent struct {
+	owner, repository string
+	tag               string
+	commit            string // "": the event does not name it
+	url               string // of the repository, for people
+}
+
+// ignoredError says why a delivery that is what it claims to be asks for
+// nothing.
+type ignoredError string
+
+func (e ignoredError) Error() string { return string(e) }
+
+func ignored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
+
+// githubHook takes a delivery of a webhook of GitHub. What it asks for is
+// recorded before the answer and done after it.
+func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return &httpError{status: http.StatusUnsupportedMediaType, text: "set the content type of the webhook to application/json"}
+	}
+	body, owners, err := s.signedHook(w, r)
+	if err != nil {
+		return err
+	}
+	delivery := r.Header.Get("X-GitHub-Delivery")
+	if !deliveryRE.MatchString(delivery) {
+		return &httpError{status: http.StatusBadRequest, text: "X-GitHub-Delivery is missing or not a delivery's id"}
+	}
+	if r.Header.Get("X-GitHub-Event") == "ping" {
+		return writeDocument(w, http.StatusOK, hookDoc{Result: "pong"})
+	}
+	doc, status := hookDoc{Result: "accepted"}, http.StatusAccepted
+	err = func() error {
+		e, err := parseHook(r.Header.Get("X-GitHub-Event"), body)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(owners, func(g *GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
+		if i < 0 {
+			return ignored("no configuration for %s with this secret", e.owner)
+		}
+		m, _, err := owners[i].target(e.repository, e.tag)
+		if err != nil {
+			return err
+		}
+		doc.Module, doc.Version = m.Module.String(), m.Version.String()
+		s.decided(r, caller{mode: "github", subject: e.String()}, "publish", "module", doc.Module, "github "+owners[i].Owner)
+		added, err := s.queue.add(r.Context(), delivery, e.job(r.Header.Get(requestID)))
+		if !added {
+			doc.Result, status = "duplicate", http.StatusOK
+		}
+		return err
+	}()
+	if reason, ok := errors.AsType[ignoredError](err); ok {
+		return writeDocument(w, http.StatusOK, hookDoc{Result: "ignored", Reason: reason.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	return writeDocument(w, status, doc)
+}
+
+// signedHook reads the body and returns it with the owners whose secret signed
+// it. Nothing of it has been looked at by then.
+func (s *server) signedHook(w http.ResponseWriter, r *http.Request) ([]byte, []*GitHub, error) {
+	refused := func() ([]byte, []*GitHub, error) {
+		s.decided(r, caller{mode: "github"}, "publish", "module", "", "")
+		return nil, nil, &httpError{status: http.StatusUnauthorized, text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
+	}
+	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))
+	if !ok {
+		return refused()
+	}
+	select {
+	case s.hooks <- struct{}{}:
+		defer func() { <-s.hooks }()
+	case <-r.Context().Done():
+		return nil, nil, &httpError{status: http.StatusServiceUnavailable, text: "too many deliveries at once"}
+	}
+	// A slow sender must not keep others out. Where a test has no connection,
+	// there is no deadline either.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(metadataTimeout))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
+	if err != nil {
+		return nil, nil, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}
+	}
+	if len(body) > maxHook {
+		return nil, nil, &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", maxHook)}
+	}
+	var owners []*GitHub
+	for i := range s.o.GitHub {
+		if s.o.GitHub[i].signed(body, sum) {
+			owners = append(owners, &s.o.GitHub[i])
+		}
+	}
+	if len(owners) == 0 {
+		return refused()
+	}
+	return body, owners, nil
+}
+
+// hookSignature reads "sha256=" and 64 hexadecimal digits.
+func hookSignature(header string) ([]byte, bool) {
+	text, ok := strings.CutPrefix(header, "sha256=")
+	sum, err := hex.DecodeString(text)
+	return sum, ok && err == nil && len(sum) == sha256.Size
+}
+
+// signed reports whether one of the owner's secrets made the signature. All
+// are tried, each compared in constant time.
+func (g GitHub) signed(body, sum []byte) bool {
+	found := false
+	for _, secret := range g.Secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write(body)
+		found = hmac.Equal(mac.Sum(nil), sum) || found
+	}
+	return found
+}
+
+// hookBody is what is read of the bodies of all events.
+type hookBody struct {
+	Action     string
+	Ref        string
+	RefType    string `json:"ref_type"`
+	Deleted    bool
+	HeadCommit struct{ ID string } `json:"head_commit"`
+	Release    struct {
+		TagName string `json:"tag_name"`
+		Draft   bool
+	}
+	Repository struct {
+		FullName string `json:"full_name"`
+		URL      string `json:"html_url"`
+	}
+}
+
+// parseHook returns the tag that an event is about; an event about none is an
+// ignoredError.
+func parseHook(event string, body []byte) (hookEvent, error) {
+	var b hookBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return hookEvent{}, &httpError{status: http.StatusBadRequest, text: "the body is not an event of GitHub: " + err.Error()}
+	}
+	var e hookEvent
+	switch event {
+	case "create":
+		if b.RefType != "tag" {
+			return e, ignored("created is a %.20q, not a tag", b.RefType)
+		}
+		e.tag = b.Ref
+	case "push":
+		tag, ok := strings.CutPrefix(b.Ref, "refs/tags/")
+		switch {
+		case !ok:
+			return e, ignored("the push is not of a tag")
+		case b.Deleted:
+			return e, ignored("the tag was deleted; published versions stay")
+		}
+		e.tag, e.commit = tag, b.HeadCommit.ID
+	case "release":
+		if b.Action != "published" || b.Release.Draft {
+			return e, ignored("the release was not published")
+		}
+		e.tag = b.Release.TagName
+	default:
+		return e, ignored("event %.40q is none of create, push and release", event)
+	}
+	var ok bool
+	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")
+	if !ok || strings.Contains(e.repository, "/") || e.owner == "" || e.repository == "" || e.tag == "" || e.commit != "" && !commitRE.MatchString(e.commit) {
+		return hookEvent{}, &httpError{status: http.StatusBadRequest, text: "the event does not name a repository, a tag and its commit as GitHub does"}
+	}
+	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" {
+		e.url = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	}
+	return e, nil
+}
+
+// String returns OWNER/REPOSITORY@TAG.
+func (e hookEvent) String() string { return e.owner + "/" + e.repository + "@" + e.tag }
+
+// jobGitHub is the kind of the job that publishes a tag.
+const jobGitHub = "github"
+
+func (e hookEvent) job(request string) job {
+	return job{Kind: jobGitHub, Data: map[string]string{
+		"owner": e.owner, "repository": e.repository, "tag": e.tag, "commit": e.commit, "url": e.url, "request_id": request,
+	}}
+}
+
+func hookEventOf(j job) hookEvent {
+	return hookEvent{owner: j.Data["owner"], repository: j.Data["repository"], tag: j.Data["tag"], commit: j.Data["commit"], url: j.Data["url"]}
+}

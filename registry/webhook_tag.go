@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// GitHub says how the tags in the repositories of one organisation, or user,
+// become versions of modules. A repository terraform-SYSTEM-NAME holds the
+// module NAMESPACE/NAME/SYSTEM; others are among Modules or ignored.
+type GitHub struct {
+	Owner     string         // as in OWNER/REPOSITORY
+	Secrets   [][]byte       // of its webhooks; each is good
+	Namespace string         // "": the owner in lower case
+	Modules   []GitHubModule // at most one for a repository
+	Origins   func() (depot.Origins, error)
+}
+
+// GitHubModule is the repository of a module that its name does not tell, or of
+// several.
+type GitHubModule struct {
+	Repository string // without the owner
+	// Address is NAMESPACE/NAME/SYSTEM. With {name}, and perhaps {system}, in
+	// it the repository has a module in each folder: the tag
+	// modules/aws/vpc/v1.4.0 is version 1.4.0 of the module in that folder,
+	// named vpc, for the system aws.
+	Address string
+	Dir     string // of the only module; "": the top of the repository
+}
+
+// minHookSecret is the shortest secret of a webhook that is accepted.
+const minHookSecret = 16
+
+func validateGitHub(all []GitHub) error {
+	for i, g := range all {
+		if slices.ContainsFunc(all[:i], func(o GitHub) bool { return strings.EqualFold(o.Owner, g.Owner) }) {
+			return fmt.Errorf("github %s is there twice", g.Owner)
+		}
+		if err := g.Validate(); err != nil {
+			return fmt.Errorf("github %s: %w", g.Owner, err)
+		}
+	}
+	return nil
+}
+
+// Validate checks what New would refuse.
+func (g GitHub) Validate() error {
+	if g.Owner == "" || strings.Contains(g.Owner, "/") {
+		return errors.New("want the name of an organisation or user")
+	}
+	if len(g.Secrets) == 0 || g.Origins == nil {
+		return errors.New("needs the secret of its webhook, and a way to read its repositories")
+	}
+	for _, secret := range g.Secrets {
+		if len(secret) < minHookSecret {
+			return fmt.Errorf("a webhook secret has at least %d characters", minHookSecret)
+		}
+	}
+	if err := (addr.Module{Namespace: g.namespace(), Name: "name", System: "system"}).Validate(); err != nil {
+		return fmt.Errorf("set a namespace for its modules: %w", err)
+	}
+	for i, m := range g.Modules {
+		if slices.ContainsFunc(g.Modules[:i], func(o GitHubModule) bool { return strings.EqualFold(o.Repository, m.Repository) }) {
+			return fmt.Errorf("repository %s is there twice", m.Repository)
+		}
+		if err := m.validate(); err != nil {
+			return fmt.Errorf("repository %s: %w", m.Repository, err)
+		}
+	}
+	return nil
+}
+
+func (g GitHub) namespace() string { return cmp.Or(g.Namespace, strings.ToLower(g.Owner)) }
+
+// target returns the version that a tag of a repository stands for, and the
+// folder of the module. A tag that stands for none is an ignoredError.
+func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string, err error) {
+	dir, v, err := addr.VersionFromGit(tag)
+	if err != nil {
+		return m, "", ignored("%v", err)
+	}
+	for _, known := range g.Modules {
+		if strings.EqualFold(known.Repository, repository) {
+			m.Module, dir, err = known.target(dir)
+			m.Version = v
+			return m, dir, err
+		}
+	}
+	part := strings.SplitN(strings.ToLower(repository), "-", 3)
+	switch {
+	case len(part) != 3 || part[0] != "terraform":
+		return m, "", ignored("repository %s is not called terraform-SYSTEM-NAME, and the configuration does not say which module it is", repository)
+	case dir != "":
+		return m, "", ignored("the tag is for the folder %s, and the configuration does not say which module that is", dir)
+	}
+	m = addr.ModuleVersion{Module: addr.Module{Namespace: g.namespace(), Name: part[2], System: part[1]}, Version: v}
+	if err := m.Validate(); err != nil {
+		return m, "", ignored("%v", err)
+	}
+	return m, "", nil
+}
+
+const (
+	nameHole   = "{name}"
+	systemHole = "{system}"
+)
+
+func (m GitHubModule) validate() error {
+	if m.Repository == "" || strings.Contains(m.Repository, "/") {
+		return errors.New("want the name of a repository")
+	}
+	if many := strings.Contains(m.Address, nameHole); many && m.Dir != "" {
+		return errors.New("the tag names the folder; leave out dir")
+	} else if !many && strings.Contains(m.Address, systemHole) {
+		return fmt.Errorf("address %q has %s without %s", m.Address, systemHole, nameHole)
+	}
+	_, err := addr.ParseModule(strings.NewReplacer(nameHole, "name", systemHole, "system").Replace(m.Address))
+	return err
+}
+
+// target returns the module that a tag with this folder in its name is for,
+// and where that is.
+func (m GitHubModule) target(dir string) (addr.Module, string, error) {
+	address := m.Address
+	switch {
+	case !strings.Contains(address, nameHole):
+		if dir != "" && dir != m.Dir {
+			return addr.Module{}, "", ignored("the tag is for the folder %s, the module is in %q", dir, m.Dir)
+		}
+		dir = m.Dir
+	case dir == "":
+		return addr.Module{}, "", ignored("the tag names no folder, and the repository has a module in each")
+	default:
+		address = strings.NewReplacer(nameHole, path.Base(dir), systemHole, path.Base(path.Dir(dir))).Replace(address)
+	}
+	module, err := addr.ParseModule(address)
+	if err != nil {
+		return module, "", ignored("%v", err)
+	}
+	return module, dir, nil
+}
+
+// publishTag is the handler of jobGitHub.
+func (s *server) publishTag(ctx context.Context, j job) (string, error) {
+	e := hookEventOf(j)
+	i := slices.IndexFunc(s.o.GitHub, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
+	if i < 0 {
+		return "", permanentError{fmt.Errorf("%s is not configured any more", e.owner)}
+	}
+	m, dir, err := s.o.GitHub[i].target(e.repository, e.tag)
+	if err != nil {
+		return "", permanentError{err}
+	}
+	from, err := s.o.GitHub[i].Origins()
+	if err != nil {
+		return "", err
+	}
+	out, err := s.depot.PublishTagged(ctx, from, depot.Tagged{
+		Owner: s.o.GitHub[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
+	})
+	if final := hopeless(err); err == nil || final {
+		s.tagPublished(ctx, j, m, out, err)
+		if final {
+			return "", permanentError{err}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	s.store.changed(s.o.Layout.Module(m.Module), out.Tag)
+	s.store.catalogs.forget(s.o.Layout.CatalogRepo())
+	for _, text := range out.Warnings {
+		s.log.Warn("published with a warning", "tag", e.String(), "warning", text)
+	}
+	return out.String(), nil
+}
+
+// hopeless reports whether the tree itself is at fault.
+func hopeless(err error) bool {
+	for _, e := range []error{
+		archive.ErrUnsafe, archive.ErrTooLarge, depot.ErrNoModule, depot.ErrOutside, oci.ErrTooLarge, oci.ErrExists,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// tagPublished records what came of a tag, as published does for a request.
+func (s *server) tagPublished(ctx context.Context, j job, m addr.ModuleVersion, out depot.Published, err error) {
+	status, result := http.StatusCreated, "done"
+	if err != nil {
+		status, _ = s.classify(publishError(err))
+		result = http.StatusText(status)
+	}
+	s.metrics.publish.WithLabelValues("module", result).Inc()
+	if s.o.Audit == nil {
+		return
+	}
+	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "change",
+		slog.String("request_id", j.Data["request_id"]),
+		slog.String("action", "publish"), slog.String("kind", "module"), slog.String("address", m.Module.String()),
+		slog.String("version", m.Version.String()), slog.String("digest", out.Digest),
+		slog.String("mode", "github"), slog.String("subject", hookEventOf(j).String()), slog.Int("status", status))
+}
