@@ -34,6 +34,7 @@ const (
 	KindStatus   = "status"
 	KindCatalog  = "catalog"
 	KindJob      = "job"
+	KindCounts   = "counts"
 )
 
 // Values of AnnSignature.

@@ -70,8 +70,8 @@
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
-// Status events (status.go), the catalogue (catalog.go), the jobs of a queue
-// (job.go) and the marks of a state repository (mark.go) are manifests of the
+// Status events (status.go), the catalogue (catalog.go), jobs and downloads in
+// the queue repository (job.go, count.go) and the marks of a state repository (mark.go) are manifests of the
 // same plain shape. Manifests are at most [MaxManifest] bytes; what other tools
 // wrote is read where the shape allows it, and never rewritten.
 //

@@ -239,7 +239,8 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	if v, ok := addr.VersionFromTag(version); ok {
 		version = v.String()
 	}
-	s.metrics.downloads.WithLabelValues(item.Kind, address, version).Inc()
+	what := s.counts.add(oci.Counted{Kind: item.Kind, Address: address, Version: version})
+	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
 func redirect(w http.ResponseWriter, to *url.URL) {

@@ -108,8 +108,8 @@ type listMeta struct {
 	PrevURL    string `json:"prev_url,omitempty"`
 }
 
-// moduleDoc is one version of a module in lists and details. Downloads are
-// counted in the metrics, not here.
+// moduleDoc is one version of a module in lists and details. Downloads are those
+// of all its versions.
 type moduleDoc struct {
 	ID          string `json:"id"`
 	Owner       string `json:"owner"`
@@ -120,14 +120,15 @@ type moduleDoc struct {
 	Description string `json:"description"`
 	Source      string `json:"source"`
 	PublishedAt string `json:"published_at"`
-	Downloads   int    `json:"downloads"`
+	Downloads   int64  `json:"downloads"`
 	Verified    bool   `json:"verified"`
 }
 
-func newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) *moduleDoc {
+func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) *moduleDoc {
 	return &moduleDoc{
 		ID: m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
 		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[oci.AnnSource], PublishedAt: mv.Annotations[oci.AnnCreated],
+		Downloads: s.counts.total(oci.KindModule, m.String()),
 	}
 }
 
@@ -214,7 +215,7 @@ func (s *server) latestDocs(ctx context.Context, modules []addr.Module) ([]*modu
 			}
 			mv, err := s.store.module(ctx, s.o.Layout.Module(m), v)
 			if err == nil {
-				docs[i] = newModuleDoc(m, v, mv)
+				docs[i] = s.newModuleDoc(m, v, mv)
 			}
 			return ignoreMissing(err)
 		})

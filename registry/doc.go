@@ -102,6 +102,12 @@
 // Tries are counted by each process for itself: a registry has no counter that
 // two writers could share.
 //
+// count.go counts downloads the same way, without a job: each process rewrites a
+// tag of its own for each day, every hour and at the end, and adds up the tags of
+// the others. A process that is killed loses what it counted in its last hour. A
+// tag for each process and day is never merged with another one: two replicas
+// could not do that at the same moment without counting something twice.
+//
 // # Alternatives considered
 //
 // One request for each version when listing providers, to fill protocols and

@@ -102,7 +102,7 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a, err := encode(moduleDetailDoc{
-		moduleDoc: newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.versions, Providers: []string{m.System},
+		moduleDoc: s.newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.versions, Providers: []string{m.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,6 +86,7 @@ type server struct {
 	store   *store
 	depot   *depot.Depot
 	queue   *queue
+	counts  *counts
 	slots   chan struct{} // one per running archive download
 	files   *blobFiles    // nil: none are kept
 	stall   time.Duration // a download whose client takes no byte for so long ends
@@ -108,7 +110,16 @@ func (h *Handler) Closing() { h.s.closing.Store(true) }
 
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
-func (h *Handler) Run(ctx context.Context) { h.s.queue.run(ctx) }
+func (h *Handler) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { h.s.queue.run(ctx) })
+	running.Go(func() { h.s.counts.run(ctx) })
+	running.Wait()
+}
+
+// Finish does what is left when the last request has been answered and Run has
+// returned. It takes a few seconds at most, whether ctx has ended or not.
+func (h *Handler) Finish(ctx context.Context) { h.s.counts.finish(ctx) }
 
 // New returns the front-end, or an error that names the option at fault. It
 // makes no request.
@@ -174,6 +185,9 @@ func newServer(o Options) (*server, error) {
 		handlers[jobGitHub] = s.publishTag
 	}
 	if s.queue, err = newQueue(o, metrics, handlers); err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	if s.counts, err = newCounts(o); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	return s, nil

@@ -176,6 +176,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	}
 	err = srv.Serve(ctx)
 	running.Wait()
+	front.Finish(ctx)
 	return err
 }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// ArtifactCounts is the type of what one process delivered on one day. Its only
+// layer is JSON of MediaCounts.
+const (
+	ArtifactCounts = "application/vnd.okara.counts.v1"
+	MediaCounts    = "application/vnd.okara.counts.v1+json"
+)
+
+// MaxCounts bounds the entries under one tag. Who counts more adds them up.
+const MaxCounts = 10_000
+
+// maxCountBytes is MaxCounts times more than the longest address.
+const maxCountBytes = 8 << 20
+
+// Counted is something that can be downloaded.
+type Counted struct {
+	Kind    string // KindModule, KindProvider or KindMirror
+	Address string
+	Version string // empty: all versions that are not counted by themselves
+}
+
+var countTagRE = regexp.MustCompile(`^count-([0-9]{8})-([0-9a-f]{16})$`)
+
+// CountTag returns the tag under which the process of this id, 16 hexadecimal
+// digits, keeps its counts of a day (UTC).
+func CountTag(day time.Time, id string) string {
+	return "count-" + day.UTC().Format("20060102") + "-" + id
+}
+
+// ParseCountTag is the reverse of [CountTag]. It is false for other tags.
+func ParseCountTag(tag string) (day time.Time, id string, ok bool) {
+	m := countTagRE.FindStringSubmatch(tag)
+	if m == nil {
+		return day, "", false
+	}
+	day, err := time.Parse("20060102", m[1])
+	return day, m[2], err == nil
+}
+
+type countDoc struct {
+	Kind    string `json:"kind"`
+	Address string `json:"address"`
+	Version string `json:"version,omitempty"`
+	Count   int64  `json:"count"`
+}
+
+// PutCounts replaces the counts under a tag, which belongs to one writer.
+func (r *Repo) PutCounts(ctx context.Context, tag string, counts map[Counted]int64) error {
+	docs := make([]countDoc, 0, len(counts))
+	for c, n := range counts {
+		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, n})
+	}
+	slices.SortFunc(docs, func(a, b countDoc) int {
+		return strings.Compare(a.Kind+" "+a.Address+" "+a.Version, b.Kind+" "+b.Address+" "+b.Version)
+	})
+	b, err := json.Marshal(docs)
+	if err != nil {
+		return fmt.Errorf("encode counts: %w", err)
+	}
+	blob := BytesBlob(MediaCounts, b)
+	m, err := NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactCounts, Config: emptyConfig(), Layers: []Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range []Blob{EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return fmt.Errorf("write counts: %w", err)
+		}
+	}
+	return r.PutTag(ctx, tag, m)
+}
+
+// Counts reads the counts under a tag.
+func (r *Repo) Counts(ctx context.Context, tag string) (map[Counted]int64, error) {
+	m, err := r.Fetch(ctx, tag)
+	if err != nil {
+		return nil, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil, err
+	}
+	if image.ArtifactType != ArtifactCounts || len(image.Layers) != 1 {
+		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, ErrCorrupt)
+	}
+	b, err := r.ReadBlob(ctx, image.Layers[0], maxCountBytes)
+	if err != nil {
+		return nil, err
+	}
+	var docs []countDoc
+	if err := json.Unmarshal(b, &docs); err != nil {
+		return nil, fmt.Errorf("counts of %s:%s: %w: %w", r, tag, ErrCorrupt, err)
+	}
+	if len(docs) > MaxCounts {
+		return nil, fmt.Errorf("counts of %s:%s: %d entries: %w", r, tag, len(docs), ErrTooLarge)
+	}
+	counts := make(map[Counted]int64, len(docs))
+	for _, d := range docs {
+		if d.Count > 0 {
+			counts[Counted{d.Kind, d.Address, d.Version}] = d.Count
+		}
+	}
+	return counts, nil
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newTestCounts(t *testing.T, transport http.RoundTripper) *counts {
+	t.Helper()
+	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCounts(Options{Client: client, Layout: addr.Layout{}, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// runCounts runs c until the returned function is called.
+func runCounts(t *testing.T, c *counts) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.run(ctx) })
+	return func() { cancel(); running.Wait() }
+}
+
+// TestCountsOverTime lets two replicas count over two days, with a restart, an
+// end without notice and a registry that is down for a while: what was counted
+// an hour before is never lost and nothing counts twice.
+func TestCountsOverTime(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		var outage atomic.Bool
+		down := &ocitest.Fault{Base: ocitest.Direct{Handler: inner}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
+		what := oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+		other := oci.Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
+		wants := func(when string, c *counts, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := c.total("module", "net/vpc/aws"); got != want {
+				t.Errorf("%s: %d downloads, want %d", when, got, want)
+			}
+		}
+		a, b := newTestCounts(t, down), newTestCounts(t, down)
+		stopA, stopB := runCounts(t, a), runCounts(t, b)
+		wants("at first", a, 0)
+		a.add(what)
+		a.add(what)
+		a.add(other)
+		wants("at once", a, 2)
+		wants("at the other replica", b, 0)
+		time.Sleep(2*countEvery + time.Minute)
+		wants("two hours later", b, 2)
+		b.add(what)
+		time.Sleep(day) // written under two tags by each
+		a.add(what)
+		b.add(what)
+		wants("a day later", a, 4) // one of them is not written yet
+		time.Sleep(2*countEvery + time.Minute)
+		wants("a", a, 5)
+		wants("b", b, 5)
+
+		outage.Store(true)
+		a.add(what)
+		time.Sleep(3 * countEvery)
+		outage.Store(false)
+		time.Sleep(2 * countRetry)
+		wants("after an outage", a, 6)
+		stopB()
+
+		b.add(what)           // between its last hour and the end of b
+		b.finish(t.Context()) // as at the end of the last request
+		a.add(what)           // is lost: a is killed
+		c := newTestCounts(t, down)
+		stopC := runCounts(t, c) // the restart
+		wants("after a restart", c, 7)
+		stopC()
+		stopA()
+		if got := c.total("provider", "net/vpc/aws"); got != 1 {
+			t.Errorf("the provider of that name: %d downloads, want 1", got)
+		}
+	})
+}
+
+// TestCountsWithout shows that a registry that refuses counts, or never answers,
+// neither fails a download nor holds up the end for long.
+func TestCountsWithout(t *testing.T) {
+	for name, do := range map[string]ocitest.Act{
+		"refuses": ocitest.Status(http.StatusForbidden, 0),
+		"hangs":   ocitest.Hang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestCounts(t, &ocitest.Fault{Base: ocitest.Direct{Handler: http.NotFoundHandler()}, Times: -1, Do: do})
+				c.add(oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
+				stop := runCounts(t, c)
+				synctest.Wait()
+				start := time.Now()
+				stop()
+				if took := time.Since(start); took > countSaveTime { // of the clock in the bubble
+					t.Errorf("the end took %v", took)
+				}
+				if got := c.total("module", "net/vpc/aws"); got != 1 {
+					t.Errorf("%d downloads, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// TestCountsBounded counts more versions than there is room for.
+func TestCountsBounded(t *testing.T) {
+	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
+	for i := range 3 * oci.MaxCounts {
+		c.add(oci.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
+	}
+	var sum int64
+	for _, by := range c.unsaved() {
+		if len(by) > oci.MaxCounts {
+			t.Errorf("%d entries under one tag", len(by))
+		}
+		for _, n := range by {
+			sum += n
+		}
+	}
+	if len(c.series) > oci.MaxCounts || sum != 3*oci.MaxCounts {
+		t.Errorf("%d series, %d downloads", len(c.series), sum)
+	}
+}
