@@ -69,7 +69,7 @@ func TestKilled(t *testing.T) {
 		args                    []string
 	}{
 		{"publish", "providers/acme/dns", "already published", []string{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key}},
-		{"mirror", "mirror/" + mirrored, ": present ", []string{"mirror", mirrored, "--from", "oci://" + origin, "--allow-unsigned"}},
+		{"mirror", "mirror/" + mirrored, ": skipped ", []string{"mirror", mirrored, "--from", "oci://" + origin, "--allow-unsigned"}},
 		{"load", "mirror/" + mirrored, ", 0 blobs pushed", []string{"bundle", "load", bundle}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

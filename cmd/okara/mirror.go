@@ -27,8 +27,12 @@ version that it allows.
 
 SHA256SUMS and its signature are verified before anything is pushed and stored
 unchanged, so that clients verify the author's signature. What is there already
-is skipped; an interrupted run goes on where it stopped. One failure does not
-stop the others: the exit code is then 6.
+is skipped; an interrupted run goes on where it stopped.
+
+Each version ends as new, skipped, refused or failed. Refused is what was not
+accepted: a missing or wrong signature, other bytes than announced, a package that
+cannot be installed, other content for a version that is there. Failed is what
+could not be read or stored. Neither stops the others: the exit code is then 6.
 
 ` + sourceHelp
 
@@ -46,7 +50,7 @@ type mirrorOptions struct {
 type mirrorResult struct {
 	Address   string `json:"address"`
 	Version   string `json:"version"`
-	State     string `json:"state"` // new, present, planned, failed
+	State     string `json:"state"` // new, skipped, refused, failed, planned
 	Reference string `json:"reference,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 }
@@ -130,7 +134,7 @@ func (m *mirrorer) all(ctx context.Context, args []string) ([]mirrorResult, erro
 			if _, ok := errors.AsType[*addr.SyntaxError](err); ok || ctx.Err() != nil {
 				return nil, err
 			}
-			results = append(results, mirrorResult{Address: s, State: "failed", Reason: err.Error()})
+			results = append(results, mirrorResult{Address: s, State: mirrorState(false, err), Reason: err.Error()})
 		}
 		jobs = append(jobs, found...)
 	}
@@ -154,12 +158,11 @@ func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
 			r := mirrorResult{Address: job.address, Version: job.version.String(), State: "planned"}
 			if !m.o.dryRun {
 				published, err := job.run(ctx)
-				r.State, r.Reference = "new", published.String()
-				if published.Existing {
-					r.State = "present"
-				}
+				r.State = mirrorState(published.Existing, err)
 				if err != nil {
-					r.State, r.Reference, r.Reason = "failed", "", err.Error()
+					r.Reason = err.Error()
+				} else {
+					r.Reference = published.String()
 				}
 				mu.Lock()
 				for _, w := range published.Warnings {
@@ -173,6 +176,18 @@ func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
 	}
 	_ = g.Wait() // a job puts its error into its result
 	return results
+}
+
+func mirrorState(existing bool, err error) string {
+	switch {
+	case depot.Refused(err):
+		return "refused"
+	case err != nil:
+		return "failed"
+	case existing:
+		return "skipped"
+	}
+	return "new"
 }
 
 // plan returns the jobs of one argument.
@@ -306,9 +321,13 @@ func (a *app) printMirrored(results []mirrorResult) error {
 	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
-	a.note("%d new, %d present, %d planned, %d failed", count["new"], count["present"], count["planned"], count["failed"])
-	if count["failed"] == 0 {
-		return nil
+	if count["planned"] > 0 {
+		a.note("%d planned", count["planned"])
+	} else {
+		a.note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}
-	return partlyError("%d of %d versions were not mirrored", count["failed"], len(results))
+	if bad := count["refused"] + count["failed"]; bad > 0 {
+		return partlyError("%d of %d versions were not mirrored", bad, len(results))
+	}
+	return nil
 }

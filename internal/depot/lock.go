@@ -123,7 +123,7 @@ func publicKeys(keys []oci.SigningKey) ([]signing.PublicKey, error) {
 	for _, k := range keys {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
 		if err != nil {
-			return nil, fmt.Errorf("signing key %s: %w", k.KeyID, err)
+			return nil, fmt.Errorf("signing key %s: %w: %w", k.KeyID, oci.ErrCorrupt, err)
 		}
 		out = append(out, parsed...)
 	}

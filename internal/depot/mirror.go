@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -70,6 +71,22 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
 	return d.pushPlan(ctx, r, p, v, plan, ProviderOptions{Gate: o.Gate})
+}
+
+// Refused tells content that is not accepted, because of what it is or who signed
+// it, from content that could not be read or stored.
+func Refused(err error) bool {
+	for _, reason := range []error{
+		ErrUnsigned, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
+		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, ErrNoProvider,
+		ErrNoModule, ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge,
+	} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	_, held := errors.AsType[*HeldError](err)
+	return held
 }
 
 // wantedPlatforms are those of the origin that the caller asked for.

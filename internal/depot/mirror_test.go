@@ -136,12 +136,12 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums},
 		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature},
 		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey},
-		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, nil},
+		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt},
 		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned},
 		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned},
 		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt},
 		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider},
-		"sums per platform": {func(p *upstream.Package) { p.Shasums = append(p.Shasums, p.Platform.OS...) }, nil},
+		"sums per platform": {func(p *upstream.Package) { p.Shasums = append(p.Shasums, p.Platform.OS...) }, oci.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := &ocitest.Count{}
@@ -149,7 +149,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 			src.change = test.change
 			_, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{})
-			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+			if !errors.Is(err, test.want) || !depot.Refused(err) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 			r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// TestMirrorStates mirrors what is good, what cannot be installed and what the
+// origin does not have in one run.
+func TestMirrorStates(t *testing.T) {
+	const good, bad, gone = "registry.example.com/acme/dns", "registry.example.com/acme/bad", "registry.example.com/acme/gone"
+	packed, host := t.TempDir(), ocitest.New(t, ocitest.Quirks{})
+	if err := os.CopyFS(filepath.Join(packed, good), os.DirFS(newRelease(t, 2, 1<<10))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(packed, bad), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(packed, bad, "terraform-provider-bad_2.0.0_linux_amd64.zip"), []byte("no zip"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"mirror", good, bad, gone, "--from", packed, "--registry", host}
+	for _, test := range []struct {
+		name    string
+		args    []string
+		code    int
+		want    map[string]string
+		summary string
+	}{
+		{
+			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, exitOK,
+			map[string]string{good: "planned", bad: "planned"}, "2 planned",
+		},
+		{
+			"unsigned", all, exitPartly,
+			map[string]string{good: "refused", bad: "refused", gone: "failed"}, "0 new, 0 skipped, 2 refused, 1 failed",
+		},
+		{
+			"first", append(all, "--allow-unsigned"), exitPartly,
+			map[string]string{good: "new", bad: "refused", gone: "failed"}, "1 new, 0 skipped, 1 refused, 1 failed",
+		},
+		{
+			"again", []string{"mirror", good, "--from", packed, "--registry", host}, exitOK,
+			map[string]string{good: "skipped"}, "0 new, 1 skipped, 0 refused, 0 failed",
+		},
+		{
+			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, exitPartly,
+			map[string]string{good: "failed"}, "0 new, 0 skipped, 0 refused, 1 failed",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := okara(t, append(test.args, "--json")...)
+			var results []mirrorResult
+			if err := json.Unmarshal([]byte(o.out), &results); err != nil {
+				t.Fatalf("%v\n%s%s", err, o.out, o.err)
+			}
+			got := map[string]string{}
+			for _, r := range results {
+				got[r.Address] = r.State
+				if bad := r.State == "refused" || r.State == "failed"; bad == (r.Reason == "") {
+					t.Errorf("%s is %s, reason %q", r.Address, r.State, r.Reason)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || o.code != test.code || !strings.Contains(o.err, test.summary) {
+				t.Errorf("exit %d\n%s\n%s", o.code, diff, o.err)
+			}
+		})
+	}
+}
