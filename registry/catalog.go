@@ -125,8 +125,10 @@ type moduleDoc struct {
 }
 
 func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) *moduleDoc {
+	_, verified := s.o.Require[addr.KindModule] // or it would not be served
 	return &moduleDoc{
-		ID: m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
+		Verified: verified,
+		ID:       m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
 		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[oci.AnnSource], PublishedAt: mv.Annotations[oci.AnnCreated],
 		Downloads: s.counts.total(oci.KindModule, m.String()),
 	}

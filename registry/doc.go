@@ -78,6 +78,12 @@
 // exception. Every decision and every change is a record of the audit log, and
 // neither log nor answer ever holds a token.
 //
+// A policy (require.go) says which versions are served at all. What came of
+// checking a manifest is kept by its digest, so warm answers cost nothing more;
+// the first list of a repository has to read every version of it. A list takes
+// an old good result, a request for the version itself does not take one older
+// than ten minutes: a withdrawn trust ends there, not in the list.
+//
 // With pass-through (passthrough.go) a token of no other shape is the caller's
 // own credential for the registry. A server inside the server answers it, with
 // that credential and caches of its own, so what one caller may see never

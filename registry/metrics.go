@@ -29,6 +29,7 @@ type Metrics struct {
 	downloads   *prometheus.CounterVec // kind, address, version
 	auth        *prometheus.CounterVec // mode, decision
 	publish     *prometheus.CounterVec // kind, result
+	verdicts    *prometheus.CounterVec // kind, result
 	jobs        *prometheus.GaugeVec   // state
 	keyExpiry   *prometheus.GaugeVec   // address, key
 	tagMoved    prometheus.Counter
@@ -60,6 +61,7 @@ func NewMetrics() *Metrics {
 	m.downloads = counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version")
 	m.auth = counter("okara_auth_total", "Decisions about requests.", "mode", "decision")
 	m.publish = counter("okara_publish_total", "Publications over HTTP.", "kind", "result")
+	m.verdicts = counter("okara_policy_checks_total", "Checks of versions against the policy of this server.", "kind", "result")
 	m.jobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "okara_queue_jobs", Help: "Jobs of the queue: waiting and running now, done and failed in this process since its start.",
 	}, []string{"state"})

@@ -103,10 +103,7 @@ func (p *providerVersion) installable(a addr.Provider) error {
 	return nil
 }
 
-// provider returns the index under a version tag with everything the answers
-// need. The tag of a provider never moves to other content; it is looked at in
-// the background, and a move is an error for people, not a new answer. A new
-// signature is a new value.
+// provider returns the index under a version tag, if it may be served.
 func (s *store) provider(ctx context.Context, repository, typ string, v addr.Version) (*providerVersion, error) {
 	l, err := s.listed(ctx, repository)
 	if err != nil {
@@ -115,7 +112,22 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 	if err := l.available(v); err != nil {
 		return nil, err
 	}
-	pv, err := s.providers.get(ctx, providerKey(repository, v, l), s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
+	pv, err := s.anyProvider(ctx, repository, typ, v, l)
+	if err == nil && pv.broken != nil {
+		err = pv.broken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pv, s.admit(ctx, repository, v, pv.Index, l)
+}
+
+// anyProvider returns the index under a version tag with everything the answers
+// need. The tag of a provider never moves to other content; it is looked at in
+// the background, and a move is an error for people, not a new answer. A new
+// signature is a new value.
+func (s *store) anyProvider(ctx context.Context, repository, typ string, v addr.Version, l *listing) (*providerVersion, error) {
+	return s.providers.get(ctx, providerKey(repository, v, l), s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -143,10 +155,6 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 		s.learn(repository, now)
 		return now, nil
 	})
-	if err == nil && pv.broken != nil {
-		return nil, pv.broken
-	}
-	return pv, err
 }
 
 func providerKey(repository string, v addr.Version, l *listing) string {

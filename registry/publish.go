@@ -260,6 +260,7 @@ func publishError(err error) error {
 
 // changed forgets what a publication through this process made old.
 func (s *store) changed(repository, tag string) {
+	s.forgetVerdict(repository, tag)
 	s.lists.forget(repository)
 	s.modules.forget(repository + ":" + tag)
 	s.providers.forget(repository + ":" + tag)

@@ -31,11 +31,12 @@ type Options struct {
 	Hostname string      // name under which /mirror/ serves own providers; empty: the one the client used
 	BasePath string      // path below which a proxy serves the front-end, for the discovery document
 
-	Access   Access        // who may do what; the zero value allows nobody anything
-	Archives Archives      // how archives are linked and delivered
-	Modules  Modules       // how module downloads are answered
-	Login    *Login        // `tofu login`, nil: none
-	TagTTL   time.Duration // how long the version tag of a module is trusted; 0: 30 s
+	Access   Access                         // who may do what; the zero value allows nobody anything
+	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
+	Archives Archives                       // how archives are linked and delivered
+	Modules  Modules                        // how module downloads are answered
+	Login    *Login                         // `tofu login`, nil: none
+	TagTTL   time.Duration                  // how long the version tag of a module is trusted; 0: 30 s
 	// DeniedMeansMissing answers 404 where the registry refuses a read: some
 	// registries hide missing repositories that way, and clients go on to their
 	// next source only at 404.
@@ -154,6 +155,11 @@ func newServer(o Options) (*server, error) {
 	o.Archives = o.Archives.withDefaults()
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	for kind, require := range o.Require {
+		if err := ValidateRequire(kind, require); err != nil {
+			return nil, fmt.Errorf("front-end: %w", err)
+		}
 	}
 	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
 	if err != nil {

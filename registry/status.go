@@ -64,8 +64,11 @@ func (l *listing) split(all []addr.Version) {
 	}
 }
 
-// available is 404 with the reason for a version that was withdrawn.
+// available is 404 with the reason for a version that was withdrawn or refused.
 func (l *listing) available(v addr.Version) error {
+	if err := l.refused[v]; err != nil {
+		return err
+	}
 	e, ok := l.yanked[v]
 	if !ok {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -45,6 +46,10 @@ type store struct {
 	blobs     *cache[[]byte]           // hex of the digest
 	catalogs  *cache[*catalog]         // the catalogue repository
 	sizes     *cache[int64]            // repository@hex
+	verdicts  *cache[verdict]          // repository@digest
+
+	require  map[string]depot.VerifyOptions
+	verifier *depot.Depot
 
 	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
 }
@@ -60,6 +65,10 @@ func newStore(o Options, m *Metrics) *store {
 		blobs:     newCache("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, count),
 		catalogs:  newCache("catalog", listBytes, (*catalog).size, o.Now, count),
 		sizes:     newCache("size", sizeBytes, func(int64) int { return 8 }, o.Now, count),
+
+		verdicts: newCache("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, count),
+		require:  o.Require,
+		verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 
 		listPolicy:     policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: day},
 		modulePolicy:   policy{fresh: o.TagTTL, stale: day},
@@ -86,8 +95,9 @@ type listing struct {
 	tags     []string       // sorted
 	versions []addr.Version // highest first, editions included, withdrawn ones not
 	yanked   map[addr.Version]oci.StatusEvent
-	events   []oci.StatusEvent // in the order in which they count
-	learned  atomic.Int64      // how often more became known about a version
+	refused  map[addr.Version]error // by the policy of this server
+	events   []oci.StatusEvent      // in the order in which they count
+	learned  atomic.Int64           // how often more became known about a version
 	answers
 }
 
@@ -114,7 +124,8 @@ func (s *store) list(ctx context.Context, repository string) (*listing, error) {
 		}
 		tags := slices.Clone(snapshot.Tags)
 		slices.Sort(tags)
-		if has && slices.Equal(old.tags, tags) {
+		same := has && slices.Equal(old.tags, tags)
+		if _, _, ok := s.requirement(repository); same && !ok {
 			return old, nil
 		}
 		versions := versionsOf(tags)
@@ -126,6 +137,12 @@ func (s *store) list(ctx context.Context, repository string) (*listing, error) {
 			return nil, err
 		}
 		l.split(versions)
+		if err := s.screen(ctx, repository, l); err != nil {
+			return nil, err
+		}
+		if same && slices.Equal(old.versions, l.versions) {
+			return old, nil
+		}
 		return l, nil
 	})
 }
@@ -149,9 +166,18 @@ type moduleVersion struct {
 
 func (m *moduleVersion) size() int { return 2048 }
 
-// module returns the manifest under a version tag. The tag may move, so it is
-// asked for again after the tag TTL; an unchanged digest keeps the value.
+// module returns the manifest under a version tag, if it may be served.
 func (s *store) module(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
+	m, err := s.anyModule(ctx, repository, v)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.admit(ctx, repository, v, m.Manifest, &listing{})
+}
+
+// anyModule returns the manifest under a version tag. The tag may move, so it is
+// asked for again after the tag TTL; an unchanged digest keeps the value.
+func (s *store) anyModule(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
 	tag := v.Tag()
 	return s.modules.get(ctx, repository+":"+tag, s.modulePolicy, func(ctx context.Context, old *moduleVersion, has bool) (*moduleVersion, error) {
 		r, err := s.client.Repo(repository)

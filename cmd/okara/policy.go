@@ -43,11 +43,11 @@ func (p *policyFlags) read() (*depot.VerifyOptions, error) {
 	o := &depot.VerifyOptions{Require: p.require, Block: p.block, AllowYanked: true}
 	for _, name := range p.require {
 		if !slices.Contains([]string{depot.RequireOpenPGP, depot.RequireCosign, depot.RequireScan}, name) {
-			return nil, usageError("--require %q is not openpgp, cosign or scan", name)
+			return nil, usageError("requirement %q is not openpgp, cosign or scan", name)
 		}
 	}
 	if !slices.Contains([]string{"", "critical", "high", "medium", "low"}, p.block) {
-		return nil, usageError("--block %q is not critical, high, medium or low", p.block)
+		return nil, usageError("level of findings %q is not critical, high, medium or low", p.block)
 	}
 	var err error
 	if o.OpenPGP, err = readPublicKeys(p.openpgp); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -50,6 +51,7 @@ type serveConfig struct {
 	Login    *loginConfig    `hcl:"login,block"`
 	GitHub   []githubConfig  `hcl:"github,block"`
 	Hooks    []hookConfig    `hcl:"hook,block"`
+	Require  []requireConfig `hcl:"require,block"`
 }
 
 type tlsConfig struct {
@@ -111,6 +113,15 @@ type ruleConfig struct {
 	Claims map[string]string `hcl:"claims,optional"`
 	Allow  []string          `hcl:"allow"`
 	Range  hcl.Range         `hcl:",def_range"`
+}
+
+type requireConfig struct {
+	Kind    string    `hcl:"kind,label"`
+	Checks  []string  `hcl:"checks,optional"`
+	OpenPGP []string  `hcl:"openpgp_keys,optional"`
+	Cosign  []string  `hcl:"cosign_keys,optional"`
+	Block   string    `hcl:"block,optional"`
+	Range   hcl.Range `hcl:",def_range"`
 }
 
 type loginConfig struct {
@@ -234,8 +245,34 @@ func (c *serveConfig) options(o *registry.Options) (err error) {
 	if err := c.access(&o.Access); err != nil {
 		return err
 	}
+	if o.Require, err = c.require(); err != nil {
+		return err
+	}
 	o.Login, err = c.login()
 	return err
+}
+
+// require reads what versions must fulfil to be served, by kind.
+func (c *serveConfig) require() (map[string]depot.VerifyOptions, error) {
+	all := map[string]depot.VerifyOptions{}
+	for _, r := range c.Require {
+		if _, ok := all[r.Kind]; ok {
+			return nil, configError(r.Range, fmt.Errorf("a second block require %q", r.Kind))
+		}
+		flags := policyFlags{openpgp: r.OpenPGP, cosign: r.Cosign, require: r.Checks, block: r.Block}
+		o, err := flags.read()
+		if o == nil {
+			o = &depot.VerifyOptions{}
+		}
+		if err == nil {
+			err = registry.ValidateRequire(r.Kind, *o)
+		}
+		if err != nil {
+			return nil, configError(r.Range, err)
+		}
+		all[r.Kind] = *o
+	}
+	return all, nil
 }
 
 func (c *serveConfig) layout(to *addr.Layout) error {

@@ -190,6 +190,10 @@ func TestServeRefuses(t *testing.T) {
 		{"config login mode", []string{"--config", write("l1.hcl", "\nlogin {\n mode = \"x\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l1.hcl:2: the login mode"},
 		{"config direct login", []string{"--config", write("l2.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n}\n")}, "l2.hcl:1: a direct login needs a block issuer \"https://i\""},
 		{"config direct login with a lifetime", []string{"--config", write("l3.hcl", "login {\n mode = \"direct\"\n issuer = \"https://i\"\n client_id = \"x\"\n token_ttl = \"1h\"\n}\n")}, "l3.hcl:1: a direct login has no"},
+		{"config requirement", []string{"--config", write("r1.hcl", "\nrequire \"module\" {\n checks = [\"openpgp\"]\n}\n")}, "r1.hcl:2: require module: modules have no OpenPGP"},
+		{"config requirement twice", []string{"--config", write("r2.hcl", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n")}, "r2.hcl:4: a second block"},
+		{"config requirement without its key", []string{"--config", write("r3.hcl", "require \"provider\" {\n checks = [\"openpgp\"]\n openpgp_keys = [\"none.asc\"]\n}\n")}, "none.asc"},
+		{"config requirement of nothing", []string{"--config", write("r4.hcl", "require \"mirror\" {}\n")}, "r4.hcl:1: require mirror: nothing is required"},
 		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
 	}
 	for _, tt := range tests {
@@ -253,6 +257,10 @@ rule "releases" {
   issuer = "https://token.actions.githubusercontent.com"
   claims = { repository = "acme/terraform-*", ref_type = "tag" }
   allow  = ["publish:module:acme/**"]
+}
+require "mirror" {
+  checks = ["scan"]
+  block  = "critical"
 }
 login {
   issuer    = "https://login.example.com"

@@ -28,8 +28,9 @@ type shown struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Deprecated  *string           `json:"deprecated,omitempty"`
 	Yanked      *string           `json:"yanked,omitempty"`
-	Held        string            `json:"held,omitempty"` // why it is not published
-	Scan        string            `json:"scan,omitempty"` // sum of the newest reports
+	Held        string            `json:"held,omitempty"`   // why it is not published
+	Policy      string            `json:"policy,omitempty"` // what came of the flags
+	Scan        string            `json:"scan,omitempty"`   // sum of the newest reports
 	Referrers   []referrerLine    `json:"referrers,omitempty"`
 
 	ContentDigest string                 `json:"contentDigest,omitempty"`
@@ -66,22 +67,29 @@ type shownPlatform struct {
 
 func newShow(a *app) *cobra.Command {
 	var readme bool
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "show ADDRESS[@VERSION]",
 		Short: "Show a version of a module or provider",
 		Long: `Show a version of a module or provider: where it is, what it holds, who signed it
 and whether it has been deprecated or yanked. Without a version the highest
-release is shown.
+release is shown. With --require, --openpgp-key, --cosign-key or --block it says
+whether a server with this policy serves the version, and why not.
 
 Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 		Example: `  okara show net/vpc/aws
   okara show net/vpc/aws@1.4.0 --readme
+  okara show acme/dns@1.2.3 --require openpgp --openpgp-key release.pub.asc
   okara show acme/dns@1.2.3 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			it, err := parseItem(args[0])
 			if err != nil {
 				return usageError("%w", err)
+			}
+			require, err := policy.read()
+			if err != nil {
+				return err
 			}
 			client, layout, err := a.registryClient()
 			if err != nil {
@@ -92,6 +100,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return err
 			}
+			if require != nil && s.Held == "" {
+				if s.Policy, err = judged(cmd.Context(), d, it.repository(layout), s.Version, *require); err != nil {
+					return err
+				}
+			}
 			if readme {
 				return a.printResult(s.readme(), s.readme().Text)
 			}
@@ -99,7 +112,21 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 		},
 	}
 	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")
+	policy.add(cmd)
 	return cmd
+}
+
+// judged says what a policy makes of a version.
+func judged(ctx context.Context, d *depot.Depot, repository, version string, o depot.VerifyOptions) (string, error) {
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		return "", err
+	}
+	_, err = d.Verify(ctx, repository, v, o)
+	if errors.Is(err, depot.ErrUntrusted) {
+		return "refused: " + err.Error(), nil
+	}
+	return "fulfilled", err
 }
 
 func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layout addr.Layout, it item) (shown, error) {
@@ -207,6 +234,7 @@ func (s *shown) text() string {
 		}
 	}
 	add("kept back", s.Held)
+	add("policy", s.Policy)
 	add("status", statusText(s.status))
 	add("scan", s.Scan)
 	add("source", s.Annotations[oci.AnnSource])

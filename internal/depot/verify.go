@@ -37,6 +37,7 @@ type VerifyOptions struct {
 	Require     []string            // RequireOpenPGP, RequireCosign, RequireScan
 	Block       string              // "critical", "high", "medium" or "low": findings that fail
 	AllowYanked bool
+	Lean        bool // check only what Require, Block and the keys ask for, and believe the index of a provider, which SHA256SUMS covers
 	Deep        bool // read every blob, and recompute what the manifest claims
 	Now         time.Time
 }
@@ -72,6 +73,12 @@ func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o
 		return nil, err
 	}
 	return d.VerifyManifest(ctx, l, v, m, o)
+}
+
+// NewListing is the listing of a repository whose tags the caller knows, as far as
+// VerifyManifest needs it.
+func NewListing(r *oci.Repo, events []oci.StatusEvent) *Listing {
+	return &Listing{Repository: r, events: events}
 }
 
 // VerifyManifest is Verify of a manifest that the caller has at hand, to be used
@@ -144,6 +151,9 @@ func (x *verifier) digest(context.Context) error {
 func (x *verifier) demands(name string) bool { return slices.Contains(x.o.Require, name) }
 
 func (x *verifier) cosign(ctx context.Context) error {
+	if x.o.Lean && len(x.o.Cosign) == 0 && !x.demands(RequireCosign) {
+		return nil
+	}
 	r := x.l.Repository
 	signatures, err := r.CosignSignatures(ctx, x.manifest.Digest)
 	if err != nil {
@@ -191,6 +201,9 @@ func (x *verifier) noCosign(ctx context.Context) error {
 }
 
 func (x *verifier) scan(ctx context.Context) error {
+	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
+		return nil
+	}
 	s, ok, err := x.l.Repository.NewestScan(ctx, x.manifest.Descriptor)
 	if err != nil {
 		return x.fail("scan", err)

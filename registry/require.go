@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	verdictFresh  = 10 * time.Minute // how long a version that passed is served without another look at it
+	refusalFresh  = 30 * time.Second // how soon one that did not is looked at again: its signature may come
+	checkParallel = 8                // versions of one list
+)
+
+// ValidateRequire refuses a policy that says nothing, or that no version of its
+// kind can fulfil.
+func ValidateRequire(kind string, o depot.VerifyOptions) error {
+	signed := slices.Contains(o.Require, depot.RequireOpenPGP)
+	unknown := slices.IndexFunc(o.Require, func(name string) bool {
+		return name != depot.RequireOpenPGP && name != depot.RequireCosign && name != depot.RequireScan
+	})
+	switch {
+	case !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror}, kind):
+		return fmt.Errorf("require: the kind %q is not module, provider or mirror", kind)
+	case unknown >= 0:
+		return fmt.Errorf("require %s: unknown requirement %q", kind, o.Require[unknown])
+	case len(o.Require) == 0 && o.Block == "":
+		return fmt.Errorf("require %s: nothing is required", kind)
+	case kind == addr.KindModule && signed:
+		return errors.New("require module: modules have no OpenPGP signature; cosign is theirs")
+	case signed != (len(o.OpenPGP) > 0):
+		return fmt.Errorf("require %s: openpgp and the keys to trust go together", kind)
+	case slices.Contains(o.Require, depot.RequireCosign) != (len(o.Cosign) > 0):
+		return fmt.Errorf("require %s: cosign and the keys to trust go together", kind)
+	}
+	return nil
+}
+
+// verdict is what came of checking a version against [Options.Require].
+type verdict struct {
+	reason string // why it is refused; "": it may be served
+}
+
+// refused is 404 with the reason: nobody is served the version, like one that
+// was withdrawn.
+func (d verdict) refused(v addr.Version) error {
+	if d.reason == "" {
+		return nil
+	}
+	return notFound("version %s does not fulfil the policy of this server: %s", v, d.reason)
+}
+
+// requirement is what versions in a repository have to fulfil.
+func (s *store) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
+	if len(s.require) == 0 {
+		return "", o, false
+	}
+	item, ok := s.layout.Parse(repository)
+	if !ok {
+		return "", o, false
+	}
+	o, ok = s.require[item.Kind]
+	return item.Kind, o, ok
+}
+
+// admit returns an error for a manifest that does not fulfil the policy, or for
+// which nothing is known because the registry fails.
+func (s *store) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *listing) error {
+	kind, o, ok := s.requirement(repository)
+	if !ok {
+		return nil
+	}
+	key := verdictKey(repository, v, manifest, l)
+	p := policy{fresh: verdictFresh, stale: day}
+	if known, ok := s.verdicts.peek(key); ok && known.reason != "" {
+		p = policy{fresh: refusalFresh, stale: forever}
+	}
+	d, err := s.verdicts.get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
+		return s.judge(ctx, kind, repository, v, manifest, l, o)
+	})
+	if err != nil {
+		return err
+	}
+	return d.refused(v)
+}
+
+func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *listing) string {
+	return repository + "@" + manifest.Digest.String() + l.resigned(v)
+}
+
+func (s *store) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *listing, o depot.VerifyOptions) (verdict, error) {
+	r, err := s.client.Repo(repository)
+	if err != nil {
+		return verdict{}, err
+	}
+	m, err := r.Fetch(ctx, manifest.Digest.String())
+	if err != nil {
+		return verdict{}, err
+	}
+	o.Lean, o.AllowYanked, o.Now = true, true, s.now()
+	_, err = s.verifier.VerifyManifest(ctx, depot.NewListing(r, l.events), v, m, o)
+	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil) {
+		return verdict{}, err
+	}
+	if err != nil {
+		s.metrics.verdicts.WithLabelValues(kind, "refused").Inc()
+		s.log.Warn("a version does not fulfil the policy and is not served",
+			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
+		return verdict{reason: err.Error()}, nil
+	}
+	s.metrics.verdicts.WithLabelValues(kind, "passed").Inc()
+	return verdict{}, nil
+}
+
+// screen takes the versions out of a list that do not fulfil the policy. One that
+// passed earlier stays until somebody asks for it, which has it checked again.
+func (s *store) screen(ctx context.Context, repository string, l *listing) error {
+	if _, _, ok := s.requirement(repository); !ok {
+		return nil
+	}
+	reasons := make([]error, len(l.versions))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(checkParallel)
+	for i, v := range l.versions {
+		g.Go(func() error {
+			manifest, err := s.manifest(ctx, repository, v, l)
+			if err != nil {
+				return fmt.Errorf("check version %s: %w", v, err)
+			}
+			if known, ok := s.verdicts.peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+				return nil
+			}
+			err = s.admit(ctx, repository, v, manifest, l)
+			if _, refused := errors.AsType[*httpError](err); refused {
+				reasons[i], err = err, nil
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	var served []addr.Version
+	for i, v := range l.versions {
+		if reasons[i] == nil {
+			served = append(served, v)
+			continue
+		}
+		if l.refused == nil {
+			l.refused = map[addr.Version]error{}
+		}
+		l.refused[v] = reasons[i]
+	}
+	l.versions = served
+	return nil
+}
+
+// manifest is what is known to be under a version tag.
+func (s *store) manifest(ctx context.Context, repository string, v addr.Version, l *listing) (oci.Descriptor, error) {
+	if d, ok := s.knownManifest(repository, v, l); ok {
+		return d, nil
+	}
+	item, _ := s.layout.Parse(repository)
+	if item.Kind == addr.KindModule {
+		m, err := s.anyModule(ctx, repository, v)
+		if err != nil {
+			return oci.Descriptor{}, err
+		}
+		return m.Manifest, nil
+	}
+	p, err := s.anyProvider(ctx, repository, item.Provider.Type, v, l)
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	return p.Index, nil
+}
+
+func (s *store) knownManifest(repository string, v addr.Version, l *listing) (oci.Descriptor, bool) {
+	if m, ok := s.modules.peek(repository + ":" + v.Tag()); ok {
+		return m.Manifest, true
+	}
+	p, ok := s.providers.peek(providerKey(repository, v, l))
+	if !ok {
+		return oci.Descriptor{}, false
+	}
+	return p.Index, true
+}
+
+// forgetVerdict makes a version be checked again, since a signature of it may
+// have come.
+func (s *store) forgetVerdict(repository, tag string) {
+	l, listed := s.lists.peek(repository)
+	v, version := addr.VersionFromTag(tag)
+	if !listed || !version {
+		return
+	}
+	if d, ok := s.knownManifest(repository, v, l); ok {
+		s.verdicts.forget(verdictKey(repository, v, d, l))
+	}
+}

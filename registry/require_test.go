@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+func (f *front) sign(t testing.TB, repository, version string, key *ecdsa.PrivateKey) {
+	t.Helper()
+	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
+	must(d.SignCosign(t.Context(), repository, must(addr.ParseVersion(version)), key))
+}
+
+// report attaches a scan report to a version.
+func (f *front) report(t testing.TB, repository, version string, at time.Time, critical int) {
+	t.Helper()
+	r := f.repo(t, repository)
+	subject := must(r.Resolve(t.Context(), version))
+	must(r.Attach(t.Context(), subject, "application/sarif+json", []byte(version+at.String()), &oci.ScanSummary{Tool: "test", Time: at, Critical: critical}))
+}
+
+func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+
+// TestRequire shows that versions which do not fulfil the policy are neither
+// listed nor served by any door, and what the policy costs.
+func TestRequire(t *testing.T) {
+	const modules, mirror = "acme/modules/net/vpc/aws", "acme/mirror/registry.opentofu.org/hashicorp/time"
+	now := time.Now()
+	key, stranger := newCosign(), newCosign()
+	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
+	f := newFront(t, func(o *registry.Options) {
+		o.Now = func() time.Time { return now }
+		o.Hostname = "okara.test"
+		o.Require = map[string]depot.VerifyOptions{
+			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+			"provider": {Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{must(testSigner().Public())}},
+			"mirror":   {Require: []string{depot.RequireScan}, Block: "high"},
+		}
+	})
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": "# " + v})
+		f.provider(t, release{address: "registry.opentofu.org/hashicorp/time", version: v, platforms: []string{"linux_amd64", "darwin_arm64"}})
+	}
+	f.sign(t, modules, "1.0.0", key)
+	f.sign(t, modules, "1.2.0", stranger)
+	f.report(t, mirror, "1.0.0", now, 0)
+	f.report(t, mirror, "1.1.0", now, 1)
+	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
+	f.provider(t, release{
+		address: "acme/dns", version: "1.1.0", keys: []oci.SigningKey{servedKey(must(other.Public()))},
+		sign: func(sums []byte) []byte { return must(other.Sign(sums, time.Now())) },
+	})
+	f.provider(t, release{address: "acme/dns", version: "1.2.0", unsigned: true})
+
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	s := f.services(t, c)
+	f.count.Take()
+	listed := func() map[string][]string {
+		own := must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
+		origin := must(c.ProviderVersions(t.Context(), f.url(t, "/origin/registry.opentofu.org/v1/providers/"), "hashicorp/time"))
+		return map[string][]string{
+			"modules": must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")), "providers": own.List(), "origin": origin.List(),
+			"own in the mirror": must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "okara.test/acme/dns")),
+			"mirror":            must(c.MirrorVersions(t.Context(), f.url(t, "/mirror/"), "registry.opentofu.org/hashicorp/time")),
+		}
+	}
+	first := []string{"1.0.0"}
+	want := map[string][]string{"modules": first, "providers": first, "origin": first, "own in the mirror": first, "mirror": first}
+	if diff := cmp.Diff(listed(), want); diff != "" {
+		t.Errorf("listed, got - want +:\n%s", diff)
+	}
+	if total := f.count.Total(); total > 4*9 {
+		t.Errorf("%d requests for nine versions: %v", total, f.count.Take())
+	}
+
+	doors := map[string]string{
+		"/v1/modules/net/vpc/aws/VERSION/download": "cosign", "/v1/modules/net/vpc/aws/VERSION": "cosign",
+		"/v1/providers/acme/dns/VERSION/download/linux/amd64": "openpgp", "/mirror/okara.test/acme/dns/VERSION.json": "openpgp",
+		"/mirror/registry.opentofu.org/hashicorp/time/VERSION.json":                              "scan",
+		"/origin/registry.opentofu.org/v1/providers/hashicorp/time/VERSION/download/linux/amd64": "scan",
+	}
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		for path, reason := range doors {
+			path = strings.Replace(path, "VERSION", version, 1)
+			resp, body := ask(t, http.MethodGet, f.url(t, path))
+			if served := resp.StatusCode/100 == 2; served != (version == "1.0.0") || !served && (resp.StatusCode != 404 || !strings.Contains(string(body), reason)) {
+				t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+			}
+		}
+	}
+	_, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws"))
+	if doc := decode[struct {
+		Version  string
+		Verified bool
+	}](t, body); doc.Version != "1.0.0" || !doc.Verified {
+		t.Errorf("latest: %s", body)
+	}
+	f.count.Take()
+	listed()
+	for path := range doors {
+		ask(t, http.MethodGet, f.url(t, strings.Replace(path, "VERSION", "1.0.0", 1)))
+	}
+	if got := f.count.Take(); len(got) > 0 {
+		t.Errorf("warm: %v", got)
+	}
+
+	// A signature comes later; a new report finds something in what was clean.
+	f.sign(t, modules, "1.1.0", key)
+	f.report(t, mirror, "1.0.0", now.Add(time.Minute), 2)
+	now = now.Add(11 * time.Minute)
+	if resp, body := ask(t, http.MethodGet, f.url(t, "/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json")); resp.StatusCode != 404 {
+		t.Errorf("after a new report: %d %s", resp.StatusCode, body)
+	}
+	now = now.Add(11 * time.Minute)
+	want["modules"], want["mirror"], want["origin"] = []string{"1.1.0", "1.0.0"}, []string{}, []string{}
+	if diff := cmp.Diff(listed(), want); diff != "" {
+		t.Errorf("listed later, got - want +:\n%s", diff)
+	}
+}
+
+// TestRequireClosed shows that a version about which the registry says nothing
+// is not served, and that this does not last.
+func TestRequireClosed(t *testing.T) {
+	key := newCosign()
+	now := time.Now()
+	silent := &ocitest.Fault{
+		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, ".sig") }, Times: 8, Do: ocitest.Status(http.StatusServiceUnavailable, 0),
+	}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), silent, func(o *registry.Options) {
+		o.Now = func() time.Time { return now }
+		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+	})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
+	for i, path := range []string{"versions", "1.0.0/download", "versions", "1.0.0/download"} {
+		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/"+path))
+		if served := resp.StatusCode/100 == 2; served != (i > 1) || !served && resp.StatusCode != 502 {
+			t.Errorf("%d, %s: %d %s", i, path, resp.StatusCode, body)
+		}
+		now = now.Add(time.Minute)
+	}
+}
+
+func TestRequireRefuses(t *testing.T) {
+	public := []signing.PublicKey{must(testSigner().Public())}
+	tests := map[string]map[string]depot.VerifyOptions{
+		`the kind "state"`:            {"state": {Block: "high"}},
+		"nothing is required":         {"module": {}},
+		"have no OpenPGP signature":   {"module": {Require: []string{depot.RequireOpenPGP}, OpenPGP: public}},
+		"openpgp and the keys":        {"provider": {Require: []string{depot.RequireOpenPGP}}},
+		"mirror: openpgp and":         {"mirror": {Block: "high", OpenPGP: public}},
+		"cosign and the keys":         {"module": {Require: []string{depot.RequireCosign}}},
+		`unknown requirement "magic"`: {"module": {Require: []string{"magic"}}},
+	}
+	for want, require := range tests {
+		o := registry.Options{Client: newClient(t, "127.0.0.1:1", oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}, Require: require}
+		o.Archives.Keys = []registry.Key{{Secret: make([]byte, 32)}}
+		if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
