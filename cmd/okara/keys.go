@@ -24,7 +24,7 @@ func newKeys(a *app) *cobra.Command {
 A private key is a file that only its owner may read, by default in
 $XDG_CONFIG_HOME/okara/keys or ~/.config/okara/keys. Beside it lies the public
 key, with the extension .pub.asc. Private keys never go to a server or a registry.`
-	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a), newKeysImport(a), newKeysRevoke(a))
+	keys.AddCommand(newKeysNew(a), newKeysList(a), newKeysExport(a), newKeysImport(a), newKeysRotate(a), newKeysRevoke(a))
 	return keys
 }
 
@@ -250,21 +250,15 @@ func newKeysExport(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			infos, err := listKeys(folder)
+			k, err := findKey(folder, args[0])
 			if err != nil {
 				return err
 			}
-			for _, k := range infos {
-				if !strings.EqualFold(k.ID, args[0]) && !strings.EqualFold(k.Fingerprint, args[0]) {
-					continue
-				}
-				b, err := os.ReadFile(k.Public)
-				if err != nil {
-					return err
-				}
-				return a.printResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
+			b, err := os.ReadFile(k.Public)
+			if err != nil {
+				return err
 			}
-			return &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", args[0], folder)}
+			return a.printResult(map[string]string{"id": k.ID, "ascii_armor": string(b)}, strings.TrimSuffix(string(b), "\n"))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")

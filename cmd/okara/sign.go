@@ -5,21 +5,39 @@ package main
 import (
 	"context"
 	"crypto/ecdsa"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/frontend"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // signed is the result of sign.
 type signed struct {
 	Address string `json:"address"`
 	Version string `json:"version"`
-	OpenPGP string `json:"openpgp,omitempty"` // tag of the event
-	Cosign  string `json:"cosign,omitempty"`  // digest of the signature manifest
+	OpenPGP string `json:"openpgp,omitempty"` // tag of the event; "": the key has signed it before
+	Cosign  string `json:"cosign,omitempty"`  // digest of the signature manifest; "": likewise
+}
+
+func (s signed) text() string {
+	if s.OpenPGP == "" && s.Cosign == "" {
+		return s.Address + "@" + s.Version + " is signed already"
+	}
+	return s.Address + "@" + s.Version + " signed"
+}
+
+// signers are the private keys of one run.
+type signers struct {
+	openpgp *signing.Key      // nil: none
+	cosign  *ecdsa.PrivateKey // nil: none
+	replace bool
 }
 
 func newSign(a *app) *cobra.Command {
@@ -27,9 +45,11 @@ func newSign(a *app) *cobra.Command {
 	var replace bool
 	var server serverFlags
 	cmd := &cobra.Command{
-		Use:   "sign ADDRESS@VERSION",
-		Short: "Add a signature to a version that exists",
-		Long: `Add a signature to a version that exists.
+		Use:   "sign ADDRESS[@CONSTRAINT]",
+		Short: "Add a signature to versions that exist",
+		Long: `Add a signature to a version that exists, or to all that a constraint allows;
+without one to every version. What the key has signed already is left as it is, so a
+run that was cut can be repeated.
 
 --cosign-key signs the digest of a module or provider in the form of cosign's
 signatures; it is an ECDSA P-256 key in PEM, also in cosign's encrypted form. There is
@@ -45,38 +65,36 @@ token there as okara publish does; the key stays here.
 Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: `  okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key
   okara sign net/vpc/aws@1.4.0 --cosign-key cosign.key --server https://okara.example.com
-  okara sign acme/dns@1.2.3 --sign-key new-key.asc`,
+  okara sign acme/dns@1.2.3 --sign-key new-key.asc
+  okara sign acme/dns --sign-key new-key.asc           # every version`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if signKey == "" && cosignKey == "" {
 				return usageError("no key given: --sign-key or --cosign-key")
 			}
-			address, version, _ := strings.Cut(args[0], "@")
-			it, err := parseItem(address)
-			if err != nil {
-				return usageError("%w", err)
-			}
-			v, err := addr.ParseVersion(version)
+			it, err := parseItem(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
 			if signKey != "" && it.kind == addr.KindModule {
 				return usageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
-			openpgp, err := a.privateKey(signKey, passphraseFile)
+			keys := signers{replace: replace}
+			if keys.openpgp, err = a.privateKey(signKey, passphraseFile); err != nil {
+				return err
+			}
+			if keys.cosign, err = a.cosignKey(cosignKey, passphraseFile); err != nil {
+				return err
+			}
+			address, _, _ := strings.Cut(args[0], "@")
+			front, err := a.frontend(server, nil)
 			if err != nil {
 				return err
 			}
-			cosign, err := a.cosignKey(cosignKey, passphraseFile)
-			if err != nil {
-				return err
+			if front != nil {
+				return a.signThrough(cmd.Context(), front, address, it, keys)
 			}
-			out, err := a.sign(cmd.Context(), server, it, v, openpgp, cosign, replace)
-			if err != nil {
-				return err
-			}
-			out.Address = address
-			return a.printResult(out, address+"@"+v.String()+" signed")
+			return a.sign(cmd.Context(), address, it, keys)
 		},
 	}
 	f := cmd.Flags()
@@ -88,37 +106,82 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	return cmd
 }
 
-func (a *app) sign(ctx context.Context, s serverFlags, it item, v addr.Version, openpgp *signing.Key, cosign *ecdsa.PrivateKey, replace bool) (signed, error) {
-	front, err := a.frontend(s, nil)
+// signThrough signs one version through a front-end.
+func (a *app) signThrough(ctx context.Context, front *frontend.Client, address string, it item, keys signers) error {
+	if keys.openpgp != nil {
+		return usageError("--server takes signatures of --cosign-key only")
+	}
+	v, err := addr.ParseVersion(it.versions)
 	if err != nil {
-		return signed{}, err
+		return usageError("--server signs one version: %w", err)
 	}
-	if front != nil {
-		path, err := it.frontPath()
-		switch {
-		case err != nil:
-			return signed{}, err
-		case openpgp != nil:
-			return signed{}, usageError("--server takes signatures of --cosign-key only")
-		}
-		d, err := front.SignCosign(ctx, path, v, cosign)
-		return signed{Version: v.String(), Cosign: d.String()}, serverHint(err)
+	path, err := it.frontPath()
+	if err != nil {
+		return err
 	}
+	d, err := front.SignCosign(ctx, path, v, keys.cosign)
+	if err != nil {
+		return serverHint(err)
+	}
+	out := signed{Address: address, Version: v.String(), Cosign: d.String()}
+	return a.printResult(out, out.text())
+}
+
+func (a *app) sign(ctx context.Context, address string, it item, keys signers) error {
 	client, layout, err := a.registryClient()
 	if err != nil {
-		return signed{}, err
+		return err
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
+	if exact, err := addr.ParseVersion(it.versions); err == nil {
+		one, err := signOne(ctx, d, layout, it, exact, keys)
+		if err != nil {
+			return err
+		}
+		one.Address = address
+		return a.printResult(one, one.text())
+	}
+	versions, err := selectedVersions(ctx, d, layout, it)
+	if err != nil {
+		return err
+	}
+	var all []signed
+	var lines []string
+	for _, v := range versions {
+		one, err := signOne(ctx, d, layout, it, v, keys)
+		if err != nil {
+			return fmt.Errorf("signing %s@%s: %w", address, v, err)
+		}
+		one.Address = address
+		all, lines = append(all, one), append(lines, one.text())
+	}
+	return a.printResult(all, strings.Join(lines, "\n"))
+}
+
+// selectedVersions lists what the constraint of the item allows.
+func selectedVersions(ctx context.Context, d *depot.Depot, layout addr.Layout, it item) ([]addr.Version, error) {
+	l, err := d.Versions(ctx, it.repository(layout))
+	if err != nil {
+		return nil, err
+	}
+	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.selects(v) })
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.versions, oci.ErrNotFound)
+	}
+	return versions, nil
+}
+
+func signOne(ctx context.Context, d *depot.Depot, layout addr.Layout, it item, v addr.Version, keys signers) (signed, error) {
 	out := signed{Version: v.String()}
-	if openpgp != nil {
-		e, err := d.SignProvider(ctx, it.provider, v, openpgp, replace)
+	if keys.openpgp != nil {
+		e, err := d.SignProvider(ctx, it.provider, v, keys.openpgp, keys.replace)
 		if err != nil {
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
 	}
-	if cosign != nil {
-		m, err := d.SignCosign(ctx, it.repository(layout), v, cosign)
+	if keys.cosign != nil {
+		m, err := d.SignCosign(ctx, it.repository(layout), v, keys.cosign)
 		if err != nil {
 			return signed{}, err
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -15,7 +16,8 @@ import (
 )
 
 // SignCosign adds a cosign-compatible signature to a version of a module or
-// provider.
+// provider, and returns its manifest. One that the key has signed is left as it
+// is; the descriptor is then zero.
 func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Version, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
 	r, err := d.repo(repository)
 	if err != nil {
@@ -24,6 +26,15 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 	subject, err := r.Resolve(ctx, v.Tag())
 	if err != nil {
 		return oci.Descriptor{}, err
+	}
+	have, err := r.CosignSignatures(ctx, subject.Digest)
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	if slices.ContainsFunc(have, func(s oci.CosignSignature) bool {
+		return s.Names(d.below(repository), subject.Digest) == nil && signing.VerifyECDSA(&key.PublicKey, s.Payload, s.Signature) == nil
+	}) {
+		return oci.Descriptor{}, nil
 	}
 	payload, err := oci.CosignPayload(r.String(), subject.Digest)
 	if err != nil {
@@ -39,7 +50,8 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 // SignProvider signs SHA256SUMS of a version that exists. The new signature joins
 // those that are there; with replace it takes their place, for a key that must
 // no longer count. The index does not change: a status event carries signature
-// and keys.
+// and keys. A version that the key has signed is left as it is, except with
+// replace; the event is then zero.
 func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Version, key *signing.Key, replace bool) (oci.StatusEvent, error) {
 	l, err := d.Versions(ctx, d.providerRepo(p))
 	if err != nil {
@@ -60,7 +72,14 @@ func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if err != nil {
 		return oci.StatusEvent{}, err
 	}
-	if err := addSignature(&md, key, d.eventTime(l), replace); err != nil {
+	public, err := key.Public()
+	if err != nil {
+		return oci.StatusEvent{}, err
+	}
+	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
+		return oci.StatusEvent{}, nil
+	}
+	if err := addSignature(&md, key, public, d.eventTime(l), replace); err != nil {
 		return oci.StatusEvent{}, err
 	}
 	layers, blobs, err := oci.NewSignatureLayers(md, index.Metadata == nil)
@@ -73,12 +92,8 @@ func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Versio
 }
 
 // addSignature adds a packet by key and the public key to md.
-func addSignature(md *oci.ProviderMetadata, key *signing.Key, now time.Time, replace bool) error {
+func addSignature(md *oci.ProviderMetadata, key *signing.Key, public signing.PublicKey, now time.Time, replace bool) error {
 	signature, err := key.Sign(md.ShasumsBytes, now)
-	if err != nil {
-		return err
-	}
-	public, err := key.Public()
 	if err != nil {
 		return err
 	}

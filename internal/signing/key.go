@@ -63,6 +63,16 @@ func NewKey(o KeyOptions) (*Key, error) {
 	return &Key{entity}, nil
 }
 
+// Successor makes a key that takes over from old: the same user and kind, valid
+// for another lifetime.
+func Successor(old PublicKey, lifetime time.Duration) (*Key, error) {
+	o := KeyOptions{Lifetime: lifetime, ECC: old.entity.PrimaryKey.PubKeyAlgo != packet.PubKeyAlgoRSA}
+	if id := old.entity.PrimaryIdentity(); id != nil && id.UserId != nil {
+		o.Name, o.Email = id.UserId.Name, id.UserId.Email
+	}
+	return NewKey(o)
+}
+
 // ParseKey reads an armored private key. A protected one needs the passphrase;
 // the error of a wrong one does not repeat it.
 func ParseKey(armored, passphrase []byte) (*Key, error) {

@@ -190,6 +190,17 @@ func TestRSAKeyAndGnuPG(t *testing.T) {
 	if got := public.Expires.Sub(public.Created); got != signing.DefaultLifetime || public.UserID != "Acme <release@example.com>" {
 		t.Errorf("lifetime %v, user %q", got, public.UserID)
 	}
+	next, err := signing.Successor(public, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	successor, err := next.Public()
+	if err != nil || successor.UserID != public.UserID || successor.ID == public.ID || successor.Expires.Sub(successor.Created) != time.Hour {
+		t.Errorf("successor %+v, %v", successor, err)
+	}
+	if sig := mustSign(t, next, "message\n", time.Now()); len(sig) < 4096/8 {
+		t.Errorf("the successor of an RSA key signs with %d bytes", len(sig))
+	}
 	sig := mustSign(t, k, "message\n", time.Now())
 	if _, err := signing.Verify([]byte("message\n"), sig, []signing.PublicKey{public}, signing.VerifyOptions{}); err != nil {
 		t.Error(err)

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+)
+
+// rotated is the result of keys rotate.
+type rotated struct {
+	Old keyInfo `json:"old"`
+	New keyInfo `json:"new"`
+}
+
+func newKeysRotate(a *app) *cobra.Command {
+	var dir, passphraseFile string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Make a key that takes over from another",
+		Long: `Make a key of the same user and kind that takes over from key ID. The old key stays:
+its signatures hold, and both sign new versions until everybody trusts the new one.
+
+  okara publish provider ... --sign-key OLD --sign-key NEW
+  okara sign NAMESPACE/TYPE --sign-key NEW     adds its signature to every version
+
+Publish the new public key where your users find the old one. When all of them have
+it, stop signing with the old key, or let it expire; a key that was lost or stolen
+is for okara keys revoke.
+
+Prints the new key's ID and the private key's file.
+
+Exit codes: 0 done, 2 usage, 3 there is no such key.`,
+		Example: `  okara keys rotate 6F3C0A1B2C3D4E5F`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if days < 1 {
+				return usageError("--days %d: a key is valid for at least one day", days)
+			}
+			folder, err := a.keysDir(dir)
+			if err != nil {
+				return err
+			}
+			passphrase, err := a.passphrase(passphraseFile)
+			if err != nil {
+				return err
+			}
+			old, err := findKey(folder, args[0])
+			if err != nil {
+				return err
+			}
+			out, err := rotateKey(folder, old, passphrase, time.Duration(days)*24*time.Hour)
+			if err != nil {
+				return err
+			}
+			if len(passphrase) == 0 {
+				a.note("the private key is not protected by a passphrase: keep the file safe")
+			}
+			a.note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", out.New.Private)
+			a.note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(out.Old.Private, "OLD"), out.New.Private)
+			return a.printResult(out, out.New.ID+"\t"+out.New.Private)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "", "`FOLDER` with the key files")
+	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the new key expires")
+	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the new key (or the variable OKARA_KEY_PASSPHRASE)")
+	return cmd
+}
+
+// findKey returns the key with this ID or fingerprint.
+func findKey(dir, id string) (keyInfo, error) {
+	infos, err := listKeys(dir)
+	if err != nil {
+		return keyInfo{}, err
+	}
+	for _, k := range infos {
+		if strings.EqualFold(k.ID, id) || strings.EqualFold(k.Fingerprint, id) {
+			return k, nil
+		}
+	}
+	return keyInfo{}, &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}
+}
+
+// rotateKey makes and saves the successor of a key.
+func rotateKey(dir string, old keyInfo, passphrase []byte, lifetime time.Duration) (rotated, error) {
+	b, err := os.ReadFile(old.Public)
+	if err != nil {
+		return rotated{}, err
+	}
+	public, err := signing.ParsePublicKeys(b)
+	if err != nil {
+		return rotated{}, fmt.Errorf("%s: %w", old.Public, err)
+	}
+	key, err := signing.Successor(public[0], lifetime)
+	if err != nil {
+		return rotated{}, err
+	}
+	info, err := saveKey(dir, key, passphrase)
+	return rotated{Old: old, New: info}, err
+}
