@@ -61,6 +61,10 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", o.Addr, err)
 	}
+	return newServer(l, config, o), nil
+}
+
+func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	if o.Drain <= 0 {
 		o.Drain = defaultDrain
 	}
@@ -68,7 +72,7 @@ func Listen(o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{listener: l, o: o, secure: config != nil, server: &http.Server{
-		Handler:           logged(o.Handler, o.Logger, newTracer(o.Tracer)),
+		Handler:           logged(patient(o.Handler), o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -76,7 +80,7 @@ func Listen(o Options) (*Server, error) {
 		// What net/http says here is about single connections, most of it
 		// handshakes that a client gave up.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-	}}, nil
+	}}
 }
 
 // tls returns nil for plain http.
