@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"context"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
@@ -30,6 +31,7 @@ import (
 const (
 	maxProviderFile    = 1 << 30
 	maxProviderRequest = 1 << 20
+	maxReleaseText     = 1 << 20 // SHA256SUMS, its signature, the registry manifest
 	maxKnownRequest    = 1 << 10
 	maxReceipts        = 100
 )
@@ -44,10 +46,10 @@ const (
 // fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
 var fileName = regexp.MustCompile(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
-// uploadFile stores one file of a release as a blob of its repository.
-// Nothing refers to it until the version is published.
+// uploadFile stores one file of a release as a blob of its repository, a package
+// only if it is one. Nothing refers to it until the version is published.
 func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
-	name, repository, err := s.uploadOf(r)
+	u, repo, err := s.uploadOf(r)
 	if err != nil {
 		return err
 	}
@@ -64,23 +66,25 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 	if err := checkContentDigest(r.Header.Get("Content-Digest"), sum); err != nil {
 		return err
 	}
-	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(sum[:])), Size: size}
-	repo, err := s.o.Client.Repo(repository)
-	if err != nil {
+	u.Digest, u.Size = digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(sum[:])), size
+	if err := u.inspect(r.Context(), file); err != nil {
 		return err
 	}
-	blob := oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return os.Open(file.Name()) }}
+	blob := oci.Blob{
+		Descriptor: oci.Descriptor{MediaType: oci.MediaZip, Digest: u.Digest, Size: u.Size},
+		Open:       func() (io.ReadCloser, error) { return os.Open(file.Name()) },
+	}
 	if _, err := repo.EnsureBlob(r.Context(), blob); err != nil {
 		return err
 	}
-	return s.writeReceipt(w, http.StatusCreated, upload{Repository: repository, File: name, Digest: d.Digest, Size: size})
+	return s.writeReceipt(w, http.StatusCreated, u)
 }
 
 // knownFile answers with a receipt for a file that the repository has already,
 // so that a publication that was cut need not send it again. Only who may
 // publish there is told.
 func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
-	name, repository, err := s.uploadOf(r)
+	u, repo, err := s.uploadOf(r)
 	if err != nil {
 		return err
 	}
@@ -90,26 +94,57 @@ func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxKnownRequest)).Decode(&in); err != nil {
 		return unprocessable(fmt.Errorf("read the request: %w", err))
 	}
-	repo, err := s.o.Client.Repo(repository)
-	if err != nil {
-		return err
-	}
 	d, err := repo.Stat(r.Context(), in.Digest)
 	if err != nil {
-		return missing(err, "file %s", name)
+		return missing(err, "file %s", u.File)
 	}
-	return s.writeReceipt(w, http.StatusOK, upload{Repository: repository, File: name, Digest: d.Digest, Size: d.Size})
+	if u.Digest, u.Size = d.Digest, d.Size; u.Size > maxProviderFile {
+		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
+	}
+	if u.isPackage() {
+		file, err := os.CreateTemp("", "okara-upload-")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(file.Name())
+		defer file.Close()
+		if err := fetchBlob(r.Context(), repo, u, file); err != nil {
+			return err
+		}
+		if err := u.inspect(r.Context(), file); err != nil {
+			return err
+		}
+	}
+	return s.writeReceipt(w, http.StatusOK, u)
 }
 
-// uploadOf returns the name of a file of a release and its repository.
-func (s *server) uploadOf(r *http.Request) (name, repository string, err error) {
-	if _, _, repository, _, err = s.releaseOf(r, "publish"); err != nil {
-		return "", "", err
+func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) error {
+	in, err := repo.Open(ctx, oci.Descriptor{Digest: u.Digest, Size: u.Size})
+	if err != nil {
+		return missing(err, "upload %s; send it again", u.File)
 	}
-	if name = r.PathValue("filename"); !fileName.MatchString(name) {
-		return "", "", unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", name))
+	defer in.Close()
+	_, err = io.Copy(to, in)
+	return err
+}
+
+// uploadOf returns what the address says of an upload, and its repository.
+func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
+	p, v, repository, _, err := s.releaseOf(r, "publish")
+	if err != nil {
+		return upload{}, nil, err
 	}
-	return name, repository, nil
+	u := upload{Repository: repository, File: r.PathValue("filename"), typ: p.Type}
+	if !fileName.MatchString(u.File) {
+		return upload{}, nil, unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
+	}
+	if u.isPackage() {
+		if u.platform, err = depot.PackagePlatform(p, v, u.File); err != nil {
+			return upload{}, nil, unprocessable(err)
+		}
+	}
+	repo, err := s.o.Client.Repo(repository)
+	return u, repo, err
 }
 
 func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error {
@@ -118,7 +153,11 @@ func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error
 	if err != nil {
 		return err
 	}
-	return writeDocument(w, status, map[string]any{"filename": u.File, "digest": u.Digest, "size": u.Size, "receipt": receipt})
+	doc := map[string]any{"filename": u.File, "digest": u.Digest, "size": u.Size, "receipt": receipt}
+	if u.H1 != "" {
+		doc["h1"] = u.H1
+	}
+	return writeDocument(w, status, doc)
 }
 
 // releaseOf parses the address of a publication and checks the right to it.
@@ -172,7 +211,18 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer os.RemoveAll(dir)
 	for _, receipt := range in.Receipts {
-		if err := s.fetchUpload(r, dir, repository, receipt); err != nil {
+		u, repo, err := s.receivedAs(receipt, repository)
+		if err != nil {
+			return err
+		}
+		if !u.isPackage() {
+			err = fetchText(r.Context(), repo, u, dir)
+		} else if k, e := u.stored(r.Context(), repo, p, v); e == nil {
+			o.Stored = append(o.Stored, k)
+		} else {
+			err = e
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -185,30 +235,29 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	return s.writePublished(w, r, out)
 }
 
-// fetchUpload puts an uploaded file where the checks of a release expect it.
-func (s *server) fetchUpload(r *http.Request, dir, repository, receipt string) (err error) {
+// receivedAs returns what a receipt is for.
+func (s *server) receivedAs(receipt, repository string) (upload, *oci.Repo, error) {
 	u, err := s.links.readReceipt(receipt)
 	if err != nil {
-		return err
+		return upload{}, nil, err
 	}
 	if u.Repository != repository {
-		return unprocessable(fmt.Errorf("the receipt of %s belongs to another provider", u.File))
+		return upload{}, nil, unprocessable(fmt.Errorf("the receipt of %s belongs to another provider", u.File))
 	}
 	repo, err := s.o.Client.Repo(repository)
-	if err != nil {
-		return err
+	return u, repo, err
+}
+
+// fetchText puts an uploaded file where the checks of a release expect it.
+func fetchText(ctx context.Context, repo *oci.Repo, u upload, dir string) error {
+	if u.Size > maxReleaseText {
+		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxReleaseText))
 	}
-	in, err := repo.Open(r.Context(), oci.Descriptor{Digest: u.Digest, Size: u.Size})
-	if err != nil {
-		return missing(err, "upload %s; send it again", u.File)
-	}
-	defer in.Close()
 	out, err := os.OpenFile(filepath.Join(dir, u.File), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return unprocessable(fmt.Errorf("two receipts for %s", u.File))
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return errors.Join(fetchBlob(ctx, repo, u, out), out.Close())
 }
 
 // upload is what a receipt says.
@@ -217,7 +266,40 @@ type upload struct {
 	File       string        `json:"f"`
 	Digest     digest.Digest `json:"d"`
 	Size       int64         `json:"s"`
+	H1         string        `json:"h,omitempty"` // of a package, which has been inspected
 	Expires    int64         `json:"e"`
+
+	typ      string // of the provider; for inspect, not in the receipt
+	platform addr.Platform
+}
+
+func (u *upload) isPackage() bool { return strings.HasSuffix(u.File, ".zip") }
+
+// inspect does the work that takes long for a large package while its file is at
+// hand, so that publishing many of them is a short request.
+func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
+	if !u.isPackage() {
+		return nil
+	}
+	if u.H1, err = depot.HashPackage(ctx, file, u.Size, u.typ, u.platform); err != nil {
+		return publishError(fmt.Errorf("%s: %w", u.File, err))
+	}
+	return nil
+}
+
+// stored is the package of a receipt, if the registry has it still.
+func (u *upload) stored(ctx context.Context, repo *oci.Repo, p addr.Provider, v addr.Version) (depot.Package, error) {
+	platform, err := depot.PackagePlatform(p, v, u.File)
+	if err != nil {
+		return depot.Package{}, unprocessable(err)
+	}
+	if u.H1 == "" {
+		return depot.Package{}, unprocessable(fmt.Errorf("the receipt of %s is not valid; upload the file again", u.File))
+	}
+	if _, err := repo.Stat(ctx, u.Digest); err != nil {
+		return depot.Package{}, missing(err, "upload %s; send it again", u.File)
+	}
+	return depot.Package{Platform: platform, Filename: u.File, SHA256: u.Digest.Encoded(), H1: u.H1, Size: u.Size}, nil
 }
 
 // receipt returns "<kid>.<content>.<mac>".

@@ -155,12 +155,19 @@ func TestPublishProvider(t *testing.T) {
 		{"other version than in the names", "/v1/providers/acme/dns/2.0.0", request(receipts, key), 422},
 		{"no right", "/v1/providers/evil/dns/1.0.0", request(receipts, key), 403},
 		{"no JSON", base, []byte("x"), 422},
+		{"two receipts for a package", base, request(append(receipts[:3:3], receipts[0]), key), 422},
+		{"two receipts for SHA256SUMS", base, request(append(receipts[:3:3], receipts[1]), key), 422},
 		{"good", base, request(receipts, key), 201},
 		{"again", base, request(receipts, key), 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			f.count.Take()
 			if status, body := f.send(t, http.MethodPost, tt.path, publisherToken, tt.body); status != tt.want {
 				t.Errorf("%d %s, want %d", status, body, tt.want)
+			}
+			// However large the packages are, publishing them is a short request.
+			if n := f.count.Take()["GET blob"]; n > 2 {
+				t.Errorf("%d blobs were read, want SHA256SUMS and its signature only", n)
 			}
 		})
 	}
@@ -174,7 +181,8 @@ func TestPublishProvider(t *testing.T) {
 		{"known", base + "/files/" + name, publisherToken, "sha256:" + hexSum(archive), 200},
 		{"unknown", base + "/files/" + name, publisherToken, "sha256:" + hexSum([]byte("x")), 404},
 		{"no digest", base + "/files/" + name, publisherToken, "../x", 404},
-		{"in another repository", "/v1/providers/acme/other/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 404},
+		{"name of another", "/v1/providers/acme/other/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 422},
+		{"in another repository", "/v1/providers/acme/other/1.0.0/files/" + strings.Replace(name, "dns", "other", 1), publisherToken, "sha256:" + hexSum(archive), 404},
 		{"no right", "/v1/providers/evil/dns/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 403},
 		{"reader", base + "/files/" + name, "", "sha256:" + hexSum(archive), 401},
 	} {
@@ -186,6 +194,9 @@ func TestPublishProvider(t *testing.T) {
 	receipts[0] = decode[struct{ Receipt string }](t, body).Receipt
 	if status, body := f.send(t, http.MethodPost, base, publisherToken, request(receipts, key)); status != 200 {
 		t.Errorf("with the receipt of a known file: %d %s, want 200", status, body)
+	}
+	if status, body := f.send(t, http.MethodPut, base+"/files/"+name, publisherToken, sums); status != 422 || !strings.Contains(string(body), "not a zip") {
+		t.Errorf("no package: %d %s, want 422", status, body)
 	}
 	for _, bad := range []string{"x.zip", "terraform-provider-dns%2Fx", "evil"} {
 		if status, body := f.send(t, http.MethodPut, base+"/files/"+bad, publisherToken, archive); status != 422 {

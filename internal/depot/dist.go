@@ -40,15 +40,16 @@ type dist struct {
 	version  addr.Version
 	stem     string // "terraform-provider-dns_1.2.3_"
 	zips     map[addr.Platform]string
-	names    []string // all files, sorted
+	stored   []Package // which are not in the folder
+	names    []string  // all files, sorted
 }
 
-func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
+func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*dist, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil, err
 	}
-	d := &dist{fsys: fsys, provider: p, version: v, stem: stemOf(p, v), zips: map[addr.Platform]string{}}
+	d := &dist{fsys: fsys, provider: p, version: v, stem: stemOf(p, v), zips: map[addr.Platform]string{}, stored: stored}
 	for _, e := range entries {
 		if e.IsDir() {
 			continue
@@ -57,13 +58,23 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version) (*dist, error) {
 		if !strings.HasSuffix(e.Name(), ".zip") {
 			continue
 		}
-		platform, err := d.platform(e.Name())
+		platform, err := PackagePlatform(p, v, e.Name())
 		if err != nil {
 			return nil, err
 		}
 		d.zips[platform] = e.Name()
 	}
-	if len(d.zips) == 0 {
+	for _, k := range stored {
+		if _, err := PackagePlatform(p, v, k.Filename); err != nil {
+			return nil, err
+		}
+		if slices.Contains(d.names, k.Filename) {
+			return nil, fmt.Errorf("%s twice: %w", k.Filename, ErrNoProvider)
+		}
+		d.names = append(d.names, k.Filename)
+	}
+	slices.Sort(d.names)
+	if len(d.zips)+len(stored) == 0 {
 		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, ErrNoProvider)
 	}
 	return d, nil
@@ -74,18 +85,17 @@ func stemOf(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
-// platform reads the platform out of the name of a zip.
-func (d *dist) platform(name string) (addr.Platform, error) {
-	rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), d.stem)
-	if ok {
-		if p, err := addr.ParsePlatform(rest); err == nil {
-			return p, nil
+// PackagePlatform reads the platform out of the name of a zip of a release.
+func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
+	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), stemOf(p, v)); ok {
+		if t, err := addr.ParsePlatform(rest); err == nil {
+			return t, nil
 		}
 	}
-	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, d.stem, ErrNoProvider)
+	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, stemOf(p, v), ErrNoProvider)
 }
 
-// packages inspects all zips.
+// packages inspects all zips and adds those that were inspected before.
 func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	var platforms []addr.Platform
 	for p := range d.zips {
@@ -101,7 +111,12 @@ func (d *dist) packages(ctx context.Context) ([]Package, error) {
 			return err
 		})
 	}
-	return packages, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	packages = append(packages, d.stored...)
+	slices.SortFunc(packages, func(a, b Package) int { return a.Platform.Compare(b.Platform) })
+	return packages, nil
 }
 
 func (d *dist) read(name string) ([]byte, error) {

@@ -26,6 +26,7 @@ type ProviderOptions struct {
 	Annotations map[string]string   // added to the index
 	Now         time.Time           // zero: time.Now
 	Extend      bool                // add platforms that an existing version lacks
+	Stored      []Package           // packages that the registry has, inspected when they arrived; not in the folder
 	Gate        Gate                // asked before the version becomes visible; nil: it does
 }
 
@@ -69,7 +70,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
-	d, err := readDist(dist, p, v)
+	d, err := readDist(dist, p, v, o.Stored)
 	if err != nil {
 		return nil, err
 	}
