@@ -213,11 +213,15 @@ func groupsOf(claims map[string]any, name string) []string {
 	if name == "" {
 		name = "groups"
 	}
-	list, _ := claims[name].([]any)
 	var groups []string
-	for _, g := range list {
-		if text, ok := g.(string); ok {
-			groups = append(groups, text)
+	switch v := claims[name].(type) {
+	case string: // of somebody who is in one group
+		groups = []string{v}
+	case []any:
+		for _, g := range v {
+			if text, ok := g.(string); ok {
+				groups = append(groups, text)
+			}
 		}
 	}
 	return groups

@@ -12,12 +12,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -152,12 +154,23 @@ func TestOIDCRules(t *testing.T) {
 		{"claim is missing", registry.Rule{Claims: map[string]string{"nothing": "**"}}, 403},
 		{"one of the groups", registry.Rule{Groups: []string{"ops", "platform"}}, 201},
 		{"none of the groups", registry.Rule{Groups: []string{"ops"}}, 403},
+		{"groups in another claim", registry.Rule{Groups: []string{"platform"}}, 403},
+		{"one group as text", registry.Rule{Groups: []string{"platform"}}, 201},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFront(t, func(o *registry.Options) { o.Access = i.access("publish:module:acme/**", tt.rule) })
+			f := newFront(t, func(o *registry.Options) {
+				o.Access = i.access("publish:module:acme/**", tt.rule)
+				if tt.name == "groups in another claim" {
+					o.Access.Issuers[0].GroupsClaim = "roles"
+				}
+			})
 			body := newZip(t, map[string]string{"main.tf": ""})
-			status, answer := f.send(t, http.MethodPut, "/v1/modules/acme/vpc/aws/1.0.0", i.sign(i.claims(now)), body)
+			claims := i.claims(now)
+			if tt.name == "one group as text" {
+				claims["groups"] = "platform"
+			}
+			status, answer := f.send(t, http.MethodPut, "/v1/modules/acme/vpc/aws/1.0.0", i.sign(claims), body)
 			if status != tt.want {
 				t.Errorf("%d %s, want %d", status, answer, tt.want)
 			}
@@ -208,4 +221,134 @@ func TestOIDCKeys(t *testing.T) {
 	if got := status(); got != 200 {
 		t.Errorf("known key, issuer down: %d, want 200", got)
 	}
+}
+
+// at makes the issuer known by a URL of the world outside, which the returned
+// transport leads to it.
+func (i *issuer) at(url string) http.RoundTripper {
+	inside := i.Listener.Addr().String()
+	i.URL = url
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Scheme, r.URL.Host = "http", inside
+		return http.DefaultTransport.RoundTrip(r)
+	})
+}
+
+// TestCITokens publishes with the tokens of CI jobs as GitHub Actions and GitLab
+// make them, and shows which jobs the rules of the documentation let in.
+func TestCITokens(t *testing.T) {
+	const sha = "9d2b0a3c4e5f60718293a4b5c6d7e8f901234567"
+	github := func(change map[string]any) map[string]any {
+		c := map[string]any{
+			"iss": "https://token.actions.githubusercontent.com", "aud": "okara", "sub": "repo:acme/terraform-aws-vpc:ref:refs/tags/v1.0.0",
+			"repository": "acme/terraform-aws-vpc", "repository_owner": "acme", "repository_id": "74", "repository_owner_id": "65", "repository_visibility": "private",
+			"ref": "refs/tags/v1.0.0", "ref_type": "tag", "ref_protected": "false", "sha": sha, "head_ref": "", "base_ref": "", "event_name": "push",
+			"workflow": "release", "workflow_ref": "acme/terraform-aws-vpc/.github/workflows/release.yml@refs/tags/v1.0.0",
+			"job_workflow_ref": "acme/terraform-aws-vpc/.github/workflows/release.yml@refs/tags/v1.0.0",
+			"run_id":           "30433642", "run_number": "2", "run_attempt": "1", "runner_environment": "github-hosted", "actor": "octocat", "actor_id": "12",
+		}
+		maps.Copy(c, change)
+		return c
+	}
+	gitlab := func(change map[string]any) map[string]any {
+		c := map[string]any{
+			"iss": "https://gitlab.example.com", "aud": "okara", "sub": "project_path:acme/terraform-aws-vpc:ref_type:tag:ref:v1.0.0",
+			"namespace_id": "72", "namespace_path": "acme", "project_id": "20", "project_path": "acme/terraform-aws-vpc", "user_id": "1", "user_login": "octocat",
+			"user_email": "octocat@example.com", "pipeline_id": "574", "pipeline_source": "push", "job_id": "302", "ref": "v1.0.0", "ref_type": "tag",
+			"ref_path": "refs/tags/v1.0.0", "ref_protected": "true", "runner_id": 1, "runner_environment": "self-hosted", "sha": sha, "project_visibility": "private",
+		}
+		maps.Copy(c, change)
+		return c
+	}
+	rules := []registry.Rule{
+		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}},
+	}
+	tests := []struct {
+		name   string
+		claims map[string]any
+		want   int
+		source string
+	}{
+		{"tag on GitHub", github(nil), 201, "https://github.com/acme/terraform-aws-vpc"},
+		{"branch on GitHub", github(map[string]any{"ref": "refs/heads/main", "ref_type": "branch"}), 403, ""},
+		{"pull request on GitHub", github(map[string]any{"ref": "refs/pull/7/merge", "ref_type": "branch", "event_name": "pull_request"}), 403, ""},
+		{"repository of another", github(map[string]any{"repository": "evil/terraform-aws-vpc"}), 403, ""},
+		{"other audience on GitHub", github(map[string]any{"aud": "https://github.com/acme"}), 401, ""},
+		{"protected tag on GitLab", gitlab(nil), 201, "https://gitlab.example.com/acme/terraform-aws-vpc"},
+		{"tag that anybody may make on GitLab", gitlab(map[string]any{"ref_protected": "false"}), 403, ""},
+		{"project of another", gitlab(map[string]any{"project_path": "evil/terraform-aws-vpc"}), 403, ""},
+		{"GitHub's claims from GitLab", gitlab(map[string]any{"project_path": "evil/x", "repository": "acme/terraform-aws-vpc"}), 403, ""},
+		{"an issuer that is not configured", gitlab(map[string]any{"iss": "https://gitlab.com"}), 401, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			i := newIssuer(t)
+			to := i.at(tt.claims["iss"].(string))
+			f := newFront(t, func(o *registry.Options) {
+				o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Rules: rules}
+				for _, r := range rules {
+					o.Access.Issuers = append(o.Access.Issuers, registry.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
+				}
+				o.Transport = to
+			})
+			tt.claims["iat"], tt.claims["nbf"], tt.claims["exp"] = time.Now().Unix(), time.Now().Unix(), time.Now().Add(5*time.Minute).Unix()
+			token := i.sign(tt.claims)
+			body := newZip(t, map[string]string{"main.tf": ""})
+			status, answer := f.send(t, http.MethodPut, "/v1/modules/acme/vpc/aws/1.0.0?source=https://evil.example.com", token, body)
+			if status != tt.want {
+				t.Fatalf("module: %d %s, want %d", status, answer, tt.want)
+			}
+			if status, answer := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_linux_amd64.zip", token, body); status != tt.want {
+				t.Errorf("file of a provider: %d %s, want %d", status, answer, tt.want)
+			}
+			if tt.want != 201 {
+				return
+			}
+			raw := must(f.repo(t, "acme/modules/acme/vpc/aws").Fetch(t.Context(), "1.0.0"))
+			m := must(oci.ParseModule(raw))
+			if m.Annotations[oci.AnnSource] != tt.source || m.Annotations[oci.AnnRevision] != sha {
+				t.Errorf("the module says it comes from %s at %s", m.Annotations[oci.AnnSource], m.Annotations[oci.AnnRevision])
+			}
+		})
+	}
+}
+
+// TestOIDCTogether sends many tokens at once, at the start and after the issuer
+// has changed its key: each costs the issuer one request for its keys.
+func TestOIDCTogether(t *testing.T) {
+	i := newIssuer(t)
+	var passed atomic.Int64
+	start := time.Now()
+	f := newFront(t, func(o *registry.Options) {
+		o.Access = i.access("read:module:**", registry.Rule{})
+		o.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+	})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	all := func(token string, want, fetches int) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				r := httptest.NewRequest(http.MethodGet, "/v1/modules/net/vpc/aws/versions", nil)
+				r.Header.Set("Authorization", "Bearer "+token)
+				w := httptest.NewRecorder()
+				f.handler.ServeHTTP(w, r)
+				if w.Code != want {
+					t.Errorf("%d %s, want %d", w.Code, w.Body, want)
+				}
+			})
+		}
+		wg.Wait()
+		if n := i.fetches.Load(); n != int64(fetches) {
+			t.Errorf("%d fetches of the keys, want %d", n, fetches)
+		}
+	}
+	old := i.sign(i.claims(start))
+	all(old, 200, 1)
+	i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
+	passed.Store(int64(2 * time.Minute))
+	all(i.sign(i.claims(start)), 200, 2)
+	all(old, 401, 2)
 }

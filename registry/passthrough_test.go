@@ -6,8 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,4 +152,70 @@ func TestPassThroughPublish(t *testing.T) {
 	if status, body := f.send(t, "GET", "/v1/modules/net/vpc/aws/versions", passToken("bob", "b0b-pass"), nil); status != 200 {
 		t.Errorf("the reader: %d %s", status, body)
 	}
+}
+
+// TestPassThroughForms lets callers bring each kind of credential.
+func TestPassThroughForms(t *testing.T) {
+	issuer := &ocitest.Issuer{Users: map[string]string{"alice": "al1ce-pass", "refresh-7": "refresh-7"}}
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	f := passFront(t, host, nil)
+	loginAs(t, f, host, "alice", "al1ce-pass")
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	u := must(url.Parse("http://" + host + "/token?service=test&scope=repository:acme/modules/net/vpc/aws:pull"))
+	u.User = url.UserPassword("alice", "al1ce-pass")
+	resp := must(http.Get(u.String()))
+	defer resp.Body.Close()
+	raw := decode[struct{ Token string }](t, must(io.ReadAll(resp.Body))).Token
+	for name, tt := range map[string]struct {
+		token string
+		want  int
+	}{
+		"user and password":        {passToken("alice", "al1ce-pass"), 200},
+		"padded":                   {"basic." + base64.URLEncoding.EncodeToString([]byte("alice:al1ce-pass")), 200},
+		"identity token":           {"identity." + base64.RawURLEncoding.EncodeToString([]byte("refresh-7")), 200},
+		"another identity token":   {"identity." + base64.RawURLEncoding.EncodeToString([]byte("refresh-8")), 401},
+		"token of the registry":    {raw, 200},
+		"one that it did not make": {raw[:len(raw)-4] + "AAAA", 401},
+	} {
+		if status, body := f.send(t, "GET", "/v1/modules/net/vpc/aws/versions", tt.token, nil); status != tt.want {
+			t.Errorf("%s: %d %s, want %d", name, status, body, tt.want)
+		}
+	}
+}
+
+// TestPassThroughApart lets two callers with different rights, and many that
+// nobody knows, ask at the same time: none ever gets what is another's.
+func TestPassThroughApart(t *testing.T) {
+	issuer := &ocitest.Issuer{
+		Users: map[string]string{"alice": "al1ce-pass", "bob": "b0b-pass"},
+		Allow: func(user, repository, _ string) bool {
+			return user == "alice" && strings.HasSuffix(repository, "/a/vpc/aws") || user == "bob" && strings.HasSuffix(repository, "/b/vpc/aws")
+		},
+	}
+	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+	f := passFront(t, host, nil)
+	loginAs(t, f, host, "alice", "al1ce-pass")
+	f.module(t, "a/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	loginAs(t, f, host, "bob", "b0b-pass")
+	f.module(t, "b/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	want := func(token, namespace string, good bool) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/modules/"+namespace+"/vpc/aws/versions", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		f.handler.ServeHTTP(w, r)
+		if (w.Code == 200) != good || !good && w.Code != 401 && w.Code != 403 {
+			t.Errorf("%s for %.12s…: %d %s", namespace, token, w.Code, w.Body)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 300 { // more than are remembered
+		wg.Go(func() {
+			want(passToken("alice", "al1ce-pass"), "a", true)
+			want(passToken("bob", "b0b-pass"), "a", false)
+			want(passToken(fmt.Sprint("nobody", i), "x"), "a", false)
+			want(passToken("bob", "b0b-pass"), "b", true)
+			want(passToken("alice", "al1ce-pass"), "b", false)
+		})
+	}
+	wg.Wait()
 }
