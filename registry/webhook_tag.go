@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"path"
@@ -92,6 +93,9 @@ func (g GitHub) target(repository, tag string) (m addr.ModuleVersion, dir string
 	dir, v, err := addr.VersionFromGit(tag)
 	if err != nil {
 		return m, "", ignored("%v", err)
+	}
+	if dir != "" && !fs.ValidPath(dir) {
+		return m, "", ignored("%q is no folder", dir)
 	}
 	for _, known := range g.Modules {
 		if strings.EqualFold(known.Repository, repository) {

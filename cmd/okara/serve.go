@@ -34,11 +34,16 @@ OCI registry that everything is stored in.
 
 On a loopback address everybody may do everything. On any other address okara
 wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
---pass-through.`
+--pass-through.
+
+The file of --config has these settings and more: rules for tokens of CI systems
+and people, the layout of the registry, and github blocks, which publish modules
+from webhooks of GitHub.`
 
 const serveExample = `  okara serve
   okara serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file tokens
-  okara serve --tls-self-signed --registry registry.example.com/platform`
+  okara serve --tls-self-signed --registry registry.example.com/platform
+  okara serve --config okara.hcl`
 
 // serveFlags are the flags of okara serve.
 type serveFlags struct {
