@@ -11,7 +11,8 @@ import (
 )
 
 func newDoctorArtifacts(a *app) *cobra.Command {
-	return &cobra.Command{
+	var deep bool
+	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
 		Short: "Look for what makes clients fail in modules and providers",
 		Long: `Look for what makes clients fail in modules and providers: tags that OpenTofu takes
@@ -19,12 +20,16 @@ for versions, tags with something else than the artifact, packages that are not
 the ones that were signed, and platforms that the newest version lacks. Without an
 argument everything in the catalogue is examined. Nothing is changed.
 
+Manifests alone are read, which is enough to find a package that was zipped again:
+its hash is another one. --deep reads every package as well and computes its hashes
+again, which finds packages that the registry damaged and a wrong h1:.
+
 Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
 module or provider.`,
 		Example: `  okara doctor artifacts
-  okara doctor artifacts acme/dns --json`,
+  okara doctor artifacts acme/dns --deep --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, layout, err := a.registryClient()
 			if err != nil {
@@ -51,7 +56,7 @@ module or provider.`,
 			findings := []depot.Finding{}
 			var rows [][]string
 			for _, repository := range repositories {
-				some, err := d.Examine(cmd.Context(), repository)
+				some, err := d.Examine(cmd.Context(), repository, deep)
 				if err != nil {
 					return err
 				}
@@ -70,4 +75,6 @@ module or provider.`,
 			return fmt.Errorf("%d findings", len(findings))
 		},
 	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
+	return cmd
 }

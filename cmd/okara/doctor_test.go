@@ -70,6 +70,21 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// TestDoctorThorough runs the long test, which leaves nothing behind without a record.
+func TestDoctorThorough(t *testing.T) {
+	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
+	var r doctorReport
+	if err := json.Unmarshal([]byte(mustOkara(t, "doctor", reference, "--thorough", "--no-record", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Verdict; v.Rounds != 1000 || v.Conflicts != 0 || v.Locking != statebackend.LockingExact {
+		t.Errorf("verdict %+v", v)
+	}
+	if tags := tagsOf(t, reference); len(tags) > 0 {
+		t.Errorf("left behind %v, and nothing was to be recorded", tags)
+	}
+}
+
 // TestDoctorPeer runs the second connection on another registry altogether,
 // where nobody ever sees the other.
 func TestDoctorPeer(t *testing.T) {

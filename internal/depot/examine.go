@@ -22,8 +22,9 @@ type Finding struct {
 
 // Examine looks for what makes clients fail: tags that OpenTofu takes for
 // versions, tags with artifacts of another kind, packages that are not the ones
-// that were signed, and platforms that newer versions lack.
-func (d *Depot) Examine(ctx context.Context, repository string) ([]Finding, error) {
+// that were signed, and platforms that newer versions lack. With deep every blob
+// is read and what the manifests say of it computed again.
+func (d *Depot) Examine(ctx context.Context, repository string, deep bool) ([]Finding, error) {
 	item, ok := d.o.Layout.Parse(repository)
 	if !ok {
 		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", repository, oci.ErrNotFound)
@@ -44,7 +45,7 @@ func (d *Depot) Examine(ctx context.Context, repository string) ([]Finding, erro
 		}
 	}
 	for _, v := range l.Versions {
-		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true})
+		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true, Deep: deep})
 		if err != nil && !errors.Is(err, ErrUntrusted) {
 			return nil, err
 		}

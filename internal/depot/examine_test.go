@@ -4,6 +4,7 @@ package depot_test
 
 import (
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -27,7 +28,7 @@ func TestExamineProvider(t *testing.T) {
 	}
 	examine := func() map[string]string {
 		t.Helper()
-		findings, err := d.Examine(t.Context(), providerRepo)
+		findings, err := d.Examine(t.Context(), providerRepo, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,14 +76,93 @@ func TestExamineProvider(t *testing.T) {
 // rezipped returns an index whose hash of a package is not that of its layer.
 func rezipped(t *testing.T, index oci.ProviderIndex) oci.Manifest {
 	t.Helper()
-	index.Version = mustVersion(t, "1.1.0")
-	index.Annotations = nil
 	p := index.Platforms[0]
-	p.Zh, p.Manifest.Platform = sha256Hex([]byte("other")), nil
-	index.Platforms = []oci.ProviderPlatform{p}
+	p.Zh = sha256Hex([]byte("other"))
+	return newIndex(t, index, "1.1.0", p)
+}
+
+// newIndex returns an index that proves a package with the metadata of another.
+func newIndex(t *testing.T, index oci.ProviderIndex, version string, p oci.ProviderPlatform) oci.Manifest {
+	t.Helper()
+	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
+	index.Version, index.Annotations, index.Platforms = mustVersion(t, version), nil, []oci.ProviderPlatform{p}
 	m, err := oci.NewProviderIndex(oci.KindProvider, dns(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestExamineRezipped replaces a package by one with the same files that was
+// zipped again. The manifests tell that, unless they only lie about what is in
+// the zip: then its bytes do.
+func TestExamineRezipped(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	d, client := newDepot(t, host, oci.Options{})
+	dist := newDist(t, "linux_amd64")
+	if _, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		t.Fatal(err)
+	}
+	r := mustRepoOf(t, client, providerRepo)
+	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip := oci.BytesBlob(oci.MediaZip, newZip(t, zipEntry{"terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755}, zipEntry{"LICENSE", "free", 0o644}))
+	target, err := oci.NewProviderTarget(zip.Descriptor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{zip, oci.EmptyBlob()}, Root: target}); err != nil {
+		t.Fatal(err)
+	}
+	original := index.Platforms[0]
+	kept, told, wrong := original, original, original
+	kept.Manifest = target.Descriptor
+	told.Manifest, told.Zh, told.Size = target.Descriptor, zip.Digest.Encoded(), zip.Size
+	wrong.H1 = "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+
+	tests := []struct {
+		name     string
+		platform oci.ProviderPlatform
+		deep     bool
+		want     string // "": nothing is found
+	}{
+		{"sound", original, true, ""},
+		{"with the hashes of the original", kept, false, "platform linux_amd64: the index says zh " + original.Zh + ", the manifest has " + told.Zh},
+		{"with its own hashes", told, false, "platform linux_amd64: " + original.Filename + " has " + told.Zh + ", listed is " + original.Zh},
+		{"wrong h1, manifests only", wrong, false, ""},
+		{"wrong h1", wrong, true, "platform linux_amd64: the index says " + wrong.H1 + ", the zip has " + original.H1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", tt.platform)); err != nil {
+				t.Fatal(err)
+			}
+			findings, err := d.Examine(t.Context(), providerRepo, tt.deep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			for _, f := range findings {
+				got += f.Tag + " " + f.Problem
+			}
+			if tt.want == "" && got != "" || !strings.HasPrefix(got, "1.2.3 "+tt.want) && tt.want != "" {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+
+	// A registry that hands out other bytes than it took.
+	damaged := &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: -1, Do: ocitest.Corrupt}
+	broken, _ := newDepot(t, host, oci.Options{Transport: damaged})
+	for deep, want := range map[bool]int{false: 0, true: 1} {
+		if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", original)); err != nil {
+			t.Fatal(err)
+		}
+		findings, err := broken.Examine(t.Context(), providerRepo, deep)
+		if err != nil || len(findings) != want {
+			t.Errorf("damaged bytes, deep %v: %v, %v", deep, findings, err)
+		}
+	}
 }
