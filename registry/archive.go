@@ -63,7 +63,11 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	var coming *pulled
 	d, err := s.store.blob(r.Context(), b)
+	if err != nil && s.absent(err) {
+		d, coming, err = s.pullArchive(r.Context(), b)
+	}
 	if err != nil {
 		return missing(err, "archive %s", b.File)
 	}
@@ -77,7 +81,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range") // several ranges: the whole
 	}
-	if err := s.deliver(w, r, b, d); err != nil {
+	if err := s.deliver(w, r, b, d, coming); err != nil {
 		clear(h)
 		return err
 	}
@@ -141,10 +145,10 @@ func (s *server) admit(r *http.Request, b blobName) (string, error) {
 	return "private, max-age=31536000, immutable", nil
 }
 
-// deliver answers with the blob, a part of it, or the address of the
-// registry's own storage. HEAD is never redirected: addresses signed for GET
+// deliver answers with the blob, which may just be coming from its origin, a
+// part of it, or the address of the registry's own storage. HEAD is never redirected: addresses signed for GET
 // refuse it.
-func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor) error {
+func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor, coming *pulled) error {
 	select {
 	case s.slots <- struct{}{}:
 		s.metrics.streams.Inc()
@@ -159,7 +163,7 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 	src := &source{ctx: r.Context(), repo: repo, d: d}
 	defer src.Close()
 	if r.Method == http.MethodGet && !notModified(r, d) {
-		to, err := s.locate(r, b, src)
+		to, err := s.locate(r, b, src, coming)
 		if err != nil {
 			return missing(err, "archive %s", b.File)
 		}
@@ -192,10 +196,16 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 // locate finds the nearest place that has the blob and opens it there: memory,
 // the files of a registry in this process, the blob cache, the registry. If
 // the client is to go to the registry's storage, it returns that address.
-func (s *server) locate(r *http.Request, b blobName, src *source) (to *url.URL, err error) {
+func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled) (to *url.URL, err error) {
 	if small, ok := s.store.blobs.peek(b.Hex); ok {
 		src.small = small
 		return nil, nil
+	}
+	if coming != nil && coming.spool != nil {
+		if src.file, err = coming.spool.open(); err == nil {
+			src.spool = coming.spool
+			return nil, nil
+		}
 	}
 	if s.o.Files != nil {
 		if src.file, err = s.o.Files(b.Repository, b.Hex); err == nil {

@@ -26,6 +26,7 @@ type Metrics struct {
 	coalesced   prometheus.Counter
 	bytes       *prometheus.CounterVec // mode
 	streams     prometheus.Gauge
+	origins     *prometheus.CounterVec // rule, code
 	downloads   *prometheus.CounterVec // kind, address, version
 	auth        *prometheus.CounterVec // mode, decision
 	publish     *prometheus.CounterVec // kind, result
@@ -58,6 +59,7 @@ func NewMetrics() *Metrics {
 	m.coalesced = counter("okara_coalesced_total", "Look-ups that shared the fetch of another one.").WithLabelValues()
 	m.bytes = counter("okara_archive_bytes_total", "Bytes of archives sent, by mode: stream, file for those kept on this machine, redirect for those sent elsewhere.", "mode")
 	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "okara_archive_streams", Help: "Downloads that run now."})
+	m.origins = counter("okara_origin_requests_total", "Requests to the origins of providers, by pull-through rule.", "rule", "code")
 	m.downloads = counter("okara_downloads_total", "Archives delivered from their first byte on.", "kind", "address", "version")
 	m.auth = counter("okara_auth_total", "Decisions about requests.", "mode", "decision")
 	m.publish = counter("okara_publish_total", "Publications over HTTP.", "kind", "result")
@@ -121,6 +123,28 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	operation := r.Method + " " + operationOf(r.URL.Path)
 	c.m.ociRequests.WithLabelValues(r.URL.Host, operation, code).Inc()
 	c.m.ociSeconds.WithLabelValues(r.URL.Host, operation).Observe(time.Since(start).Seconds())
+	return resp, err
+}
+
+// OriginTransport counts the requests to the origins of one pull-through rule.
+// Hosts and paths are the clients' to choose, the rule is not.
+func (m *Metrics) OriginTransport(rule string, base http.RoundTripper) http.RoundTripper {
+	return countingOrigin{m, rule, base}
+}
+
+type countingOrigin struct {
+	m    *Metrics
+	rule string
+	base http.RoundTripper
+}
+
+func (c countingOrigin) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.base.RoundTrip(r)
+	code := "error"
+	if err == nil {
+		code = strconv.Itoa(resp.StatusCode)
+	}
+	c.m.origins.WithLabelValues(c.rule, code).Inc()
 	return resp, err
 }
 

@@ -18,11 +18,11 @@ func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.store.list(r.Context(), repository)
+	l, err := s.providerList(r.Context(), p, repository)
 	if err != nil {
 		return missing(err, "provider %s", p)
 	}
-	a, err := l.get("mirror", l.learned.Load(), func() (any, error) {
+	a, err := l.get("mirror", l.known(), func() (any, error) {
 		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.versions))}
 		for _, v := range l.versions {
 			if pv, ok := s.store.knownProvider(repository, v, l); ok && pv.broken != nil {
@@ -63,7 +63,7 @@ func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pv, err := s.store.provider(r.Context(), repository, p.Type, v)
+	pv, err := s.providerOr(r.Context(), repository, p, v)
 	if err != nil {
 		return missing(err, "provider %s %s", p, v)
 	}

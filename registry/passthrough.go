@@ -148,7 +148,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	if err != nil {
 		return nil, err
 	}
-	o.Client, o.PassThrough, o.Access = client, nil, Access{}
+	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, Access{}, nil
 	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
 	o.Blobs, o.Files = Blobs{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)

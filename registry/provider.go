@@ -73,11 +73,11 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	l, err := s.store.list(r.Context(), repository)
+	l, err := s.providerList(r.Context(), p, repository)
 	if err != nil {
 		return missing(err, "provider %s", p)
 	}
-	a, err := l.get("provider", l.learned.Load(), func() (any, error) {
+	a, err := l.get("provider", l.known(), func() (any, error) {
 		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions)), Warnings: l.warnings(s.now())}
 		for _, v := range l.versions {
 			e := providerVersionEntry{Version: v}
@@ -141,11 +141,11 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pv, err := s.store.provider(r.Context(), repository, p.Type, v)
+	target := addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}
+	pv, err := s.providerOr(r.Context(), repository, p, v, target)
 	if err != nil {
 		return missing(err, "provider %s %s", p, v)
 	}
-	target := addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}
 	pkg, ok := pv.platform(target)
 	if !ok {
 		return notFound("provider %s %s has no package for %s; it has %s", p, v, target, pv.platformList())

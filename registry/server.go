@@ -42,6 +42,10 @@ type Options struct {
 	// next source only at 404.
 	DeniedMeansMissing bool
 
+	// PullThrough says which providers are fetched from their origin when they
+	// are asked for. The first rule that matches decides; nil: none is.
+	PullThrough []PullRule
+
 	Embedded http.Handler // the registry to serve under /v2/, nil: none
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
@@ -85,6 +89,8 @@ type server struct {
 	issuers *issuers
 	metrics *Metrics
 	store   *store
+	pull    *pullThrough
+	pulls   pulls
 	depot   *depot.Depot
 	queue   *queue
 	counts  *counts
@@ -156,6 +162,9 @@ func newServer(o Options) (*server, error) {
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
+	if _, ok := o.Require[addr.KindMirror]; ok && len(o.PullThrough) > 0 {
+		return nil, errors.New("front-end: pull-through answers for a version before a policy for mirrored providers could look at it; leave out one of them")
+	}
 	for kind, require := range o.Require {
 		if err := ValidateRequire(kind, require); err != nil {
 			return nil, fmt.Errorf("front-end: %w", err)
@@ -182,6 +191,8 @@ func newServer(o Options) (*server, error) {
 		issuers: issuers,
 		o:       o, log: o.Logger, now: o.Now, links: links,
 		store: newStore(o, metrics),
+		pull:  newPullThrough(o, metrics),
+		pulls: pulls{running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		slots: make(chan struct{}, maxStreams), hooks: make(chan struct{}, hooksAtOnce),
 		files: files, stall: stallTimeout,
@@ -189,6 +200,9 @@ func newServer(o Options) (*server, error) {
 	handlers := map[string]jobHandler{}
 	if len(o.GitHub) > 0 {
 		handlers[jobGitHub] = s.publishTag
+	}
+	if len(o.PullThrough) > 0 {
+		handlers[jobPull] = s.completePull
 	}
 	if s.queue, err = newQueue(o, metrics, handlers); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)

@@ -112,6 +112,9 @@ func (s *spool) open() (*os.File, error) {
 	return os.Open(s.path)
 }
 
+// discard removes a finished file. Readers of it have it open.
+func (s *spool) discard() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }
+
 // has reports whether the bytes at offset can be had without waiting, or will
 // be the first ones.
 func (s *spool) has(offset int64) bool {

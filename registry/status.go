@@ -76,6 +76,11 @@ func (l *listing) available(v addr.Version) error {
 	return notFound("version %s was withdrawn%s", v, because(e))
 }
 
+// withdrawn reports whether a version is, though it need not be in the registry.
+func (l *listing) withdrawn(v addr.Version) bool {
+	return oci.FoldStatus(l.events, v.String(), "").Yanked != nil
+}
+
 // because are the words of the person who made an event.
 func because(e oci.StatusEvent) string {
 	text := ""

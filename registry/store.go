@@ -98,7 +98,16 @@ type listing struct {
 	refused  map[addr.Version]error // by the policy of this server
 	events   []oci.StatusEvent      // in the order in which they count
 	learned  atomic.Int64           // how often more became known about a version
+	base     *listing               // in a union with the versions of an origin: what is in the registry
 	answers
+}
+
+// known grows when more becomes known about a version.
+func (l *listing) known() int64 {
+	if l.base != nil {
+		return l.base.learned.Load()
+	}
+	return l.learned.Load()
 }
 
 func (l *listing) size() int {

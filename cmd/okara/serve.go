@@ -217,6 +217,9 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 	if o.GitHub, err = a.serveGitHub(config); err != nil {
 		return o, "", err
 	}
+	if o.PullThrough, err = a.pullRules(config, o.Metrics); err != nil {
+		return o, "", err
+	}
 	if err := f.checkOpen(&o.Access); err != nil {
 		return o, "", err
 	}

@@ -52,6 +52,7 @@ type serveConfig struct {
 	GitHub   []githubConfig  `hcl:"github,block"`
 	Hooks    []hookConfig    `hcl:"hook,block"`
 	Require  []requireConfig `hcl:"require,block"`
+	Pulls    []pullConfig    `hcl:"pull_through,block"`
 }
 
 type tlsConfig struct {

@@ -18,7 +18,8 @@ import (
 const sourceHelp = `Where providers come from:
   registry              the provider's own registry, found by its host name
   HOST                  another registry that serves the same addresses
-  https://HOST/PATH/    a network mirror
+  https://HOST/PATH/    a network mirror, or the provider protocol if PATH ends
+                        in v1/providers, as okara's /origin/HOSTNAME/v1/providers/
   DIR                   a filesystem mirror, as "tofu providers mirror" writes it
   oci://HOST[/PREFIX]   the mirror repositories of another OCI registry`
 
@@ -49,7 +50,7 @@ func (a *app) providerSource(from, own string) (depot.Source, error) {
 		if err != nil || u.Host == "" {
 			return nil, usageError("%q is not the address of a network mirror", from)
 		}
-		return &upstream.NetworkMirror{Client: client, Base: u}, nil
+		return httpSource(client, u), nil
 	}
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		return &upstream.FilesystemMirror{FS: os.DirFS(from)}, nil
@@ -61,6 +62,15 @@ func (a *app) providerSource(from, own string) (depot.Source, error) {
 		return nil, withHint(usageError("%q is no source of providers", from), "run the command with --help for the forms it takes")
 	}
 	return &upstream.Registry{Client: client, Host: from}, nil
+}
+
+// httpSource reads the provider protocol where the address is one of it, else a
+// network mirror.
+func httpSource(client *upstream.Client, u *url.URL) depot.Source {
+	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
+		return &upstream.Registry{Client: client, Base: u}
+	}
+	return &upstream.NetworkMirror{Client: client, Base: u}
 }
 
 // repositorySource reads providers from the repositories of a layout.

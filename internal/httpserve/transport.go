@@ -28,6 +28,8 @@ type TransportOptions struct {
 	// its own, as Docker's certs.d: *.crt to trust, NAME.cert and NAME.key to
 	// show.
 	CertDirs []string
+	// Dial connects, to a proxy where there is one; nil: anywhere.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -55,6 +57,9 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t := cleanhttp.DefaultPooledTransport()
 	t.TLSClientConfig = config
 	t.Proxy = proxy
+	if o.Dial != nil {
+		t.DialContext = o.Dial
+	}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idlePerHost, idlePerHost
 	t.IdleConnTimeout = idleOut
 	t.ReadBufferSize, t.WriteBufferSize = ioBuffer, ioBuffer

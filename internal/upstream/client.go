@@ -143,13 +143,17 @@ func (c *Client) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 		resp.Body.Close()
 		return nil, fmt.Errorf("%s has %d bytes: %w", where(u), resp.ContentLength, oci.ErrTooLarge)
 	}
-	return limitedBody{io.LimitReader(resp.Body, maxPackage), resp.Body}, nil
+	return limitedBody{io.LimitReader(resp.Body, maxPackage), resp.Body, resp.ContentLength}, nil
 }
 
 type limitedBody struct {
 	io.Reader
 	io.Closer
+	length int64
 }
+
+// Length is what the origin announced.
+func (b limitedBody) Length() int64 { return b.length }
 
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, limit+1))

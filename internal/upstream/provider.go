@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -21,8 +22,11 @@ type Package struct {
 	Filename string // terraform-provider-{type}_{version}_{os}_{arch}.zip
 	Zh       string // SHA-256 of the zip, 64 lower-case hex digits; "" if the origin does not tell
 	H1       string // "h1:…"; "" if the origin does not tell
-	Open     func(ctx context.Context) (io.ReadCloser, error)
-	Checked  bool // what Open returns ends with an error instead of io.EOF where Zh differs
+	Checked  bool   // what Open returns ends with an error instead of io.EOF where Zh differs
+
+	// Open starts the download. A body with a method Length() int64 knows how
+	// many bytes the origin announced, -1 for none.
+	Open func(ctx context.Context) (io.ReadCloser, error)
 
 	// Shasums, Signature and Keys are the same for every package of a version;
 	// empty if the origin has none.
@@ -30,6 +34,8 @@ type Package struct {
 	Signature []byte
 	Keys      []oci.SigningKey
 	Protocols []string // "5.0"; empty if the origin does not tell
+
+	Others map[string]string // H1 of the version's platforms, as far as the origin tells
 }
 
 // Registry is a provider registry of the providers.v1 protocol. The zero
@@ -94,7 +100,9 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 	return sortVersions(out), nil
 }
 
-// Platforms lists the platforms that the registry announces for v.
+// Platforms lists the platforms that the registry announces for v. A registry
+// need not announce any, and okara does not for what it has not read yet: then
+// it is asked for packages until one is there, which names the others.
 func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	doc, err := r.versions(ctx, p)
 	if err != nil {
@@ -108,9 +116,55 @@ func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Versio
 		for _, t := range have.Platforms {
 			out = append(out, addr.Platform{OS: t.OS, Arch: t.Arch})
 		}
+		if len(out) == 0 {
+			return r.packaged(ctx, p, v)
+		}
 		return sortPlatforms(out), nil
 	}
 	return nil, fmt.Errorf("%s has no version %s: %w", p, v, oci.ErrNotFound)
+}
+
+// packaged finds the platforms of a version by asking for usual ones. The
+// answer lists all packages, or else its SHA256SUMS does.
+func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	for _, name := range [...]string{"linux_amd64", "darwin_arm64", "windows_amd64", "linux_arm64", "darwin_amd64", "linux_arm", "windows_arm64", "freebsd_amd64"} {
+		t, err := addr.ParsePlatform(name)
+		if err != nil {
+			return nil, err
+		}
+		doc, from, err := r.packageDoc(ctx, p, v, t)
+		if errors.Is(err, oci.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out, err := r.others(ctx, p, v, doc, from)
+		if err != nil {
+			return nil, err
+		}
+		return sortPlatforms(append(out, t)), nil
+	}
+	return nil, fmt.Errorf("%s %s: the registry announces no platform: %w", p, v, oci.ErrNotFound)
+}
+
+// others returns the platforms that the answer for one of them tells of.
+func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, doc packageDoc, from *url.URL) (out []addr.Platform, err error) {
+	for s := range doc.Packages {
+		if t, err := addr.ParsePlatform(s); err == nil {
+			out = append(out, t)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	text, err := r.sibling(ctx, from, doc.ShasumsURL)
+	for name := range strings.FieldsSeq(string(text)) {
+		if listed, t, ok := splitPackageName(p, name); ok && listed == v {
+			out = append(out, t)
+		}
+	}
+	return out, err
 }
 
 type packageDoc struct {
@@ -126,17 +180,25 @@ type packageDoc struct {
 	Packages map[string]struct{ Hashes []string }
 }
 
+// h1 returns the h1: hash of each platform that has one.
+func (d packageDoc) h1() map[string]string {
+	out := map[string]string{}
+	for platform, p := range d.Packages {
+		for _, h := range p.Hashes {
+			if strings.HasPrefix(h, "h1:") {
+				out[platform] = h
+			}
+		}
+	}
+	return out
+}
+
 // Package asks for the package of one platform and fetches SHA256SUMS and its
 // signature. An answer for another platform than the requested one is corrupt.
 func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (Package, error) {
-	base, err := r.base(ctx, p)
+	doc, from, err := r.packageDoc(ctx, p, v, t)
 	if err != nil {
 		return Package{}, err
-	}
-	var doc packageDoc
-	from, err := r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc)
-	if err != nil {
-		return Package{}, fmt.Errorf("asking for %s %s on %s: %w", p, v, t, err)
 	}
 	if doc.OS != t.OS || doc.Arch != t.Arch {
 		return Package{}, fmt.Errorf("%s %s: asked for %s, the origin answered for %s_%s: %w", p, v, t, doc.OS, doc.Arch, oci.ErrCorrupt)
@@ -145,11 +207,8 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 		Platform: t, Filename: doc.Filename, Zh: strings.ToLower(doc.Shasum),
 		Keys: doc.SigningKeys.GPGPublicKeys, Protocols: doc.Protocols,
 	}
-	for _, h := range doc.Packages[t.String()].Hashes {
-		if strings.HasPrefix(h, "h1:") {
-			pkg.H1 = h
-		}
-	}
+	pkg.Others = doc.h1()
+	pkg.H1 = pkg.Others[t.String()]
 	zip, err := from.Parse(doc.DownloadURL)
 	if err != nil || doc.DownloadURL == "" || doc.Filename != path.Base(doc.Filename) {
 		return Package{}, fmt.Errorf("%s %s: the origin's answer names no package: %w", p, v, oci.ErrCorrupt)
@@ -162,6 +221,17 @@ func (r *Registry) Package(ctx context.Context, p addr.Provider, v addr.Version,
 		return Package{}, err
 	}
 	return pkg, nil
+}
+
+func (r *Registry) packageDoc(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (doc packageDoc, from *url.URL, err error) {
+	base, err := r.base(ctx, p)
+	if err != nil {
+		return doc, nil, err
+	}
+	if from, err = r.Client.json(ctx, base.JoinPath(p.Namespace, p.Type, v.String(), "download", t.OS, t.Arch), &doc); err != nil {
+		return doc, nil, fmt.Errorf("asking for %s %s on %s: %w", p, v, t, err)
+	}
+	return doc, from, nil
 }
 
 func (r *Registry) sibling(ctx context.Context, from *url.URL, ref string) ([]byte, error) {

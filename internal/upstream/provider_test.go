@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	versionsJSON = `{"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]},{"version":"1.2.0"},{"version":"not one"}]}`
+	versionsJSON = `{"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]},{"version":"1.2.0"},{"version":"1.1.0"},{"version":"not one"}]}`
 	packageJSON  = `{"protocols":["6.0"],"os":"linux","arch":"amd64","filename":"terraform-provider-dns_1.0.0_linux_amd64.zip",
 "download_url":"/files/dns.zip","shasum":"ABCD","shasums_url":"/files/sums","shasums_signature_url":"/files/sums.sig",
 "signing_keys":{"gpg_public_keys":[{"key_id":"K","ascii_armor":"A"}]},"packages":{"linux_amd64":{"hashes":["zh:abcd","h1:x="]}}}`
@@ -48,6 +48,9 @@ func origin(t *testing.T) *url.URL {
 	answer("/p/acme/dns/versions", versionsJSON)
 	answer("/p/acme/dns/1.0.0/download/linux/amd64", packageJSON)
 	answer("/p/acme/dns/1.0.0/download/linux/arm64", packageJSON)
+	answer("/p/acme/dns/1.1.0/download/darwin/arm64", `{"os":"darwin","arch":"arm64","shasums_url":"/files/sums-1.1.0"}`)
+	answer("/p/acme/dns/1.2.0/download/darwin/arm64", `{"os":"darwin","arch":"arm64","packages":{"linux_arm":{},"darwin_arm64":{}}}`)
+	answer("/files/sums-1.1.0", "00  terraform-provider-dns_1.1.0_linux_arm.zip\n00  terraform-provider-dns_1.1.0_manifest.json\n00  terraform-provider-dns_1.1.0_darwin_arm64.zip\n")
 	answer("/files/dns.zip", "zip bytes")
 	answer("/files/sums", "sums")
 	answer("/files/sums.sig", "sig")
@@ -89,14 +92,16 @@ func TestRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(versions); got != "[1.2.0 1.0.0]" {
+	if got := fmt.Sprint(versions); got != "[1.2.0 1.1.0 1.0.0]" {
 		t.Errorf("versions %s", got)
 	}
-	platforms, err := r.Platforms(t.Context(), p, versions[1])
-	if err != nil || len(platforms) != 1 || platforms[0] != linux {
-		t.Errorf("platforms %v, %v", platforms, err)
+	for i, want := range []string{"[darwin_arm64 linux_arm]", "[darwin_arm64 linux_arm]", "[linux_amd64]"} {
+		platforms, err := r.Platforms(t.Context(), p, versions[i])
+		if err != nil || fmt.Sprint(platforms) != want {
+			t.Errorf("platforms of %s: %v, %v; want %s", versions[i], platforms, err, want)
+		}
 	}
-	pkg, err := r.Package(t.Context(), p, versions[1], linux)
+	pkg, err := r.Package(t.Context(), p, versions[2], linux)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,7 @@ func TestRegistry(t *testing.T) {
 	if string(pkg.Shasums) != "sums" || string(pkg.Signature) != "sig" || len(pkg.Keys) != 1 || pkg.Keys[0].KeyID != "K" {
 		t.Errorf("proof %q %q %v", pkg.Shasums, pkg.Signature, pkg.Keys)
 	}
-	if _, err := r.Package(t.Context(), p, versions[1], addr.Platform{OS: "linux", Arch: "arm64"}); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := r.Package(t.Context(), p, versions[2], addr.Platform{OS: "linux", Arch: "arm64"}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("an answer for another platform: %v", err)
 	}
 }

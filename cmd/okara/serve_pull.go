@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// pullConfig is a pull_through block: which providers okara serve fetches from
+// their origin when they are asked for.
+type pullConfig struct {
+	Providers     string    `hcl:"providers,label"` // HOSTNAME/NAMESPACE/TYPE, with *
+	Versions      string    `hcl:"versions,optional"`
+	Platforms     []string  `hcl:"platforms,optional"`
+	From          string    `hcl:"from,optional"`
+	Private       []string  `hcl:"private,optional"`
+	AllowUnsigned bool      `hcl:"allow_unsigned,optional"`
+	AllowExpired  bool      `hcl:"allow_expired_key,optional"`
+	Range         hcl.Range `hcl:",def_range"`
+}
+
+// pullRules returns the rules of the pull_through blocks.
+func (a *app) pullRules(c *serveConfig, m *registry.Metrics) ([]registry.PullRule, error) {
+	var rules []registry.PullRule
+	for _, p := range c.Pulls {
+		r, err := a.pullRule(p, m)
+		if err != nil {
+			return nil, configError(p.Range, err)
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+func (a *app) pullRule(p pullConfig, m *registry.Metrics) (registry.PullRule, error) {
+	r := registry.PullRule{
+		Providers: p.Providers,
+		Mirror:    depot.MirrorOptions{AllowUnsigned: p.AllowUnsigned, AllowExpired: p.AllowExpired},
+	}
+	if err := checkProviderGlob(p.Providers); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Versions, err = addr.ParseConstraint(p.Versions); err != nil {
+		return r, err
+	}
+	for _, text := range p.Platforms {
+		t, err := addr.ParsePlatform(text)
+		if err != nil {
+			return r, err
+		}
+		r.Mirror.Platforms = append(r.Mirror.Platforms, t)
+	}
+	client, err := a.guardedClient(p, m)
+	if err != nil {
+		return r, err
+	}
+	r.Origin, err = pullOrigin(p.From, client)
+	return r, err
+}
+
+// checkProviderGlob wants three segments of an address, in each of which * may
+// stand for anything.
+func checkProviderGlob(glob string) error {
+	parts := strings.Split(glob, "/")
+	if len(parts) != 3 || slices.Contains(parts, "") || strings.Contains(glob, "**") {
+		return fmt.Errorf("%q is not HOSTNAME/NAMESPACE/TYPE, such as registry.opentofu.org/hashicorp/*", glob)
+	}
+	if _, err := addr.ParseProvider(strings.ReplaceAll(glob, "*", "x")); err != nil {
+		return err
+	}
+	if glob != strings.ToLower(glob) {
+		return fmt.Errorf("%q has capital letters, and addresses have none", glob)
+	}
+	return nil
+}
+
+// pullOrigin returns the source that from names: the registry of the address
+// itself, another registry, a network mirror, or the address of the provider
+// protocol.
+func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
+	switch {
+	case from == "":
+		return &upstream.Registry{Client: client}, nil
+	case strings.HasPrefix(from, "https://"):
+		u, err := url.Parse(from)
+		if err != nil || u.Host == "" || u.User != nil {
+			return nil, fmt.Errorf("from: %q is not the address of a network mirror", from)
+		}
+		return httpSource(client, u), nil
+	case strings.ContainsAny(from, `/\ `):
+		return nil, fmt.Errorf("from: %q is neither the HOST of a registry nor the https:// address of a network mirror", from)
+	}
+	return &upstream.Registry{Client: client, Host: from}, nil
+}
+
+// guardedClient reads origins with the tokens that tofu and terraform would
+// send there, and reaches no private address but the listed ones.
+func (a *app) guardedClient(p pullConfig, m *registry.Metrics) (*upstream.Client, error) {
+	for _, host := range p.Private {
+		if host == "" || strings.ContainsAny(host, "/*") {
+			return nil, fmt.Errorf("private: %q is not HOST or HOST:PORT", host)
+		}
+	}
+	guard := upstream.NewGuard(slices.Concat(p.Private, a.proxies()))
+	o := a.transportOptions()
+	o.Dial = guard.Dial
+	t, err := httpserve.Transport(o)
+	if err != nil {
+		return nil, err
+	}
+	return &upstream.Client{HTTP: guard.Client(m.OriginTransport(p.Providers, t)), Token: a.hostToken, UserAgent: a.userAgent()}, nil
+}
+
+// proxies are the HTTP proxies of the environment as HOST:PORT. They are
+// usually at private addresses.
+func (a *app) proxies() []string {
+	var hosts []string
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		text := a.getenv(name)
+		if text != "" && !strings.Contains(text, "://") {
+			text = "http://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		port := "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+		hosts = append(hosts, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
+	}
+	return hosts
+}

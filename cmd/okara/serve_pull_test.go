@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// pulling is a configuration file with one pull_through block.
+func pulling(t *testing.T, providers, body string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "okara.hcl")
+	text := fmt.Sprintf("hostname = \"okara.test\"\n\npull_through %q {\n%s\n}\n", providers, body)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestServePullThroughRefuses holds mistakes in a pull_through block against
+// the command: each names file and line.
+func TestServePullThroughRefuses(t *testing.T) {
+	for _, tt := range []struct{ name, providers, body, want string }{
+		{"two segments", "hashicorp/*", "", `"hashicorp/*" is not HOSTNAME/NAMESPACE/TYPE`},
+		{"any depth", "registry.opentofu.org/**", "", "is not HOSTNAME"},
+		{"any depth, in three", "registry.opentofu.org/**/x", "", "is not HOSTNAME"},
+		{"an empty segment", "/hashicorp/aws", "", "is not HOSTNAME"},
+		{"capitals", "registry.opentofu.org/HashiCorp/*", "", "capital letters"},
+		{"no host name", "registry_opentofu/hashicorp/*", "", "provider host"},
+		{"versions", "*/hashicorp/*", `versions = "new"`, "version constraint"},
+		{"platform", "*/hashicorp/*", `platforms = ["linux"]`, "OS_ARCH"},
+		{"from a path", "*/hashicorp/*", `from = "/srv/mirror"`, "neither the HOST"},
+		{"from http", "*/hashicorp/*", `from = "http://mirror.example.com/"`, "neither the HOST"},
+		{"from nowhere", "*/hashicorp/*", `from = "https:///x"`, "not the address of a network mirror"},
+		{"from with a password", "*/hashicorp/*", `from = "https://a:b@example.com/"`, "not the address of a network mirror"},
+		{"private address", "*/hashicorp/*", `private = ["https://10.0.0.1"]`, "not HOST or HOST:PORT"},
+		{"all private addresses", "*/hashicorp/*", `private = ["*"]`, "not HOST or HOST:PORT"},
+		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before a policy"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			args := []string{"serve", "--storage", t.TempDir(), "--config", pulling(t, tt.providers, tt.body)}
+			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
+			if text := errOut.String(); code != exitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "policy") {
+				t.Errorf("exit %d with %q, want %d with %q", code, text, exitUsage, tt.want)
+			}
+		})
+	}
+}
+
+// TestServePullThroughPrivate is row 23: a rule for any host does not let
+// clients have the server ask its neighbours, by whatever name.
+func TestServePullThroughPrivate(t *testing.T) {
+	var asked atomic.Int64
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/.well-known/terraform.json":
+			io.WriteString(w, `{"providers.v1":"/p/"}`)
+		case "/p/acme/dns/versions":
+			io.WriteString(w, `{"versions":[{"version":"1.2.0"}]}`)
+		case "/p/acme/away/versions":
+			http.Redirect(w, r, "https://169.254.169.254/latest/meta-data/", http.StatusFound)
+		}
+	}))
+	t.Cleanup(inside.Close)
+	host := inside.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(url, path string) (int, string) {
+		resp, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	closed, _, _ := newServer(t, "--storage", t.TempDir(), "--config", pulling(t, "*/*/*", ""))
+	for _, origin := range []string{host, "localhost:" + port, "169.254.169.254"} {
+		for _, path := range []string{"/mirror/" + origin + "/acme/dns/index.json", "/mirror/" + origin + "/acme/dns/1.2.0.json"} {
+			code, text := ask(closed, path)
+			if code/100 == 2 || !strings.Contains(text, "not at a public address") || asked.Load() != 0 {
+				t.Errorf("%s: %d %s, asked %d times", path, code, text, asked.Load())
+			}
+		}
+	}
+	open, _, _ := newServer(t, "--storage", t.TempDir(), "--config", pulling(t, "*/*/*", fmt.Sprintf("private = [%q]", host)))
+	if code, text := ask(open, "/mirror/"+host+"/acme/dns/index.json"); code != 200 || !strings.Contains(text, "1.2.0") {
+		t.Errorf("a listed origin: %d %s", code, text)
+	}
+	before := asked.Load()
+	if code, text := ask(open, "/mirror/localhost:"+port+"/acme/dns/index.json"); code/100 == 2 || asked.Load() != before {
+		t.Errorf("another name of a listed origin: %d %s", code, text)
+	}
+	if code, text := ask(open, "/mirror/"+host+"/acme/away/index.json"); code/100 == 2 || !strings.Contains(text, "not at a public address") {
+		t.Errorf("a redirect to the metadata of a cloud: %d %s", code, text)
+	}
+	if code, text := ask(open, "/metrics"); code != 200 || !strings.Contains(text, `okara_origin_requests_total{code="200",rule="*/*/*"}`) {
+		t.Errorf("metrics: %d, %s", code, text)
+	}
+}

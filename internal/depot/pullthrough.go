@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Release is one version of a provider at its origin, its proof verified and
+// none of its packages fetched.
+type Release struct {
+	Provider  addr.Provider
+	Version   addr.Version
+	Protocols []string
+	Platforms []oci.ProviderPlatform // Filename and Zh; H1 where the origin tells; no size
+	Metadata  oci.ProviderMetadata   // empty if the origin publishes no SHA256SUMS
+
+	src Source
+}
+
+// OpenRelease asks an origin for the platforms of a version that o wants, as
+// far as the origin has them. SHA256SUMS must list all of them and be signed by
+// a key of the origin; with o.AllowUnsigned the hashes that the origin
+// announces will do.
+func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (*Release, error) {
+	platforms, err := src.Platforms(ctx, p, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Platforms) > 0 {
+		platforms = slices.DeleteFunc(platforms, func(t addr.Platform) bool { return !slices.Contains(o.Platforms, t) })
+	}
+	if len(platforms) == 0 {
+		return nil, fmt.Errorf("%s %s: the origin has no package for the platforms that are wanted: %w", p, v, oci.ErrNotFound)
+	}
+	first, err := src.Package(ctx, p, v, platforms[0])
+	if err != nil {
+		return nil, err
+	}
+	r := &Release{Provider: p, Version: v, Protocols: first.Protocols, src: src}
+	if len(r.Protocols) == 0 {
+		r.Protocols = []string{oci.DefaultProtocol}
+	}
+	if len(first.Signature) > 0 && len(first.Keys) > 0 {
+		err = r.signed(first, platforms, o)
+	} else {
+		err = r.unsigned(ctx, platforms, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", p, v, err)
+	}
+	return r, nil
+}
+
+// signed takes the hashes of all platforms from a SHA256SUMS whose signature
+// is right.
+func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o MirrorOptions) error {
+	keys, err := publicKeys(first.Keys)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if _, err := signing.Verify(first.Shasums, first.Signature, keys, signing.VerifyOptions{Now: now, AllowExpired: o.AllowExpired}); err != nil {
+		return fmt.Errorf("signature of SHA256SUMS: %w", err)
+	}
+	sums, err := signing.ParseSums(first.Shasums)
+	if err != nil {
+		return err
+	}
+	if err := sums.Check(first.Filename, first.Zh); err != nil {
+		return err
+	}
+	for _, t := range platforms {
+		name := upstream.PackageName(r.Provider, r.Version, t)
+		zh, ok := sums[name]
+		if !ok {
+			return fmt.Errorf("SHA256SUMS does not list %s: %w", name, signing.ErrSums)
+		}
+		r.Platforms = append(r.Platforms, oci.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
+	}
+	r.Metadata = oci.ProviderMetadata{
+		ShasumsName:  fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", r.Provider.Type, r.Version),
+		ShasumsBytes: first.Shasums, Shasums: descriptor(oci.MediaShasums, first.Shasums),
+		SignatureBytes: first.Signature, Signature: descriptor(oci.MediaShasumsSignature, first.Signature),
+		Keys: servedKeys(keys, now),
+	}
+	return nil
+}
+
+func descriptor(mediaType string, b []byte) oci.Descriptor {
+	return oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
+}
+
+// unsigned takes the hash of each platform as the origin announces it.
+func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o MirrorOptions) error {
+	if !o.AllowUnsigned {
+		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
+	}
+	packages, err := packagesOf(ctx, r.src, r.Provider, r.Version, platforms)
+	if err != nil {
+		return err
+	}
+	for _, k := range packages {
+		if digestOf(k.Zh).Validate() != nil {
+			return fmt.Errorf("the origin announces no SHA-256 of %s: %w", k.Filename, ErrUnsigned)
+		}
+		r.Platforms = append(r.Platforms, oci.ProviderPlatform{Platform: k.Platform, Filename: k.Filename, Zh: k.Zh, H1: k.H1})
+	}
+	return nil
+}
+
+// Open starts the download of a package. size is -1 if the origin does not say
+// it. Nothing is known of the bytes: the caller compares their hash with Zh.
+func (r *Release) Open(ctx context.Context, t oci.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
+	k, err := r.src.Package(ctx, r.Provider, r.Version, t.Platform)
+	if err != nil {
+		return nil, 0, err
+	}
+	if k.Zh != "" && k.Zh != t.Zh {
+		return nil, 0, fmt.Errorf("%s: the origin announces SHA-256 %s, and the verified one is %s: %w", t.Filename, k.Zh, t.Zh, oci.ErrCorrupt)
+	}
+	if body, err = k.Open(ctx); err != nil {
+		return nil, 0, err
+	}
+	if sized, ok := body.(interface{ Length() int64 }); ok {
+		return body, sized.Length(), nil
+	}
+	return body, -1, nil
+}
+
+// MirrorRelease stores a release with all its platforms, as MirrorProvider does.
+func (d *Depot) MirrorRelease(ctx context.Context, r *Release, o MirrorOptions) (Published, error) {
+	o.Platforms = nil
+	for _, t := range r.Platforms {
+		o.Platforms = append(o.Platforms, t.Platform)
+	}
+	return d.MirrorProvider(ctx, r.src, r.Provider, r.Version, o)
+}

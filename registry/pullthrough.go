@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// PullRule lets the front-end fetch versions of some providers from their
+// origin when somebody asks for them.
+type PullRule struct {
+	Providers string              // glob over HOSTNAME/NAMESPACE/TYPE
+	Versions  addr.Constraint     // zero: every release
+	Origin    depot.Source        // must not reach what the clients must not, see upstream.Guard
+	Mirror    depot.MirrorOptions // which platforms, and which proof will do
+}
+
+// permits reports whether the rule lets anybody have a platform.
+func (r PullRule) permits(t addr.Platform) bool {
+	return len(r.Mirror.Platforms) == 0 || slices.Contains(r.Mirror.Platforms, t)
+}
+
+const (
+	originBytes = 64 << 20 // of each of the two caches
+	// originRetry is how long a failure of an origin is remembered where there
+	// are stored versions to serve, and that of one version in any case.
+	originRetry = time.Minute
+)
+
+// pullThrough answers for versions that are at an origin and not yet in the
+// registry. Its zero value has no rules.
+type pullThrough struct {
+	rules []PullRule
+	log   *slog.Logger
+
+	versions *cache[*originVersions] // address of the provider
+	releases *cache[*originRelease]  // address and version
+
+	// Answers of an origin that is reachable are good for a while and then
+	// asked for again in the background; what is known outlives the origin.
+	policy policy
+}
+
+func newPullThrough(o Options, m *Metrics) *pullThrough {
+	return &pullThrough{
+		rules: o.PullThrough, log: o.Logger,
+		versions: newCache("origin", originBytes, (*originVersions).size, o.Now, m.looked),
+		releases: newCache("release", originBytes, (*originRelease).size, o.Now, m.looked),
+		policy:   policy{fresh: 5 * time.Minute, grace: forever, stale: forever},
+	}
+}
+
+// rule returns the first rule for a provider. Own providers have none.
+func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
+	if a.Hostname == "" {
+		return PullRule{}, false
+	}
+	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return globMatch(r.Providers, a.String()) })
+	if i < 0 {
+		return PullRule{}, false
+	}
+	return p.rules[i], true
+}
+
+// originVersions is what an origin has of a provider, as far as the rule goes.
+type originVersions struct {
+	versions []addr.Version // highest first
+	err      error          // why nothing is known
+	union    atomic.Pointer[listing]
+}
+
+func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
+
+// with returns the versions in the registry, which may be nil, and those of
+// the origin. A version that was withdrawn here is not there again because its
+// origin has it.
+func (o *originVersions) with(stored *listing) *listing {
+	if len(o.versions) == 0 && stored != nil {
+		return stored
+	}
+	if u := o.union.Load(); u != nil && u.base == stored {
+		return u
+	}
+	u := &listing{base: stored, versions: slices.Clone(o.versions)}
+	if stored != nil {
+		u.tags, u.events, u.yanked = stored.tags, stored.events, stored.yanked
+		u.versions = slices.DeleteFunc(u.versions, stored.withdrawn)
+		u.versions = append(u.versions, stored.versions...)
+	}
+	slices.SortFunc(u.versions, func(a, b addr.Version) int { return b.Compare(a) })
+	u.versions = slices.Compact(u.versions)
+	o.union.Store(u)
+	return u
+}
+
+// providerList is the list of a provider: its versions in the registry and those
+// that may be pulled through. An origin that is slow or down adds nothing, and
+// nobody waits for it where there is something without it.
+func (s *server) providerList(ctx context.Context, p addr.Provider, repository string) (*listing, error) {
+	stored, err := s.store.list(ctx, repository)
+	rule, ok := s.pull.rule(p)
+	if !ok || err != nil && !s.absent(err) {
+		return stored, err
+	}
+	if err != nil {
+		stored = nil
+	}
+	origin, oerr := s.pull.list(ctx, rule, p, stored != nil)
+	switch {
+	case oerr != nil:
+		return nil, originError(oerr)
+	case origin.err != nil && stored == nil:
+		return nil, originError(origin.err)
+	case len(origin.versions) == 0 && stored == nil:
+		return nil, err
+	}
+	return origin.with(stored), nil
+}
+
+// absent reports whether the registry does not have something, as far as it
+// tells.
+func (s *server) absent(err error) bool {
+	if _, own := errors.AsType[*httpError](err); own {
+		return false
+	}
+	return errors.Is(err, oci.ErrNotFound) || s.o.DeniedMeansMissing && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
+}
+
+// originError is for an answer that needs an origin. Its text is the origin's.
+func originError(err error) error {
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return &httpError{status: http.StatusGatewayTimeout, text: "the origin did not answer in time"}
+	}
+	return &httpError{status: http.StatusBadGateway, text: "the origin does not answer as it should: " + reason(err)}
+}
+
+// reason is what a client may know of a failure. The addresses of hosts are
+// not for those who only know names; the log has them.
+func reason(err error) string {
+	if _, ok := errors.AsType[*net.OpError](err); !ok {
+		return err.Error()
+	}
+	if errors.Is(err, oci.ErrDenied) {
+		return "it is not at a public address, and not listed as private"
+	}
+	return "it cannot be reached"
+}
+
+// list asks an origin for the versions of a provider. With brief set it waits
+// no longer than is worth it for one answer; those that follow do not wait.
+func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, brief bool) (*originVersions, error) {
+	key := a.String()
+	load := func(ctx context.Context, old *originVersions, has bool) (*originVersions, error) {
+		have, err := rule.Origin.Versions(ctx, a)
+		if err != nil {
+			p.log.Warn("pull-through: the origin has no list of versions", "provider", key, "error", err)
+			return failed(err, has && old.err == nil, &originVersions{err: err})
+		}
+		have = slices.DeleteFunc(have, func(v addr.Version) bool { return !rule.Versions.Allows(v) })
+		if has && old.err == nil && slices.Equal(old.versions, have) {
+			return old, nil
+		}
+		return &originVersions{versions: have}, nil
+	}
+	policy := p.policy
+	if known, ok := p.versions.peek(key); ok && known.err != nil {
+		policy.fresh = originRetry
+		if !brief {
+			policy.fresh, policy.grace = failureTTL, 0
+		}
+	}
+	wait, cancel := ctx, func() {}
+	if brief {
+		wait, cancel = context.WithTimeout(ctx, patience)
+	}
+	defer cancel()
+	o, err := p.versions.get(wait, key, policy, load)
+	if err == nil || ctx.Err() != nil || !brief {
+		return o, err
+	}
+	o = &originVersions{err: err}
+	p.versions.put(key, o)
+	return o, nil
+}
+
+// failed is the result of a load that failed: an error if something is known
+// that is to be kept, else a value that remembers the failure.
+func failed[V any](err error, known bool, v V) (V, error) {
+	if known && !errors.Is(err, oci.ErrNotFound) {
+		var none V
+		return none, err
+	}
+	return v, nil
+}
+
+// originRelease is one version at its origin, or why it cannot be had.
+type originRelease struct {
+	release *depot.Release
+	version *providerVersion // as if it were in the registry, but without sizes
+	err     error
+}
+
+func (r *originRelease) size() int {
+	if r.err != nil {
+		return 256
+	}
+	return r.version.size()
+}
+
+// providerOr returns a version from the registry, or else from its origin.
+// Where only some platforms are asked for and none of them may be pulled
+// through, no origin is asked.
+func (s *server) providerOr(ctx context.Context, repository string, p addr.Provider, v addr.Version, platforms ...addr.Platform) (*providerVersion, error) {
+	pv, err := s.store.provider(ctx, repository, p.Type, v)
+	if err == nil || !s.absent(err) {
+		return pv, err
+	}
+	rule, ok := s.pull.rule(p)
+	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
+		return nil, err
+	}
+	if l, ok := s.store.lists.peek(repository); ok && l.withdrawn(v) {
+		return nil, err
+	}
+	r, rerr := s.pull.release(ctx, rule, p, v)
+	if rerr != nil {
+		return nil, rerr
+	}
+	return r.version, nil
+}
+
+// release returns a version at its origin, its proof verified. A failure is
+// remembered, so that clients cannot make the server ask again and again.
+func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version) (*originRelease, error) {
+	known, ok := p.versions.peek(a.String())
+	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {
+		return nil, fmt.Errorf("provider %s %s: %w", a, v, oci.ErrNotFound)
+	}
+	key := a.String() + " " + v.String()
+	policy := p.policy
+	if old, ok := p.releases.peek(key); ok && old.err != nil {
+		policy.fresh, policy.grace, policy.stale = originRetry, 0, 0
+	}
+	r, err := p.releases.get(ctx, key, policy, func(ctx context.Context, old *originRelease, has bool) (*originRelease, error) {
+		release, err := depot.OpenRelease(ctx, rule.Origin, a, v, rule.Mirror)
+		if err != nil {
+			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)
+			return failed(err, has && old.err == nil, &originRelease{err: err})
+		}
+		return &originRelease{release: release, version: atOrigin(release)}, nil
+	})
+	if err != nil {
+		return nil, originError(err)
+	}
+	if r.err != nil {
+		return nil, notFound("provider %s %s cannot be pulled from its origin: %s", a, v, reason(r.err))
+	}
+	return r, nil
+}
+
+// atOrigin shows a release as the index that it will be.
+func atOrigin(r *depot.Release) *providerVersion {
+	signature := oci.SignatureVerified
+	if len(r.Metadata.SignatureBytes) == 0 {
+		signature = oci.SignatureNone
+	}
+	return &providerVersion{
+		ProviderIndex: oci.ProviderIndex{Version: r.Version, Protocols: r.Protocols, Signature: signature, Platforms: r.Platforms},
+		meta:          r.Metadata,
+	}
+}

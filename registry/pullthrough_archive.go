@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxPulls bounds the packages that come from origins at once.
+const maxPulls = 32
+
+// pulls are the packages that come from their origin at this moment, each once
+// however many clients want it. They belong to no request.
+type pulls struct {
+	mu      sync.Mutex         // guards running
+	running map[string]*pulled // repository@hex
+}
+
+// pulled is a package on its way. size, spool and err are set when opened is
+// closed.
+type pulled struct {
+	version string // that it belongs to
+	opened  chan struct{}
+	done    chan struct{} // closed when it is in the registry, or given up
+
+	size  int64
+	spool *spool
+	err   error
+}
+
+// pullArchive finds a blob that a link names and the registry does not have: a
+// package that is to be fetched, or a file of its proof, which is in memory
+// after that.
+func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *pulled, error) {
+	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
+	p, v, ok := s.pullable(b)
+	if !ok {
+		return oci.Descriptor{}, nil, none
+	}
+	rule, ok := s.pull.rule(p)
+	if !ok {
+		return oci.Descriptor{}, nil, none
+	}
+	r, err := s.pull.release(ctx, rule, p, v)
+	if err != nil {
+		return oci.Descriptor{}, nil, err
+	}
+	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
+	for _, small := range [][]byte{r.version.meta.ShasumsBytes, r.version.meta.SignatureBytes} {
+		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
+			s.store.blobs.put(b.Hex, small)
+			d.Size = int64(len(small))
+			return d, nil, nil
+		}
+	}
+	for _, t := range r.version.Platforms {
+		if t.Filename == b.File && t.Zh == b.Hex {
+			f, err := s.pullPackage(ctx, b, r, t)
+			if err != nil {
+				return oci.Descriptor{}, nil, err
+			}
+			d.Size = f.size
+			return d, f, nil
+		}
+	}
+	return oci.Descriptor{}, nil, none
+}
+
+// pullable parses the provider and the version out of a link. The name of its
+// file counts for nothing until a verified release has it.
+func (s *server) pullable(b blobName) (addr.Provider, addr.Version, bool) {
+	item, ok := s.o.Layout.Parse(b.Repository)
+	if !ok || item.Kind != addr.KindMirror {
+		return addr.Provider{}, addr.Version{}, false
+	}
+	rest, ok := strings.CutPrefix(b.File, "terraform-provider-"+item.Provider.Type+"_")
+	version, _, cut := strings.Cut(rest, "_")
+	v, err := addr.ParseVersion(version)
+	return item.Provider, v, ok && cut && err == nil
+}
+
+// pullPackage joins the fetch of a package, or begins it, and returns when its
+// size is known. One that has come to an end in the meantime is in the
+// registry, and is not fetched again.
+func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, t oci.ProviderPlatform) (*pulled, error) {
+	key := b.Repository + "@" + b.Hex
+	s.pulls.mu.Lock()
+	f, ok := s.pulls.running[key]
+	if !ok {
+		if size, stored := s.store.sizes.peek(key); stored {
+			s.pulls.mu.Unlock()
+			return &pulled{size: size}, nil
+		}
+		if len(s.pulls.running) == maxPulls {
+			s.pulls.mu.Unlock()
+			return nil, &httpError{status: http.StatusServiceUnavailable, text: "too many packages are fetched from their origins at this moment"}
+		}
+		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
+		s.pulls.running[key] = f
+		go s.fetchPackage(context.WithoutCancel(ctx), key, b, f, r, t)
+	}
+	s.pulls.mu.Unlock()
+	select {
+	case <-f.opened:
+		return f, f.err
+	case <-ctx.Done():
+		return nil, originError(context.Cause(ctx))
+	}
+}
+
+func pullVersion(p addr.Provider, v addr.Version) string { return p.String() + " " + v.String() }
+
+// fetchPackage runs to its end whoever waits for it.
+func (s *server) fetchPackage(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t oci.ProviderPlatform) {
+	err := recovered(func() error {
+		if err := s.receivePackage(ctx, f, r, t); err != nil {
+			return err
+		}
+		return s.storePackage(ctx, b, f, r)
+	})
+	s.pulls.mu.Lock()
+	defer s.pulls.mu.Unlock()
+	delete(s.pulls.running, key)
+	close(f.done)
+	if err != nil {
+		s.log.Warn("pull-through: package not stored", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "platform", t.Platform.String(), "error", err)
+	}
+}
+
+// recovered makes a panic an error: in a goroutine that is not net/http's it
+// would end the process.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// receivePackage writes a package to a file, which the clients follow. Where
+// the origin does not announce the size they wait for the end: without a size
+// they could not tell a broken download from a whole one.
+func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease, t oci.ProviderPlatform) error {
+	ready := sync.OnceFunc(func() { close(f.opened) })
+	defer ready()
+	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("no byte for %s", s.stall)) })
+	defer watch.Stop()
+	body, size, err := r.release.Open(ctx, t)
+	if err != nil {
+		f.err = originError(err)
+		return err
+	}
+	defer body.Close()
+	sp, err := newSpool("", t.Zh)
+	if err != nil {
+		f.err = err
+		return err
+	}
+	f.spool = sp
+	if size >= 0 {
+		f.size, f.err = size, nil
+		ready()
+	}
+	err = pump(sp, body, func() { watch.Reset(s.stall) })
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err = sp.finish(err); errors.Is(err, oci.ErrCorrupt) {
+		s.metrics.mismatch.Inc()
+		s.pull.distrust(r, err)
+	}
+	if size < 0 {
+		f.size, f.err = sp.written, nil
+		if err != nil {
+			f.err = originError(err)
+		}
+	}
+	return err
+}
+
+// distrust refuses a release whose origin sends other bytes than it signed.
+func (p *pullThrough) distrust(r *originRelease, err error) {
+	p.releases.put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
+}
+
+// storePackage moves a package from its file to the registry, after the job
+// that completes its version is recorded: what a crash leaves in the registry
+// is thus picked up.
+func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
+	defer func() { err = errors.Join(err, f.spool.discard()) }()
+	if err := s.enqueuePull(ctx, r.release.Provider, r.release.Version); err != nil {
+		return err
+	}
+	repo, err := s.o.Client.Repo(b.Repository)
+	if err != nil {
+		return err
+	}
+	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: f.spool.written}
+	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.open() }}); err != nil {
+		return err
+	}
+	s.store.rememberSize(b.Repository, d)
+	return nil
+}
+
+// jobPull completes a version of which somebody asked for a package.
+const jobPull = "pull-through"
+
+// enqueuePull records that job. One a day is enough: it does not end before
+// the version is complete or its tries are used up.
+func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Version) error {
+	id := jobPull + " " + pullVersion(p, v) + " " + s.now().UTC().Format(time.DateOnly)
+	_, err := s.queue.add(ctx, id, job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})
+	return err
+}
+
+// completePull is the handler of that job: it stores the version with all
+// platforms of the rule, as `okara mirror` does.
+func (s *server) completePull(ctx context.Context, j job) (string, error) {
+	p, err := addr.ParseProvider(j.Data["provider"])
+	if err != nil {
+		return "", permanentError{err}
+	}
+	v, err := addr.ParseVersion(j.Data["version"])
+	if err != nil {
+		return "", permanentError{err}
+	}
+	rule, ok := s.pull.rule(p)
+	if !ok || !rule.Versions.Allows(v) {
+		return "", permanentError{fmt.Errorf("provider %s %s: no pull_through rule allows it", p, v)}
+	}
+	if err := s.pulls.idle(ctx, pullVersion(p, v)); err != nil {
+		return "", err
+	}
+	r, err := s.pull.release(ctx, rule, p, v)
+	if err != nil {
+		return "", err
+	}
+	out, err := s.depot.MirrorRelease(ctx, r.release, rule.Mirror)
+	if errors.Is(err, oci.ErrExists) && out.Existing {
+		err = nil // somebody mirrored fewer platforms, and those stay
+	}
+	s.mirrored(ctx, p, v, out.Digest, err)
+	if err != nil {
+		return "", err
+	}
+	s.store.changed(s.o.Layout.MirrorOf(p), v.Tag())
+	return out.String(), nil
+}
+
+// idle waits until no package of a version is on its way in this process, so
+// that the job does not fetch it a second time.
+func (p *pulls) idle(ctx context.Context, version string) error {
+	for {
+		var busy *pulled
+		p.mu.Lock()
+		for _, f := range p.running {
+			if f.version == version {
+				busy = f
+			}
+		}
+		p.mu.Unlock()
+		if busy == nil {
+			return nil
+		}
+		select {
+		case <-busy.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mirrored records what came of pulling a version through.
+func (s *server) mirrored(ctx context.Context, p addr.Provider, v addr.Version, stored string, err error) {
+	result, status := "done", http.StatusCreated
+	if err != nil {
+		status, _ = s.classify(err)
+		result = http.StatusText(status)
+	}
+	s.metrics.publish.WithLabelValues(addr.KindMirror, result).Inc()
+	if s.o.Audit == nil {
+		return
+	}
+	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "change",
+		slog.String("action", "publish"), slog.String("kind", addr.KindMirror), slog.String("address", p.String()),
+		slog.String("version", v.String()), slog.String("digest", stored), slog.String("mode", jobPull), slog.Int("status", status))
+}
