@@ -89,14 +89,20 @@ func (m *Metrics) looked(kind, result string) {
 	}
 }
 
-// answered counts a request. The route is its pattern, never its path, so that
-// the number of series stays small.
+// answered counts a request. The route is its pattern, never its path, and the
+// method one that is known, so that the number of series stays small.
 func (m *Metrics) answered(r *http.Request, status int, took time.Duration) {
+	method := r.Method
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete, "LOCK", "UNLOCK":
+	default:
+		method = "other"
+	}
 	route := r.Pattern
 	if _, path, ok := strings.Cut(route, " "); ok {
 		route = path
 	}
-	m.requests.WithLabelValues(route, r.Method, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 

@@ -156,7 +156,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.counts = p.s.counts
+	s.counts, s.busy, s.slots = p.s.counts, p.s.busy, p.s.slots // of the process
 	if s.links.sealed, err = p.s.links.seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}

@@ -91,8 +91,8 @@ func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Digest digest.Digest `json:"digest"`
 	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxKnownRequest)).Decode(&in); err != nil {
-		return unprocessable(fmt.Errorf("read the request: %w", err))
+	if err := readJSON(r, maxKnownRequest, &in); err != nil {
+		return err
 	}
 	d, err := repo.Stat(r.Context(), in.Digest)
 	if err != nil {
@@ -188,8 +188,8 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		Keys     []string `json:"keys"`
 		Extend   bool     `json:"extend"` // add platforms to a version that exists
 	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxProviderRequest)).Decode(&in); err != nil {
-		return unprocessable(fmt.Errorf("read the request: %w", err))
+	if err := readJSON(r, maxProviderRequest, &in); err != nil {
+		return err
 	}
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {
 		return unprocessable(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))

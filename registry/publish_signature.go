@@ -5,9 +5,7 @@ package registry
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -119,8 +117,8 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		Digest digest.Digest `json:"digest"`
 		signatureDoc
 	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxSignatureRequest)).Decode(&in); err != nil {
-		return unprocessable(fmt.Errorf("read the request: %w", err))
+	if err := readJSON(r, maxSignatureRequest, &in); err != nil {
+		return err
 	}
 	if n := len(in.Payload); n == 0 || n > maxSignedPayload {
 		return unprocessable(fmt.Errorf("a payload of %d bytes, want 1 to %d", n, maxSignedPayload))

@@ -60,7 +60,7 @@ func TestPublishSignature(t *testing.T) {
 		{"no JSON", module, all, []byte("x"), 422},
 		{"nothing", module, all, []byte(`{}`), 422},
 		{"no signature", module, all, []byte(`{"payload":"e30="}`), 422},
-		{"long payload", module, all, []byte(`{"payload":"` + long + `"}`), 422},
+		{"long payload", module, all, []byte(`{"payload":"` + long + `"}`), 413},
 		{"no payload of cosign", module, all, must(json.Marshal(map[string]any{"digest": m.Digest, "payload": []byte("{}"), "signature": []byte("x")})), 422},
 		{"other version", module, all, request(m.Repository, p.Digest, p.Digest), 409},
 		{"about another version", module, all, request(m.Repository, m.Digest, p.Digest), 422},

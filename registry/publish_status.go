@@ -3,9 +3,7 @@
 package registry
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -47,8 +45,8 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 		Message     string `json:"message"`
 		Replacement string `json:"replacement"`
 	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxStatusRequest)).Decode(&in); err != nil {
-		return unprocessable(fmt.Errorf("read the request: %w", err))
+	if err := readJSON(r, maxStatusRequest, &in); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{oci.ActionDeprecate, oci.ActionUndeprecate, oci.ActionYank, oci.ActionUnyank}, in.Action) {
 		return unprocessable(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))

@@ -76,10 +76,6 @@ type Options struct {
 // requestID is the header that names a request in logs, here and at a proxy.
 const requestID = "X-Request-Id"
 
-// metadataTimeout is how long a metadata request may take: the clients give up
-// after 10 s, body included.
-const metadataTimeout = 8 * time.Second
-
 // server answers all routes. Everything but the caches is read-only.
 type server struct {
 	o       Options
@@ -94,6 +90,7 @@ type server struct {
 	depot   *depot.Depot
 	queue   *queue
 	counts  *counts
+	busy    chan struct{} // one per metadata request
 	slots   chan struct{} // one per running archive download
 	files   *blobFiles    // nil: none are kept
 	stall   time.Duration // a download whose client takes no byte for so long ends
@@ -194,7 +191,7 @@ func newServer(o Options) (*server, error) {
 		pull:  newPullThrough(o, metrics),
 		pulls: pulls{running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		slots: make(chan struct{}, maxStreams), hooks: make(chan struct{}, hooksAtOnce),
+		busy:  make(chan struct{}, maxMetadata), slots: make(chan struct{}, maxStreams), hooks: make(chan struct{}, hooksAtOnce),
 		files: files, stall: stallTimeout,
 	}
 	handlers := map[string]jobHandler{}
@@ -264,8 +261,8 @@ func (s *server) routes() http.Handler {
 	if s.o.Metrics != nil {
 		mux.Handle("GET /metrics", s.o.Metrics.Handler())
 	}
-	meta("GET /healthz", s.healthz)
-	meta("GET /readyz", s.readyz)
+	mux.Handle("GET /healthz", s.wrap(s.healthz)) // who is busy is healthy
+	mux.Handle("GET /readyz", s.wrap(inTime(s.readyz)))
 	if s.o.State != nil {
 		mux.Handle("/state/{name}/{workspace}", s.wrap(s.state))
 	}
@@ -342,15 +339,6 @@ func (s *server) guard(h handler, w *recorder, r *http.Request) (err error) {
 		err = &httpError{status: http.StatusInternalServerError, text: "internal error"}
 	}()
 	return h(w, r)
-}
-
-// limit ends the work for an answer before the client gives up.
-func (s *server) limit(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
-		defer cancel()
-		return h(w, r.WithContext(ctx))
-	}
 }
 
 // httpError is an answer that the front-end decides itself.

@@ -322,7 +322,7 @@ func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	o.Transport = m.Transport(o.Transport)
+	o.Transport = m.Transport(registry.Limited(o.Transport))
 	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
 	with := func(c oci.Credential) (*oci.Client, error) {
 		own := o

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// metadataTimeout is how long a metadata request may take: the clients give
+	// up after 10 s, body included.
+	metadataTimeout = 8 * time.Second
+	// maxMetadata bounds the metadata requests that are being answered. Those
+	// with a known answer take microseconds, so this many wait for a registry.
+	maxMetadata = 4096
+	// maxPerHost bounds the requests to one registry that move no blob.
+	// Downloads have their own bound, so that slow clients do not keep
+	// metadata waiting.
+	maxPerHost = 64
+)
+
+// limit refuses to begin an answer while too much is being done, and ends the
+// work for it before the client gives up.
+func (s *server) limit(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case s.busy <- struct{}{}:
+			defer func() { <-s.busy }()
+		default:
+			return &httpError{status: http.StatusServiceUnavailable, text: "too many requests at this moment"}
+		}
+		return inTime(h)(w, r)
+	}
+}
+
+func inTime(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
+		defer cancel()
+		return h(w, r.WithContext(ctx))
+	}
+}
+
+// readJSON reads a body of at most limit bytes.
+func readJSON(r *http.Request, limit int64, to any) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
+	}
+	if int64(len(body)) > limit {
+		return &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", limit)}
+	}
+	if err := json.Unmarshal(body, to); err != nil {
+		return unprocessable(fmt.Errorf("read the request: %w", err))
+	}
+	return nil
+}
+
+// Limited bounds the requests to each registry that are under way at one moment
+// to 64, blobs not counted. What is more waits its turn, as long as whoever asks
+// for it does.
+func Limited(base http.RoundTripper) http.RoundTripper {
+	return &limited{base: base, hosts: map[string]chan struct{}{}}
+}
+
+type limited struct {
+	base http.RoundTripper
+
+	mu    sync.Mutex // guards hosts
+	hosts map[string]chan struct{}
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch operationOf(r.URL.Path) {
+	case "manifests", "tags", "referrers":
+	default:
+		return l.base.RoundTrip(r)
+	}
+	slots := l.slots(r.URL.Host)
+	select {
+	case slots <- struct{}{}:
+	case <-r.Context().Done():
+		if r.Body != nil {
+			_ = r.Body.Close() // as the contract of RoundTrip wants
+		}
+		return nil, fmt.Errorf("wait for one of %d requests to end: %w", maxPerHost, r.Context().Err())
+	}
+	free := sync.OnceFunc(func() { <-slots })
+	resp, err := l.base.RoundTrip(r)
+	if err != nil {
+		free()
+		return nil, err
+	}
+	resp.Body = &limitedBody{resp.Body, free}
+	return resp, nil
+}
+
+func (l *limited) slots(host string) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slots := l.hosts[host]
+	if slots == nil {
+		slots = make(chan struct{}, maxPerHost)
+		l.hosts[host] = slots
+	}
+	return slots
+}
+
+// limitedBody frees its place when it has been read or closed.
+type limitedBody struct {
+	io.ReadCloser
+	free func()
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.free()
+	}
+	return n, err
+}
+
+func (b *limitedBody) Close() error {
+	b.free()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func newTestServer(t *testing.T, transport http.RoundTripper) *server {
+	t.Helper()
+	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(Options{
+		Client: client, Layout: addr.Layout{}, Access: Access{Anonymous: AnonymousAll()},
+		Archives: Archives{Keys: []Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// TestBusy shows that what is beyond a limit is refused with 503 and
+// Retry-After, that probes are not, and that what ends makes room.
+func TestBusy(t *testing.T) {
+	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	h := s.routes()
+	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
+	s.store.sizes.put(b.Repository+"@"+b.Hex, 1)
+	for _, test := range []struct {
+		name, path string
+		limit      chan struct{}
+		then       int
+	}{
+		{"metadata", "/v1/modules/net/vpc/aws/versions", s.busy, 404},
+		{"discovery", "/.well-known/terraform.json", s.busy, 200},
+		{"archives", "/" + s.links.path(b, s.links.expiry()), s.slots, 404},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for range cap(test.limit) {
+				test.limit <- struct{}{}
+			}
+			if w := answerTo(h, http.MethodGet, test.path); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+				t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
+			}
+			for _, probe := range []string{"/healthz", "/readyz"} {
+				if w := answerTo(h, http.MethodGet, probe); w.Code != 200 {
+					t.Errorf("%s: %d", probe, w.Code)
+				}
+			}
+			<-test.limit
+			if w := answerTo(h, http.MethodGet, test.path); w.Code != test.then {
+				t.Errorf("with room for one: %d, want %d: %s", w.Code, test.then, w.Body)
+			}
+			if len(test.limit) != cap(test.limit)-1 {
+				t.Errorf("%d of %d are taken at the end", len(test.limit), cap(test.limit))
+			}
+			for len(test.limit) > 0 {
+				<-test.limit
+			}
+		})
+	}
+}
+
+// TestInTime answers before the clients give up, whatever the registry does.
+func TestInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestServer(t, &ocitest.Fault{Times: -1, Do: ocitest.Hang}).routes()
+		for _, path := range []string{
+			"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/versions",
+			"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/h.example/a/b/index.json", "/mirror/h.example/a/b/1.0.0.json", "/v1/modules",
+		} {
+			start := time.Now()
+			w := answerTo(h, http.MethodGet, path)
+			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took > metadataTimeout {
+				t.Errorf("%s: %d after %v", path, w.Code, took)
+			}
+		}
+		time.Sleep(loadTimeout) // the loads that nobody waits for end
+	})
+}
+
+// TestLimited sends more requests to a registry than may be under way.
+func TestLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int64
+		more := make(chan struct{})
+		rt := Limited(roundTrip(func(*http.Request) (*http.Response, error) {
+			running.Add(1)
+			<-more
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		}))
+		ask := func(ctx context.Context, url string) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := rt.RoundTrip(r)
+			if err == nil {
+				resp.Body.Close()
+				running.Add(-1)
+			}
+			return err
+		}
+		is := func(when string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := running.Load(); got != want {
+				t.Errorf("%s: %d requests under way, want %d", when, got, want)
+			}
+		}
+		var all sync.WaitGroup
+		start := func(n int, url string) {
+			for range n {
+				all.Go(func() {
+					if err := ask(t.Context(), url); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		start(maxPerHost+10, "http://a.example/v2/x/manifests/1")
+		is("manifests", maxPerHost)
+		start(5, "http://b.example/v2/x/tags/list")
+		is("another host", maxPerHost+5)
+		start(7, "http://a.example/v2/x/blobs/sha256:0")
+		is("blobs", maxPerHost+5+7)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := ask(ctx, "http://a.example/v2/x/manifests/1"); err == nil {
+			t.Error("one that waits outlived its context")
+		}
+		close(more)
+		all.Wait()
+		is("at the end", 0)
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+)
+
+// endless is a body of spaces, which JSON allows anywhere.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// TestBodyLimits sends more than each route takes: 413 and nothing done.
+func TestBodyLimits(t *testing.T) {
+	f := newFront(t, nil)
+	for _, tt := range []struct {
+		method, path string
+		limit        int64
+	}{
+		{http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", 64 << 20},
+		{http.MethodPost, "/v1/modules/net/vpc/aws/1.0.0/status", 16 << 10},
+		{http.MethodPost, "/v1/modules/net/vpc/aws/1.0.0/signatures", 128 << 10},
+		{http.MethodPost, "/v1/providers/acme/dns/1.0.0", 1 << 20},
+		{http.MethodPost, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_linux_amd64.zip", 1 << 10},
+		{http.MethodPost, "/v1/providers/acme/dns/1.0.0/status", 16 << 10},
+		{http.MethodPost, "/v1/providers/acme/dns/1.0.0/signatures", 128 << 10},
+	} {
+		r := must(http.NewRequestWithContext(t.Context(), tt.method, f.URL+tt.path, io.LimitReader(endless{}, tt.limit+1)))
+		resp := must(http.DefaultClient.Do(r))
+		body := must(io.ReadAll(resp.Body))
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s %s: %d %s, want 413", tt.method, tt.path, resp.StatusCode, body)
+		}
+	}
+}
