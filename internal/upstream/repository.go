@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -18,13 +19,14 @@ import (
 type Repository struct {
 	repo func(p addr.Provider) (*oci.Repo, error)
 
-	mu      sync.Mutex // guards indexes
+	mu      sync.Mutex // guards the fields below
 	indexes map[string]oci.ProviderIndex
+	events  map[string][]oci.StatusEvent // by repository
 }
 
 // NewRepository returns a source over the repositories that repo names.
 func NewRepository(repo func(p addr.Provider) (*oci.Repo, error)) *Repository {
-	return &Repository{repo: repo, indexes: map[string]oci.ProviderIndex{}}
+	return &Repository{repo: repo, indexes: map[string]oci.ProviderIndex{}, events: map[string][]oci.StatusEvent{}}
 }
 
 // Versions lists the tags that are versions, highest first.
@@ -90,13 +92,13 @@ func (s *Repository) Package(ctx context.Context, p addr.Provider, v addr.Versio
 	}
 	for _, have := range idx.Platforms {
 		if have.Platform == t {
-			return s.packageOf(ctx, r, p, idx, have)
+			return s.packageOf(ctx, r, p, v, idx, have)
 		}
 	}
 	return Package{}, fmt.Errorf("%s %s has no package for %s: %w", p, v, t, oci.ErrNotFound)
 }
 
-func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider, idx oci.ProviderIndex, t oci.ProviderPlatform) (Package, error) {
+func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, idx oci.ProviderIndex, t oci.ProviderPlatform) (Package, error) {
 	zip, err := r.ProviderZip(ctx, t)
 	if err != nil {
 		return Package{}, fmt.Errorf("reading %s: %w", p, err)
@@ -106,18 +108,38 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 		Open: func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, zip) }, Checked: true,
 	}
 	if pkg.Filename == "" {
-		pkg.Filename = PackageName(p, idx.Version, t.Platform)
+		pkg.Filename = PackageName(p, v, t.Platform)
 	}
-	if idx.Metadata == nil {
-		return pkg, nil
+	status, err := s.status(ctx, r, v, idx)
+	if err != nil {
+		return Package{}, fmt.Errorf("reading the status of %s: %w", p, err)
 	}
-	md, err := r.ProviderMetadata(ctx, idx)
+	md, err := r.Resigned(ctx, idx, status)
+	if errors.Is(err, oci.ErrNotFound) {
+		return pkg, nil // made by another tool
+	}
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the checksums of %s: %w", p, err)
 	}
-	pkg.Shasums, pkg.Keys = md.ShasumsBytes, md.Keys
-	if md.Signature.Digest != "" {
-		pkg.Signature, err = r.ReadBlob(ctx, md.Signature, maxSums)
+	pkg.Shasums, pkg.Signature, pkg.Keys = md.ShasumsBytes, md.SignatureBytes, md.Keys
+	return pkg, nil
+}
+
+// status returns what the repository says about a version since it was published,
+// such as another signature.
+func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx oci.ProviderIndex) (oci.Status, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, ok := s.events[r.Name()]
+	if !ok {
+		list, err := r.Snapshot(ctx)
+		if err != nil {
+			return oci.Status{}, err
+		}
+		if events, err = r.StatusEvents(ctx, list.Tags); err != nil {
+			return oci.Status{}, err
+		}
+		s.events[r.Name()] = events
 	}
-	return pkg, err
+	return oci.FoldStatus(events, v.String(), idx.Index.Digest), nil
 }
