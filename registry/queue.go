@@ -97,6 +97,20 @@ func (q *queue) add(ctx context.Context, id string, j job) (added bool, err erro
 	return added, err
 }
 
+// outcome says for people how far a job is.
+func (q *queue) outcome(ctx context.Context, id string) (string, error) {
+	end, err := q.repo.JobEnd(ctx, id)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return "not done yet", nil
+	case err != nil:
+		return "", err
+	case end.Failed:
+		return "failed: " + end.Result, nil
+	}
+	return "done: " + end.Result, nil
+}
+
 // keep remembers an open job and lets the loop see it. The loop may have found
 // it between its recording and this call, as one to wait for.
 func (q *queue) keep(tag string, j *openJob) {

@@ -34,8 +34,8 @@ var commitRE = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // hookDoc is the answer to a webhook, which GitHub shows beside the delivery.
 type hookDoc struct {
-	Result  string `json:"result"` // accepted, duplicate, ignored, pong
-	Reason  string `json:"reason,omitempty"`
+	Result  string `json:"result"`           // accepted, duplicate, ignored, pong
+	Reason  string `json:"reason,omitempty"` // why ignored; of a duplicate, what came of it
 	Module  string `json:"module,omitempty"`
 	Version string `json:"version,omitempty"`
 }
@@ -90,8 +90,9 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 		doc.Module, doc.Version = m.Module.String(), m.Version.String()
 		s.decided(r, caller{mode: "github", subject: e.String()}, "publish", "module", doc.Module, "github "+owners[i].Owner)
 		added, err := s.queue.add(r.Context(), delivery, e.job(r.Header.Get(requestID)))
-		if !added {
+		if err == nil && !added {
 			doc.Result, status = "duplicate", http.StatusOK
+			doc.Reason, err = s.queue.outcome(r.Context(), delivery)
 		}
 		return err
 	}()

@@ -377,7 +377,7 @@ func TestHookOnce(t *testing.T) {
 			asked := api.asked()
 			status, body := h.deliver(t, d.event, d.body, d.header...)
 			synctest.Wait()
-			if status != d.want || (status == 200) != strings.Contains(body, "duplicate") {
+			if status != d.want || (status == 200) != strings.Contains(body, `"duplicate","reason":"done: registry.test/platform/modules/acme/vpc/aws:1.0.0@`) {
 				t.Errorf("%s: %d %s, want %d", d.event, status, body, d.want)
 			}
 			if status == 200 && api.asked() != asked {
@@ -419,6 +419,10 @@ func TestHookSurvives(t *testing.T) {
 		h := newHooked(t, server, api)
 		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
 			t.Fatal(status, body)
+		}
+		h.delivery--
+		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusOK || !strings.Contains(body, "not done yet") {
+			t.Errorf("a replay: %d %s", status, body)
 		}
 		next := newHooked(t, server, api)
 		defer next.run(t)()
@@ -493,6 +497,10 @@ func TestHookBadTrees(t *testing.T) {
 				end, err := must(h.client.Repo("platform/queue")).JobEnd(t.Context(), "72d3162e-cc78-11e3-81ab-000000000002")
 				if err != nil || !end.Failed || !strings.Contains(end.Result, tt.want) {
 					t.Errorf("ended with %+v, %v; want a failure with %q", end, err, tt.want)
+				}
+				h.delivery--
+				if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", tt.tag, commitB)); status != http.StatusOK || !strings.Contains(body, "failed: ") {
+					t.Errorf("a replay: %d %s, want the reason", status, body)
 				}
 				if log := h.log.take(); !strings.Contains(log, "level=ERROR") {
 					t.Errorf("nothing in the log calls for a person: %s", log)
