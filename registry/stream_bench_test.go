@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,25 +18,30 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
 )
 
 const (
-	streams    = 100
-	streamSize = 200 << 20
+	streams     = 100
+	streamSize  = 200 << 20
+	streamPairs = 3
 )
 
-// BenchmarkStreams lets 100 clients download 200 MB each at the same time,
-// through the front-end and straight from the registry, which is on disk. It
-// reports the throughput and by how much the memory of registry, front-end and
-// clients together grew at most.
+// BenchmarkStreams lets 100 clients download the same 200 MB at the same time,
+// straight from a registry on disk and through a front-end, in turn. It reports
+// the throughput of both, the median of their ratios, and by how much the
+// memory of registry, front-end and clients together grew at most. The
+// front-end keeps blobs on disk and begins with none; has the registry's files;
+// or has neither, so that every byte passes through it and is hashed.
 func BenchmarkStreams(b *testing.B) {
-	h, err := embedded.New(b.TempDir(), embedded.Options{})
+	dir := b.TempDir()
+	h, err := embedded.New(dir, embedded.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	inner := httptest.NewServer(h)
 	b.Cleanup(inner.Close)
-	f := newFrontAt(b, strings.TrimPrefix(inner.URL, "http://"), nil, nil)
+	host := strings.TrimPrefix(inner.URL, "http://")
 	d := digest.SHA256.Digester()
 	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, streamSize)) // neither fails
 	blob := oci.Blob{
@@ -43,56 +49,87 @@ func BenchmarkStreams(b *testing.B) {
 		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, streamSize)), nil },
 	}
 	const repository = "acme/modules/net/vpc/aws"
-	if err := f.repo(b, repository).PushBlob(context.Background(), blob); err != nil {
+	if err := newFrontAt(b, host, nil, nil).repo(b, repository).PushBlob(context.Background(), blob); err != nil {
 		b.Fatal(err)
 	}
-	b.Run("okara", func(b *testing.B) {
-		stream(b, f.URL+"/archives/public/"+repository+"/"+d.Digest().Encoded()+"/x.zip")
-	})
-	b.Run("registry", func(b *testing.B) {
-		stream(b, inner.URL+"/v2/"+repository+"/blobs/"+d.Digest().String())
-	})
-}
-
-func stream(b *testing.B, url string) {
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
-	defer client.CloseIdleConnections()
-	b.SetBytes(streams * streamSize)
-	for b.Loop() {
-		var before, now runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		done := make(chan struct{})
-		var peak uint64
-		var sampler, wg sync.WaitGroup
-		sampler.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				case <-time.After(20 * time.Millisecond):
-					runtime.ReadMemStats(&now)
-					peak = max(peak, now.HeapInuse+now.StackInuse)
+	direct := inner.URL + "/v2/" + repository + "/blobs/" + d.Digest().String()
+	for _, way := range []struct {
+		name string
+		set  func(*registry.Options)
+	}{
+		{"cache", func(o *registry.Options) { o.Blobs = registry.Blobs{Dir: b.TempDir(), Bytes: 1 << 30} }},
+		{"files", func(o *registry.Options) { o.Files = h.OpenBlob }},
+		{"stream", func(*registry.Options) {}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			var base, own, ratio, growth []float64
+			for b.Loop() {
+				for range streamPairs {
+					alone, _ := stream(b, direct)
+					front := newFrontAt(b, host, nil, way.set)
+					through, grown := stream(b, front.URL+"/archives/public/"+repository+"/"+d.Digest().Encoded()+"/x.zip")
+					front.Close()
+					base, own = append(base, alone), append(own, through)
+					ratio, growth = append(ratio, through/alone), append(growth, grown)
 				}
 			}
+			b.ReportMetric(0, "ns/op") // meaningless for pairs
+			b.ReportMetric(median(base), "registry-MB/s")
+			b.ReportMetric(median(own), "okara-MB/s")
+			b.ReportMetric(median(ratio), "ratio")
+			b.ReportMetric(slices.Max(growth), "MiB-growth")
 		})
-		for range streams {
-			wg.Go(func() {
-				resp, err := client.Get(url)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				defer resp.Body.Close()
-				if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != streamSize {
-					b.Errorf("%d bytes, %v", n, err)
-				}
-			})
+	}
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// stream returns megabytes per second and the growth of memory in MiB.
+func stream(b *testing.B, url string) (rate, growth float64) {
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	done := make(chan struct{})
+	var peak uint64
+	var sampler, wg sync.WaitGroup
+	sampler.Go(func() { peak = watchMemory(done) })
+	start := time.Now()
+	for range streams {
+		wg.Go(func() {
+			resp, err := client.Get(url)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != streamSize {
+				b.Errorf("%d bytes, %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(start)
+	close(done)
+	sampler.Wait()
+	return streams * streamSize / 1e6 / took.Seconds(), float64(int64(peak)-int64(before.HeapInuse+before.StackInuse)) / (1 << 20)
+}
+
+// watchMemory returns the most memory in use until done.
+func watchMemory(done <-chan struct{}) (peak uint64) {
+	var now runtime.MemStats
+	for {
+		select {
+		case <-done:
+			return peak
+		case <-time.After(20 * time.Millisecond):
+			runtime.ReadMemStats(&now)
+			peak = max(peak, now.HeapInuse+now.StackInuse)
 		}
-		wg.Wait()
-		close(done)
-		sampler.Wait()
-		b.ReportMetric(float64(int64(peak)-int64(before.HeapInuse+before.StackInuse))/(1<<20), "MiB-growth")
 	}
 }
 
