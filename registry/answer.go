@@ -4,6 +4,7 @@ package registry
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,11 +17,25 @@ import (
 
 // answer is one encoded document. It is complete before a status is written.
 type answer struct {
-	body   []byte
-	etag   string
-	length string
-	exp    int64 // of the links in it; 0: it has none
+	plain  encoded
+	zipped encoded // for clients that take gzip; without body: not worth it
+	exp    int64   // of the links in it; 0: it has none
 }
+
+// encoded is an answer in one content encoding, with the headers that differ.
+type encoded struct {
+	body         []byte
+	etag, length string
+}
+
+func newEncoded(body []byte) encoded {
+	sum := sha256.Sum256(body)
+	return encoded{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(len(body))}
+}
+
+// zipFrom is the size from which an answer is worth compressing: one packet
+// takes as long as half of it.
+const zipFrom = 1400
 
 // encode returns v as JSON.
 func encode(v any) (*answer, error) {
@@ -30,8 +45,20 @@ func encode(v any) (*answer, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
-	sum := sha256.Sum256(b.Bytes())
-	return &answer{body: b.Bytes(), etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(b.Len())}, nil
+	a := &answer{plain: newEncoded(b.Bytes())}
+	if b.Len() < zipFrom {
+		return a, nil
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return nil, fmt.Errorf("compress answer: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress answer: %w", err)
+	}
+	a.zipped = newEncoded(zipped.Bytes())
+	return a, nil
 }
 
 // answers keeps the encoded forms of one immutable value, so that each form is
@@ -75,14 +102,33 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request, cacheControl stri
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", cacheControl)
 	h.Set("Vary", "Authorization, Accept-Encoding")
-	h.Set("Etag", a.etag)
-	if inm := r.Header.Get("If-None-Match"); inm != "" && matches(inm, a.etag) {
+	f := a.plain
+	if a.zipped.body != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
+		f = a.zipped
+	}
+	h.Set("Etag", f.etag)
+	if inm := r.Header.Get("If-None-Match"); inm != "" && matches(inm, f.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Length", a.length)
+	if f.etag == a.zipped.etag {
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", f.length)
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(a.body) // the client is gone; there is nobody to tell
+	_, _ = w.Write(f.body) // the client is gone; there is nobody to tell
+}
+
+// takesGzip reads an Accept-Encoding header as far as okara needs it.
+func takesGzip(header string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		coding, weight, _ := strings.Cut(candidate, ";")
+		if strings.TrimSpace(coding) == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+			return err != nil || q > 0
+		}
+	}
+	return false
 }
 
 // matches reports whether an If-None-Match header names the tag.

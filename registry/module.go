@@ -136,8 +136,8 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", a.length)
-	_, _ = w.Write(a.body) // the client is gone; there is nobody to tell
+	h.Set("Content-Length", a.plain.length)
+	_, _ = w.Write(a.plain.body) // the client is gone; there is nobody to tell
 	return nil
 }
 

@@ -231,9 +231,9 @@ func writeDocument(w http.ResponseWriter, status int, v any) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", a.length)
+	h.Set("Content-Length", a.plain.length)
 	w.WriteHeader(status)
-	_, _ = w.Write(a.body) // the client is gone; there is nobody to tell
+	_, _ = w.Write(a.plain.body) // the client is gone; there is nobody to tell
 	return nil
 }
 
