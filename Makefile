@@ -35,7 +35,7 @@ bench: tools
 	cd internal/e2e && go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
-		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s "$${f%:*}" || exit 1; done
+		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x "$${f%:*}" || exit 1; done
 interop: tools $(OTHERS) $(TRIVY)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry && (cd internal/e2e && go test -count=1 -run 'TestTofu' .) || exit 1; done

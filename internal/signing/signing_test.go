@@ -19,7 +19,7 @@ import (
 
 func day(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 
-func newKey(t *testing.T, o signing.KeyOptions) (*signing.Key, signing.PublicKey) {
+func newKey(t testing.TB, o signing.KeyOptions) (*signing.Key, signing.PublicKey) {
 	t.Helper()
 	o.Name, o.ECC = "Test", true
 	if o.Now == nil {
@@ -32,7 +32,7 @@ func newKey(t *testing.T, o signing.KeyOptions) (*signing.Key, signing.PublicKey
 	return k, mustPublic(t, k)
 }
 
-func mustPublic(t *testing.T, k *signing.Key) signing.PublicKey {
+func mustPublic(t testing.TB, k *signing.Key) signing.PublicKey {
 	t.Helper()
 	public, err := k.Public()
 	if err != nil {
@@ -46,7 +46,7 @@ func mustPublic(t *testing.T, k *signing.Key) signing.PublicKey {
 	return keys[0]
 }
 
-func mustSign(t *testing.T, k *signing.Key, message string, now time.Time) []byte {
+func mustSign(t testing.TB, k *signing.Key, message string, now time.Time) []byte {
 	t.Helper()
 	sig, err := k.Sign([]byte(message), now)
 	if err != nil {

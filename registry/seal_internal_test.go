@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// FuzzSealed opens arbitrary values: only what was sealed here for the same
+// purpose opens, and as what it was.
+func FuzzSealed(f *testing.F) {
+	l, err := newLinks([]Key{{Secret: make([]byte, 32)}}, time.Hour, time.Now)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := l.seal("code", "content")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add("k.")
+	f.Add(l.keys[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Fuzz(func(t *testing.T, sealed string) {
+		var v string
+		if err := l.open("token", sealed, &v); err == nil {
+			t.Errorf("%q opens for another purpose", sealed)
+		}
+		if err := l.open("code", sealed, &v); err == nil && v != "content" {
+			t.Errorf("%q opens as %q", sealed, v)
+		}
+	})
+}
+
+// FuzzCredential reads arbitrary pass-through tokens: each is refused or exactly
+// one kind of credential.
+func FuzzCredential(f *testing.F) {
+	for _, token := range []string{"basic.YTpi", "basic.YQ", "identity.YQ==", "identity.", "raw", "basic."} {
+		f.Add(token)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		c, err := parseCredential(token)
+		if err != nil {
+			if c != (oci.Credential{}) {
+				t.Errorf("%q: an error and %+v", token, c)
+			}
+			return
+		}
+		kinds := 0
+		for _, set := range []bool{c.Username != "" || c.Password != "", c.IdentityToken != "", c.RegistryToken != ""} {
+			if set {
+				kinds++
+			}
+		}
+		if kinds > 1 {
+			t.Errorf("%q is %+v", token, c)
+		}
+	})
+}
