@@ -193,11 +193,11 @@ func (s *server) caller(r *http.Request) (caller, error) {
 	}
 	id, err := s.issuers.check(r.Context(), i, token)
 	if errors.Is(err, errIssuerDown) {
-		s.log.Error("token not checked", "issuer", i.URL, "reason", err)
+		s.logFor(r).Error("token not checked", "issuer", i.URL, "reason", err)
 		return caller{}, &httpError{status: http.StatusServiceUnavailable, text: errIssuerDown.Error()}
 	}
 	if err != nil {
-		s.log.Warn("token refused", "issuer", i.URL, "reason", err)
+		s.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
 		return caller{}, refused
 	}
 	return s.identified("oidc", id), nil

@@ -82,7 +82,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 		r.Header.Del("Range") // several ranges: the whole
 	}
 	if err := s.deliver(w, r, b, d, coming); err != nil {
-		clear(h)
+		reset(h)
 		return err
 	}
 	return nil
@@ -253,9 +253,18 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
+// reset takes back the header of an answer that will be another one.
+func reset(h http.Header) {
+	id := h.Get(requestID)
+	clear(h)
+	if id != "" {
+		h.Set(requestID, id)
+	}
+}
+
 func redirect(w http.ResponseWriter, to *url.URL) {
 	h := w.Header()
-	clear(h)
+	reset(h)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Location", to.String())

@@ -79,7 +79,7 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 			err = nil // it has answered, and it is the callers who bring credentials
 		}
 		if err != nil {
-			s.log.Warn("registry not reached", "error", err)
+			s.logFor(r).Warn("registry not reached", "error", err)
 			return &httpError{status: http.StatusServiceUnavailable, text: "the registry has not answered yet"}
 		}
 		s.ready.Store(true)

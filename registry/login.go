@@ -295,7 +295,7 @@ func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
 	case !room:
 		return &httpError{status: http.StatusServiceUnavailable, text: "too many logins at this moment"}
 	case !first:
-		s.log.Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
+		s.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
 		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
 	sealed, err := s.links.seal("login token", loginToken{code.identity, s.now().Unix()})

@@ -284,7 +284,7 @@ func (s *server) routes() http.Handler {
 func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !cleanPath(r.URL.Path) {
-			writeJSONError(w, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
+			writeJSONError(w, r, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -332,13 +332,18 @@ func (s *server) guard(h handler, w *recorder, r *http.Request) (err error) {
 		if p == nil {
 			return
 		}
-		s.log.Error("panic", "path", logPath(r.URL.Path), "request_id", r.Header.Get(requestID), "panic", p, "stack", string(debug.Stack()))
+		s.logFor(r).Error("panic", "path", logPath(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
 		if w.status != 0 {
 			panic(http.ErrAbortHandler)
 		}
 		err = &httpError{status: http.StatusInternalServerError, text: "internal error"}
 	}()
 	return h(w, r)
+}
+
+// logFor returns the log for what belongs to a request.
+func (s *server) logFor(r *http.Request) *slog.Logger {
+	return s.log.With("request_id", r.Header.Get(requestID))
 }
 
 // httpError is an answer that the front-end decides itself.
@@ -363,7 +368,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		s.metrics.mismatch.Inc()
 	}
 	if errors.Is(err, errAborted) {
-		s.log.Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
+		s.logFor(r).Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
 	}
 	status, text := s.classify(err)
@@ -371,10 +376,9 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		status, text = http.StatusNotFound, "not found"
 	}
 	if status >= http.StatusInternalServerError {
-		id := r.Header.Get(requestID)
-		s.log.Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "request_id", id, "error", err)
-		if id != "" {
-			text += " (request " + id + ")"
+		s.logFor(r).Error("request failed", "method", r.Method, "path", logPath(r.URL.Path), "status", status, "error", err)
+		if id := r.Header.Get(requestID); id != "" {
+			text += " (request " + id + ")" // the tools show nothing but the text
 		}
 	}
 	if re, ok := errors.AsType[*oci.ResponseError](err); ok && status == http.StatusTooManyRequests {
@@ -386,7 +390,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", challenge(r))
 	}
-	writeJSONError(w, status, text)
+	writeJSONError(w, r, status, text)
 }
 
 // hides reports whether a refusal of the registry stands for "not found".
@@ -433,8 +437,14 @@ func (s *server) classify(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-func writeJSONError(w http.ResponseWriter, status int, text string) {
-	body, err := json.Marshal(map[string][]string{"errors": {text}})
+// errorDoc is the answer to a request that failed. The tools show its text.
+type errorDoc struct {
+	Errors    []string `json:"errors"`
+	RequestID string   `json:"request_id,omitempty"`
+}
+
+func writeJSONError(w http.ResponseWriter, r *http.Request, status int, text string) {
+	body, err := json.Marshal(errorDoc{[]string{text}, r.Header.Get(requestID)})
 	if err != nil {
 		body = []byte(`{"errors":["internal error"]}`)
 	}

@@ -37,7 +37,7 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 		l.LogAttrs(r.Context(), slog.LevelInfo, "request",
 			slog.String("method", r.Method), slog.String("path", path),
 			slog.Int("status", m.Code), slog.Int64("bytes", m.Written),
-			slog.Duration("took", m.Duration), slog.String("remote", r.RemoteAddr), slog.String("id", id))
+			slog.Duration("took", m.Duration), slog.String("remote", r.RemoteAddr), slog.String("request_id", id))
 	})
 }
 

@@ -26,6 +26,9 @@ const (
 	methodUnlock = "UNLOCK"
 )
 
+// requestID is the header that names a request in logs, here and at a proxy.
+const requestID = "X-Request-Id"
+
 const defaultMaxState = 512 << 20
 
 // Options configure a handler. Only Open is needed.
@@ -131,8 +134,11 @@ var (
 // writeError is the only place that decides a status.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
-	s.o.Logger.Warn("state request refused", "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", err)
-	var body any = map[string][]string{"errors": {err.Error()}}
+	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(requestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", err)
+	var body any = struct {
+		Errors    []string `json:"errors"`
+		RequestID string   `json:"request_id,omitempty"`
+	}{[]string{err.Error()}, r.Header.Get(requestID)}
 	if locked, ok := errors.AsType[*statebackend.LockedError](err); ok && status == http.StatusLocked {
 		body = locked.Held
 	}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestRequestID shows that the name of a request is in the answer and the log
+// whenever something fails, panics included.
+func TestRequestID(t *testing.T) {
+	var log lines
+	broken := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusInternalServerError, 0), Match: ocitest.On("GET", "manifest")}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), broken, func(o *registry.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })
+	})
+	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for _, tt := range []struct {
+		path   string
+		status int
+		logged bool
+	}{
+		{"/v1/modules/net/vpc/none/versions", 404, false},
+		{"/v1/modules//x", 404, false},
+		{"/nothing", 404, false},
+		{"/v1/modules/net/vpc/aws/1.0.0/download", 502, true},
+		{"/archives/a.1.b/acme/modules/net/vpc/aws/" + hexSum(archive) + "/x.zip", 403, false},
+		{"/state/shop/default", 500, true},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
+		r.Header.Set("X-Request-Id", "proxy:1/2")
+		w := httptest.NewRecorder()
+		w.Header().Set("X-Request-Id", "proxy:1/2") // as the server in front of the handler does
+		f.handler.ServeHTTP(w, r)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), `"request_id":"proxy:1/2"`) || w.Header().Get("X-Request-Id") != "proxy:1/2" {
+			t.Errorf("%s: %d %v %s, want %d with the id", tt.path, w.Code, w.Header(), w.Body, tt.status)
+		}
+		if text := log.take(); strings.Contains(text, "proxy:1/2") != tt.logged {
+			t.Errorf("%s: the log says %q", tt.path, text)
+		}
+	}
+}
