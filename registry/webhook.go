@@ -22,6 +22,9 @@ import (
 const (
 	// maxHook bounds the body of a webhook. A push of a tag has some 10 KiB.
 	maxHook = 5 << 20
+	// maxHookName bounds the names in it, which are recorded. GitHub's own are
+	// at most 255 bytes.
+	maxHookName = 1 << 10
 	// hooksAtOnce bounds the bodies in memory, which may come from anybody.
 	hooksAtOnce = 8
 )
@@ -213,13 +216,23 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	}
 	var ok bool
 	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")
-	if !ok || strings.Contains(e.repository, "/") || e.owner == "" || e.repository == "" || e.tag == "" || e.commit != "" && !commitRE.MatchString(e.commit) {
+	if !ok || !e.named() {
 		return hookEvent{}, &httpError{status: http.StatusBadRequest, text: "the event does not name a repository, a tag and its commit as GitHub does"}
 	}
-	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" {
+	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" && len(b.Repository.URL) <= maxHookName {
 		e.url = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	}
 	return e, nil
+}
+
+// named reports whether the names are such as GitHub allows.
+func (e hookEvent) named() bool {
+	for _, name := range []string{e.owner, e.repository, e.tag} {
+		if name == "" || len(name) > maxHookName {
+			return false
+		}
+	}
+	return !strings.Contains(e.repository, "/") && (e.commit == "" || commitRE.MatchString(e.commit))
 }
 
 // String returns OWNER/REPOSITORY@TAG.

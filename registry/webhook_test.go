@@ -252,6 +252,7 @@ func TestHookRefuses(t *testing.T) {
 		{"other JSON", "push", "[]", nil, 400, "not an event"},
 		{"no repository", "push", `{"ref":"refs/tags/v1.0.0","head_commit":{"id":"` + commitA + `"}}`, nil, 400, "repository"},
 		{"no commit's name", "push", pushed("acme/terraform-aws-vpc", "v1.0.0", "main"), nil, 400, "commit"},
+		{"long tag", "push", pushed("acme/infra", strings.Repeat("a", 2000)+"/v1.0.0", commitA), nil, 400, "tag"},
 		{"ping", "ping", `{"zen":"Design for failure."}`, nil, 200, `"pong"`},
 		{"branch", "push", `{"ref":"refs/heads/main",` + repositoryOf("acme/terraform-aws-vpc") + `}`, nil, 200, "not of a tag"},
 		{"deleted tag", "push", `{"ref":"refs/tags/v1.0.0","deleted":true,"head_commit":null,` + repositoryOf("acme/terraform-aws-vpc") + `}`, nil, 200, "deleted"},
@@ -286,6 +287,41 @@ func TestHookRefuses(t *testing.T) {
 	if status, body := h.get(t, "/hooks/github"); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
 		t.Errorf("GET: %d %s", status, body)
 	}
+}
+
+// TestHookCrowd begins more deliveries than are read at once and does not end
+// them: the next one is sent away, until one of them is given up.
+func TestHookCrowd(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		h := newHooked(t, server, &forge{})
+		var running sync.WaitGroup
+		var senders []*io.PipeWriter
+		for range 8 {
+			body, sender := io.Pipe()
+			senders = append(senders, sender)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks/github", body)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("X-Hub-Signature-256", hookSign(hookSecret, ""))
+			running.Go(func() {
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, r); w.Code != http.StatusBadRequest {
+					t.Errorf("a delivery that broke off: %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if status, body := h.deliver(t, "ping", "{}"); status != http.StatusServiceUnavailable {
+			t.Errorf("one too many: %d %s", status, body)
+		}
+		for _, sender := range senders {
+			_ = sender.CloseWithError(io.ErrUnexpectedEOF) // always nil
+		}
+		running.Wait()
+		if status, body := h.deliver(t, "ping", "{}"); status != http.StatusOK {
+			t.Errorf("after that: %d %s", status, body)
+		}
+	})
 }
 
 // TestHookPublishes sends every event that publishes, with names and tags of
