@@ -98,6 +98,21 @@
 // would take it again within its minute, but only from who has the verifier too,
 // which only the tool has.
 //
+// # Publishing
+//
+// What arrives is checked, packed and stored by package depot, as by the command
+// itself; nothing that a client says about content is believed. A module is one
+// request. The files of a provider are stored one by one as blobs that nothing
+// refers to. Each is answered with a receipt: name, hash and, for a package, the
+// h1 hash of what is inside, under an HMAC of the archive keys, so that any
+// replica takes it for a day (publish_provider.go). Packages are read once, while
+// they arrive; making the version of the receipts is a short request, which no
+// proxy cuts and a client can repeat. A file that the repository has already gets
+// its receipt without being sent. Package frontend is the client.
+//
+// Signatures that are sent have to be about the version they are added to. Who
+// made them is for those who verify (publish_signature.go).
+//
 // # Work that nobody waits for
 //
 // queue.go has it: a job is a tag in a repository that all replicas share,

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -162,8 +163,17 @@ func matches(t *testing.T, pattern, text string) bool {
 // proxy stands before a server, whose address it knows later.
 type proxy struct {
 	*httptest.Server
-	to    string
+	to string
+
+	mu    sync.Mutex // guards after and is held while it runs
 	after func(r *http.Request, status int)
+}
+
+// watch sets what is called after each request.
+func (p *proxy) watch(after func(r *http.Request, status int)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = after
 }
 
 func newProxy(t *testing.T) *proxy {
@@ -179,6 +189,8 @@ func newProxy(t *testing.T) *proxy {
 			r.SetURL(to)
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.after(resp.Request, resp.StatusCode)
 			return nil
 		},
@@ -310,6 +322,38 @@ rule "release tags" {
 	}
 }
 
+// TestPublishServerTracing shows the spans of a publication, with no token.
+func TestPublishServerTracing(t *testing.T) {
+	c, g := newClientHome(t), newGitHub(t)
+	collector, received := newCollector(t)
+	server, _, _ := newServer(t, "--storage", t.TempDir(), "--config", c.file(t, "okara.hcl", fmt.Sprintf(`
+issuer %q {
+  audiences = ["okara"]
+}
+rule "all" {
+  allow  = ["publish:module:acme/**"]
+}
+`, g.URL)))
+	c.file(t, "vpc/main.tf", "# x\n")
+	cmd := exec.CommandContext(t.Context(), "okara", "publish", "module", "vpc", "acme/vpc/aws", "1.0.0", "--server", server, "--audience", "okara")
+	cmd.Dir = c.home
+	cmd.Env = []string{
+		"HOME=" + c.home, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector,
+		"ACTIONS_ID_TOKEN_REQUEST_URL=" + g.URL + "/idtoken?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN=" + g.secret,
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"/idtoken", "/v1/modules/acme/vpc/aws/1.0.0"} {
+		if !strings.Contains(received(), want) {
+			t.Errorf("the spans do not name %q", want)
+		}
+	}
+	if strings.Contains(received(), g.secret) || strings.Contains(received(), "eyJ") {
+		t.Error("the spans hold a token")
+	}
+}
+
 // TestPublishServerKilled kills okara with signal 9 when two files of a release
 // have arrived. Nothing is visible; the next run sends the other files only.
 func TestPublishServerKilled(t *testing.T) {
@@ -322,42 +366,35 @@ func TestPublishServerKilled(t *testing.T) {
 	_, key, _ := strings.Cut(strings.TrimSpace(out), "\t")
 	const platforms = 10
 	dist := newRelease(t, platforms, 1<<20)
-	publish := func() *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), "okara", "publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key, "--server", front.URL)
+	publish := func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "okara", "publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key, "--server", front.URL)
 		cmd.Env = []string{"HOME=" + c.home, "PATH=" + os.Getenv("PATH")}
 		return cmd
 	}
-	var mu sync.Mutex // guards arrived
 	arrived := map[string]bool{}
-	first := publish()
-	front.after = func(r *http.Request, status int) {
-		mu.Lock()
-		defer mu.Unlock()
+	ctx, kill := context.WithCancel(t.Context())
+	front.watch(func(r *http.Request, status int) {
 		if r.Method == http.MethodPut && status == http.StatusCreated {
 			arrived[path.Base(r.URL.Path)] = true
 		}
 		if len(arrived) == 2 {
-			_ = first.Process.Kill() // or it has ended, which fails the test
+			kill()
 		}
-	}
-	if err := first.Run(); err == nil {
+	})
+	if err := publish(ctx).Run(); err == nil {
 		t.Fatal("the first run was not killed")
 	}
-	mu.Lock()
-	before := maps.Clone(arrived)
-	clear(arrived)
-	mu.Unlock()
-	front.after = func(r *http.Request, status int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Method != http.MethodPut {
-			return
-		}
-		if name := path.Base(r.URL.Path); before[name] {
+	var before, sent map[string]bool
+	front.watch(func(r *http.Request, _ int) {
+		if name := path.Base(r.URL.Path); r.Method == http.MethodPut && !before[name] {
+			sent[name] = true
+		} else if r.Method == http.MethodPut {
 			t.Errorf("%s was sent again", name)
 		}
-		arrived[path.Base(r.URL.Path)] = true
-	}
+	})
+	front.mu.Lock()
+	before, sent = arrived, map[string]bool{}
+	front.mu.Unlock()
 	repo, err := oci.OpenRepo(strings.TrimPrefix(front.to, "http://")+"/providers/acme/dns", oci.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -365,17 +402,19 @@ func TestPublishServerKilled(t *testing.T) {
 	if _, err := repo.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("after the kill: %v, want no version", err)
 	}
-	if out, err := publish().CombinedOutput(); err != nil {
+	if out, err := publish(t.Context()).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if _, err := repo.Resolve(t.Context(), "1.0.0"); err != nil || len(arrived) == 0 {
-		t.Errorf("after the second run: %v, sent %v", err, arrived)
+	if _, err := repo.Resolve(t.Context(), "1.0.0"); err != nil || len(sent) == 0 {
+		t.Errorf("after the second run: %v, sent %v", err, sent)
 	}
-	clear(arrived)
-	if out, err := publish().CombinedOutput(); err != nil || !bytes.Contains(out, []byte("already published")) {
+	front.mu.Lock()
+	clear(sent)
+	front.mu.Unlock()
+	if out, err := publish(t.Context()).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("already published")) {
 		t.Errorf("third run: %v\n%s", err, out)
 	}
-	for name := range arrived {
+	for name := range sent {
 		if strings.HasSuffix(name, ".zip") {
 			t.Errorf("the third run sent %s", name)
 		}

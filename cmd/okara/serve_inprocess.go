@@ -31,7 +31,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	pr, pw := io.Pipe()
 	w := &pipeWriter{
-		header: make(http.Header), body: pw, done: make(chan struct{}),
+		header: make(http.Header), body: pw, done: make(chan struct{}), head: r.Method == http.MethodHead,
 		response: &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Body: pr},
 	}
 	stop := context.AfterFunc(r.Context(), func() { _ = pr.CloseWithError(r.Context().Err()) })
@@ -67,13 +67,14 @@ func (t inProcess) serve(w *pipeWriter, r *http.Request) (err error) {
 }
 
 // pipeWriter is the http.ResponseWriter of a request within the process. One
-// goroutine uses it; the response is read after done is closed.
+// goroutine uses it; once done is closed the response is the client's.
 type pipeWriter struct {
 	header   http.Header
 	body     *io.PipeWriter
 	response *http.Response
 	done     chan struct{}
 	wrote    bool
+	head     bool // the request has no answer body
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -90,7 +91,7 @@ func (w *pipeWriter) WriteHeader(status int) {
 	if n, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64); err == nil {
 		w.response.ContentLength = n
 	}
-	if w.response.Request.Method == http.MethodHead {
+	if w.head {
 		w.response.Body = http.NoBody
 	}
 	close(w.done)
@@ -98,7 +99,7 @@ func (w *pipeWriter) WriteHeader(status int) {
 
 func (w *pipeWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.response.Request.Method == http.MethodHead {
+	if w.head {
 		return len(p), nil
 	}
 	return w.body.Write(p)

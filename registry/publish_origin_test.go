@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// issuers answers for issuers whose names are not ours.
+type issuers struct{ key *ecdsa.PrivateKey }
+
+func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	rec.Header().Set("Content-Type", "application/json")
+	base := "https://" + r.URL.Host
+	var doc any = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}
+	if strings.HasSuffix(r.URL.Path, "/openid-configuration") {
+		doc = map[string]string{"issuer": base, "jwks_uri": base + "/keys", "authorization_endpoint": base, "token_endpoint": base}
+	}
+	_ = json.NewEncoder(rec).Encode(doc) // into memory
+	return rec.Result(), nil
+}
+
+// TestPublishOrigin publishes with the tokens of CI systems and says something
+// else about the source: what a token proves is recorded.
+func TestPublishOrigin(t *testing.T) {
+	const github, gitlab = "https://token.actions.githubusercontent.com", "https://gitlab.example.com"
+	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	f := newFront(t, func(o *registry.Options) {
+		o.Transport = ci
+		allow := []registry.Scope{must(registry.ParseScope("publish:*:**"))}
+		o.Access = registry.Access{
+			Tokens: []registry.Token{newToken(t, publisherToken, "publish:*:**")},
+			Rules:  []registry.Rule{{Name: "all", Allow: allow}},
+		}
+		for _, url := range []string{github, gitlab} {
+			o.Access.Issuers = append(o.Access.Issuers, registry.Issuer{URL: url, Audiences: []string{"okara"}})
+		}
+	})
+	jwt := func(issuer string, claims map[string]any) string {
+		claims["iss"], claims["aud"], claims["exp"] = issuer, "okara", time.Now().Add(time.Minute).Unix()
+		return sign(jose.ES256, ci.key, "k", claims)
+	}
+	const said = "?source=https://said.example.com&revision=said&ref=said&created=2026-01-02T03:04:05Z"
+	for _, tt := range []struct {
+		name, token           string
+		source, revision, ref string
+	}{
+		{"static", publisherToken, "https://said.example.com", "said", "said"},
+		{"github-tag", jwt(github, map[string]any{"repository": "acme/vpc", "sha": "abc", "ref": "refs/tags/v1.0.0"}), "https://github.com/acme/vpc", "abc", "v1.0.0"},
+		{"github-branch", jwt(github, map[string]any{"repository": "acme/vpc", "sha": "abc", "ref": "refs/heads/main"}), "https://github.com/acme/vpc", "abc", "main"},
+		{"gitlab", jwt(gitlab, map[string]any{"project_path": "acme/vpc", "sha": "abc", "ref": "v1.0.0"}), gitlab + "/acme/vpc", "abc", "v1.0.0"},
+		{"person", jwt(gitlab, map[string]any{"sub": "somebody"}), "https://said.example.com", "said", "said"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status, body := f.send(t, http.MethodPut, "/v1/modules/acme/"+tt.name+"/aws/1.0.0"+said, tt.token, newZip(t, map[string]string{"main.tf": ""}))
+			if status != http.StatusCreated {
+				t.Fatalf("%d %s", status, body)
+			}
+			m := must(f.repo(t, f.layout.Prefix+"/modules/acme/"+tt.name+"/aws").Fetch(t.Context(), "1.0.0"))
+			image := must(m.Image())
+			got := map[string]string{}
+			for _, key := range []string{oci.AnnSource, oci.AnnRevision, oci.AnnSourceRef, oci.AnnCreated} {
+				got[key] = image.Annotations[key]
+			}
+			want := map[string]string{oci.AnnSource: tt.source, oci.AnnRevision: tt.revision, oci.AnnSourceRef: tt.ref, oci.AnnCreated: "2026-01-02T03:04:05Z"}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
