@@ -3,11 +3,13 @@
 package main
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"compress/flate"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -21,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -148,6 +151,13 @@ func TestBadInput(t *testing.T) {
 		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), exitPartly, "signed by an unknown key: " + stranger.id},
 		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), exitPartly, "SHA256SUMS is not signed"},
 		{"mirrored index over 4 MiB", largeIndex, exitPartly, "4194304"},
+
+		// A bundle that somebody carried over.
+		{"bundle with ../", badBundle(tarFile{name: "../escaped"}), exitFailure, `"../escaped" does not belong into an OCI layout`},
+		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), exitFailure, "is not a regular file"},
+		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), exitFailure, "its bytes have another digest"},
+		{"bundle that lacks a blob", badBundle(), exitNotFound, "load the earlier bundle first"},
+		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), exitUsage, "elsewhere"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -429,6 +439,51 @@ func largeIndex(t *testing.T) []string {
 	}))
 	t.Cleanup(server.Close)
 	return []string{"mirror", badOrigin, "--from", "oci://" + strings.TrimPrefix(server.URL, "http://")}
+}
+
+// tarFile is one entry of a bundle.
+type tarFile struct{ name, text, link string }
+
+// badBundle loads a bundle with one version, whose manifest needs a blob.
+func badBundle(files ...tarFile) makeArgs { return badBundleOf("modules/net/vpc/aws:1.0.0", files...) }
+
+func badBundleOf(reference string, files ...tarFile) makeArgs {
+	return func(t *testing.T) []string {
+		blob := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, strings.Repeat("0", 64)), Size: 1}
+		m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: blob, Layers: []oci.Descriptor{blob}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := m.Descriptor
+		root.Annotations = map[string]string{ocispec.AnnotationRefName: reference}
+		index, err := json.Marshal(ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []oci.Descriptor{root}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, f := range append([]tarFile{
+			{name: "oci-layout", text: `{"imageLayoutVersion":"1.0.0"}`}, {name: "index.json", text: string(index)},
+			{name: "blobs/sha256/" + m.Digest.Encoded(), text: string(m.Bytes)},
+		}, files...) {
+			h := &tar.Header{Name: f.name, Size: int64(len(f.text)), Mode: 0o644, Linkname: f.link, Typeflag: tar.TypeReg}
+			if f.link != "" {
+				h.Typeflag = tar.TypeSymlink
+			}
+			if err := w.WriteHeader(h); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write([]byte(f.text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "b.tar")
+		mustWrite(t, file, b.Bytes())
+		return []string{"bundle", "load", file}
+	}
 }
 
 func newBadRepo(t *testing.T, name string) *oci.Repo {

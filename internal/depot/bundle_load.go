@@ -200,30 +200,27 @@ func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
 }
 
 func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progress func(int64)) error {
-	if _, ok := l.b.blobs[d.Digest]; !ok {
-		have, err := r.HasBlob(ctx, d)
-		if err == nil && !have {
-			err = fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
-		}
+	have, err := r.HasBlob(ctx, d)
+	if err != nil {
 		return err
 	}
-	pushed, err := r.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) {
-		body, err := l.b.open(d)
-		if err != nil {
-			return nil, err
-		}
-		return &watchedReader{ReadCloser: body, report: progress}, nil
-	}})
+	if have {
+		progress(d.Size)
+		return nil
+	}
+	open, err := l.b.checked(d)
 	if err != nil {
+		return err
+	}
+	blob := oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) {
+		return &watchedReader{ReadCloser: open(), report: progress}, nil
+	}}
+	if err := r.PushBlob(ctx, blob); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pushed {
-		l.report.Pushed++
-	} else {
-		progress(d.Size)
-	}
+	l.report.Pushed++
 	return nil
 }
 

@@ -160,16 +160,16 @@ func legalTag(tag string) bool {
 	return strings.Trim(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
-// open checks the blob before its first byte is handed out.
-func (b *Bundle) open(d oci.Descriptor) (io.ReadCloser, error) {
+// checked returns a function that reads a blob, after checking its bytes.
+func (b *Bundle) checked(d oci.Descriptor) (func() io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
-		return nil, fmt.Errorf("the bundle has no blob %s: %w", d.Digest, oci.ErrNotFound)
+		return nil, fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
 	}
 	if s.size != d.Size || !blobIntact(b.file, s.offset, d) {
 		return nil, fmt.Errorf("blob %s: its bytes have another digest: %w", d.Digest, oci.ErrCorrupt)
 	}
-	return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)), nil
+	return func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)) }, nil
 }
 
 func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
