@@ -129,13 +129,17 @@ func receiveTree(r *http.Request, dir string) error {
 
 // receive copies a body of at most limit bytes and returns its size and hash.
 func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]byte, error) {
+	tooLarge := &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", limit)}
+	if r.ContentLength > limit { // a client that waits for 100 Continue sends nothing
+		return 0, [sha256.Size]byte{}, tooLarge
+	}
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, h), io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return n, [sha256.Size]byte{}, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the upload broke off after %d bytes", n)}
 	}
 	if n > limit {
-		return n, [sha256.Size]byte{}, &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", limit)}
+		return n, [sha256.Size]byte{}, tooLarge
 	}
 	return n, [sha256.Size]byte(h.Sum(nil)), nil
 }

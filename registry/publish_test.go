@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -103,6 +105,27 @@ func TestPublishModule(t *testing.T) {
 	shipped := must(c.Module(t.Context(), s.Modules, "net/vpc/aws", "1.0.0"))
 	if shipped["main.tf"] != files["main.tf"] || len(shipped) != 2 {
 		t.Errorf("shipped %v, want what no ignore rule drops", shipped)
+	}
+}
+
+// TestPublishTooLarge announces more than a module may have: the refusal comes
+// before a byte of it is sent.
+func TestPublishTooLarge(t *testing.T) {
+	f := newFront(t, private(t))
+	read := errors.New("the body was read")
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+"/v1/modules/net/vpc/aws/1.0.0", iotest.ErrReader(read)))
+	r.ContentLength = 64<<20 + 1
+	r.Header.Set("Authorization", "Bearer "+publisherToken)
+	r.Header.Set("Expect", "100-continue")
+	transport := &http.Transport{ExpectContinueTimeout: time.Hour}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%s, want 413", resp.Status)
 	}
 }
 

@@ -48,7 +48,7 @@ type Client struct {
 
 // Bounds of a conversation.
 const (
-	repeats   = 4
+	repeats   = 6 // half a minute in all
 	maxPause  = 30 * time.Second
 	maxAnswer = 1 << 20
 	maxText   = 4 << 10 // of what a refusal says
@@ -74,7 +74,8 @@ func New(o Options) *Client {
 		RetryMax: repeats, RetryWaitMin: o.Pause, RetryWaitMax: maxPause,
 		CheckRetry: c.again,
 		Backoff: func(first, most time.Duration, attempt int, resp *http.Response) time.Duration {
-			return min(most, retryablehttp.DefaultBackoff(first, most, attempt, resp))
+			asked, own := retryablehttp.DefaultBackoff(first, most, attempt, resp), retryablehttp.DefaultBackoff(first, most, attempt, nil)
+			return min(most, max(asked, own)) // a server that asks for a second each time may be busy for longer
 		},
 		ErrorHandler:    retryablehttp.PassthroughErrorHandler,
 		PrepareRetry:    c.authorize, // uploads may outlast a token

@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 		{"escape codes", 422, `{"errors":["\u001b[31mred"]}`, nil, "says:  [31mred", 1},
 		{"redirect", 307, ``, nil, "it is at http://", 1},
 		{"error", 500, `{"errors":["internal error"]}`, oci.ErrUnavailable, "internal error", 1},
-		{"down for long", 503, `{"errors":["busy"]}`, oci.ErrUnavailable, "busy", 5},
+		{"down for long", 503, `{"errors":["busy"]}`, oci.ErrUnavailable, "busy", 7},
 		{"no JSON", 201, `hello`, oci.ErrCorrupt, "not the answer of a front-end", 1},
 		{"other content", 201, `{"content_digest":"sha256:x"}`, oci.ErrCorrupt, "sha256:x", 1},
 	} {
