@@ -162,16 +162,28 @@ func (c cliConfig) render(token string) (string, error) {
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n",
 			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/")
 	}
-	if token != "" {
-		fmt.Fprintf(&b, "\ncredentials %q {\n  token = %q\n}\n", c.hostname, token)
+	credentials := func(host string) {
+		if token != "" {
+			fmt.Fprintf(&b, "\ncredentials %q {\n  token = %q\n}\n", host, token)
+		}
+	}
+	credentials(c.hostname)
+	if c.mirrors() && c.hostname != c.server.Host { // for the mirror it is the name in its URL that counts
+		credentials(c.server.Host)
 	}
 	for _, origin := range c.origins {
 		p, err := addr.ParseProvider(origin + "/n/t")
 		if err != nil {
 			return "", usageError("--origin: %v", err)
 		}
+		modules := modulesOf(p.Hostname)
+		if token != "" && modules != "" {
+			return "", withHint(usageError("--origin %s: the tools would send the token to %s too, with requests for modules", p.Hostname, p.Hostname),
+				"leave out --origin: the network mirror then serves these providers")
+		}
 		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n%s    \"providers.v1\" = %q\n  }\n}\n",
-			p.Hostname, modulesOf(p.Hostname), c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")
+			p.Hostname, modules, c.server.String()+"/origin/"+p.Hostname+"/v1/providers/")
+		credentials(p.Hostname)
 	}
 	if err := c.installation(&b); err != nil {
 		return "", err
@@ -188,11 +200,16 @@ func modulesOf(host string) string {
 	return fmt.Sprintf("    \"modules.v1\"   = %q\n", "https://"+host+"/v1/modules/")
 }
 
+// mirrors reports whether the network mirror is used.
+func (c cliConfig) mirrors() bool {
+	return c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
+}
+
 // installation writes the provider_installation block, if there is anything to
 // say in it. Sources are asked in this order, and one that does not have a
 // provider is passed over.
 func (c cliConfig) installation(b *strings.Builder) error {
-	mirror := c.server.Scheme == "https" && !c.noMirror && len(c.origins) == 0
+	mirror := c.mirrors()
 	if !mirror && c.ociMirror == "" && !c.noDirect {
 		return nil
 	}
@@ -206,7 +223,7 @@ func (c cliConfig) installation(b *strings.Builder) error {
 		fmt.Fprintf(b, "  network_mirror {\n    url     = %q\n    exclude = [%q]\n  }\n", c.server.String()+"/mirror/", c.hostname+"/*/*")
 	}
 	if c.noDirect {
-		fmt.Fprintf(b, "  direct {\n    include = [%q]\n  }\n}\n", c.server.Host+"/*/*")
+		fmt.Fprintf(b, "  direct {\n    include = [%q]\n  }\n}\n", c.hostname+"/*/*")
 	} else {
 		b.WriteString("  direct {}\n}\n")
 	}

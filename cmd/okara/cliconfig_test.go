@@ -67,6 +67,47 @@ host "okara.test" {
   }
 }
 `},
+		{"a name of its own and a token, alone", []string{"https://10.0.0.7:8443", "--hostname", "okara.test", "--token-file", token, "--no-direct"}, `
+host "okara.test" {
+  services = {
+    "modules.v1"   = "https://10.0.0.7:8443/v1/modules/"
+    "providers.v1" = "https://10.0.0.7:8443/v1/providers/"
+  }
+}
+
+credentials "okara.test" {
+  token = "` + serveToken + `"
+}
+
+credentials "10.0.0.7:8443" {
+  token = "` + serveToken + `"
+}
+
+provider_installation {
+  network_mirror {
+    url     = "https://10.0.0.7:8443/mirror/"
+    exclude = ["okara.test/*/*"]
+  }
+  direct {
+    include = ["okara.test/*/*"]
+  }
+}
+`},
+		{"private origin", []string{"https://okara.example.com", "--origin", "other.example.com", "--token-file", token}, `
+credentials "okara.example.com" {
+  token = "` + serveToken + `"
+}
+
+host "other.example.com" {
+  services = {
+    "providers.v1" = "https://okara.example.com/origin/other.example.com/v1/providers/"
+  }
+}
+
+credentials "other.example.com" {
+  token = "` + serveToken + `"
+}
+`},
 		{"origin", []string{"https://okara.example.com", "--origin", "Registry.OpenTofu.org", "--origin", "other.example.com"}, `
 host "registry.opentofu.org" {
   services = {
@@ -127,10 +168,15 @@ func TestCLIConfigWrite(t *testing.T) {
 }
 
 func TestCLIConfigRefuses(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		args []string
 		want string
 	}{
+		"token for strangers":  {[]string{"https://okara.example.com", "--origin", "registry.opentofu.org", "--token-file", token}, "would send the token to registry.opentofu.org too"},
 		"plain http elsewhere": {[]string{"http://okara.example.com"}, "https"},
 		"name without a dot":   {[]string{"http://localhost:8080"}, "127.0.0.1"},
 		"bad host name":        {[]string{"--hostname", "a b.c"}, "provider host"},
