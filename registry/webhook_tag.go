@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
@@ -42,6 +43,10 @@ type GitHubModule struct {
 	Address string
 	Dir     string // of the only module; "": the top of the repository
 }
+
+// tagTimeout bounds one try to publish a tag. GitHub's rate limit may last
+// longer, and is then met by a later try: the queue has other work.
+const tagTimeout = 15 * time.Minute
 
 // minHookSecret is the shortest secret of a webhook that is accepted.
 const minHookSecret = 16
@@ -173,6 +178,8 @@ func (s *server) publishTag(ctx context.Context, j job) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, tagTimeout)
+	defer cancel()
 	out, err := s.depot.PublishTagged(ctx, from, depot.Tagged{
 		Owner: s.o.GitHub[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
 	})

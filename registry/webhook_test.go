@@ -50,6 +50,7 @@ type forge struct {
 	tags     map[string]string
 	trees    map[string][]byte // tar.gz by commit
 	failing  int               // how many answers to come are 500
+	limited  time.Time         // until then the rate limit is met
 	requests []string
 }
 
@@ -65,6 +66,14 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.failing > 0 {
 		f.failing--
 		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	if time.Now().Before(f.limited) {
+		w.Header().Set("X-RateLimit-Limit", "5000")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(f.limited.Unix()))
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"message":"API rate limit exceeded"}`)
 		return
 	}
 	_, rest, _ := strings.Cut(r.URL.Path, "/api/v3/repos/")
@@ -442,6 +451,27 @@ func TestHookRetries(t *testing.T) {
 		synctest.Wait()
 		h.mustVersions(t, "acme/vpc/aws")
 		time.Sleep(10 * time.Second) // "not found" is remembered for 5 s
+		synctest.Wait()
+		h.mustVersions(t, "acme/vpc/aws", "1.0.0")
+	})
+}
+
+// TestHookRateLimit meets a limit that lasts for half an hour: no try waits for
+// that long, and a later one publishes.
+func TestHookRateLimit(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		api := &forge{limited: time.Now().Add(30 * time.Minute), trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
+		h := newHooked(t, server, api)
+		defer h.run(t)()
+		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
+			t.Fatal(status, body)
+		}
+		synctest.Wait()
+		if log := h.log.take(); !strings.Contains(log, "tried again") || !strings.Contains(log, "rate limit") {
+			t.Errorf("the first try did not end at the limit: %s", log)
+		}
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		h.mustVersions(t, "acme/vpc/aws", "1.0.0")
 	})

@@ -25,7 +25,8 @@ const maxWait = time.Hour
 
 // GitHub reads tags, releases and trees over GitHub's REST API. Repeated lists
 // are conditional requests: an unchanged one costs no quota. A call that meets
-// the rate limit waits until GitHub's own reset time.
+// the rate limit waits until GitHub's own reset time, or fails at once if its
+// context ends before that.
 type GitHub struct {
 	http  *http.Client
 	api   *url.URL
@@ -79,6 +80,7 @@ func (g *GitHub) client(owner string) *github.Client {
 		return c.Client
 	}
 	c := github.NewClient(g.http)
+	c.RateLimitRedirectionalEndpoints = true // for trees: tells one refusal from another
 	if token != "" {
 		c = c.WithAuthToken(token)
 	}
@@ -175,7 +177,7 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 func (g *GitHub) call(ctx context.Context, owner string, f func(*github.Client) (*github.Response, error)) (nextPage int, err error) {
 	c := g.client(owner)
 	resp, err := f(c)
-	if pause, limited := rateLimited(err); limited && pause <= maxWait {
+	if pause, limited := rateLimited(err); limited && pause <= maxWait && ends(ctx, pause) {
 		if err := g.wait(ctx, pause); err != nil {
 			return 0, err
 		}
@@ -185,6 +187,12 @@ func (g *GitHub) call(ctx context.Context, owner string, f func(*github.Client) 
 		return 0, githubError(err)
 	}
 	return resp.NextPage, nil
+}
+
+// ends reports whether a pause is over before ctx is.
+func ends(ctx context.Context, pause time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) > pause
 }
 
 func rateLimited(err error) (time.Duration, bool) {

@@ -58,6 +58,10 @@ func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `[{"name":"v1.0.0","commit":{"sha":"a"}}]`)
 	case "/repos/acme/vpc/releases":
 		io.WriteString(w, `[{"tag_name":"v1.1.0"},{"tag_name":"v2","draft":true}]`)
+	case "/repos/acme/vpc/commits/tags/modules/x/v1.0.0":
+		io.WriteString(w, "0123456789012345678901234567890123456789")
+	case "/repos/acme/vpc/commits/tags/odd":
+		io.WriteString(w, "<html>")
 	case "/repos/acme/vpc/tarball/b":
 		http.Redirect(w, r, "http://"+r.Host+"/download/b", http.StatusFound)
 	case "/download/b":
@@ -124,6 +128,18 @@ func TestGitHubWaitsForTheRateLimit(t *testing.T) {
 	}
 }
 
+// TestGitHubDoesNotWaitInVain meets the limit in a call that ends before the
+// limit does.
+func TestGitHubDoesNotWaitInVain(t *testing.T) {
+	_, g := newGitHub(t, 0)
+	g.wait = func(context.Context, time.Duration) error { return errors.New("it waits") }
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the reset is a second from now
+	defer cancel()
+	if _, err := g.TagCommit(ctx, "acme", "vpc", "v1.0.0"); !errors.Is(err, oci.ErrRateLimited) {
+		t.Errorf("got %v, want %v", err, oci.ErrRateLimited)
+	}
+}
+
 func TestGitHubTarballAndErrors(t *testing.T) {
 	_, g := newGitHub(t, 10)
 	body, err := g.Tarball(t.Context(), "acme", "vpc", "b")
@@ -133,6 +149,18 @@ func TestGitHubTarballAndErrors(t *testing.T) {
 	defer body.Close()
 	if b, err := io.ReadAll(body); err != nil || string(b) != "tree" {
 		t.Errorf("got %q, %v", b, err)
+	}
+	commit, err := g.TagCommit(t.Context(), "acme", "vpc", "modules/x/v1.0.0")
+	if err != nil || commit != "0123456789012345678901234567890123456789" {
+		t.Errorf("commit %q, %v", commit, err)
+	}
+	for tag, want := range map[string]error{"v9.0.0": oci.ErrNotFound, "odd": oci.ErrCorrupt} {
+		if _, err := g.TagCommit(t.Context(), "acme", "vpc", tag); !errors.Is(err, want) {
+			t.Errorf("tag %s: %v, want %v", tag, err, want)
+		}
+	}
+	if _, err := g.Tarball(t.Context(), "acme", "vpc", "none"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("an unknown commit: %v", err)
 	}
 	if _, err := g.Tags(t.Context(), "acme", "none"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("an unknown repository: %v", err)
