@@ -72,6 +72,9 @@ func NewMetrics() *Metrics {
 	}, []string{"address", "key"})
 	m.tagMoved = counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues()
 	m.mismatch = counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues()
+	for _, state := range []string{"waiting", "running", "done", "failed"} {
+		m.jobs.WithLabelValues(state)
+	}
 	m.registry.MustRegister(m.streams, m.keyExpiry, m.jobs)
 	return m
 }

@@ -64,9 +64,10 @@ type Options struct {
 	// are refused.
 	PassThrough func(oci.Credential) (*oci.Client, error)
 
-	Proxies []netip.Prefix // whose X-Forwarded-For is believed
-	Metrics *Metrics       // nil: counted, but not served under /metrics
-	Audit   *slog.Logger   // one record per decision and change; nil: none
+	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
+	Metrics     *Metrics       // nil: counted, but not served under /metrics
+	HideMetrics bool           // /metrics has a listener of its own
+	Audit       *slog.Logger   // one record per decision and change; nil: none
 
 	Logger    *slog.Logger      // one record per failed request; nil: none
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
@@ -258,7 +259,7 @@ func (s *server) routes() http.Handler {
 		meta("GET /login/callback", s.loginCallback)
 		meta("POST /login/token", s.loginExchange)
 	}
-	if s.o.Metrics != nil {
+	if s.o.Metrics != nil && !s.o.HideMetrics {
 		mux.Handle("GET /metrics", s.o.Metrics.Handler())
 	}
 	mux.Handle("GET /healthz", s.wrap(s.healthz)) // who is busy is healthy

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,6 +33,9 @@ One port answers the module and provider registry protocols, the network
 mirror, the http state backend, and, unless --registry names another one, the
 OCI registry that everything is stored in.
 
+A flag may also be given as a variable: OKARA_SERVE_TOKEN_FILE is --token-file. A
+flag wins over its variable, and that over the configuration file.
+
 On a loopback address everybody may do everything. On any other address okara
 wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
 --pass-through.
@@ -52,6 +56,7 @@ type serveFlags struct {
 	auditLog       string
 	depot          depotFlags
 	listen         string
+	metricsListen  string
 	storage        string
 	hostname       string
 	basePath       string
@@ -80,12 +85,16 @@ func newServe(a *app) *cobra.Command {
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.fromEnvironment("OKARA_SERVE_", cmd.Flags()); err != nil {
+				return err
+			}
 			return a.serve(cmd.Context(), f, func(name string) bool { return cmd.Flags().Changed(name) })
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "HCL `FILE` with these settings and the rules of access")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen on")
+	fl.StringVar(&f.metricsListen, "metrics-listen", "", "another `ADDRESS` for /metrics, which then is nowhere else")
 	fl.StringVar(&f.storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
 	fl.StringVar(&f.hostname, "hostname", "", "`HOST` by which clients call this server; /mirror/ has its own providers under it")
 	fl.StringVar(&f.basePath, "base-path", "", "`PATH` below which a proxy serves okara")
@@ -160,7 +169,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	if config.AccessLog {
 		access = log
 	}
-	if host, _, err := net.SplitHostPort(f.listen); err == nil && loopback(host) && !given("grace") {
+	if host, _, err := net.SplitHostPort(f.listen); err == nil && loopback(host) && !given("grace") && config.Grace == "" {
 		f.grace = 0 // no load balancer looks at it
 	}
 	srv, err := httpserve.Listen(httpserve.Options{
@@ -170,8 +179,12 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	if err != nil {
 		return err
 	}
-	if err := a.announce(srv.URL(), where, ca); err != nil {
+	stopMetrics, err := a.serveMetrics(ctx, f.metricsListen, o.Metrics)
+	if err != nil {
 		return err
+	}
+	if err := a.announce(srv.URL(), where, ca); err != nil {
+		return errors.Join(err, stopMetrics())
 	}
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
@@ -182,13 +195,13 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	err = srv.Serve(ctx)
 	running.Wait()
 	front.Finish(ctx)
-	return err
+	return errors.Join(err, stopMetrics())
 }
 
 // serveOptions puts the front-end together and says where things are stored.
 func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) (registry.Options, string, error) {
 	o := registry.Options{
-		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(),
+		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(), HideMetrics: f.metricsListen != "",
 		Archives: registry.Archives{TTL: f.archiveTTL, Redirect: f.redirect},
 		Blobs:    registry.Blobs{Dir: cmp.Or(f.cacheDir, filepath.Join(f.storage, "blobs")), Bytes: int64(f.cacheBlobs)},
 	}

@@ -25,6 +25,7 @@ import (
 // wins over the attribute of the same name.
 type serveConfig struct {
 	Listen    string `hcl:"listen,optional"`
+	Metrics   string `hcl:"metrics_listen,optional"`
 	Storage   string `hcl:"storage,optional"`
 	Registry  string `hcl:"registry,optional"`
 	Hostname  string `hcl:"hostname,optional"`
@@ -35,6 +36,12 @@ type serveConfig struct {
 	Hide      *bool  `hcl:"denied_means_missing,optional"`
 	Pass      bool   `hcl:"pass_through,optional"`
 
+	Depot          string    `hcl:"depot,optional"`
+	UsedBy         []string  `hcl:"used_by,optional"`
+	Grace          string    `hcl:"grace,optional"`
+	GraceRange     hcl.Range `hcl:"grace,attr_value_range"`
+	Drain          string    `hcl:"drain,optional"`
+	DrainRange     hcl.Range `hcl:"drain,attr_value_range"`
 	Anonymous      []string  `hcl:"anonymous,optional"`
 	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
 	Proxies        []string  `hcl:"proxies,optional"`
@@ -179,6 +186,17 @@ func (c *serveConfig) flags(f *serveFlags, given func(flag string) bool) error {
 		}
 	}
 	text("listen", c.Listen, &f.listen)
+	text("metrics-listen", c.Metrics, &f.metricsListen)
+	text("depot", c.Depot, &f.depot.file)
+	if !given("used-by") {
+		f.depot.usedBy = c.UsedBy
+	}
+	if err := errors.Join(
+		duration(c.GraceRange, "grace", c.Grace, given("grace"), &f.grace),
+		duration(c.DrainRange, "drain", c.Drain, given("drain"), &f.drain),
+	); err != nil {
+		return err
+	}
 	text("storage", c.Storage, &f.storage)
 	text("registry", c.Registry, &f.registry)
 	text("hostname", c.Hostname, &f.hostname)

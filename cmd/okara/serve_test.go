@@ -194,6 +194,7 @@ func TestServeRefuses(t *testing.T) {
 		{"config requirement twice", []string{"--config", write("r2.hcl", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n")}, "r2.hcl:4: a second block"},
 		{"config requirement without its key", []string{"--config", write("r3.hcl", "require \"provider\" {\n checks = [\"openpgp\"]\n openpgp_keys = [\"none.asc\"]\n}\n")}, "none.asc"},
 		{"config requirement of nothing", []string{"--config", write("r4.hcl", "require \"mirror\" {}\n")}, "r4.hcl:1: require mirror: nothing is required"},
+		{"config grace", []string{"--config", write("grace.hcl", "\ngrace = \"soon\"\n")}, "grace.hcl:2: grace"},
 		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
 	}
 	for _, tt := range tests {
@@ -227,6 +228,9 @@ audit_log  = %q
 anonymous  = ["read:module:public/**"]
 proxies    = ["127.0.0.0/8"]
 access_log = false
+grace      = "1ms"
+drain      = "1m"
+metrics_listen = "127.0.0.1:0"
 
 layout {
   modules = "{prefix}/m.{namespace}.{name}.{system}"
@@ -271,8 +275,15 @@ login {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url, _, _ := newServer(t, "--config", file)
-	for path, want := range map[string]int{"/v1/modules/public/x/aws/versions": 404, "/v1/modules/acme/x/aws/versions": 401, "/login/authorize": 400} {
+	url, notes, _ := newServer(t, "--config", file)
+	_, metrics, _ := strings.Cut(notes(), "metrics: ")
+	metrics, _, _ = strings.Cut(metrics, "\n")
+	if text := get(t, metrics); !strings.Contains(text, "okara_archive_streams 0\n") {
+		t.Errorf("%s: %s", metrics, text)
+	}
+	for path, want := range map[string]int{
+		"/v1/modules/public/x/aws/versions": 404, "/v1/modules/acme/x/aws/versions": 401, "/login/authorize": 400, "/metrics": 404,
+	} {
 		if got := status(t, http.DefaultClient, http.MethodGet, url+path, ""); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}

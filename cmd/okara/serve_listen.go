@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// fromEnvironment sets the flags that the command line leaves open by variables
+// of the same name.
+func (a *app) fromEnvironment(prefix string, flags *pflag.FlagSet) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := a.getenv(name)
+		if value == "" || f.Changed {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			errs = append(errs, usageError("%s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// serveMetrics serves /metrics on a listener of its own, if there is to be one,
+// until stop is called: how a shutdown goes can be seen to its end.
+func (a *app) serveMetrics(ctx context.Context, addr string, m *registry.Metrics) (stop func() error, err error) {
+	if addr == "" {
+		return func() error { return nil }, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	srv, err := httpserve.Listen(httpserve.Options{Addr: addr, Handler: mux, Logger: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	a.note("metrics: %s/metrics", srv.URL())
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	var served error
+	running.Go(func() { served = srv.Serve(ctx) })
+	return func() error { end(); running.Wait(); return served }, nil
+}

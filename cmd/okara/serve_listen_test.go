@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestServeEnvironment shows that flags may be variables, that a flag wins, and
+// that a wrong value is reported under the name of the variable.
+func TestServeEnvironment(t *testing.T) {
+	tokens := newFile(t, "tokens", serveToken+" read:module:**\n")
+	p := newServeProcess(t, []string{"OKARA_SERVE_TOKEN_FILE=" + tokens, "OKARA_SERVE_LISTEN=nonsense", "OKARA_SERVE_METRICS_LISTEN=127.0.0.1:0"})
+	if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/v1/modules/net/vpc/aws/versions", ""); got != 401 {
+		t.Errorf("without a token: %d, want 401", got)
+	}
+	if got := status(t, http.DefaultClient, http.MethodGet, p.url+"/metrics", ""); got != 404 {
+		t.Errorf("/metrics: %d, want 404, as it has a listener of its own", got)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, p.log)
+	}
+	var log lockedBuffer
+	code := run(t.Context(), []string{"serve"}, strings.NewReader(""), &log, &log, func(name string) string {
+		return map[string]string{"OKARA_SERVE_DRAIN": "long", "OKARA_SERVE_ANONYMOUS_READ": "perhaps"}[name]
+	})
+	if text := log.String(); code != exitUsage || !strings.Contains(text, "OKARA_SERVE_DRAIN: ") || !strings.Contains(text, "OKARA_SERVE_ANONYMOUS_READ: ") {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}

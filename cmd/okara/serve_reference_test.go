@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// TestServeReference compares the reference page with the settings that the
+// configuration file can have and the flags of the command.
+func TestServeReference(t *testing.T) {
+	page, err := os.ReadFile("../../docs/serve-reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, _, _ := strings.Cut(string(page), "## Metrics")
+	var documented, flags []string
+	for line := range strings.Lines(section) {
+		if cell := strings.Split(line, "|"); len(cell) > 3 {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell[1], -1) {
+				documented = append(documented, m[1])
+			}
+			for _, m := range regexp.MustCompile("`--([^`]+)`").FindAllStringSubmatch(cell[2], -1) {
+				flags = append(flags, m[1])
+			}
+		}
+	}
+	want := settings(reflect.TypeFor[serveConfig](), "")
+	slices.Sort(want)
+	slices.Sort(documented)
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("settings of docs/serve-reference.md (-code +page):\n%s", diff)
+	}
+	known := []string{"registry"} // a global one that the file has too
+	newServe(&app{}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	slices.Sort(known)
+	slices.Sort(flags)
+	if diff := cmp.Diff(known, flags); diff != "" {
+		t.Errorf("flags of docs/serve-reference.md (-code +page):\n%s", diff)
+	}
+}
+
+// settings are the names of attributes, and of blocks with a label, in the
+// struct of a body.
+func settings(body reflect.Type, prefix string) []string {
+	var names []string
+	for i := range body.NumField() {
+		name, kind, _ := strings.Cut(body.Field(i).Tag.Get("hcl"), ",")
+		switch kind {
+		case "", "optional":
+			names = append(names, prefix+name)
+		case "label":
+			names = append(names, strings.TrimSuffix(prefix, ".")+" LABEL")
+		case "block":
+			names = append(names, settings(body.Field(i).Type.Elem(), name+".")...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestMetrics drives a server and looks for each family that operators rely on.
+func TestMetrics(t *testing.T) {
+	metrics := registry.NewMetrics()
+	host := ocitest.New(t, ocitest.Quirks{})
+	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+		o.Metrics = metrics
+		o.Client = newClient(t, host, oci.Options{Transport: metrics.Transport(nil), PlainHTTP: true})
+	})
+	_, link := f.moduleLink(t, 1000)
+	key := servedKey(must(testSigner().Public()))
+	key.Expires = "2099-01-01T00:00:00Z"
+	f.provider(t, release{address: "acme/dns", version: "1.0.0", keys: []oci.SigningKey{key}})
+	for range 2 {
+		ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"))
+	}
+	ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
+	ask(t, http.MethodGet, link)
+	ask(t, "BREW", f.url(t, "/v1/modules"))
+	f.send(t, http.MethodPut, "/v1/modules/net/dns/aws/1.0.0", "", newZip(t, map[string]string{"main.tf": ""}))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	f.handler.Run(ended)
+	_, body := ask(t, http.MethodGet, f.url(t, "/metrics"))
+
+	var families []string
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(string(body), -1) {
+		families = append(families, m[1]+" "+m[2])
+	}
+	want := []string{
+		"okara_archive_bytes_total counter", "okara_archive_streams gauge", "okara_auth_total counter", "okara_cache_total counter",
+		"okara_coalesced_total counter", "okara_digest_mismatch_total counter", "okara_downloads_total counter", "okara_http_request_seconds histogram",
+		"okara_http_requests_total counter", "okara_key_expiry_seconds gauge", "okara_oci_request_seconds histogram", "okara_oci_requests_total counter",
+		"okara_publish_total counter", "okara_queue_jobs gauge", "okara_tag_moved_total counter",
+	}
+	slices.Sort(families)
+	if diff := cmp.Diff(want, families); diff != "" {
+		t.Errorf("families (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{
+		`okara_http_requests_total{code="404",method="other",route="/"} 1`,
+		`okara_http_requests_total{code="200",method="GET",route="/v1/providers/{namespace}/{type}/versions"} 2`,
+		`okara_cache_total{kind="list",result="hit"} `,
+		fmt.Sprintf(`okara_oci_requests_total{code="200",operation="GET tags",registry=%q} `, host),
+		fmt.Sprintf(`okara_oci_requests_total{code="200",operation="GET blobs",registry=%q} `, host),
+		`okara_downloads_total{address="net/vpc/aws",kind="module",version="1.0.0"} 1`,
+		`okara_archive_bytes_total{mode="stream"} `,
+		`okara_auth_total{decision="allowed",mode="anonymous"} `,
+		`okara_publish_total{kind="module",result="done"} 1`,
+		`okara_queue_jobs{state="failed"} 0`,
+		`okara_key_expiry_seconds{address="acme/providers/acme/dns",key="` + key.KeyID + `"} 4.0709088e+09`,
+	} {
+		if !strings.Contains(string(body), "\n"+line) {
+			t.Errorf("no %s in\n%s", line, body)
+		}
+	}
+}
