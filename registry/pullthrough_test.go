@@ -418,6 +418,42 @@ func (g *halfway) Read(p []byte) (int, error) {
 
 func (g *halfway) Close() error { return g.body.Close() }
 
+// TestPullThroughUnsigned takes a network mirror for an origin, which has hashes
+// and no signature: only where the rule says so.
+func TestPullThroughUnsigned(t *testing.T) {
+	from := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
+	rel := from.provider(t, release{address: "example.com/acme/dns", version: "1.2.0", bare: true, platforms: []string{"linux_amd64", "darwin_arm64"}})
+	client := &upstream.Client{HTTP: &http.Client{Transport: direct{from.handler}}}
+	mirror := &upstream.NetworkMirror{Client: client, Base: &url.URL{Scheme: "https", Host: "origin.test", Path: "/mirror/"}}
+	for _, allowed := range []bool{false, true} {
+		storage := ocitest.Handler(t, ocitest.Quirks{})
+		bubble(t, func(t *testing.T) {
+			f := newOffline(t, storage, func(o *registry.Options) {
+				o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: mirror, Mirror: depot.MirrorOptions{AllowUnsigned: allowed}}}
+			})
+			f.start(t)
+			if !allowed {
+				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
+					t.Errorf("unsigned: %s", resp.Status)
+				}
+				return
+			}
+			if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, rel.zips["linux_amd64"]) {
+				t.Error("the archive has other bytes")
+			}
+			if resp := f.ask(pulledOrigin + "1.2.0/download/linux/amd64"); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("unsigned, by a protocol that needs a signature: %s", resp.Status)
+			}
+			synctest.Wait()
+			r := f.repo(t, pulledRepo)
+			index, err := oci.ParseProviderIndex(must(r.Fetch(t.Context(), "1.2.0")))
+			if err != nil || len(index.Platforms) != 2 || index.Signature != oci.SignatureNone {
+				t.Errorf("stored: %+v, %v", index, err)
+			}
+		})
+	}
+}
+
 // TestPullThroughHangingOrigin is row 19: an origin that takes requests and
 // never answers adds nothing, and what is stored is served.
 func TestPullThroughHangingOrigin(t *testing.T) {
