@@ -113,6 +113,27 @@
 // Signatures that are sent have to be about the version they are added to. Who
 // made them is for those who verify (publish_signature.go).
 //
+// # Versions that are not here yet
+//
+// With rules for pull-through (pullthrough.go) the versions of an origin are added
+// to those in the registry. A version that only the origin has is shown as the
+// index that it will be, as soon as its SHA256SUMS and signature are verified, so
+// every answer is made as for a stored one. Nothing of it is kept but in memory:
+// a link to one of its archives names repository, hash and file, from which any
+// replica finds the version at its origin again.
+//
+// The first request for a package fetches it into a file that all who want it
+// follow (pullthrough_archive.go). Verified, it goes to the registry, but only
+// after the job is recorded that completes the version as a mirror run would, so
+// no package is there that nobody would ever tag. A crash before that costs one
+// more fetch, a crash after it nothing. Replicas do not know of each other's
+// fetches: each may fetch a package once.
+//
+// The rules bound what clients can have the server ask for; what they may have
+// it connect to is bounded by the transport of the rule's source. Failures are
+// remembered, and only addresses and versions in their one written form are keys
+// of a cache or reach an origin.
+//
 // # Work that nobody waits for
 //
 // queue.go has it: a job is a tag in a repository that all replicas share,

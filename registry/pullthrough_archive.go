@@ -174,7 +174,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		return err
 	}
 	f.spool = sp
-	if size >= 0 {
+	if size > 0 {
 		f.size, f.err = size, nil
 		ready()
 	}
@@ -186,7 +186,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		s.metrics.mismatch.Inc()
 		s.pull.distrust(r, err)
 	}
-	if size < 0 {
+	if size <= 0 {
 		f.size, f.err = sp.written, nil
 		if err != nil {
 			f.err = originError(err)

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestPullThroughLyingOrigin is row 18: nothing is stored, and nobody gets all
+// of a wrong package.
+func TestPullThroughLyingOrigin(t *testing.T) {
+	other := must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true}))
+	replace := func(resp *http.Response, body []byte) {
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	edit := func(resp *http.Response, f func([]byte) []byte) {
+		body, err := io.ReadAll(resp.Body)
+		if err == nil {
+			replace(resp, f(body))
+		}
+	}
+	flip := func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b }
+	for name, test := range map[string]struct {
+		end     string // of the path whose answer is changed
+		change  func(*http.Response)
+		archive bool // the version is answered; its package never ends well
+	}{
+		"other bytes":                {".zip", func(r *http.Response) { edit(r, flip) }, true},
+		"other bytes, size unknown":  {".zip", func(r *http.Response) { edit(r, flip); r.ContentLength = -1 }, true},
+		"too short":                  {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return b[:len(b)-1] }) }, true},
+		"too long":                   {".zip", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, 0) }) }, true},
+		"no bytes":                   {".zip", func(r *http.Response) { replace(r, nil) }, true},
+		"a page":                     {".zip", func(r *http.Response) { replace(r, []byte("<html>")) }, true},
+		"other SHA256SUMS":           {"_SHA256SUMS", func(r *http.Response) { edit(r, func(b []byte) []byte { return append(b, '\n') }) }, false},
+		"other signature":            {"_SHA256SUMS.sig", func(r *http.Response) { edit(r, flip) }, false},
+		"no signature":               {"_SHA256SUMS.sig", func(r *http.Response) { replace(r, nil) }, false},
+		"signature of another":       {"_SHA256SUMS.sig", func(r *http.Response) { edit(r, func(b []byte) []byte { return must(other.Sign(b, time.Now())) }) }, false},
+		"other shasum":               {"64", func(r *http.Response) { edit(r, wrongShasum) }, false},
+		"other key":                  {"64", func(r *http.Response) { edit(r, keyOf(other)) }, false},
+		"a platform no sum is for":   {"versions", func(r *http.Response) { edit(r, morePlatforms) }, false},
+		"another package's zip name": {"64", func(r *http.Response) { edit(r, otherName) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, zips := newOrigin(t)
+			from.change = func(r *http.Request, resp *http.Response) {
+				if strings.HasSuffix(r.URL.Path, test.end) {
+					test.change(resp)
+				}
+			}
+			storage := ocitest.Handler(t, ocitest.Quirks{})
+			bubble(t, func(t *testing.T) {
+				f := newOffline(t, storage, pullFrom(from))
+				f.start(t)
+				for _, path := range []string{pulledMirror + "1.2.0.json", pulledOrigin + "1.2.0/download/linux/amd64"} {
+					resp := f.ask(path)
+					if want := map[bool]int{true: 200, false: 404}[test.archive]; resp.StatusCode != want {
+						t.Fatalf("%s: %s, want %d", path, resp.Status, want)
+					}
+				}
+				if test.archive {
+					resp := f.ask(f.archive(t, "linux_amd64"))
+					body := must(io.ReadAll(resp.Body))
+					if resp.StatusCode == http.StatusOK && int64(len(body)) == resp.ContentLength || bytes.Equal(body, zips["linux_amd64"]) {
+						t.Errorf("%s: all of a wrong package: %d bytes", resp.Status, len(body))
+					}
+				}
+				synctest.Wait()
+				if tags, err := f.repo(t, pulledRepo).Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+					t.Errorf("something was stored: %v, %v", tags, err)
+				}
+				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound && test.end != ".zip" {
+					t.Errorf("asked again: %s", resp.Status)
+				}
+			})
+		})
+	}
+}
+
+// TestPullThroughAborts shows that a client sees the end of a wrong package for
+// what it is: a connection that broke.
+func TestPullThroughAborts(t *testing.T) {
+	from, _ := newOrigin(t)
+	rest := make(chan struct{})
+	from.change = func(r *http.Request, resp *http.Response) {
+		if strings.HasSuffix(r.URL.Path, ".zip") {
+			half := bytes.Repeat([]byte("evil"), 1<<18)
+			end := &halfway{body: io.NopCloser(bytes.NewReader(half)), at: make(chan struct{}), until: rest}
+			resp.Body, resp.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(half), end)), 2<<20
+		}
+	}
+	f := newFront(t, pullFrom(from))
+	link := f.archive(t, "linux_amd64")
+	resp, err := http.Get(f.URL + link) // the beginning is here, and the end is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(rest)
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || err == nil || len(body) == 2<<20 {
+		t.Errorf("%s: %d bytes, %v", resp.Status, len(body), err)
+	}
+	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("asked again, the version is trusted: %s", resp.Status)
+	}
+}
+
+func wrongShasum(b []byte) []byte {
+	i := bytes.Index(b, []byte(`"shasum":"`)) + len(`"shasum":"`)
+	return slices.Concat(b[:i], []byte(hexSum(b)), b[i+64:])
+}
+
+func otherName(b []byte) []byte { return bytes.ReplaceAll(b, []byte("-dns_"), []byte("-dnt_")) }
+
+func morePlatforms(b []byte) []byte {
+	return bytes.ReplaceAll(b, []byte(`{"version":"1.2.0"`), []byte(`{"version":"1.2.0","platforms":[{"os":"linux","arch":"amd64"},{"os":"plan9","arch":"386"}]`))
+}
+
+func keyOf(k *signing.Key) func([]byte) []byte {
+	return func(b []byte) []byte {
+		armor := must(k.Public()).Armor
+		old := regexp.MustCompile(`-----BEGIN[^"]*`)
+		return old.ReplaceAllLiteral(b, []byte(strings.ReplaceAll(armor, "\n", `\n`)))
+	}
+}
+
+// TestPullThroughUnsigned takes a network mirror for an origin, which has hashes
+// and no signature: only where the rule says so.
+func TestPullThroughUnsigned(t *testing.T) {
+	from := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
+	rel := from.provider(t, release{address: "example.com/acme/dns", version: "1.2.0", bare: true, platforms: []string{"linux_amd64", "darwin_arm64"}})
+	client := &upstream.Client{HTTP: &http.Client{Transport: direct{from.handler}}}
+	mirror := &upstream.NetworkMirror{Client: client, Base: &url.URL{Scheme: "https", Host: "origin.test", Path: "/mirror/"}}
+	for _, allowed := range []bool{false, true} {
+		storage := ocitest.Handler(t, ocitest.Quirks{})
+		bubble(t, func(t *testing.T) {
+			f := newOffline(t, storage, func(o *registry.Options) {
+				o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: mirror, Mirror: depot.MirrorOptions{AllowUnsigned: allowed}}}
+			})
+			f.start(t)
+			if !allowed {
+				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
+					t.Errorf("unsigned: %s", resp.Status)
+				}
+				return
+			}
+			if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, rel.zips["linux_amd64"]) {
+				t.Error("the archive has other bytes")
+			}
+			if resp := f.ask(pulledOrigin + "1.2.0/download/linux/amd64"); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("unsigned, by a protocol that needs a signature: %s", resp.Status)
+			}
+			synctest.Wait()
+			r := f.repo(t, pulledRepo)
+			index, err := oci.ParseProviderIndex(must(r.Fetch(t.Context(), "1.2.0")))
+			if err != nil || len(index.Platforms) != 2 || index.Signature != oci.SignatureNone {
+				t.Errorf("stored: %+v, %v", index, err)
+			}
+		})
+	}
+}
+
+// TestPullThroughHangingOrigin is row 19: an origin that takes requests and
+// never answers adds nothing, and what is stored is served.
+func TestPullThroughHangingOrigin(t *testing.T) {
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	bubble(t, func(t *testing.T) {
+		hanging := &origin{base: always(ocitest.Hang)}
+		f := newOffline(t, storage, pullFrom(hanging))
+		f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
+		start := time.Now()
+		for range 3 {
+			if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.1.0":{}}}`+"\n" {
+				t.Errorf("index.json: %s", got)
+			}
+			if got := string(f.get(t, pulledOrigin+"versions")); !strings.Contains(got, `"1.1.0"`) {
+				t.Errorf("versions: %s", got)
+			}
+		}
+		if waited := time.Since(start); waited > 2*time.Second { // of the bubble's clock
+			t.Errorf("clients waited %s in all for an origin that hangs", waited)
+		}
+		f.get(t, pulledMirror+"1.1.0.json")
+		if n := hanging.take("versions"); n != 1 {
+			t.Errorf("the origin was asked %d times", n)
+		}
+		// Nothing is stored of another one: the client hears why.
+		if resp := f.ask("/mirror/example.com/acme/other/index.json"); resp.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("a provider that only the origin may have: %s: %s", resp.Status, must(io.ReadAll(resp.Body)))
+		}
+		time.Sleep(time.Minute) // until the front-end has given up too
+	})
+}
+
+// TestPullThroughOriginComesBack shows that a failure is not remembered for
+// long, and that what an origin said once outlives it.
+func TestPullThroughOriginComesBack(t *testing.T) {
+	from, _ := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	bubble(t, func(t *testing.T) {
+		good, down := from.base, always(ocitest.Refuse)
+		f := newOffline(t, storage, pullFrom(from))
+		from.base = down
+		if resp := f.ask(pulledMirror + "index.json"); resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("the origin is down and nothing is stored: %s", resp.Status)
+		}
+		if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("a version, while the origin is down: %s", resp.Status)
+		}
+		from.base = good
+		from.take("")
+		if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound || from.take("") != 0 {
+			t.Errorf("the failure is not remembered: %s", resp.Status)
+		}
+		time.Sleep(time.Minute) // of the bubble's clock
+		f.get(t, pulledMirror+"1.2.0.json")
+		f.get(t, pulledMirror+"index.json")
+		from.base = down
+		for range 3 {
+			time.Sleep(time.Hour)
+			if got := string(f.get(t, pulledMirror+"index.json")); !strings.Contains(got, "1.2.0") {
+				t.Errorf("index.json, an hour later: %s", got)
+			}
+			f.get(t, pulledMirror+"1.2.0.json")
+			synctest.Wait()
+		}
+	})
+}
+
+// TestPullThroughAllows asks for what no rule allows: 404, and the origin does
+// not hear of it.
+func TestPullThroughAllows(t *testing.T) {
+	from, _ := newOrigin(t)
+	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *registry.Options) {
+		o.Hostname = "okara.test"
+		o.PullThrough = []registry.PullRule{
+			{Providers: "example.com/acme/d*", Versions: must(addr.ParseConstraint("< 1.1")), Origin: from.source(),
+				Mirror: depot.MirrorOptions{Platforms: []addr.Platform{{OS: "linux", Arch: "amd64"}}}},
+			{Providers: "example.com/acme/*", Origin: from.source()}, // the first that matches decides
+		}
+	})
+	for path, want := range map[string]int{
+		"/mirror/example.org/acme/dns/index.json":                                                                            404,
+		"/mirror/example.com/other/dns/index.json":                                                                           404,
+		"/mirror/example.com:8443/acme/dns/index.json":                                                                       404,
+		"/mirror/okara.test/acme/dns/index.json":                                                                             404,
+		pulledMirror + "1.2.0.json":                                                                                          404,
+		pulledMirror + "1.0.0-rc1.json":                                                                                      404,
+		pulledMirror + "..%2f1.0.0.json":                                                                                     404,
+		pulledOrigin + "1.2.0/download/linux/amd64":                                                                          404,
+		pulledOrigin + "1.0.0/download/windows/amd64":                                                                        404,
+		"/v1/providers/acme/dns/versions":                                                                                    404,
+		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/x.zip":                                                      404,
+		"/archives/public/acme/dns/" + hexSum(nil) + "/x_1.0.0_linux_amd64.zip":                                              404,
+		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.2.0_linux_amd64.zip":               404,
+		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.2.0+x_linux_amd64.zip":             404,
+		"/archives/public/acme/mirror/example.org/acme/dns/" + hexSum(nil) + "/terraform-provider-dns_1.0.0_linux_amd64.zip": 404,
+	} {
+		if resp := f.ask(path); resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, resp.Status, want)
+		}
+		if n := from.take(""); n != 0 {
+			t.Errorf("%s: %d requests to the origin", path, n)
+		}
+	}
+	// What is allowed, to show that the others fail for the right reason.
+	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
+		t.Errorf("index.json: %s", got)
+	}
+	f.get(t, pulledOrigin+"1.0.0/download/linux/amd64")
+	from.take("")
+	// A link to another hash than the verified one.
+	resp := f.ask("/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.0.0_linux_amd64.zip")
+	if resp.StatusCode != 404 || from.take(".zip") != 0 {
+		t.Errorf("a hash that nobody signed: %s", resp.Status)
+	}
+}
+
+// TestPullThroughKeepsWithdrawn shows that a withdrawn version does not come
+// back from its origin.
+func TestPullThroughKeepsWithdrawn(t *testing.T) {
+	from, _ := newOrigin(t)
+	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
+	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
+	e := oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
+	if _, err := f.repo(t, pulledRepo).PutStatusEvent(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
+		t.Errorf("index.json: %s", got)
+	}
+	if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a withdrawn version: %s", resp.Status)
+	}
+	if n := from.take(".sig"); n != 0 {
+		t.Errorf("the origin was asked for it %d times", n)
+	}
+}
+
+// FuzzPullThroughPath shows that an origin is only ever asked for addresses and
+// versions in their one written form, whatever is in the path.
+func FuzzPullThroughPath(f *testing.F) {
+	for _, seed := range []string{
+		"mirror/example.com/acme/dns/index.json", "mirror/example.com/acme/dns/1.2.0.json", "mirror/EXAMPLE.com:443/Acme/dns/v1.2.0.json",
+		"mirror/example.com/acme/%2e%2e/index.json", "origin/example.com/v1/providers/acme/dns/01.2.0/download/linux/amd64",
+		"mirror/xn--fsq.com/a/b/1.0.0+x%5f.json", "origin/[::1]/v1/providers/acme/dns/versions",
+		"archives/public/acme/mirror/example.com_8443/acme/dns/" + hexSum(nil) + "/terraform-provider-dns_1.2.0_linux_amd64.zip",
+	} {
+		f.Add(seed)
+	}
+	source := &strictSource{}
+	h := newOffline(f, ocitest.Handler(f, ocitest.Quirks{}), func(o *registry.Options) {
+		o.PullThrough = []registry.PullRule{{Providers: "**", Origin: source}}
+	}).handler
+	f.Fuzz(func(t *testing.T, path string) {
+		r, err := http.NewRequest(http.MethodGet, "http://okara.test/"+path, nil)
+		if err != nil {
+			t.Skip()
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if bad := source.take(); bad != "" {
+			t.Errorf("%q: the origin was asked for %s", path, bad)
+		}
+	})
+}
+
+// strictSource has nothing, and notes what nobody should ask it for.
+type strictSource struct {
+	mu  sync.Mutex // guards bad
+	bad string
+}
+
+func (s *strictSource) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bad := s.bad
+	s.bad = ""
+	return bad
+}
+
+func (s *strictSource) check(p addr.Provider, v string) error {
+	again, err := addr.ParseProvider(p.String())
+	_, verr := addr.ParseVersion(v)
+	if err != nil || verr != nil || again != p || p.Hostname == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.bad = fmt.Sprintf("%q %q", p, v)
+	}
+	return oci.ErrNotFound
+}
+
+func (s *strictSource) Versions(_ context.Context, p addr.Provider) ([]addr.Version, error) {
+	return nil, s.check(p, "1.0.0")
+}
+
+func (s *strictSource) Platforms(_ context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	return nil, s.check(p, v.String())
+}
+
+func (s *strictSource) Package(_ context.Context, p addr.Provider, v addr.Version, _ addr.Platform) (upstream.Package, error) {
+	return upstream.Package{}, s.check(p, v.String())
+}
