@@ -174,10 +174,13 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	if err != nil {
 		return 0, broken(r.Request, err)
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
-		return resp.StatusCode, refusal(r.Request, resp)
-	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // whatever is shown of the answer
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
+		return resp.StatusCode, refusal(r.Request, resp, b)
+	}
 	if err != nil {
 		return 0, broken(r.Request, err)
 	}
@@ -245,21 +248,16 @@ func (e *Error) Unwrap() error {
 
 // refusal reads the error document of the front-end. What is none, such as the
 // page of a proxy, is not quoted.
-func refusal(r *http.Request, resp *http.Response) error {
+func refusal(r *http.Request, resp *http.Response, body []byte) error {
 	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode}
 	var doc struct {
 		Errors []string `json:"errors"`
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err == nil && json.Unmarshal(b, &doc) == nil {
-		e.Text = strings.Join(doc.Errors, "; ")
+	if json.Unmarshal(body, &doc) == nil {
+		e.Text = plain(strings.Join(doc.Errors, "; "))
 	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		e.Text = strings.ReplaceAll(e.Text, token, "[token]")
-	}
-	e.Text = plain(e.Text)
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
-		e.Text = "it is at " + where(to)
+		e.Text = "it is at " + plain(where(to))
 	}
 	return e
 }
