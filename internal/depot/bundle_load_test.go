@@ -183,3 +183,39 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 		}
 	})
 }
+
+// TestBundleProgress adds up what is reported: a run ends at its total.
+func TestBundleProgress(t *testing.T) {
+	var mu sync.Mutex // guards done and total
+	done, total := map[string]int64{}, map[string]int64{}
+	progress := func(e depot.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		done[e.Item] += e.Bytes
+		total[e.Item] = e.Total
+	}
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()})
+	publishVersions(t, d, 3)
+	d = depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, Progress: progress})
+	ended := func(step string) {
+		t.Helper()
+		if done["b.tar"] == 0 || done["b.tar"] != total["b.tar"] || len(done) != 1 {
+			t.Errorf("%s: %v of %v", step, done, total)
+		}
+		clear(done)
+	}
+	b := bundleOf(t, d, client, bundledModule)
+	ended("create")
+	inside := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "inside"}, Progress: progress})
+	if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil {
+		t.Fatal(err)
+	}
+	ended("load")
+	if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil || len(done) > 0 {
+		t.Errorf("a run with nothing to do: %v, reported %v", err, done)
+	}
+}
