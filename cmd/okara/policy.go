@@ -24,6 +24,7 @@ refused with the reason.`
 type policyFlags struct {
 	openpgp, cosign, require []string
 	block                    string
+	expired                  bool
 }
 
 func (p *policyFlags) add(cmd *cobra.Command) {
@@ -32,15 +33,16 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&p.cosign, "cosign-key", nil, "ECDSA public key `FILE` to trust for cosign signatures (repeatable)")
 	f.StringSliceVar(&p.require, "require", nil, "what must be there: `openpgp|cosign|scan` (repeatable)")
 	f.StringVar(&p.block, "block", "", "fail on scan findings of this level and above: `critical|high|medium|low`")
+	f.BoolVar(&p.expired, "allow-expired-key", false, "accept a key that has expired")
 }
 
 // read returns the policy, nil if no flag is given. A yanked version is accepted:
 // who names one, wants it.
 func (p *policyFlags) read() (*depot.VerifyOptions, error) {
-	if p.openpgp == nil && p.cosign == nil && p.require == nil && p.block == "" {
+	if p.openpgp == nil && p.cosign == nil && p.require == nil && p.block == "" && !p.expired {
 		return nil, nil
 	}
-	o := &depot.VerifyOptions{Require: p.require, Block: p.block, AllowYanked: true}
+	o := &depot.VerifyOptions{Require: p.require, Block: p.block, AllowYanked: true, AllowExpired: p.expired}
 	for _, name := range p.require {
 		if !slices.Contains([]string{depot.RequireOpenPGP, depot.RequireCosign, depot.RequireScan}, name) {
 			return nil, usageError("requirement %q is not openpgp, cosign or scan", name)

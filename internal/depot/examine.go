@@ -45,7 +45,7 @@ func (d *Depot) Examine(ctx context.Context, repository string, deep bool) ([]Fi
 		}
 	}
 	for _, v := range l.Versions {
-		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true, Deep: deep})
+		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true, AllowExpired: true, Deep: deep})
 		if err != nil && !errors.Is(err, ErrUntrusted) {
 			return nil, err
 		}

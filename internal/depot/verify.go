@@ -31,15 +31,16 @@ const (
 // VerifyOptions say what a version has to fulfil. Trusted keys come from the
 // caller only, never from the artifact.
 type VerifyOptions struct {
-	Digest      digest.Digest       // the tag must point here; "": anywhere
-	OpenPGP     []signing.PublicKey // trusted keys for SHA256SUMS
-	Cosign      []*ecdsa.PublicKey  // trusted keys for cosign signatures
-	Require     []string            // RequireOpenPGP, RequireCosign, RequireScan
-	Block       string              // "critical", "high", "medium" or "low": findings that fail
-	AllowYanked bool
-	Lean        bool // check only what Require, Block and the keys ask for, and believe the index of a provider, which SHA256SUMS covers
-	Deep        bool // read every blob, and recompute what the manifest claims
-	Now         time.Time
+	Digest       digest.Digest       // the tag must point here; "": anywhere
+	OpenPGP      []signing.PublicKey // trusted keys for SHA256SUMS
+	Cosign       []*ecdsa.PublicKey  // trusted keys for cosign signatures
+	Require      []string            // RequireOpenPGP, RequireCosign, RequireScan
+	Block        string              // "critical", "high", "medium" or "low": findings that fail
+	AllowYanked  bool
+	AllowExpired bool // an OpenPGP key may have expired
+	Lean         bool // check only what Require, Block and the keys ask for, and believe the index of a provider, which SHA256SUMS covers
+	Deep         bool // read every blob, and recompute what the manifest claims
+	Now          time.Time
 }
 
 // Check is the outcome of one check. Result is "ok", "trusted", "consistent" (it

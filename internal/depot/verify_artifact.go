@@ -135,7 +135,7 @@ func (x *verifier) openpgp(md oci.ProviderMetadata) error {
 		x.add("openpgp", "absent", "the origin publishes no key")
 		return nil
 	}
-	o := signing.VerifyOptions{Now: x.o.Now}
+	o := signing.VerifyOptions{Now: x.o.Now, AllowExpired: x.o.AllowExpired}
 	if len(x.o.OpenPGP) > 0 || x.demands(RequireOpenPGP) {
 		key, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, x.o.OpenPGP, o)
 		if err != nil {

@@ -67,6 +67,7 @@ func TestVerifyProvider(t *testing.T) {
 			{"unknown key", depot.VerifyOptions{OpenPGP: foreign}, "openpgp", "failed"},
 			{"demanded without a key", depot.VerifyOptions{Require: []string{"openpgp"}}, "openpgp", "failed"},
 			{"expired key", depot.VerifyOptions{Now: time.Now().Add(5 * 365 * 24 * time.Hour)}, "openpgp", "failed"},
+			{"expired key, allowed", depot.VerifyOptions{Now: time.Now().Add(5 * 365 * 24 * time.Hour), OpenPGP: trusted, AllowExpired: true}, "openpgp", "trusted"},
 			{"no cosign signature", depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{cosignKey}}, "cosign", "failed"},
 			{"no scan", depot.VerifyOptions{Require: []string{"scan"}}, "scan", "failed"},
 			{"other digest", depot.VerifyOptions{Digest: digest.FromString("x")}, "digest", "failed"},
