@@ -359,9 +359,13 @@ func TestHookPublishes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
-				files := map[string]string{".tfignore": "*.md\n", "README.md": "x"}
+				files := map[string]string{}
+				if tt.name == "monorepo" {
+					files["NOTES@"] = "README.md" // a link beside the module
+				}
 				for _, dir := range []string{"", "terraform/bucket/", "modules/dns/", "azurerm/dns/"} {
 					files[dir+"main.tf"] = "# " + dir + "\n"
+					files[dir+".tfignore"], files[dir+"README.md"] = "*.md\n", "x"
 				}
 				h := newHooked(t, server, &forge{
 					tags:  map[string]string{"acme/terraform-aws-vpc@v1.2.4": commitB, "acme/by-system@azurerm/dns/v0.2.0": commitB},

@@ -30,6 +30,13 @@ const minExpanded = 1 << 20
 // that expands to more than the limits or twenty times its size. After an error
 // dir may hold some of the files.
 func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits) error {
+	return UnpackFolder(ctx, r, size, "", dir, l)
+}
+
+// UnpackFolder is Unpack for the archive of a forge, which has everything below
+// one directory. Of that, only folder is written, below the same directory;
+// what is elsewhere is passed over, whatever it is. The folder "" is all.
+func UnpackFolder(ctx context.Context, r io.ReaderAt, size int64, folder, dir string, l Limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -37,7 +44,7 @@ func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits
 	defer root.Close()
 	l = l.withDefaults()
 	l.Bytes = min(l.Bytes, max(size*expansion, minExpanded))
-	u := &unpacker{root: root, limits: l}
+	u := &unpacker{root: root, limits: l, folder: folder}
 	magic := make([]byte, 4)
 	if _, err := r.ReadAt(magic, 0); err != nil {
 		return fmt.Errorf("archive of %d bytes: %w", size, ErrUnsafe)
@@ -54,8 +61,19 @@ func Unpack(ctx context.Context, r io.ReaderAt, size int64, dir string, l Limits
 type unpacker struct {
 	root   *os.Root
 	limits Limits
+	folder string // "": all
 	files  int
 	bytes  int64
+}
+
+// wants reports whether an entry is to be written. What it says of odd names
+// does not matter: those that are wanted are checked.
+func (u *unpacker) wants(name string) bool {
+	if u.folder == "" {
+		return true
+	}
+	_, below, _ := strings.Cut(strings.TrimPrefix(name, "./"), "/")
+	return strings.HasPrefix(below+"/", u.folder+"/")
 }
 
 func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
@@ -64,6 +82,9 @@ func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
 		return fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
 	}
 	for _, f := range z.File {
+		if !u.wants(f.Name) {
+			continue
+		}
 		if strings.HasSuffix(f.Name, "/") {
 			if err := u.dir(f.Name); err != nil {
 				return err
@@ -107,6 +128,9 @@ func (u *unpacker) tarGz(ctx context.Context, r io.Reader) error {
 			return fmt.Errorf("expands to more than %d bytes: %w", u.limits.Bytes, ErrTooLarge)
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
 			return fmt.Errorf("tar: %v: %w", err, ErrUnsafe)
+		}
+		if !u.wants(h.Name) {
+			continue
 		}
 		switch h.Typeflag {
 		case tar.TypeDir:

@@ -138,6 +138,53 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
+// TestUnpackFolder writes one folder of a forge's archive. What is elsewhere
+// neither ends up on disk nor stands in its way.
+func TestUnpackFolder(t *testing.T) {
+	elsewhere := []entry{
+		{"top/link", "/etc/passwd", fs.ModeSymlink}, {"top/a/bc/x.tf", "", 0}, {"top/b/x.tf", "", 0}, {"b/x.tf", "", 0}, {"top/x.tf", "", 0}, {"../x.tf", "", 0},
+	}
+	inside := []entry{{"top/a/b/main.tf", "x", 0}, {"top/a/b/c/d.txt", "y", 0}}
+	tests := []struct {
+		name    string
+		entries []entry
+		want    error
+	}{
+		{"good", append(elsewhere, inside...), nil},
+		{"link inside", append(inside, entry{"top/a/b/l", "x", fs.ModeSymlink}), archive.ErrUnsafe},
+		{"out of the folder", append(inside, entry{"top/a/b/../../../../x.tf", "", 0}), archive.ErrUnsafe},
+		{"out of the archive", append(inside, entry{"../a/b/x.tf", "", 0}), archive.ErrUnsafe},
+		{"many files inside", append(inside, entry{"top/a/b/1", "", 0}, entry{"top/a/b/2", "", 0}), archive.ErrTooLarge},
+	}
+	for _, tt := range tests {
+		for form, b := range map[string][]byte{"zip": newZip(t, tt.entries...), "tar.gz": newTarGz(t, tt.entries...)} {
+			t.Run(tt.name+"/"+form, func(t *testing.T) {
+				dir := t.TempDir()
+				err := archive.UnpackFolder(t.Context(), bytes.NewReader(b), int64(len(b)), "a/b", dir, archive.Limits{Files: 3})
+				if !errors.Is(err, tt.want) {
+					t.Fatalf("got %v, want %v", err, tt.want)
+				}
+				if tt.want != nil {
+					return
+				}
+				var got []string
+				err = fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+					if err == nil && !e.IsDir() {
+						got = append(got, name)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(got, []string{"top/a/b/c/d.txt", "top/a/b/main.tf"}); diff != "" {
+					t.Errorf("files (-got +want)\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("PK\x03\x04"))
 	f.Add([]byte{0x1f, 0x8b, 8, 0})

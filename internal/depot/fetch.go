@@ -91,7 +91,12 @@ func subtree(dir, sub string) (fs.FS, error) {
 }
 
 // Unpack writes a zip or tar.gz below dir. It closes body.
-func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) (err error) {
+func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) error {
+	return f.unpackFolder(ctx, body, "", dir)
+}
+
+// unpackFolder is Unpack for one folder of a forge's archive.
+func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) (err error) {
 	defer body.Close()
 	file, err := os.CreateTemp("", "okara-*.archive")
 	if err != nil {
@@ -106,7 +111,7 @@ func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) (er
 	if n > maxArchive {
 		return fmt.Errorf("the archive has more than %d bytes: %w", maxArchive, oci.ErrTooLarge)
 	}
-	return archive.Unpack(ctx, file, n, dir, f.Limits)
+	return archive.UnpackFolder(ctx, file, n, folder, dir, f.Limits)
 }
 
 func (f Fetcher) oci(ctx context.Context, l upstream.Location, dir string) error {

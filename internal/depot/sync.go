@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -302,7 +303,7 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 	if ref == "" {
 		ref = o.ref
 	}
-	top, err := githubTree(ctx, from, f, owner, name, ref, dir)
+	tree, err := githubTree(ctx, from, f, owner, name, ref, e.Subdir, dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -310,18 +311,29 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 	if o.commit != "" {
 		source[oci.AnnRevision] = o.commit
 	}
-	tree, err := subtree(top, e.Subdir)
-	return tree, source, err
+	return tree, source, nil
 }
 
-// githubTree writes the tree of ref below dir and returns where its top is.
-func githubTree(ctx context.Context, from Origins, f Fetcher, owner, name, ref, dir string) (string, error) {
+// githubTree writes a folder of the tree of ref below dir and returns it. A tree
+// without that folder is ErrNoModule.
+func githubTree(ctx context.Context, from Origins, f Fetcher, owner, name, ref, folder, dir string) (fs.FS, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := f.Unpack(ctx, body, dir); err != nil {
-		return "", err
+	if folder = path.Clean(strings.Trim(folder, "/")); folder == "." {
+		folder = ""
 	}
-	return stripTop(dir)
+	if err := f.unpackFolder(ctx, body, folder, dir); err != nil {
+		return nil, err
+	}
+	top, err := stripTop(dir)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := subtree(top, folder)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoModule, err)
+	}
+	return tree, nil
 }

@@ -22,7 +22,7 @@ type Tagged struct {
 }
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
-// A folder that is not in the tree is ErrNoModule.
+// Of a repository with several modules only t.Dir is looked at.
 func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (Published, error) {
 	if t.Commit == "" {
 		var err error
@@ -35,13 +35,9 @@ func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (Publ
 		return Published{}, err
 	}
 	defer os.RemoveAll(dir)
-	top, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, dir)
+	tree, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
-	}
-	tree, err := subtree(top, t.Dir)
-	if err != nil {
-		return Published{}, fmt.Errorf("%w: %w", ErrNoModule, err)
 	}
 	o := ModuleOptions{Annotations: map[string]string{oci.AnnRevision: t.Commit, oci.AnnSourceRef: t.Tag}}
 	for key, value := range map[string]string{oci.AnnSource: t.URL, oci.AnnSourcePath: t.Dir} {
