@@ -45,32 +45,28 @@ func TestKilled(t *testing.T) {
 	_, key, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	registry := newUploads(t)
 
-	// The origin of the others, filled from a directory.
-	const mirrored = "registry.example.com/acme/dns"
-	dist, packed, bundle := newRelease(t, releasePlatforms, 1<<20), t.TempDir(), filepath.Join(home, "b.tar")
-	if err := os.MkdirAll(filepath.Join(packed, filepath.Dir(mirrored)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dist, filepath.Join(packed, mirrored)); err != nil {
-		t.Fatal(err)
-	}
-	origin := registry.host + "/origin"
+	// The origin of the others, a signed release behind the registry protocol.
+	dist, bundle, origin := newRelease(t, releasePlatforms, 1<<20), filepath.Join(home, "b.tar"), registry.host+"/origin"
+	url, _, _ := newServer(t, "--registry", origin)
+	mirrored := strings.TrimPrefix(url, "http://") + "/acme/dns"
 	for _, args := range [][]string{
-		{"mirror", mirrored, "--from", packed, "--allow-unsigned", "--registry", origin},
+		{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key, "--registry", origin},
+		{"mirror", mirrored, "--registry", origin},
 		{"bundle", "create", bundle, mirrored, "--registry", origin},
 	} {
 		if out, err := okara(args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	copied := "mirror/" + strings.Replace(mirrored, ":", "_", 1)
 
 	for _, test := range []struct {
 		name, repository, again string
 		args                    []string
 	}{
 		{"publish", "providers/acme/dns", "already published", []string{"publish", "provider", dist, "acme/dns", "1.0.0", "--sign-key", key}},
-		{"mirror", "mirror/" + mirrored, ": skipped ", []string{"mirror", mirrored, "--from", "oci://" + origin, "--allow-unsigned"}},
-		{"load", "mirror/" + mirrored, ", 0 blobs pushed", []string{"bundle", "load", bundle}},
+		{"mirror", copied, ": skipped ", []string{"mirror", mirrored}},
+		{"load", copied, ", 0 blobs pushed", []string{"bundle", "load", bundle}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			prefix := func(n int) string { return fmt.Sprintf("%s/%s%d", registry.host, test.name, n) }
@@ -192,7 +188,7 @@ func (a *answered) WriteHeader(code int) {
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// mustBeWhole fetches all that version 1.0.0 consists of.
+// mustBeWhole fetches all that version 1.0.0 consists of, which is signed.
 func mustBeWhole(t *testing.T, r *oci.Repo) {
 	t.Helper()
 	m, err := r.Fetch(t.Context(), "1.0.0")
@@ -213,14 +209,15 @@ func mustBeWhole(t *testing.T, r *oci.Repo) {
 			t.Errorf("%s %s is visible without its zip, %v", r, p.Platform, err)
 		}
 	}
-	if _, err := r.ProviderMetadata(t.Context(), index); err != nil || len(index.Platforms) != releasePlatforms {
-		t.Errorf("%s: %d platforms, %v", r, len(index.Platforms), err)
+	if md, err := r.ProviderMetadata(t.Context(), index); err != nil || len(md.SignatureBytes) == 0 || len(index.Platforms) != releasePlatforms {
+		t.Errorf("%s: %d platforms, signature of %d bytes, %v", r, len(index.Platforms), len(md.SignatureBytes), err)
 	}
 }
 
 const releasePlatforms = 6
 
-// newRelease makes a release of TYPE dns with packages of size bytes each.
+// newRelease makes a release of dns with packages of size bytes each, the first for
+// Linux.
 func newRelease(t testing.TB, platforms, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -244,7 +241,11 @@ func newRelease(t testing.TB, platforms, size int) string {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(dir, fmt.Sprintf("terraform-provider-dns_1.0.0_os%d_amd64.zip", i))
+		system := "linux"
+		if i > 0 {
+			system = fmt.Sprintf("os%d", i)
+		}
+		name := filepath.Join(dir, "terraform-provider-dns_1.0.0_"+system+"_amd64.zip")
 		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}

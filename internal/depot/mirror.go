@@ -89,25 +89,16 @@ func Refused(err error) bool {
 	return held
 }
 
-// wantedPlatforms are those of the origin that the caller asked for.
+// wantedPlatforms are those that the caller asked for, or all of the origin.
 func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Version, asked []addr.Platform) ([]addr.Platform, error) {
+	if len(asked) > 0 {
+		return asked, nil
+	}
 	have, err := src.Platforms(ctx, p, v)
-	if err != nil {
-		return nil, err
+	if err == nil && len(have) == 0 {
+		err = fmt.Errorf("%s %s: the origin has no package: %w", p, v, oci.ErrNotFound)
 	}
-	if len(asked) == 0 {
-		asked = have
-	}
-	var missing []addr.Platform
-	for _, t := range asked {
-		if !slices.Contains(have, t) && len(have) > 0 {
-			missing = append(missing, t)
-		}
-	}
-	if len(missing) > 0 || len(asked) == 0 {
-		return nil, fmt.Errorf("%s %s: the origin has no package for %v, it has %v: %w", p, v, missing, have, oci.ErrNotFound)
-	}
-	return asked, nil
+	return have, err
 }
 
 // mirrored answers for a version that is in the registry.
