@@ -38,10 +38,12 @@ const (
 // the machine; the audit log goes to a file. It reports requests per second,
 // the 99th percentile and the ratio of the rates.
 func BenchmarkWarm(b *testing.B) {
-	audit, err := os.Create(filepath.Join(b.TempDir(), "audit"))
+	file, err := os.Create(filepath.Join(b.TempDir(), "audit"))
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer file.Close()
+	audit := registry.NewAuditLog(file, func(err error) { b.Error(err) })
 	defer audit.Close()
 	now := time.Now()
 	f := newFront(b, func(o *registry.Options) {

@@ -143,7 +143,7 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 		return err
 	}
 	if f.auditLog != "" {
-		out, closeLog, err := a.openLog(f.auditLog)
+		out, closeLog, err := a.openLog(f.auditLog, log)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 }
 
 // openLog opens a log for appending.
-func (a *app) openLog(file string) (io.Writer, func(), error) {
+func (a *app) openLog(file string, log *slog.Logger) (io.Writer, func(), error) {
 	if file == "-" {
 		return a.err, func() {}, nil
 	}
@@ -257,8 +257,9 @@ func (a *app) openLog(file string) (io.Writer, func(), error) {
 	if err != nil {
 		return nil, nil, &exitError{code: exitUsage, err: err}
 	}
-	return f, func() {
-		if err := f.Close(); err != nil {
+	out := registry.NewAuditLog(f, func(err error) { log.Error("audit log not written", "error", err) })
+	return out, func() {
+		if err := errors.Join(out.Close(), f.Close()); err != nil {
 			a.note("close %s: %v", file, err)
 		}
 	}, nil

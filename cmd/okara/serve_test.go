@@ -275,7 +275,7 @@ login {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url, notes, _ := newServer(t, "--config", file)
+	url, notes, stop := newServer(t, "--config", file)
 	_, metrics, _ := strings.Cut(notes(), "metrics: ")
 	metrics, _, _ = strings.Cut(metrics, "\n")
 	if text := get(t, metrics); !strings.Contains(text, "okara_archive_streams 0\n") {
@@ -293,6 +293,9 @@ login {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "blobs")); err != nil {
 		t.Errorf("the folder of the blob cache: %v", err)
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit"))
 	if err != nil || !bytes.Contains(audit, []byte(`"subject":"ci"`)) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"io"
+	"sync"
+)
+
+// maxUnwritten bounds what an [AuditLog] holds.
+const maxUnwritten = 1 << 20
+
+// AuditLog is a writer that requests do not wait for: what they write at one
+// time goes out together, in their order. If its destination is so slow that
+// too much comes together, they do wait; nothing is dropped.
+type AuditLog struct {
+	to     io.Writer
+	failed func(error)
+	ended  chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	changed sync.Cond
+	pending []byte
+	closed  bool
+}
+
+// NewAuditLog starts to write. failed hears of each write that fails.
+func NewAuditLog(to io.Writer, failed func(error)) *AuditLog {
+	l := &AuditLog{to: to, failed: failed, ended: make(chan struct{})}
+	l.changed.L = &l.mu
+	go l.run()
+	return l
+}
+
+// Write takes over p, which is written soon.
+func (l *AuditLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > maxUnwritten && !l.closed {
+		l.changed.Wait()
+	}
+	if l.closed {
+		return 0, io.ErrClosedPipe
+	}
+	l.pending = append(l.pending, p...)
+	l.changed.Broadcast()
+	return len(p), nil
+}
+
+func (l *AuditLog) run() {
+	defer close(l.ended)
+	var out []byte
+	for {
+		l.mu.Lock()
+		for len(l.pending) == 0 && !l.closed {
+			l.changed.Wait()
+		}
+		out, l.pending = l.pending, out[:0]
+		l.changed.Broadcast()
+		l.mu.Unlock()
+		if len(out) == 0 {
+			return
+		}
+		if _, err := l.to.Write(out); err != nil {
+			l.failed(err)
+		}
+	}
+}
+
+// Close returns when everything is written.
+func (l *AuditLog) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	<-l.ended
+	return nil
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// gatedWriter writes when it is let.
+type gatedWriter struct {
+	bytes.Buffer
+	gate   chan struct{}
+	writes int
+	err    error
+}
+
+func (w *gatedWriter) Write(p []byte) (int, error) {
+	<-w.gate
+	w.writes++
+	if w.err != nil {
+		return 0, w.err
+	}
+	return w.Buffer.Write(p)
+}
+
+// TestAuditLog shows that nobody waits for a slow disk until too much has come
+// together, and that nothing is lost or torn.
+func TestAuditLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &gatedWriter{gate: make(chan struct{})}
+		l := registry.NewAuditLog(w, func(err error) { t.Error(err) })
+		var want []string
+		for i := range 1000 {
+			line := fmt.Sprintf("line %d\n", i)
+			want = append(want, line)
+			if _, err := l.Write([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		long := strings.Repeat("x", 2<<20) + "\n"
+		want = append(want, long, "last\n")
+		if _, err := l.Write([]byte(long)); err != nil {
+			t.Fatal(err)
+		}
+		var late sync.WaitGroup
+		waits := true
+		late.Go(func() { _, _ = l.Write([]byte("last\n")); waits = false })
+		synctest.Wait()
+		if !waits {
+			t.Error("there is no bound")
+		}
+		close(w.gate)
+		late.Wait()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Collect(strings.Lines(w.String())); !slices.Equal(got, want) {
+			t.Errorf("%d lines, want %d in their order", len(got), len(want))
+		}
+		if w.writes > 3 {
+			t.Errorf("%d writes", w.writes)
+		}
+		if _, err := l.Write([]byte("x")); err == nil {
+			t.Error("a closed log takes records")
+		}
+	})
+}
+
+// TestAuditLogFails shows that a full disk is heard of.
+func TestAuditLogFails(t *testing.T) {
+	full := errors.New("no space left on device")
+	w := &gatedWriter{gate: make(chan struct{}), err: full}
+	close(w.gate)
+	var heard []error
+	l := registry.NewAuditLog(w, func(err error) { heard = append(heard, err) })
+	if _, err := l.Write([]byte("x\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard) != 1 || !errors.Is(heard[0], full) {
+		t.Errorf("heard %v", heard)
+	}
+}
