@@ -52,15 +52,15 @@ func TestServeReference(t *testing.T) {
 // struct of a body.
 func settings(body reflect.Type, prefix string) []string {
 	var names []string
-	for i := range body.NumField() {
-		name, kind, _ := strings.Cut(body.Field(i).Tag.Get("hcl"), ",")
+	for field := range body.Fields() {
+		name, kind, _ := strings.Cut(field.Tag.Get("hcl"), ",")
 		switch kind {
 		case "", "optional":
 			names = append(names, prefix+name)
 		case "label":
 			names = append(names, strings.TrimSuffix(prefix, ".")+" LABEL")
 		case "block":
-			names = append(names, settings(body.Field(i).Type.Elem(), name+".")...)
+			names = append(names, settings(field.Type.Elem(), name+".")...)
 		}
 	}
 	return names
