@@ -144,6 +144,13 @@
 // Tries are counted by each process for itself: a registry has no counter that
 // two writers could share.
 //
+// A webhook (webhook.go) is such a job. Its signature is checked over the bytes
+// before they are parsed, with the secrets of each organisation, and an event
+// counts only for an organisation whose secret signed it. GitHub signs neither
+// the kind of an event nor the id of its delivery: who has got hold of a
+// delivery can send it again under another id. That leads to the same commit
+// under the same version, which is there already.
+//
 // count.go counts downloads the same way, without a job: each process rewrites a
 // tag of its own for each day, every hour and at the end, and adds up the tags of
 // the others. A process that is killed loses what it counted in its last hour. A

@@ -137,6 +137,9 @@ func (m GitHubModule) validate() error {
 	} else if !many && strings.Contains(m.Address, systemHole) {
 		return fmt.Errorf("address %q has %s without %s", m.Address, systemHole, nameHole)
 	}
+	if m.Dir != "" && !fs.ValidPath(m.Dir) {
+		return fmt.Errorf("%q is not a folder of the repository", m.Dir)
+	}
 	_, err := addr.ParseModule(strings.NewReplacer(nameHole, "name", systemHole, "system").Replace(m.Address))
 	return err
 }

@@ -635,6 +635,9 @@ func TestHookOptions(t *testing.T) {
 		{"system alone", func(g *registry.GitHub) {
 			g.Modules = []registry.GitHubModule{{Repository: "x", Address: "a/b/{system}"}}
 		}, "without"},
+		{"folder elsewhere", func(g *registry.GitHub) {
+			g.Modules = []registry.GitHubModule{{Repository: "x", Address: "a/b/c", Dir: "../d"}}
+		}, "../d"},
 		{"two folders", func(g *registry.GitHub) {
 			g.Modules = []registry.GitHubModule{{Repository: "x", Address: "a/{name}/c", Dir: "d"}}
 		}, "folder"},
