@@ -81,7 +81,11 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions)), Warnings: l.warnings(s.now())}
 		for _, v := range l.versions {
 			e := providerVersionEntry{Version: v}
-			if pv, ok := s.store.knownProvider(repository, v, l); ok {
+			pv, ok := s.store.knownProvider(repository, v, l)
+			if !ok {
+				pv, ok = s.pull.known(p, v)
+			}
+			if ok {
 				if pv.installable(p) != nil {
 					continue
 				}

@@ -251,7 +251,7 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {
 		return nil, fmt.Errorf("provider %s %s: %w", a, v, oci.ErrNotFound)
 	}
-	key := a.String() + " " + v.String()
+	key := pullVersion(a, v)
 	policy := p.policy
 	if old, ok := p.releases.peek(key); ok && old.err != nil {
 		policy.fresh, policy.grace, policy.stale = originRetry, 0, 0
@@ -262,6 +262,7 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)
 			return failed(err, has && old.err == nil, &originRelease{err: err})
 		}
+		p.learn(a)
 		return &originRelease{release: release, version: atOrigin(release)}, nil
 	})
 	if err != nil {
@@ -271,6 +272,25 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 		return nil, notFound("provider %s %s cannot be pulled from its origin: %s", a, v, reason(r.err))
 	}
 	return r, nil
+}
+
+// learn makes the next list of versions show what is now known of one.
+func (p *pullThrough) learn(a addr.Provider) {
+	if o, ok := p.versions.peek(a.String()); ok {
+		if u := o.union.Load(); u != nil {
+			u.learned.Add(1)
+		}
+	}
+}
+
+// known returns a version at its origin that was asked for before, without
+// asking.
+func (p *pullThrough) known(a addr.Provider, v addr.Version) (*providerVersion, bool) {
+	r, ok := p.releases.peek(pullVersion(a, v))
+	if !ok || r.err != nil {
+		return nil, false
+	}
+	return r.version, true
 }
 
 // atOrigin shows a release as the index that it will be.

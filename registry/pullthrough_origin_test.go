@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -178,6 +179,66 @@ func TestPullThroughUnsigned(t *testing.T) {
 				t.Errorf("stored: %+v, %v", index, err)
 			}
 		})
+	}
+}
+
+// TestPullThroughChain pulls from a front-end that itself has nothing stored yet
+// and is allowed one platform only: versions, platforms and proof come through.
+func TestPullThroughChain(t *testing.T) {
+	from, zips := newOrigin(t)
+	far, near := ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})
+	bubble(t, func(t *testing.T) {
+		middle := newOffline(t, far, func(o *registry.Options) {
+			pullFrom(from)(o)
+			o.PullThrough[0].Mirror.Platforms = []addr.Platform{{OS: "linux", Arch: "amd64"}}
+		})
+		client := &upstream.Client{HTTP: &http.Client{Transport: direct{middle.handler}}}
+		base := &url.URL{Scheme: "https", Host: "okara.test", Path: "/origin/example.com/v1/providers/"}
+		f := newOffline(t, near, func(o *registry.Options) {
+			o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: &upstream.Registry{Client: client, Base: base}}}
+		})
+		f.start(t)
+		if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, zips["linux_amd64"]) {
+			t.Error("the archive has other bytes")
+		}
+		if got := string(f.get(t, pulledOrigin+"versions")); !strings.Contains(got, `{"version":"1.2.0","protocols":["6.0"],"platforms":[{"os":"linux","arch":"amd64"}]}`) {
+			t.Errorf("versions: %s", got)
+		}
+		synctest.Wait()
+		index, err := oci.ParseProviderIndex(must(f.repo(t, pulledRepo).Fetch(t.Context(), "1.2.0")))
+		if err != nil || len(index.Platforms) != 1 || index.Signature != oci.SignatureVerified {
+			t.Errorf("stored: %+v, %v", index, err)
+		}
+	})
+}
+
+// TestPullThroughHiddenRegistry is a registry that refuses to tell that a
+// repository is missing.
+func TestPullThroughHiddenRegistry(t *testing.T) {
+	from, _ := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	hiding := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := httptest.NewRecorder()
+		storage.ServeHTTP(seen, r)
+		if seen.Code == http.StatusNotFound {
+			http.Error(w, `{"errors":[{"code":"DENIED"}]}`, http.StatusForbidden)
+			return
+		}
+		maps.Copy(w.Header(), seen.Header())
+		w.WriteHeader(seen.Code)
+		w.Write(seen.Body.Bytes())
+	})
+	for _, hides := range []bool{true, false} {
+		f := newOffline(t, hiding, func(o *registry.Options) {
+			pullFrom(from)(o)
+			o.DeniedMeansMissing = hides
+		})
+		want := map[bool]int{true: http.StatusOK, false: http.StatusBadGateway}[hides]
+		for _, file := range []string{"index.json", "1.2.0.json"} {
+			if resp := f.ask(pulledMirror + file); resp.StatusCode != want {
+				t.Errorf("%s, denied means missing %t: %s, want %d", file, hides, resp.Status, want)
+			}
+		}
 	}
 }
 

@@ -104,10 +104,11 @@ type listing struct {
 
 // known grows when more becomes known about a version.
 func (l *listing) known() int64 {
+	n := l.learned.Load()
 	if l.base != nil {
-		return l.base.learned.Load()
+		n += l.base.learned.Load()
 	}
-	return l.learned.Load()
+	return n
 }
 
 func (l *listing) size() int {

@@ -104,6 +104,15 @@ func (r *Registry) Versions(ctx context.Context, p addr.Provider) ([]addr.Versio
 // need not announce any, and okara does not for what it has not read yet: then
 // it is asked for packages until one is there, which names the others.
 func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
+	out, err := r.listed(ctx, p, v)
+	if err == nil && len(out) == 0 {
+		out, err = r.packaged(ctx, p, v)
+	}
+	return sortPlatforms(out), err
+}
+
+// listed returns the platforms of v in the list of versions, which may be none.
+func (r *Registry) listed(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
 	doc, err := r.versions(ctx, p)
 	if err != nil {
 		return nil, err
@@ -114,12 +123,11 @@ func (r *Registry) Platforms(ctx context.Context, p addr.Provider, v addr.Versio
 		}
 		var out []addr.Platform
 		for _, t := range have.Platforms {
-			out = append(out, addr.Platform{OS: t.OS, Arch: t.Arch})
+			if t, err := addr.ParsePlatform(t.OS + "_" + t.Arch); err == nil {
+				out = append(out, t)
+			}
 		}
-		if len(out) == 0 {
-			return r.packaged(ctx, p, v)
-		}
-		return sortPlatforms(out), nil
+		return out, nil
 	}
 	return nil, fmt.Errorf("%s has no version %s: %w", p, v, oci.ErrNotFound)
 }
@@ -143,12 +151,13 @@ func (r *Registry) packaged(ctx context.Context, p addr.Provider, v addr.Version
 		if err != nil {
 			return nil, err
 		}
-		return sortPlatforms(append(out, t)), nil
+		return append(out, t), nil
 	}
 	return nil, fmt.Errorf("%s %s: the registry announces no platform: %w", p, v, oci.ErrNotFound)
 }
 
-// others returns the platforms that the answer for one of them tells of.
+// others returns the platforms that the answer for one of them tells of, or the
+// list of versions after it.
 func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, doc packageDoc, from *url.URL) (out []addr.Platform, err error) {
 	for s := range doc.Packages {
 		if t, err := addr.ParsePlatform(s); err == nil {
@@ -157,6 +166,9 @@ func (r *Registry) others(ctx context.Context, p addr.Provider, v addr.Version, 
 	}
 	if len(out) > 0 {
 		return out, nil
+	}
+	if out, err = r.listed(ctx, p, v); err != nil || len(out) > 0 {
+		return out, err
 	}
 	text, err := r.sibling(ctx, from, doc.ShasumsURL)
 	for name := range strings.FieldsSeq(string(text)) {
