@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,6 +188,19 @@ func (f *front) provider(t testing.TB, rel release) release {
 	f.push(t, repository, v.Tag(), a)
 	return rel
 }
+
+// clock is a time that passes when a test says so, also while the server reads
+// it in the background.
+type clock struct {
+	start  time.Time
+	passed atomic.Int64
+}
+
+func newClock() *clock { return &clock{start: time.Now()} }
+
+func (c *clock) now() time.Time { return c.start.Add(time.Duration(c.passed.Load())) }
+
+func (c *clock) add(d time.Duration) { c.passed.Add(int64(d)) }
 
 func servedKey(k signing.PublicKey) oci.SigningKey {
 	return oci.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}

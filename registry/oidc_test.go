@@ -319,11 +319,10 @@ func TestCITokens(t *testing.T) {
 // has changed its key: each costs the issuer one request for its keys.
 func TestOIDCTogether(t *testing.T) {
 	i := newIssuer(t)
-	var passed atomic.Int64
-	start := time.Now()
+	clock := newClock()
 	f := newFront(t, func(o *registry.Options) {
 		o.Access = i.access("read:module:**", registry.Rule{})
-		o.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+		o.Now = clock.now
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	all := func(token string, want, fetches int) {
@@ -345,10 +344,10 @@ func TestOIDCTogether(t *testing.T) {
 			t.Errorf("%d fetches of the keys, want %d", n, fetches)
 		}
 	}
-	old := i.sign(i.claims(start))
+	old := i.sign(i.claims(clock.start))
 	all(old, 200, 1)
 	i.key, i.kid = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), "k2"
-	passed.Store(int64(2 * time.Minute))
-	all(i.sign(i.claims(start)), 200, 2)
+	clock.add(2 * time.Minute)
+	all(i.sign(i.claims(clock.start)), 200, 2)
 	all(old, 401, 2)
 }

@@ -42,11 +42,11 @@ func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256
 // listed nor served by any door, and what the policy costs.
 func TestRequire(t *testing.T) {
 	const modules, mirror = "acme/modules/net/vpc/aws", "acme/mirror/registry.opentofu.org/hashicorp/time"
-	now := time.Now()
+	clock := newClock()
 	key, stranger := newCosign(), newCosign()
 	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
 	f := newFront(t, func(o *registry.Options) {
-		o.Now = func() time.Time { return now }
+		o.Now = clock.now
 		o.Hostname = "okara.test"
 		o.Require = map[string]depot.VerifyOptions{
 			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
@@ -60,14 +60,16 @@ func TestRequire(t *testing.T) {
 	}
 	f.sign(t, modules, "1.0.0", key)
 	f.sign(t, modules, "1.2.0", stranger)
-	f.report(t, mirror, "1.0.0", now, 0)
-	f.report(t, mirror, "1.1.0", now, 1)
+	f.report(t, mirror, "1.0.0", clock.now(), 0)
+	f.report(t, mirror, "1.1.0", clock.now(), 1)
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	f.provider(t, release{
 		address: "acme/dns", version: "1.1.0", keys: []oci.SigningKey{servedKey(must(other.Public()))},
 		sign: func(sums []byte) []byte { return must(other.Sign(sums, time.Now())) },
 	})
 	f.provider(t, release{address: "acme/dns", version: "1.2.0", unsigned: true})
+
+	clock.add(time.Minute) // what was signed is of the past
 
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)
@@ -123,12 +125,12 @@ func TestRequire(t *testing.T) {
 
 	// A signature comes later; a new report finds something in what was clean.
 	f.sign(t, modules, "1.1.0", key)
-	f.report(t, mirror, "1.0.0", now.Add(time.Minute), 2)
-	now = now.Add(11 * time.Minute)
+	f.report(t, mirror, "1.0.0", clock.now(), 2)
+	clock.add(11 * time.Minute)
 	if resp, body := ask(t, http.MethodGet, f.url(t, "/mirror/registry.opentofu.org/hashicorp/time/1.0.0.json")); resp.StatusCode != 404 {
 		t.Errorf("after a new report: %d %s", resp.StatusCode, body)
 	}
-	now = now.Add(11 * time.Minute)
+	clock.add(11 * time.Minute)
 	want["modules"], want["mirror"], want["origin"] = []string{"1.1.0", "1.0.0"}, []string{}, []string{}
 	if diff := cmp.Diff(listed(), want); diff != "" {
 		t.Errorf("listed later, got - want +:\n%s", diff)
@@ -139,12 +141,12 @@ func TestRequire(t *testing.T) {
 // is not served, and that this does not last.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
-	now := time.Now()
+	clock := newClock()
 	silent := &ocitest.Fault{
 		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, ".sig") }, Times: 8, Do: ocitest.Status(http.StatusServiceUnavailable, 0),
 	}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), silent, func(o *registry.Options) {
-		o.Now = func() time.Time { return now }
+		o.Now = clock.now
 		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -154,7 +156,7 @@ func TestRequireClosed(t *testing.T) {
 		if served := resp.StatusCode/100 == 2; served != (i > 1) || !served && resp.StatusCode != 502 {
 			t.Errorf("%d, %s: %d %s", i, path, resp.StatusCode, body)
 		}
-		now = now.Add(time.Minute)
+		clock.add(time.Minute)
 	}
 }
 
