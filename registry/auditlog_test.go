@@ -45,6 +45,7 @@ func TestAuditLog(t *testing.T) {
 			if _, err := l.Write([]byte(line)); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // the first one is at the disk, the others come together
 		}
 		long := strings.Repeat("x", 2<<20) + "\n"
 		want = append(want, long, "last\n")

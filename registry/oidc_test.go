@@ -300,6 +300,7 @@ func TestCITokens(t *testing.T) {
 			if status != tt.want {
 				t.Fatalf("module: %d %s, want %d", status, answer, tt.want)
 			}
+			body = newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 			if status, answer := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_linux_amd64.zip", token, body); status != tt.want {
 				t.Errorf("file of a provider: %d %s, want %d", status, answer, tt.want)
 			}
