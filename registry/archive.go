@@ -69,7 +69,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 		d, coming, err = s.pullArchive(r.Context(), b)
 	}
 	if err != nil {
-		return missing(err, "archive %s", b.File)
+		return s.noArchive(r, b, err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", cacheControl)
@@ -165,7 +165,7 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 	if r.Method == http.MethodGet && !notModified(r, d) {
 		to, err := s.locate(r, b, src, coming)
 		if err != nil {
-			return missing(err, "archive %s", b.File)
+			return s.noArchive(r, b, err)
 		}
 		if to != nil {
 			s.downloaded(r, b)
@@ -234,20 +234,16 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	if token == publicToken || token == authToken || r.Method != http.MethodGet || !strings.HasSuffix(b.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
 	}
-	item, ok := s.o.Layout.Parse(b.Repository)
+	item, version, ok := s.named(b)
 	if !ok {
 		return
 	}
-	address, version := item.Provider.String(), b.File
-	if item.Kind == addr.KindModule {
-		address = item.Module.String()
-		version = strings.TrimPrefix(b.File, strings.ReplaceAll(address, "/", "-")+"-")
-	} else if part := strings.Split(strings.TrimPrefix(b.File, "terraform-provider-"+item.Provider.Type), "_"); len(part) == 4 {
-		version = part[1]
-	}
-	version = strings.TrimSuffix(version, ".zip")
 	if v, ok := addr.VersionFromTag(version); ok {
 		version = v.String()
+	}
+	address := item.Provider.String()
+	if item.Kind == addr.KindModule {
+		address = item.Module.String()
 	}
 	what := s.counts.add(oci.Counted{Kind: item.Kind, Address: address, Version: version})
 	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
@@ -260,6 +256,20 @@ func reset(h http.Header) {
 	if id != "" {
 		h.Set(requestID, id)
 	}
+}
+
+// named returns what a link is of, and the version as the file name has it.
+func (s *server) named(b blobName) (item addr.Item, version string, ok bool) {
+	if item, ok = s.o.Layout.Parse(b.Repository); !ok {
+		return item, "", false
+	}
+	version = b.File
+	if item.Kind == addr.KindModule {
+		version = strings.TrimPrefix(b.File, strings.ReplaceAll(item.Module.String(), "/", "-")+"-")
+	} else if part := strings.Split(strings.TrimPrefix(b.File, "terraform-provider-"+item.Provider.Type), "_"); len(part) >= 3 {
+		version = part[1]
+	}
+	return item, strings.TrimSuffix(version, ".zip"), true
 }
 
 func redirect(w http.ResponseWriter, to *url.URL) {

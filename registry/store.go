@@ -46,7 +46,8 @@ type store struct {
 	blobs     *cache[[]byte]           // hex of the digest
 	catalogs  *cache[*catalog]         // the catalogue repository
 	sizes     *cache[int64]            // repository@hex
-	verdicts  *cache[verdict]          // repository@digest
+	lost      lostVersions
+	verdicts  *cache[verdict] // repository@digest
 
 	require  map[string]depot.VerifyOptions
 	verifier *depot.Depot
@@ -93,9 +94,9 @@ func (s *store) ping(ctx context.Context) error {
 // listing is the tag list of one repository as of one moment.
 type listing struct {
 	tags     []string       // sorted
-	versions []addr.Version // highest first, editions included, withdrawn ones not
+	versions []addr.Version // highest first, editions included, withdrawn and lost ones not
 	yanked   map[addr.Version]oci.StatusEvent
-	refused  map[addr.Version]error // by the policy of this server
+	refused  map[addr.Version]error // by the policy of this server, or because they are lost
 	events   []oci.StatusEvent      // in the order in which they count
 	learned  atomic.Int64           // how often more became known about a version
 	base     *listing               // in a union with the versions of an origin: what is in the registry
@@ -135,7 +136,7 @@ func (s *store) list(ctx context.Context, repository string) (*listing, error) {
 		tags := slices.Clone(snapshot.Tags)
 		slices.Sort(tags)
 		same := has && slices.Equal(old.tags, tags)
-		if _, _, ok := s.requirement(repository); same && !ok {
+		if _, _, ok := s.requirement(repository); same && !ok && len(s.lost.in(repository)) == 0 {
 			return old, nil
 		}
 		versions := versionsOf(tags)
@@ -150,6 +151,7 @@ func (s *store) list(ctx context.Context, repository string) (*listing, error) {
 		if err := s.screen(ctx, repository, l); err != nil {
 			return nil, err
 		}
+		s.dropLost(ctx, r, repository, l)
 		if same && slices.Equal(old.versions, l.versions) {
 			return old, nil
 		}
