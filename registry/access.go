@@ -116,6 +116,7 @@ type caller struct {
 	subject string
 	issuer  string
 	scopes  []Scope
+	rule    string            // the scope that allowed this request
 	origin  map[string]string // "source", "revision" and "ref" that the token of a CI system proves
 }
 
@@ -145,12 +146,12 @@ func (g grant) cacheControl() string {
 // decision precedes every lookup, so a refusal does not tell whether the thing
 // exists.
 func (s *server) allow(r *http.Request, action, kind, address string) (grant, error) {
-	c, err := s.caller(r)
+	c, err := s.known(r, action, kind, address)
 	if err != nil {
-		s.decided(r, caller{mode: "refused"}, action, kind, address, "")
 		return grant{}, err
 	}
 	rule, ok := c.may(action, kind, address)
+	c.rule = rule
 	s.decided(r, c, action, kind, address, rule)
 	if ok {
 		anonymous := caller{scopes: s.o.Access.Anonymous}

@@ -11,6 +11,18 @@ import (
 	"strings"
 )
 
+// maxAgent bounds what a client says about itself in a record.
+const maxAgent = 256
+
+// known tells who asks, as [server.caller] does, and records a refusal.
+func (s *server) known(r *http.Request, action, kind, address string) (caller, error) {
+	c, err := s.caller(r)
+	if err != nil {
+		s.decided(r, caller{mode: "refused"}, action, kind, address, "")
+	}
+	return c, err
+}
+
 // decided records a decision: who wanted to do what, and which rule let them
 // or that none did. No token and no link is in the record.
 func (s *server) decided(r *http.Request, c caller, action, kind, address, rule string) {
@@ -24,10 +36,10 @@ func (s *server) decided(r *http.Request, c caller, action, kind, address, rule 
 	}
 	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
 		slog.String("request_id", r.Header.Get(requestID)),
-		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
+		slog.String("action", action), slog.String("kind", kind), slog.String("address", address), slog.String("version", r.PathValue("version")),
 		slog.String("decision", decision), slog.String("rule", rule),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
-		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", r.UserAgent()))
+		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)))
 }
 
 // published records a change and its result.
@@ -48,8 +60,9 @@ func (s *server) published(r *http.Request, c caller, action, kind, address, ver
 		slog.String("request_id", r.Header.Get(requestID)),
 		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
 		slog.String("version", version), slog.String("digest", digest),
+		slog.String("decision", "allowed"), slog.String("rule", c.rule),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
-		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", r.UserAgent()), slog.Int("status", status))
+		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)), slog.Int("status", status))
 }
 
 // clientIP is the address of the client: that of the connection, or, if a

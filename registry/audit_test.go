@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
@@ -68,7 +72,18 @@ func TestAudit(t *testing.T) {
 		}, map[string]any{"decision": "denied", "mode": "refused", "subject": ""}},
 		{"change", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) }, map[string]any{
 			"msg": "change", "action": "publish", "address": "net/vpc/aws", "version": "1.0.0", "status": 201.0, "subject": "publisher",
+			"decision": "allowed", "rule": "publish:module:net/**",
 		}},
+		{"version", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Authorization", "Bearer "+readerToken, "X-Request-Id", "proxy:1")
+		}, map[string]any{"version": "1.0.0", "request_id": "proxy:1", "client_ip": "127.0.0.1"}},
+		{"forwarded by others", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken, "X-Forwarded-For", "192.0.2.7, 192.0.2.8")
+		}, map[string]any{"action": "list", "kind": "module", "address": "", "decision": "allowed", "client_ip": "192.0.2.8"}},
+		{"list with a bad token", func() { ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken+"x") },
+			map[string]any{"action": "list", "decision": "denied", "mode": "refused"}},
+		{"long agent", func() { ask(t, http.MethodGet, f.url(t, "/v1/modules"), "User-Agent", strings.Repeat("x", 20_000)) },
+			map[string]any{"user_agent": strings.Repeat("x", 253) + "…"}},
 	}
 	var seen strings.Builder
 	for _, tt := range tests {
@@ -80,6 +95,15 @@ func TestAudit(t *testing.T) {
 			var got map[string]any
 			if err := json.Unmarshal([]byte(line[len(line)-1]), &got); err != nil {
 				t.Fatalf("%q: %v", text, err)
+			}
+			fields := []string{
+				"action", "address", "client_ip", "decision", "issuer", "kind", "level", "mode", "msg", "request_id", "rule", "subject", "time", "user_agent", "version",
+			}
+			if got["msg"] == "change" {
+				fields = append(fields, "digest", "status")
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(fields)), slices.Sorted(maps.Keys(got))); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
 			}
 			for k, want := range tt.record {
 				if got[k] != want {

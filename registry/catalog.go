@@ -138,10 +138,12 @@ func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) 
 // read: all, those of a namespace or name, or those that a search finds. What
 // the caller may not read is neither listed nor counted.
 func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
-	caller, err := s.caller(r)
+	address := strings.Trim(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
+	caller, err := s.known(r, "list", "module", address)
 	if err != nil {
 		return err
 	}
+	s.decided(r, caller, "list", "module", address, "what may be read")
 	c, err := s.store.catalog(r.Context())
 	if err != nil {
 		return err

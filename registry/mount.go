@@ -47,11 +47,12 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/v2/" {
 		// The probe of clients that log in: any valid token passes, and none
 		// is needed where anonymous has any right.
-		c, err := s.caller(r)
+		c, err := s.known(r, "login", "*", "")
 		if err != nil {
 			return err
 		}
 		if len(c.scopes) == 0 {
+			s.decided(r, c, "login", "*", "", "")
 			return &httpError{status: http.StatusUnauthorized, text: "a token is needed"}
 		}
 	} else if err := s.allowRepository(r, action, repositoryOf(r.URL.Path)); err != nil {
@@ -87,12 +88,13 @@ func (s *server) allowRepository(r *http.Request, action, repository string) err
 // allowCatalog lets everybody who may do something with any module or provider
 // do it with the catalogue, which holds nothing but their names.
 func (s *server) allowCatalog(r *http.Request, action string) error {
-	c, err := s.caller(r)
+	c, err := s.known(r, action, "catalog", s.o.Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
 	for _, scope := range c.scopes {
 		if scope.Kind != "state" && (scope.Action == action || scope.Action == "admin" || action == "read") {
+			s.decided(r, c, action, "catalog", s.o.Layout.CatalogRepo(), scope.String())
 			return nil
 		}
 	}

@@ -25,7 +25,8 @@ const flushTime = 5 * time.Second
 //
 // Reference: OpenTelemetry environment variable specification.
 func (a *app) startTracing(ctx context.Context) (stop func(), err error) {
-	if a.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && a.getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+	off := a.getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && a.getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == ""
+	if off || a.getenv("OTEL_SDK_DISABLED") == "true" || a.getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return func() {}, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
