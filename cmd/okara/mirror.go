@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -53,6 +52,8 @@ type mirrorResult struct {
 	State     string `json:"state"` // new, skipped, refused, failed, planned
 	Reference string `json:"reference,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func newMirror(a *app) *cobra.Command {
@@ -150,7 +151,6 @@ func (m *mirrorer) all(ctx context.Context, args []string) ([]mirrorResult, erro
 
 func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
 	results := make([]mirrorResult, len(jobs))
-	var mu sync.Mutex // guards the notes
 	var g errgroup.Group
 	g.SetLimit(max(m.o.jobs, 1))
 	for i, job := range jobs {
@@ -164,11 +164,7 @@ func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
 				} else {
 					r.Reference = published.String()
 				}
-				mu.Lock()
-				for _, w := range published.Warnings {
-					m.a.note("warning: %s %s: %s", job.address, job.version, w)
-				}
-				mu.Unlock()
+				r.Warnings = published.Warnings
 			}
 			results[i] = r
 			return nil
@@ -317,6 +313,9 @@ func (a *app) printMirrored(results []mirrorResult) error {
 			line += " " + r.Reference
 		}
 		lines = append(lines, line)
+		for _, w := range r.Warnings {
+			a.note("warning: %s %s: %s", r.Address, r.Version, w)
+		}
 	}
 	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
 		return err

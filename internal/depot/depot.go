@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -22,10 +23,10 @@ type Options struct {
 	TempDir  string      // for packed archives; "": the system's
 }
 
-// Event is a step of an upload.
+// Event is a step of an upload, or of a download for a mirror.
 type Event struct {
-	Item  string // name of the file
-	Bytes int64  // sent since the last event of this item; negative when a repeated upload starts over
+	Item  string // name of the file; a download says so behind it
+	Bytes int64  // moved since the last event of this item; negative when a repeated upload starts over
 	Total int64
 }
 
@@ -176,6 +177,26 @@ func Watch(r io.ReadCloser, progress func(Event), item string, total int64) io.R
 		return r
 	}
 	return &watchedReader{ReadCloser: r, report: func(n int64) { progress(Event{Item: item, Bytes: n, Total: total}) }}
+}
+
+// watchedPackage reports how far the download of k is, if the origin says how much
+// there is.
+func (d *Depot) watchedPackage(k upstream.Package) upstream.Package {
+	if d.o.Progress == nil {
+		return k
+	}
+	open := k.Open
+	k.Open = func(ctx context.Context) (io.ReadCloser, error) {
+		body, err := open(ctx)
+		sized, ok := body.(interface{ Length() int64 })
+		if err != nil || !ok || sized.Length() <= 0 {
+			return body, err
+		}
+		return &watchedReader{ReadCloser: body, report: func(n int64) {
+			d.o.Progress(Event{Item: k.Filename + " (download)", Bytes: n, Total: sized.Length()})
+		}}, nil
+	}
+	return k
 }
 
 type watchedReader struct {

@@ -227,7 +227,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	}
 	k := Package{Platform: pkg.Platform, Filename: pkg.Filename}
 	var err error
-	if k.SHA256, k.Size, err = fetchPackage(ctx, pkg, io.NewOffsetWriter(f, 0)); err != nil {
+	if k.SHA256, k.Size, err = fetchPackage(ctx, d.watchedPackage(pkg), io.NewOffsetWriter(f, 0)); err != nil {
 		return Package{}, err
 	}
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -141,7 +143,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned},
 		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt},
 		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider},
-		"sums per platform": {func(p *upstream.Package) { p.Shasums = append(p.Shasums, p.Platform.OS...) }, oci.ErrCorrupt},
+		"sums per platform": {func(p *upstream.Package) { p.Shasums = slices.Concat(p.Shasums, []byte(p.Platform.OS)) }, oci.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := &ocitest.Count{}
@@ -191,6 +193,47 @@ func TestMirrorProviderUnsigned(t *testing.T) {
 	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 	if err != nil || index.Signature != oci.SignatureNone {
 		t.Errorf("index %+v, %v", index, err)
+	}
+}
+
+// sizedBody is the body of an answer that said how long it is.
+type sizedBody struct{ io.ReadCloser }
+
+func (sizedBody) Length() int64 { return 1 << 10 }
+
+// TestMirrorProgress cuts the first upload, which is then repeated: what the events
+// count must be the sizes in the end.
+func TestMirrorProgress(t *testing.T) {
+	cut := &ocitest.Fault{Match: ocitest.On("PUT", "upload"), Nth: 1, Do: ocitest.FailBefore}
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: cut, Retry: oci.Retry{InitialBackoff: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	moved, total := map[string]int64{}, map[string]int64{}
+	d := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, Progress: func(e depot.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		moved[e.Item] += e.Bytes
+		total[e.Item] = e.Total
+	}})
+	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	src.change = func(p *upstream.Package) {
+		open := p.Open
+		p.Open = func(ctx context.Context) (io.ReadCloser, error) {
+			body, err := open(ctx)
+			return sizedBody{body}, err
+		}
+	}
+	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, platform := range src.platforms {
+		name := stem + platform + ".zip"
+		size := int64(len(src.dist[name].Data))
+		if moved[name] != size || total[name] != size || moved[name+" (download)"] != size || total[name+" (download)"] != 1<<10 {
+			t.Errorf("%s of %d bytes: moved %v of %v", name, size, moved, total)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	}
 	pkg := Package{
 		Platform: t.Platform, Filename: t.Filename, Zh: zip.Digest.Encoded(), H1: t.H1, Protocols: idx.Protocols,
-		Open: func(ctx context.Context) (io.ReadCloser, error) { return r.Open(ctx, zip) }, Checked: true,
+		Open: func(ctx context.Context) (io.ReadCloser, error) { return openSized(ctx, r, zip) }, Checked: true,
 	}
 	if pkg.Filename == "" {
 		pkg.Filename = PackageName(p, v, t.Platform)
@@ -123,6 +123,14 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	}
 	pkg.Shasums, pkg.Signature, pkg.Keys = md.ShasumsBytes, md.SignatureBytes, md.Keys
 	return pkg, nil
+}
+
+func openSized(ctx context.Context, r *oci.Repo, d oci.Descriptor) (io.ReadCloser, error) {
+	body, err := r.Open(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return limitedBody{body, body, d.Size}, nil
 }
 
 // status returns what the repository says about a version since it was published,
