@@ -39,11 +39,20 @@ const (
 	originRetry = time.Minute
 )
 
+// pullable reports whether a version can fulfil a policy before it is in the
+// registry: there is its author's signature then, and nothing else.
+func pullable(require depot.VerifyOptions) bool {
+	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != depot.RequireOpenPGP })
+}
+
 // pullThrough answers for versions that are at an origin and not yet in the
 // registry. Its zero value has no rules.
 type pullThrough struct {
 	rules []PullRule
 	log   *slog.Logger
+	// What is required of mirrored providers: nothing, or a signature by one of
+	// these keys.
+	require depot.VerifyOptions
 
 	versions *cache[*originVersions] // address of the provider
 	releases *cache[*originRelease]  // address and version
@@ -55,7 +64,7 @@ type pullThrough struct {
 
 func newPullThrough(o Options, m *Metrics) *pullThrough {
 	return &pullThrough{
-		rules: o.PullThrough, log: o.Logger,
+		rules: o.PullThrough, log: o.Logger, require: o.Require[addr.KindMirror],
 		versions: newCache("origin", originBytes, (*originVersions).size, o.Now, m.looked),
 		releases: newCache("release", originBytes, (*originRelease).size, o.Now, m.looked),
 		policy:   policy{fresh: 5 * time.Minute, grace: forever, stale: forever},
@@ -258,6 +267,9 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 	}
 	r, err := p.releases.get(ctx, key, policy, func(ctx context.Context, old *originRelease, has bool) (*originRelease, error) {
 		release, err := depot.OpenRelease(ctx, rule.Origin, a, v, rule.Mirror)
+		if err == nil && len(p.require.Require) > 0 {
+			err = release.SignedBy(p.require)
+		}
 		if err != nil {
 			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)
 			return failed(err, has && old.err == nil, &originRelease{err: err})

@@ -46,7 +46,7 @@ type pulled struct {
 // after that.
 func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
-	p, v, ok := s.pullable(b)
+	p, v, ok := s.linked(b)
 	if !ok {
 		return oci.Descriptor{}, nil, none
 	}
@@ -79,9 +79,9 @@ func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *
 	return oci.Descriptor{}, nil, none
 }
 
-// pullable parses the provider and the version out of a link. The name of its
+// linked parses the provider and the version out of a link. The name of its
 // file counts for nothing until a verified release has it.
-func (s *server) pullable(b blobName) (addr.Provider, addr.Version, bool) {
+func (s *server) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	item, ok := s.o.Layout.Parse(b.Repository)
 	if !ok || item.Kind != addr.KindMirror {
 		return addr.Provider{}, addr.Version{}, false

@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -97,6 +99,70 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPullThroughFulfilsPolicy pulls from an origin whose key the policy for
+// mirrored providers trusts, or does not.
+func TestPullThroughFulfilsPolicy(t *testing.T) {
+	from, zips := newOrigin(t)
+	other := must(must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true})).Public())
+	for name, test := range map[string]struct {
+		key  signing.PublicKey
+		want int
+	}{
+		"trusted": {must(testSigner().Public()), http.StatusOK},
+		"another": {other, http.StatusNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storage := ocitest.Handler(t, ocitest.Quirks{})
+			bubble(t, func(t *testing.T) {
+				f := newOffline(t, storage, func(o *registry.Options) {
+					pullFrom(from)(o)
+					policy := depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
+					o.Require = map[string]depot.VerifyOptions{addr.KindMirror: policy}
+				})
+				f.start(t)
+				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != test.want {
+					t.Fatalf("%s, want %d", resp.Status, test.want)
+				}
+				if test.want != http.StatusOK {
+					return
+				}
+				if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, zips["linux_amd64"]) {
+					t.Error("the archive has other bytes")
+				}
+				synctest.Wait()
+				from.take("")
+				if f.get(t, pulledOrigin+"1.2.0/download/darwin/arm64"); from.take("") != 0 {
+					t.Error("what is stored is asked for again")
+				}
+			})
+		})
+	}
+}
+
+// TestPullThroughAnnouncedHashes passes on what the origin says of the content
+// of packages, and does not store the version when that turns out wrong.
+func TestPullThroughAnnouncedHashes(t *testing.T) {
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	far := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), nil)
+	rel := far.provider(t, release{address: "acme/dns", version: "1.2.0"}) // with h1 of something else
+	bubble(t, func(t *testing.T) {
+		f := newOffline(t, storage, pullFrom(&origin{base: direct{far.handler}}))
+		f.start(t)
+		far.get(t, "/v1/providers/acme/dns/1.2.0/download/linux/amd64")
+		doc := decode[mirrorArchives](t, f.get(t, pulledMirror+"1.2.0.json"))
+		want := []string{"h1:" + strings.Repeat("A", 43) + "=", "zh:" + hexSum(rel.zips["linux_amd64"])}
+		if diff := cmp.Diff(want, doc.Archives["linux_amd64"].Hashes); diff != "" {
+			t.Error(diff)
+		}
+		f.get(t, f.archive(t, "linux_amd64"))
+		time.Sleep(time.Hour) // of the bubble's clock, with many tries of the job
+		synctest.Wait()
+		if tags, err := f.repo(t, pulledRepo).Snapshot(t.Context()); err == nil && len(tags.Tags) > 0 {
+			t.Errorf("a version with a wrong h1 was stored: %v", tags.Tags)
+		}
+	})
 }
 
 // TestPullThroughAborts shows that a client sees the end of a wrong package for

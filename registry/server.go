@@ -160,8 +160,8 @@ func newServer(o Options) (*server, error) {
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
-	if _, ok := o.Require[addr.KindMirror]; ok && len(o.PullThrough) > 0 {
-		return nil, errors.New("front-end: pull-through answers for a version before a policy for mirrored providers could look at it; leave out one of them")
+	if len(o.PullThrough) > 0 && !pullable(o.Require[addr.KindMirror]) {
+		return nil, errors.New("front-end: pull-through answers for a version before anybody could sign or scan it; require nothing but openpgp of mirrored providers")
 	}
 	for kind, require := range o.Require {
 		if err := ValidateRequire(kind, require); err != nil {

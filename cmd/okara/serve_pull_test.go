@@ -47,16 +47,36 @@ func TestServePullThroughRefuses(t *testing.T) {
 		{"from with a password", "*/hashicorp/*", `from = "https://a:b@example.com/"`, "not the address of a network mirror"},
 		{"private address", "*/hashicorp/*", `private = ["https://10.0.0.1"]`, "not HOST or HOST:PORT"},
 		{"all private addresses", "*/hashicorp/*", `private = ["*"]`, "not HOST or HOST:PORT"},
-		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before a policy"},
+		{"a policy that comes too late", "*/hashicorp/*", "}\nrequire \"mirror\" {\n checks = [\"scan\"]", "before anybody could"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
 			args := []string{"serve", "--storage", t.TempDir(), "--config", pulling(t, tt.providers, tt.body)}
 			code := run(t.Context(), args, strings.NewReader(""), &out, &errOut, func(string) string { return "" })
-			if text := errOut.String(); code != exitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "policy") {
+			if text := errOut.String(); code != exitUsage || !strings.Contains(text, tt.want) || !strings.Contains(text, "okara.hcl:3: ") && !strings.Contains(tt.want, "before") {
 				t.Errorf("exit %d with %q, want %d with %q", code, text, exitUsage, tt.want)
 			}
 		})
+	}
+}
+
+// TestServePullThroughConfig uses every setting of the block.
+func TestServePullThroughConfig(t *testing.T) {
+	url, _, _ := newServer(t, "--storage", t.TempDir(), "--config", pulling(t, "registry.opentofu.org/hashicorp/*", `
+  versions          = ">= 3.0"
+  platforms         = ["linux_amd64", "darwin_arm64"]
+  from              = "https://10.1.2.3:8443/v1/providers/"
+  private           = ["mirror.example.com", "10.1.2.4:8443"]
+  allow_unsigned    = true
+  allow_expired_key = true`))
+	for path, want := range map[string]int{
+		"/mirror/registry.opentofu.org/hashicorp/aws/index.json": 502, // refused: the address is not listed
+		"/mirror/registry.opentofu.org/hashicorp/aws/2.9.0.json": 404,
+		"/mirror/registry.opentofu.org/other/aws/index.json":     404,
+	} {
+		if got := status(t, http.DefaultClient, http.MethodGet, url+path, ""); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
 	}
 }
 

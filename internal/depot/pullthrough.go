@@ -120,6 +120,18 @@ func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o Mir
 	return nil
 }
 
+// SignedBy returns an error unless one of the keys that o trusts has signed
+// SHA256SUMS.
+func (r *Release) SignedBy(o VerifyOptions) error {
+	if len(r.Metadata.SignatureBytes) == 0 {
+		return fmt.Errorf("%s %s: %w", r.Provider, r.Version, ErrUnsigned)
+	}
+	if _, err := signing.Verify(r.Metadata.ShasumsBytes, r.Metadata.SignatureBytes, o.OpenPGP, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
+		return fmt.Errorf("%s %s: SHA256SUMS: %w", r.Provider, r.Version, err)
+	}
+	return nil
+}
+
 // Open starts the download of a package. size is -1 if the origin does not say
 // it. Nothing is known of the bytes: the caller compares their hash with Zh.
 func (r *Release) Open(ctx context.Context, t oci.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
