@@ -125,10 +125,11 @@ func slowClient(t *testing.T) *http.Client {
 
 // TestServeStops sends SIGTERM to a server in the middle of 50 downloads: it
 // takes no new connection, every download ends with all its bytes, and the exit
-// code is 0.
+// code is 0. The next process knows how often the module was downloaded.
 func TestServeStops(t *testing.T) {
 	const downloads, size = 50, 8 << 20 // more than the buffers of a connection hold
-	p := newServeProcess(t, nil)
+	storage := t.TempDir()
+	p := newServeProcess(t, nil, "--storage", storage)
 	link, want := p.publish(t, http.DefaultClient, size)
 	client := slowClient(t)
 	type download struct {
@@ -176,6 +177,14 @@ func TestServeStops(t *testing.T) {
 	}
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, p.log)
+	}
+	p = newServeProcess(t, nil, "--storage", storage)
+	detail := ""
+	for detail == "" || strings.Contains(detail, `"downloads":0,`) { // until the counts are read
+		detail = get(t, p.url+"/v1/modules/net/vpc/aws/1.0.0")
+	}
+	if counted := fmt.Sprintf(`"downloads":%d,`, downloads+1); !strings.Contains(detail, counted) { // publish fetched it too
+		t.Errorf("after a restart: %s, want %s", detail, counted)
 	}
 }
 
