@@ -116,15 +116,20 @@ type caller struct {
 	subject string
 	issuer  string
 	scopes  []Scope
-	rule    string            // the scope that allowed this request
+	rules   []string          // names of the rules that give the scopes, one to one; nil: it is no rule
+	rule    string            // what allowed this request
 	origin  map[string]string // "source", "revision" and "ref" that the token of a CI system proves
 }
 
 func (c caller) may(action, kind, address string) (rule string, ok bool) {
-	for _, s := range c.scopes {
-		if s.allows(action, kind, address) {
-			return s.String(), true
+	for i, s := range c.scopes {
+		if !s.allows(action, kind, address) {
+			continue
 		}
+		if c.rules != nil {
+			return c.rules[i] + ": " + s.String(), true
+		}
+		return s.String(), true
 	}
 	return "", false
 }
@@ -205,7 +210,9 @@ func (s *server) caller(r *http.Request) (caller, error) {
 }
 
 func (s *server) identified(mode string, id identity) caller {
-	return caller{mode: mode, subject: id.Subject, issuer: id.Issuer, scopes: id.scopes(s.o.Access.Rules), origin: id.origin()}
+	c := caller{mode: mode, subject: id.Subject, issuer: id.Issuer, origin: id.origin()}
+	c.scopes, c.rules = id.scopes(s.o.Access.Rules)
+	return c
 }
 
 // static looks a static token up.

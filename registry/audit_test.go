@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,8 +45,14 @@ func (l *lines) take() string {
 func TestAudit(t *testing.T) {
 	var audit, log lines
 	metrics := registry.NewMetrics()
+	i := newIssuer(t)
 	f := newFront(t, func(o *registry.Options) {
 		private(t)(o)
+		o.Access.Issuers = []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
+		o.Access.Rules = []registry.Rule{
+			{Name: "others", Groups: []string{"ops"}, Allow: registry.AnonymousAll()},
+			{Name: "team", Groups: []string{"platform"}, Allow: registry.AnonymousRead()},
+		}
 		o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.Metrics = metrics
@@ -66,6 +73,9 @@ func TestAudit(t *testing.T) {
 		{"denied", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+publisherToken)
 		}, map[string]any{"decision": "denied", "rule": "", "subject": "publisher", "kind": "provider"}},
+		{"by a rule", func() {
+			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+i.sign(i.claims(time.Now())))
+		}, map[string]any{"decision": "allowed", "rule": "team: read:provider:**", "mode": "oidc", "subject": "repo:acme/terraform-vpc", "issuer": i.URL}},
 		{"anonymous", func() { ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions")) }, map[string]any{"decision": "denied", "mode": "anonymous"}},
 		{"bad token", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"), "Authorization", "Bearer "+readerToken+"x")

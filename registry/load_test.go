@@ -110,7 +110,7 @@ func TestPagedList(t *testing.T) {
 // TestOutage shows what a registry that is down takes away: nothing that was
 // known, and readiness only before it has answered for the first time.
 func TestOutage(t *testing.T) {
-	now := time.Now()
+	clock := newClock()
 	var down atomic.Bool
 	gate := roundTripper(func(r *http.Request) (*http.Response, error) {
 		if down.Load() {
@@ -120,7 +120,7 @@ func TestOutage(t *testing.T) {
 	})
 	host := ocitest.New(t, ocitest.Quirks{})
 	start := func() *front {
-		return newFrontAt(t, host, gate, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+		return newFrontAt(t, host, gate, func(o *registry.Options) { o.Now = clock.now })
 	}
 	f := start()
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -147,7 +147,7 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	down.Store(true)
-	now = now.Add(20 * time.Hour)
+	clock.add(20 * time.Hour)
 	for _, path := range known {
 		if got := status(f, path); got >= 300 {
 			t.Errorf("%s after 20 hours without the registry: %d", path, got)
@@ -212,8 +212,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // TestMovedTag shows that a provider version whose tag was moved to other
 // content is served as it was, and one that was extended with its new platform.
 func TestMovedTag(t *testing.T) {
-	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	clock := newClock()
+	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
 	first := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)
@@ -222,9 +222,9 @@ func TestMovedTag(t *testing.T) {
 	}
 	must(install("amd64"))
 	f.provider(t, release{address: "acme/dns", version: "1.0.0", platforms: []string{"linux_amd64", "linux_arm64"}})
-	now = now.Add(time.Hour)
+	clock.add(time.Hour)
 	must(install("amd64")) // begins the refresh
-	now = now.Add(time.Minute)
+	clock.add(time.Minute)
 	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
 
 	other := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
@@ -237,7 +237,7 @@ func TestMovedTag(t *testing.T) {
 	f.push(t, "acme/providers/acme/dns", "1.0.0", oci.Artifact{
 		Blobs: []oci.Blob{oci.BytesBlob(oci.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
 	})
-	now = now.Add(time.Hour)
+	clock.add(time.Hour)
 	f.count.Take()
 	must(install("amd64"))
 	waitFor(t, func() bool { return f.count.Total() >= 2 })

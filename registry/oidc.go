@@ -227,15 +227,18 @@ func groupsOf(claims map[string]any, name string) []string {
 	return groups
 }
 
-// scopes are the rights that the rules give an identity.
-func (id identity) scopes(rules []Rule) []Scope {
-	var scopes []Scope
+// scopes are the rights that the rules give an identity, each with the name of
+// its rule.
+func (id identity) scopes(rules []Rule) (scopes []Scope, names []string) {
 	for _, rule := range rules {
-		if rule.matches(id) {
-			scopes = append(scopes, rule.Allow...)
+		if !rule.matches(id) {
+			continue
+		}
+		for _, scope := range rule.Allow {
+			scopes, names = append(scopes, scope), append(names, rule.Name)
 		}
 	}
-	return scopes
+	return scopes, names
 }
 
 // matches reports whether every condition holds. A rule for groups needs one

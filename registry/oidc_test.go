@@ -282,6 +282,7 @@ func TestCITokens(t *testing.T) {
 		{"GitHub's claims from GitLab", gitlab(map[string]any{"project_path": "evil/x", "repository": "acme/terraform-aws-vpc"}), 403, ""},
 		{"an issuer that is not configured", gitlab(map[string]any{"iss": "https://gitlab.com"}), 401, ""},
 	}
+	binary := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -300,8 +301,7 @@ func TestCITokens(t *testing.T) {
 			if status != tt.want {
 				t.Fatalf("module: %d %s, want %d", status, answer, tt.want)
 			}
-			body = newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
-			if status, answer := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_linux_amd64.zip", token, body); status != tt.want {
+			if status, answer := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_linux_amd64.zip", token, binary); status != tt.want {
 				t.Errorf("file of a provider: %d %s, want %d", status, answer, tt.want)
 			}
 			if tt.want != 201 {

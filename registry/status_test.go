@@ -30,8 +30,8 @@ func (f *front) event(t testing.TB, repository string, at time.Time, e oci.Statu
 
 // TestStatus deprecates, withdraws and takes back, and looks at every door.
 func TestStatus(t *testing.T) {
-	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	clock := newClock()
+	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
 		f.provider(t, release{address: "acme/dns", version: v})
@@ -40,7 +40,7 @@ func TestStatus(t *testing.T) {
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)
 	const module, provider, mirror = "acme/modules/net/vpc/aws", "acme/providers/acme/dns", "acme/mirror/registry.opentofu.org/hashicorp/time"
-	later := func() { now = now.Add(10 * time.Minute) } // the lists are read again
+	later := func() { clock.add(10 * time.Minute) } // the lists are read again
 	look := func(t *testing.T, want []string, warnings []string) {
 		t.Helper()
 		modules := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws"))
@@ -57,7 +57,7 @@ func TestStatus(t *testing.T) {
 	}
 	everywhere := func(e oci.StatusEvent) {
 		for _, r := range []string{module, provider, mirror} {
-			f.event(t, r, now, e)
+			f.event(t, r, clock.now(), e)
 		}
 		later()
 	}
@@ -81,7 +81,7 @@ func TestStatus(t *testing.T) {
 	}
 
 	everywhere(oci.StatusEvent{Action: oci.ActionUndeprecate, Version: oci.AllVersions})
-	now = now.Add(91 * 24 * time.Hour)
+	clock.add(91 * 24 * time.Hour)
 	look(t, []string{"1.1.0", "1.0.0"}, nil)
 
 	everywhere(oci.StatusEvent{Action: oci.ActionUnyank, Version: "1.2.0"})
@@ -104,12 +104,12 @@ func reversed(s []string) []string {
 // TestStatusCost shows that events are read once, and that warnings are few
 // and short however many events there are.
 func TestStatusCost(t *testing.T) {
-	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	clock := newClock()
+	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
 	for i := range 8 {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.provider(t, release{address: "acme/dns", version: v})
-		f.event(t, "acme/providers/acme/dns", now.Add(time.Duration(i)), oci.StatusEvent{
+		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), oci.StatusEvent{
 			Action: oci.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
 		})
 	}
@@ -128,7 +128,7 @@ func TestStatusCost(t *testing.T) {
 	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1, "GET manifest": 8}); diff != "" {
 		t.Errorf("cold, got - want +:\n%s", diff)
 	}
-	now = now.Add(10 * time.Minute)
+	clock.add(10 * time.Minute)
 	must(c.ProviderVersions(t.Context(), s.Providers, "acme/dns"))
 	if diff := cmp.Diff(f.count.Take(), map[string]int{"GET tags": 1}); diff != "" {
 		t.Errorf("refreshed, got - want +:\n%s", diff)
@@ -228,8 +228,8 @@ func TestUnsigned(t *testing.T) {
 
 // TestResign gives an unsigned version its signature later.
 func TestResign(t *testing.T) {
-	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	clock := newClock()
+	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0", unsigned: true})
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
 	s := f.services(t, c)
@@ -237,13 +237,13 @@ func TestResign(t *testing.T) {
 		t.Fatal("an unsigned version was installed")
 	}
 	sums := signing.Sums{"terraform-provider-dns_1.0.0_linux_amd64.zip": hexSum(rel.zips["linux_amd64"])}.Bytes()
-	signature := oci.BytesBlob(oci.MediaShasumsSignature, must(testSigner().Sign(sums, now)))
+	signature := oci.BytesBlob(oci.MediaShasumsSignature, must(testSigner().Sign(sums, clock.now())))
 	keys := oci.BytesBlob(oci.MediaSigningKeys, must(json.Marshal(oci.SigningKeys{Keys: []oci.SigningKey{servedKey(must(testSigner().Public()))}})))
 	index := must(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
-	f.event(t, "acme/providers/acme/dns", now, oci.StatusEvent{
+	f.event(t, "acme/providers/acme/dns", clock.now(), oci.StatusEvent{
 		Action: oci.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
 	}, signature, keys)
-	now = now.Add(10 * time.Minute)
+	clock.add(10 * time.Minute)
 	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {
 		t.Error(err)
 	}

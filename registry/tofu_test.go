@@ -273,11 +273,11 @@ func TestTofuLogin(t *testing.T) {
 						t.Errorf("the tool sends the browser to %s", at)
 					}
 					resp, err := browser.Get(at)
-					if err != nil {
+					if err == nil {
+						resp.Body.Close()
+					} else if !strings.Contains(err.Error(), "http://localhost:100") { // a tool that has its code may end in mid-answer
 						t.Error(err)
-						return
 					}
-					resp.Body.Close()
 				})
 				if err != nil {
 					t.Fatalf("login: %v\n%s", err, out)
