@@ -90,6 +90,7 @@ func newMirror(a *app) *cobra.Command {
 type mirrorJob struct {
 	address string
 	version addr.Version
+	has     func(ctx context.Context) (bool, error) // whether it was copied before
 	run     func(ctx context.Context) (depot.Published, error)
 }
 
@@ -155,23 +156,32 @@ func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
 	g.SetLimit(max(m.o.jobs, 1))
 	for i, job := range jobs {
 		g.Go(func() error {
-			r := mirrorResult{Address: job.address, Version: job.version.String(), State: "planned"}
-			if !m.o.dryRun {
-				published, err := job.run(ctx)
-				r.State = mirrorState(published.Existing, err)
-				if err != nil {
-					r.Reason = err.Error()
-				} else {
-					r.Reference = published.String()
-				}
-				r.Warnings = published.Warnings
-			}
-			results[i] = r
+			results[i] = m.one(ctx, job)
 			return nil
 		})
 	}
 	_ = g.Wait() // a job puts its error into its result
 	return results
+}
+
+func (m *mirrorer) one(ctx context.Context, job mirrorJob) mirrorResult {
+	var published depot.Published
+	var err error
+	if m.o.dryRun {
+		published.Existing, err = job.has(ctx)
+	} else {
+		published, err = job.run(ctx)
+	}
+	r := mirrorResult{Address: job.address, Version: job.version.String(), State: mirrorState(published.Existing, err), Warnings: published.Warnings}
+	switch {
+	case err != nil:
+		r.Reason = err.Error()
+	case !m.o.dryRun:
+		r.Reference = published.String()
+	case r.State == "new":
+		r.State = "planned"
+	}
+	return r
 }
 
 func mirrorState(existing bool, err error) string {
@@ -244,9 +254,13 @@ func noneSelected(jobs []mirrorJob, address, versions string) error {
 }
 
 func (m *mirrorer) provider(p addr.Provider, v addr.Version) mirrorJob {
-	return mirrorJob{address: p.String(), version: v, run: func(ctx context.Context) (depot.Published, error) {
-		return m.depot.MirrorProvider(ctx, m.src, p, v, m.o.depot)
-	}}
+	return mirrorJob{
+		address: p.String(), version: v,
+		has: func(ctx context.Context) (bool, error) { return m.depot.HasProvider(ctx, p, v) },
+		run: func(ctx context.Context) (depot.Published, error) {
+			return m.depot.MirrorProvider(ctx, m.src, p, v, m.o.depot)
+		},
+	}
 }
 
 func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool, versions string, allow addr.Constraint) ([]mirrorJob, error) {
@@ -273,7 +287,9 @@ func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool,
 	fetcher := depot.Fetcher{Client: client, Git: &upstream.Git{Token: m.a.hostToken}, Open: m.a.openRepo}
 	var jobs []mirrorJob
 	for _, v := range selectVersions(have, versions, allow) {
-		jobs = append(jobs, mirrorJob{address: module.String(), version: v, run: func(ctx context.Context) (depot.Published, error) {
+		mv := addr.ModuleVersion{Module: module, Version: v}
+		has := func(ctx context.Context) (bool, error) { return m.depot.HasModule(ctx, mv) }
+		jobs = append(jobs, mirrorJob{address: module.String(), version: v, has: has, run: func(ctx context.Context) (depot.Published, error) {
 			fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 				l, err := src.Location(ctx, module, v)
 				if err != nil {
@@ -281,7 +297,7 @@ func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool,
 				}
 				return fetcher.Fetch(ctx, l, dir)
 			}
-			return m.depot.MirrorModule(ctx, addr.ModuleVersion{Module: module, Version: v}, fetch, depot.ModuleOptions{})
+			return m.depot.MirrorModule(ctx, mv, fetch, depot.ModuleOptions{})
 		}})
 	}
 	return jobs, noneSelected(jobs, address, versions)
@@ -321,7 +337,7 @@ func (a *app) printMirrored(results []mirrorResult) error {
 		return err
 	}
 	if count["planned"] > 0 {
-		a.note("%d planned", count["planned"])
+		a.note("%d planned, %d skipped, %d failed", count["planned"], count["skipped"], count["failed"])
 	} else {
 		a.note("%d new, %d skipped, %d refused, %d failed", count["new"], count["skipped"], count["refused"], count["failed"])
 	}

@@ -38,7 +38,7 @@ func TestMirrorStates(t *testing.T) {
 	}{
 		{
 			"planned", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, exitOK,
-			map[string]string{good: "planned", bad: "planned"}, "2 planned",
+			map[string]string{good: "planned", bad: "planned"}, "2 planned, 0 skipped, 0 failed",
 		},
 		{
 			"unsigned", all, exitPartly,
@@ -51,6 +51,10 @@ func TestMirrorStates(t *testing.T) {
 		{
 			"again", []string{"mirror", good, "--from", packed, "--registry", host}, exitOK,
 			map[string]string{good: "skipped"}, "0 new, 1 skipped, 0 refused, 0 failed",
+		},
+		{
+			"planned again", []string{"mirror", good, bad, "--from", packed, "--registry", host, "--dry-run"}, exitOK,
+			map[string]string{good: "skipped", bad: "planned"}, "1 planned, 1 skipped, 0 failed",
 		},
 		{
 			"no origin", []string{"mirror", good, "--from", "https://127.0.0.1:1/", "--registry", host}, exitPartly,

@@ -27,7 +27,7 @@ const (
 	benchPlatforms = 12
 	benchSize      = 58 << 20  // of a zip, about
 	benchLimit     = 128 << 10 // KiB
-	benchTimes     = 7         // pairs
+	benchTimes     = 5         // pairs
 )
 
 // eachContent runs f with a release of zips whose plugin is stored, where h1 costs
