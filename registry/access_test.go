@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 const (
 	readerToken    = "oks_reader_0123456789abcdefghij"
 	publisherToken = "oks_publisher_0123456789abcdefghij"
+	adminToken     = "oks_admin_0123456789abcdefghij"
 )
 
 func newToken(t testing.TB, token string, scopes ...string) registry.Token {
@@ -143,6 +145,7 @@ func TestEmbedded(t *testing.T) {
 	t.Cleanup(inner.Close)
 	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
 		private(t)(o)
+		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
 		o.Embedded = h
 	})
 	host := strings.TrimPrefix(f.URL, "http://")
@@ -187,6 +190,12 @@ func TestEmbedded(t *testing.T) {
 		})
 	}
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for token, want := range map[string]error{adminToken: nil, readerToken: oci.ErrDenied, publisherToken: oci.ErrDenied, "": oci.ErrUnauthenticated} {
+		names, err := as(token).Repositories(t.Context()) // states are among them
+		if !errors.Is(err, want) || slices.Contains(names, "acme/modules/net/vpc/aws") != (want == nil) {
+			t.Errorf("all repositories for %q: %v, %v, want %v", token, names, err, want)
+		}
+	}
 	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
 	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
 		t.Error(err)

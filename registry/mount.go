@@ -44,7 +44,12 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if r.URL.Path == "/v2/" {
+	switch r.URL.Path {
+	case "/v2/_catalog": // names of states are in it, too
+		if _, err := s.allow(r, "admin", "*", "**"); err != nil {
+			return err
+		}
+	case "/v2/":
 		// The probe of clients that log in: any valid token passes, and none
 		// is needed where anonymous has any right.
 		c, err := s.known(r, "login", "*", "")
@@ -55,8 +60,10 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 			s.decided(r, c, "login", "*", "", "")
 			return &httpError{status: http.StatusUnauthorized, text: "a token is needed"}
 		}
-	} else if err := s.allowRepository(r, action, repositoryOf(r.URL.Path)); err != nil {
-		return err
+	default:
+		if err := s.allowRepository(r, action, repositoryOf(r.URL.Path)); err != nil {
+			return err
+		}
 	}
 	s.o.Embedded.ServeHTTP(w, r)
 	return nil

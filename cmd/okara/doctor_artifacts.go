@@ -11,25 +11,31 @@ import (
 )
 
 func newDoctorArtifacts(a *app) *cobra.Command {
-	var deep bool
+	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
 		Short: "Look for what makes clients fail in modules and providers",
 		Long: `Look for what makes clients fail in modules and providers: tags that OpenTofu takes
 for versions, tags with something else than the artifact, packages that are not
 the ones that were signed, and platforms that the newest version lacks. Without an
-argument everything in the catalogue is examined. Nothing is changed.
+argument everything in the catalogue is examined. Nothing is changed, except with
+--rebuild-catalog.
 
 Manifests alone are read, which is enough to find a package that was zipped again:
 its hash is another one. --deep reads every package as well and computes its hashes
 again, which finds packages that the registry damaged and a wrong h1:.
+
+--rebuild-catalog first lists what is missing in the catalogue, which okara list
+reads: the modules and providers that are named, or all that the registry has below
+the prefix. Most hosted registries cannot be asked for all.
 
 Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
 module or provider.`,
 		Example: `  okara doctor artifacts
-  okara doctor artifacts acme/dns --deep --json`,
+  okara doctor artifacts acme/dns --deep --json
+  okara doctor artifacts --rebuild-catalog`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, layout, err := a.registryClient()
 			if err != nil {
@@ -43,6 +49,16 @@ module or provider.`,
 					return usageError("%w", err)
 				}
 				repositories = append(repositories, it.repository(layout))
+			}
+			if rebuild {
+				n, err := d.RebuildCatalogue(cmd.Context(), repositories)
+				if err != nil && len(args) == 0 {
+					return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
+				}
+				if err != nil {
+					return err
+				}
+				a.note("%d repositories in the catalogue", n)
 			}
 			if len(args) == 0 {
 				entries, err := d.Catalogue(cmd.Context())
@@ -76,5 +92,6 @@ module or provider.`,
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
+	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalogue what is missing there")
 	return cmd
 }

@@ -314,18 +314,3 @@ func (l *bundleLoader) push(ctx context.Context, r *oci.Repo, d oci.Descriptor) 
 	}
 	return m, r.PutManifest(ctx, m)
 }
-
-// catalogEntry returns the entry of a repository of modules or providers.
-func catalogEntry(l addr.Layout, repository string) (oci.CatalogEntry, bool) {
-	it, ok := l.Parse(repository)
-	if !ok {
-		return oci.CatalogEntry{}, false
-	}
-	switch it.Kind {
-	case addr.KindModule:
-		return oci.CatalogEntry{Kind: oci.KindModule, Address: it.Module.String(), Repository: repository}, true
-	case addr.KindProvider, addr.KindMirror:
-		return oci.CatalogEntry{Kind: providerKind(it.Provider), Address: it.Provider.String(), Repository: repository}, true
-	}
-	return oci.CatalogEntry{}, false
-}

@@ -143,12 +143,12 @@ func TestExamineRezipped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got string
+			var got strings.Builder
 			for _, f := range findings {
-				got += f.Tag + " " + f.Problem
+				got.WriteString(f.Tag + " " + f.Problem)
 			}
-			if tt.want == "" && got != "" || !strings.HasPrefix(got, "1.2.3 "+tt.want) && tt.want != "" {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if tt.want == "" && got.String() != "" || !strings.HasPrefix(got.String(), "1.2.3 "+tt.want) && tt.want != "" {
+				t.Errorf("got %q, want %q", got.String(), tt.want)
 			}
 		})
 	}

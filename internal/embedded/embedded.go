@@ -67,6 +67,9 @@ func New(dir string, o Options) (*Registry, error) {
 	return r, nil
 }
 
+// catalogPage is how many repositories one answer lists.
+const catalogPage = 1000
+
 // start calls NewApp, which panics on what it thinks of as a wrong
 // configuration.
 func start(storage configuration.Storage) (h http.Handler, err error) {
@@ -75,7 +78,8 @@ func start(storage configuration.Storage) (h http.Handler, err error) {
 			h, err = nil, fmt.Errorf("start the embedded registry: %v", p)
 		}
 	}()
-	return handlers.NewApp(context.Background(), &configuration.Configuration{Storage: storage}), nil
+	c := configuration.Configuration{Storage: storage, Catalog: configuration.Catalog{MaxEntries: catalogPage}}
+	return handlers.NewApp(context.Background(), &c), nil
 }
 
 // Close gives the directory free for [Collect]. The handler must not be used

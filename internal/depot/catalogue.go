@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// RebuildCatalogue adds the repositories that hold a version to the catalogue; those
+// of something else are passed over. Without names it asks the registry for all
+// below the prefix. It returns how many it listed.
+func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (int, error) {
+	if len(repositories) == 0 {
+		var err error
+		if repositories, err = d.o.Client.Repositories(ctx); err != nil {
+			return 0, fmt.Errorf("listing the repositories: %w", err)
+		}
+	}
+	catalogue, err := d.repo(d.o.Layout.CatalogRepo())
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, name := range repositories {
+		entry, ok := catalogEntry(d.o.Layout, name)
+		if !ok {
+			continue
+		}
+		switch _, err := d.Versions(ctx, name); {
+		case errors.Is(err, oci.ErrNotFound):
+			continue // only status events, or candidates
+		case err != nil:
+			return n, err
+		}
+		if err := catalogue.AddCatalogEntry(ctx, entry); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// catalogEntry returns the entry of a repository of modules or providers.
+func catalogEntry(l addr.Layout, repository string) (oci.CatalogEntry, bool) {
+	it, ok := l.Parse(repository)
+	if !ok {
+		return oci.CatalogEntry{}, false
+	}
+	switch it.Kind {
+	case addr.KindModule:
+		return oci.CatalogEntry{Kind: oci.KindModule, Address: it.Module.String(), Repository: repository}, true
+	case addr.KindProvider, addr.KindMirror:
+		return oci.CatalogEntry{Kind: providerKind(it.Provider), Address: it.Provider.String(), Repository: repository}, true
+	}
+	return oci.CatalogEntry{}, false
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestRebuildCatalogue loses the catalogue and makes it anew.
+func TestRebuildCatalogue(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		lost := &ocitest.Fault{Match: inCatalogue, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
+		d, _ := newDepot(t, host, oci.Options{Transport: lost})
+		publishVersions(t, d, 1)
+		if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+			t.Fatal(err)
+		}
+		other := newLoader(t, host, "elsewhere") // below another prefix
+		if _, err := other.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		d, _ = newDepot(t, host, oci.Options{})
+		if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
+			t.Fatalf("the catalogue that was not written: %v, %v", entries, err)
+		}
+		module := oci.CatalogEntry{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: moduleRepo}
+		provider := oci.CatalogEntry{Kind: oci.KindProvider, Address: "acme/dns", Repository: providerRepo}
+		for _, step := range []struct {
+			names []string
+			want  []oci.CatalogEntry
+		}{
+			{[]string{moduleRepo, "p/state/x", "p/modules/net/none/aws"}, []oci.CatalogEntry{module}},
+			{nil, []oci.CatalogEntry{module, provider}},
+			{nil, []oci.CatalogEntry{module, provider}},
+		} {
+			n, err := d.RebuildCatalogue(t.Context(), step.names)
+			if err != nil || n != len(step.want) {
+				t.Errorf("rebuilt %d, %v", n, err)
+			}
+			entries, err := d.Catalogue(t.Context())
+			if diff := cmp.Diff(entries, step.want); err != nil || diff != "" {
+				t.Errorf("%v (-got +want)\n%s", err, diff)
+			}
+		}
+	})
+}
+
+func inCatalogue(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/p/catalog/")
+}
+
+// TestRebuildCatalogueUnsupported asks a registry that has no list.
+func TestRebuildCatalogueUnsupported(t *testing.T) {
+	none := &ocitest.Fault{Match: func(r *http.Request) bool { return r.URL.Path == "/v2/_catalog" }, Times: -1, Do: ocitest.Status(http.StatusMethodNotAllowed, -1)}
+	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})
+	if _, err := d.RebuildCatalogue(t.Context(), nil); !errors.Is(err, oci.ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+}
