@@ -64,7 +64,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var coming *pulled
-	d, err := s.store.blob(r.Context(), b)
+	d, err := s.describe(r, b)
 	if err != nil && s.absent(err) {
 		d, coming, err = s.pullArchive(r.Context(), b)
 	}
@@ -86,6 +86,24 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return nil
+}
+
+// describe returns what is known of a blob. A signed link says that it is in
+// the repository; one whose file is in the cache needs no registry at all.
+func (s *server) describe(r *http.Request, b blobName) (oci.Descriptor, error) {
+	if signed(r) && s.files != nil {
+		if size, ok := s.files.size(b.Hex); ok {
+			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: size}, nil
+		}
+	}
+	return s.store.blob(r.Context(), b)
+}
+
+// signed reports whether a request goes to a signed link, rather than to one
+// that the caller's own rights decide about.
+func signed(r *http.Request) bool {
+	token := r.PathValue("token")
+	return token != publicToken && token != authToken
 }
 
 // parseBlobName splits "repository/hex/file"; the repository has slashes.
@@ -116,7 +134,7 @@ func cutLast(s string) (before, after string, ok bool) {
 // kept. The words public and auth stand for the rights of the request.
 func (s *server) admit(r *http.Request, b blobName) (string, error) {
 	token := r.PathValue("token")
-	if token != publicToken && token != authToken {
+	if signed(r) {
 		end, err := s.links.verify(token, b)
 		if err != nil {
 			return "", err
@@ -230,8 +248,7 @@ func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled
 // resumed one begins behind its first byte. Only a signature proves the file
 // name, without which clients could make up any number of series.
 func (s *server) downloaded(r *http.Request, b blobName) {
-	token := r.PathValue("token")
-	if token == publicToken || token == authToken || r.Method != http.MethodGet || !strings.HasSuffix(b.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
+	if !signed(r) || r.Method != http.MethodGet || !strings.HasSuffix(b.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
 	}
 	item, version, ok := s.named(b)

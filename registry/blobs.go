@@ -165,6 +165,17 @@ func (c *blobFiles) open(ctx context.Context, sha256hex string, size, offset int
 	return f, fetch.spool, nil, nil
 }
 
+// size is that of a file that is complete.
+func (c *blobFiles) size(sha256hex string) (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.files[sha256hex]
+	if !ok {
+		return 0, false
+	}
+	return el.Value.(*blobFile).size, true
+}
+
 // kept returns a file that is complete, or nil. It needs mu.
 func (c *blobFiles) kept(sha256hex string, size int64) *os.File {
 	el, ok := c.files[sha256hex]

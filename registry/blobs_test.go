@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -72,6 +73,22 @@ func TestBlobCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.download(t, link, archive)
+}
+
+// TestBlobCacheOutage restarts the front-end while its registry is down: what
+// is on disk goes on being served by links that were made before.
+func TestBlobCacheOutage(t *testing.T) {
+	f, file, archive, link := newCached(t, nil)
+	f.download(t, link, archive)
+	waitFor(t, exists(file))
+	down := newFrontAt(t, "127.0.0.1:1", nil, func(o *registry.Options) {
+		o.Blobs = registry.Blobs{Dir: filepath.Dir(file), Bytes: 1 << 20}
+	})
+	down.download(t, down.url(t, link.Path), archive)
+	public := strings.Replace(link.Path, strings.Split(link.Path, "/")[2], "public", 1)
+	if resp, _ := ask(t, http.MethodGet, down.url(t, public)); resp.StatusCode != http.StatusBadGateway {
+		t.Errorf("a link that proves nothing: %d", resp.StatusCode)
+	}
 }
 
 // TestBlobCacheWrong shows that a registry that sends other bytes gets neither

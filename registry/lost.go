@@ -73,7 +73,7 @@ func (s *server) noArchive(r *http.Request, b blobName, err error) error {
 // lose takes a version out of the list whose archive is not there. Only a link
 // that was signed here proves that there was one.
 func (s *server) lose(r *http.Request, b blobName) {
-	if token := r.PathValue("token"); token == publicToken || token == authToken {
+	if !signed(r) {
 		return
 	}
 	_, text, _ := s.named(b)

@@ -3,19 +3,14 @@
 package registry
 
 import (
-	"errors"
 	"io"
 	"net/http"
-	"os"
 	"time"
 )
 
-// pieceSize is how much of a download is sent under one time limit.
+// pieceSize is how much of a download is sent under one time limit. A client
+// that takes less in that time has stalled.
 const pieceSize = 64 << 10
-
-// filePiece is the same for what the kernel sends from a file, where a limit
-// that passes is harmless as long as some of the piece went out.
-const filePiece = 1 << 20
 
 // sender is the response of a download. Each piece of it has a time limit of
 // its own, instead of one for the whole that would cut a slow download.
@@ -45,20 +40,21 @@ func (s *sender) Write(p []byte) (int, error) {
 
 // ReadFrom is what [io.Copy] calls. What is in a file goes there from the
 // kernel; all else through one buffer per download.
-func (s *sender) ReadFrom(r io.Reader) (int64, error) {
-	total, err := s.sendFile(r)
-	if err != nil {
-		return total, err
+func (s *sender) ReadFrom(r io.Reader) (total int64, err error) {
+	if limited, ok := r.(*io.LimitedReader); ok && s.kernel {
+		total, err = s.sendFile(limited)
+		if err != nil || limited.N == 0 {
+			return total, err
+		}
 	}
 	n, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{r}, make([]byte, pieceSize))
 	return total + n, err
 }
 
-// sendFile sends the part of r that a [source] has in a file.
-func (s *sender) sendFile(r io.Reader) (total int64, err error) {
+// sendFile sends what a [source] has in a file.
+func (s *sender) sendFile(limited *io.LimitedReader) (total int64, err error) {
 	to, ok := s.ResponseWriter.(io.ReaderFrom)
-	limited, part := r.(*io.LimitedReader)
-	if !ok || !part || !s.kernel {
+	if !ok {
 		return 0, nil
 	}
 	src, ok := limited.R.(*source)
@@ -68,7 +64,7 @@ func (s *sender) sendFile(r io.Reader) (total int64, err error) {
 			break
 		}
 		s.limit()
-		n, err = to.ReadFrom(io.LimitReader(f, min(n, limited.N, filePiece)))
+		n, err = to.ReadFrom(io.LimitReader(f, min(n, limited.N, pieceSize)))
 		src.at += n
 		limited.N -= n
 		s.sent += n
@@ -76,7 +72,7 @@ func (s *sender) sendFile(r io.Reader) (total int64, err error) {
 		if n == 0 && err == nil {
 			src.leaveFile(io.ErrUnexpectedEOF) // it is shorter than it was
 		}
-		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+		if err != nil {
 			return total, err
 		}
 	}

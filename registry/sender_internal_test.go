@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// oneConn is a listener for one connection in memory, which holds no byte that
+// its reader has not taken.
+type oneConn struct {
+	net.Listener
+	conns chan net.Conn
+}
+
+func (l oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l oneConn) Close() error   { return nil }
+func (l oneConn) Addr() net.Addr { return &net.UnixAddr{} }
+
+// sent delivers a source to a client that takes 64 KiB at a time and pauses
+// after each, and returns what it got.
+func sent(t *testing.T, src *source, pause time.Duration) ([]byte, error) {
+	t.Helper()
+	l := oneConn{conns: make(chan net.Conn, 1)}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/zip")
+		http.ServeContent(newSender(w, r, stallTimeout), r, "", time.Time{}, src)
+	})}
+	here, there := net.Pipe()
+	l.conns <- there
+	close(l.conns)
+	_ = server.Serve(l) // returns as soon as the one connection is accepted
+	defer server.Close()
+	if _, err := io.WriteString(here, "GET / HTTP/1.1\r\nHost: okara.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(here), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	var got bytes.Buffer
+	for {
+		time.Sleep(pause)
+		if _, err := io.CopyN(&got, resp.Body, pieceSize); err != nil {
+			if errors.Is(err, io.EOF) && int64(got.Len()) == resp.ContentLength {
+				err = nil
+			}
+			return got.Bytes(), err
+		}
+	}
+}
+
+// TestSlowReader has a client that needs an hour and gets every byte, however
+// they are sent, and one that stalls.
+func TestSlowReader(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 256<<10)
+	d := oci.Descriptor{Digest: digest.FromBytes(content), Size: int64(len(content))}
+	file := filepath.Join(t.TempDir(), "blob")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]func() *source{
+		"memory": func() *source { return &source{ctx: t.Context(), d: d, small: content} },
+		"file":   func() *source { return &source{ctx: t.Context(), d: d, file: must(os.Open(file))} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := from()
+				defer src.Close()
+				start := time.Now()
+				got, err := sent(t, src, stallTimeout-time.Second)
+				if err != nil || !bytes.Equal(got, content) {
+					t.Errorf("%d of %d bytes, %v", len(got), len(content), err)
+				}
+				if took := time.Since(start); took < time.Hour {
+					t.Errorf("it took only %s", took)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				src := from()
+				defer src.Close()
+				if got, err := sent(t, src, 3*stallTimeout); err == nil {
+					t.Errorf("a stalled client was waited for; it got %d bytes", len(got))
+				}
+			})
+		})
+	}
+}
