@@ -93,8 +93,8 @@ type originVersions struct {
 func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
 
 // with returns the versions in the registry, which may be nil, and those of
-// the origin. A version that was withdrawn here is not there again because its
-// origin has it.
+// the origin. A version that was withdrawn or lost here is not there again
+// because its origin has it: what is stored is answered first.
 func (o *originVersions) with(stored *listing) *listing {
 	if len(o.versions) == 0 && stored != nil {
 		return stored
@@ -105,7 +105,7 @@ func (o *originVersions) with(stored *listing) *listing {
 	u := &listing{base: stored, versions: slices.Clone(o.versions)}
 	if stored != nil {
 		u.tags, u.events, u.yanked = stored.tags, stored.events, stored.yanked
-		u.versions = slices.DeleteFunc(u.versions, stored.withdrawn)
+		u.versions = slices.DeleteFunc(u.versions, func(v addr.Version) bool { return stored.available(v) != nil || stored.withdrawn(v) })
 		u.versions = append(u.versions, stored.versions...)
 	}
 	slices.SortFunc(u.versions, func(a, b addr.Version) int { return b.Compare(a) })

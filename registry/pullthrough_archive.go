@@ -257,7 +257,7 @@ func (s *server) completePull(ctx context.Context, j job) (string, error) {
 	if errors.Is(err, oci.ErrExists) && out.Existing {
 		err = nil // somebody mirrored fewer platforms, and those stay
 	}
-	s.mirrored(ctx, p, v, out.Digest, err)
+	s.mirrored(ctx, rule, p, v, out.Digest, err)
 	if err != nil {
 		return "", err
 	}
@@ -288,8 +288,9 @@ func (p *pulls) idle(ctx context.Context, version string) error {
 	}
 }
 
-// mirrored records what came of pulling a version through.
-func (s *server) mirrored(ctx context.Context, p addr.Provider, v addr.Version, stored string, err error) {
+// mirrored records what came of pulling a version through, which is a change
+// that no client made.
+func (s *server) mirrored(ctx context.Context, rule PullRule, p addr.Provider, v addr.Version, stored string, err error) {
 	result, status := "done", http.StatusCreated
 	if err != nil {
 		status, _ = s.classify(err)
@@ -301,5 +302,6 @@ func (s *server) mirrored(ctx context.Context, p addr.Provider, v addr.Version, 
 	}
 	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "change",
 		slog.String("action", "publish"), slog.String("kind", addr.KindMirror), slog.String("address", p.String()),
-		slog.String("version", v.String()), slog.String("digest", stored), slog.String("mode", jobPull), slog.Int("status", status))
+		slog.String("version", v.String()), slog.String("digest", stored),
+		slog.String("decision", "allowed"), slog.String("rule", rule.Providers), slog.String("mode", jobPull), slog.Int("status", status))
 }

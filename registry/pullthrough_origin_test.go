@@ -424,6 +424,31 @@ func TestPullThroughAllows(t *testing.T) {
 	}
 }
 
+// TestPullThroughKeepsLost shows that a version which the registry lost is not
+// listed because of its origin: asked for by name it would be the lost one.
+func TestPullThroughKeepsLost(t *testing.T) {
+	from, zips := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	lost := ""
+	f := newOffline(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lost != "" && strings.HasSuffix(r.URL.Path, lost) {
+			http.NotFound(w, r)
+			return
+		}
+		storage.ServeHTTP(w, r)
+	}), pullFrom(from))
+	f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
+	f.provider(t, release{address: "example.com/acme/dns", version: "1.2.0"})
+	link := f.archive(t, "linux_amd64")
+	lost = hexSum(zips["linux_amd64"])
+	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the archive: %s", resp.Status)
+	}
+	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{},"1.1.0":{}}}`+"\n" {
+		t.Errorf("index.json: %s", got)
+	}
+}
+
 // TestPullThroughKeepsWithdrawn shows that a withdrawn version does not come
 // back from its origin.
 func TestPullThroughKeepsWithdrawn(t *testing.T) {
