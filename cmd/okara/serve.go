@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -265,41 +264,6 @@ func (a *app) openLog(file string, log *slog.Logger) (io.Writer, func(), error) 
 	}, nil
 }
 
-// tls returns what --tls-self-signed makes, with the file of its CA.
-func (f serveFlags) tls() (ca string, cfg *tls.Config, err error) {
-	switch {
-	case (f.tlsCert == "") != (f.tlsKey == ""):
-		return "", nil, usageError("--tls-cert and --tls-key belong together")
-	case f.selfSigned && f.tlsCert != "":
-		return "", nil, usageError("--tls-self-signed makes its own certificate; leave out --tls-cert")
-	case !f.selfSigned:
-		return "", nil, nil
-	}
-	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	if host, _, err := net.SplitHostPort(f.listen); err == nil && host != "" && !loopback(host) {
-		hosts = append(hosts, host)
-	}
-	if f.hostname != "" {
-		hosts = append(hosts, f.hostname)
-	}
-	return httpserve.SelfSigned(filepath.Join(f.storage, "tls"), hosts)
-}
-
-// announce prints where the server is and what to type next.
-func (a *app) announce(url, where, ca string) error {
-	result := struct {
-		URL     string `json:"url"`
-		Storage string `json:"storage"`
-		CA      string `json:"ca,omitempty"`
-	}{url, where, ca}
-	a.note("storage: %s", where)
-	if ca != "" {
-		a.note("to trust this server: export SSL_CERT_FILE=%s", ca)
-	}
-	a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", url)
-	return a.printResult(result, "listening on "+url)
-}
-
 // backend is the registry behind a server.
 type backend struct {
 	client   *oci.Client
@@ -336,7 +300,7 @@ func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	o.Transport = m.Transport(registry.Limited(o.Transport))
+	o.Transport = registry.Limited(m.Transport(o.Transport)) // waiting is no time of the registry
 	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
 	with := func(c oci.Credential) (*oci.Client, error) {
 		own := o
