@@ -4,10 +4,13 @@ package registry_test
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -28,7 +31,8 @@ type issuer struct {
 	*httptest.Server
 	key     *ecdsa.PrivateKey
 	kid     string
-	fetches atomic.Int64 // of the keys
+	others  []jose.JSONWebKey // beside its own
+	fetches atomic.Int64      // of the keys
 	down    atomic.Bool
 
 	nonce, challenge string                      // of the login that runs
@@ -49,7 +53,7 @@ func newIssuer(t testing.TB) *issuer {
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.fetches.Add(1)
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: i.kid, Algorithm: "ES256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: append([]jose.JSONWebKey{{Key: i.key.Public(), KeyID: i.kid, Algorithm: "ES256", Use: "sig"}}, i.others...)})
 	})
 	mux.HandleFunc("/authorize", i.authorize)
 	mux.HandleFunc("/token", i.token)
@@ -351,4 +355,41 @@ func TestOIDCTogether(t *testing.T) {
 	clock.add(2 * time.Minute)
 	all(i.sign(i.claims(clock.start)), 200, 2)
 	all(old, 401, 2)
+}
+
+// TestOIDCAlgorithms accepts each algorithm with a public key, as issuers in the
+// field use them, and no secret, even if the issuer publishes one by mistake.
+func TestOIDCAlgorithms(t *testing.T) {
+	i := newIssuer(t)
+	rsaKey := must(rsa.GenerateKey(rand.Reader, 2048))
+	_, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := []byte(strings.Repeat("secret", 8))
+	tests := []struct {
+		alg  jose.SignatureAlgorithm
+		key  any
+		use  string
+		want int
+	}{
+		{jose.RS256, rsaKey, "sig", 200}, {jose.RS512, rsaKey, "", 200}, {jose.PS256, rsaKey, "sig", 200},
+		{jose.ES384, must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), "sig", 200}, {jose.EdDSA, edKey, "sig", 200},
+		{jose.HS256, secret, "sig", 401}, {jose.RS384, must(rsa.GenerateKey(rand.Reader, 2048)), "enc", 401},
+	}
+	for n, tt := range tests {
+		k := jose.JSONWebKey{Key: tt.key, KeyID: fmt.Sprint(n), Use: tt.use}
+		if public := k.Public(); public.Valid() {
+			k = public
+		}
+		i.others = append(i.others, k)
+	}
+	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", registry.Rule{}) })
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for n, tt := range tests {
+		token := sign(tt.alg, tt.key, fmt.Sprint(n), i.claims(time.Now()))
+		if status, body := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", token, nil); status != tt.want {
+			t.Errorf("%s: %d %s, want %d", tt.alg, status, body, tt.want)
+		}
+	}
 }
