@@ -149,6 +149,9 @@ func TestBadInput(t *testing.T) {
 		{"mirrored signature of an expired key", badOriginOf(good, expired.signs(t, sum), expired), exitPartly, "key has expired"},
 		{"mirrored signature of a revoked key", badOriginOf(good, revoked.signs(t, sum), revoked), exitPartly, "key is revoked"},
 		{"mirrored signature of an unknown key", badOriginOf(good, stranger.signs(t, sum), sound), exitPartly, "signed by an unknown key: " + stranger.id},
+		{"mirrored signature of a key that is not trusted", with(badOriginOf(good, sound.signs(t, sum), sound), "--openpgp-key", stranger.public), exitPartly, "trusted keys: signed by an unknown key: " + sound.id},
+		{"mirrored without a signature, trusted keys", with(badMirror(badZip, good), "--openpgp-key", sound.public), exitPartly, "SHA256SUMS is not signed"},
+		{"mirrored module, trusted keys", with(func(*testing.T) []string { return []string{"mirror", "net/vpc/aws"} }, "--openpgp-key", sound.public), exitPartly, "refused: not verified: a module has no OpenPGP signature"},
 		{"mirrored without a signature", badOriginOf(good, sums{text: sound.signs(t, sum).text}, sound), exitPartly, "SHA256SUMS is not signed"},
 		{"mirrored index over 4 MiB", largeIndex, exitPartly, "4194304"},
 
@@ -330,6 +333,11 @@ func newBadKey(t *testing.T, when time.Time, revoked bool) badKey {
 
 // The rest returns what makes the arguments of one command.
 type makeArgs = func(t *testing.T) []string
+
+// with adds flags to the arguments.
+func with(args makeArgs, flags ...string) makeArgs {
+	return func(t *testing.T) []string { return append(args(t), flags...) }
+}
 
 func badModule(spoil func(t *testing.T, dir string), flags ...string) makeArgs {
 	return func(t *testing.T) []string {

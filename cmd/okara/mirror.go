@@ -40,6 +40,7 @@ type mirrorOptions struct {
 	from, defaultHost string
 	platforms         []string
 	lockFiles         []string
+	trusted           []string
 	jobs              int
 	dryRun            bool
 	depot             depot.MirrorOptions
@@ -65,7 +66,8 @@ func newMirror(a *app) *cobra.Command {
 		Example: `  okara mirror 'hashicorp/time@~> 0.14' --platform linux_amd64,darwin_arm64
   okara mirror --lockfile infra/.terraform.lock.hcl
   okara mirror terraform-aws-modules/vpc/aws@5.1.0
-  okara mirror hashicorp/time --from /media/mirror --allow-unsigned`,
+  okara mirror hashicorp/time --from /media/mirror --allow-unsigned
+  okara mirror hashicorp/time --openpgp-key hashicorp.pub.asc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.lockFiles) == 0 {
 				return usageError("name a provider or a module, or a lock file with --lockfile")
@@ -83,6 +85,7 @@ func newMirror(a *app) *cobra.Command {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
 	f.BoolVar(&o.depot.AllowUnsigned, "allow-unsigned", false, "take providers whose origin publishes no signature")
 	f.BoolVar(&o.depot.AllowExpired, "allow-expired-key", false, "accept a key that has expired since it signed")
+	f.StringArrayVar(&o.trusted, "openpgp-key", nil, "armored OpenPGP public key `FILE` that must have signed the providers, whatever keys the origin names (repeatable)")
 	return cmd
 }
 
@@ -101,6 +104,10 @@ func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error 
 			return err
 		}
 		o.depot.Platforms = append(o.depot.Platforms, t)
+	}
+	var err error
+	if o.depot.Trusted, err = readPublicKeys(o.trusted); err != nil {
+		return err
 	}
 	src, err := a.providerSource(o.from, "")
 	if err != nil {
@@ -208,6 +215,9 @@ func (m *mirrorer) plan(ctx context.Context, s string) ([]mirrorJob, error) {
 	parts := strings.Count(address, "/") + 1
 	if isHost {
 		parts--
+	}
+	if parts == 3 && len(m.o.trusted) > 0 {
+		return nil, fmt.Errorf("%w: a module has no OpenPGP signature", depot.ErrUntrusted)
 	}
 	if parts == 3 {
 		return m.planModule(ctx, address, isHost, versions, allow)

@@ -27,10 +27,11 @@ const mirrorParallel = 4
 
 // MirrorOptions say how a version is mirrored.
 type MirrorOptions struct {
-	Platforms     []addr.Platform // empty: all that the origin has
-	AllowUnsigned bool            // the origin publishes no key or no SHA256SUMS
-	AllowExpired  bool            // the key has expired since it signed
-	Gate          Gate            // asked before the version becomes visible; nil: it does
+	Platforms     []addr.Platform     // empty: all that the origin has
+	AllowUnsigned bool                // the origin publishes no key or no SHA256SUMS
+	AllowExpired  bool                // the key has expired since it signed
+	Trusted       []signing.PublicKey // one of them must have signed; empty: any key of the origin will do
+	Gate          Gate                // asked before the version becomes visible; nil: it does
 }
 
 // MirrorProvider stores one version of a provider as the origin publishes it:
@@ -98,7 +99,7 @@ func (d *Depot) has(ctx context.Context, repository string, v addr.Version) (boo
 // it, from content that could not be read or stored.
 func Refused(err error) bool {
 	for _, reason := range []error{
-		ErrUnsigned, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
+		ErrUnsigned, ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, ErrNoProvider,
 		ErrNoModule, ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge,
 	} {
@@ -180,7 +181,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 		}
 	}
 	if len(first.Shasums) == 0 || len(first.Signature) == 0 || len(first.Keys) == 0 {
-		if !o.AllowUnsigned {
+		if !o.AllowUnsigned || len(o.Trusted) > 0 {
 			return nil, fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
 		}
 		plan.Warnings = append(plan.Warnings, name+" is not signed")
@@ -190,7 +191,22 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	if err != nil {
 		return nil, err
 	}
-	return plan, plan.takeSignature(first.Signature, keys, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired})
+	vo := signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}
+	if err := o.trust(first, vo); err != nil {
+		return nil, err
+	}
+	return plan, plan.takeSignature(first.Signature, keys, vo)
+}
+
+// trust checks that one of the trusted keys signed, if there are any.
+func (o MirrorOptions) trust(pkg upstream.Package, vo signing.VerifyOptions) error {
+	if len(o.Trusted) == 0 {
+		return nil
+	}
+	if _, err := signing.Verify(pkg.Shasums, pkg.Signature, o.Trusted, vo); err != nil {
+		return fmt.Errorf("SHA256SUMS, trusted keys: %w", err)
+	}
+	return nil
 }
 
 // listed compares with SHA256SUMS, if the origin has one.

@@ -71,7 +71,11 @@ func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o Mi
 		return err
 	}
 	now := time.Now()
-	if _, err := signing.Verify(first.Shasums, first.Signature, keys, signing.VerifyOptions{Now: now, AllowExpired: o.AllowExpired}); err != nil {
+	vo := signing.VerifyOptions{Now: now, AllowExpired: o.AllowExpired}
+	if err := o.trust(first, vo); err != nil {
+		return err
+	}
+	if _, err := signing.Verify(first.Shasums, first.Signature, keys, vo); err != nil {
 		return fmt.Errorf("signature of SHA256SUMS: %w", err)
 	}
 	sums, err := signing.ParseSums(first.Shasums)
@@ -104,7 +108,7 @@ func descriptor(mediaType string, b []byte) oci.Descriptor {
 
 // unsigned takes the hash of each platform as the origin announces it.
 func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o MirrorOptions) error {
-	if !o.AllowUnsigned {
+	if !o.AllowUnsigned || len(o.Trusted) > 0 {
 		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
 	}
 	packages, err := packagesOf(ctx, r.src, r.Provider, r.Version, platforms)
