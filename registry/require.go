@@ -109,7 +109,7 @@ func (s *store) judge(ctx context.Context, kind, repository string, v addr.Versi
 	}
 	o.Lean, o.AllowYanked, o.Now = true, true, s.now()
 	_, err = s.verifier.VerifyManifest(ctx, depot.NewListing(r, l.events), v, m, o)
-	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil) {
+	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {
@@ -120,6 +120,12 @@ func (s *store) judge(ctx context.Context, kind, repository string, v addr.Versi
 	}
 	s.metrics.verdicts.WithLabelValues(kind, "passed").Inc()
 	return verdict{}, nil
+}
+
+// undecided reports whether it is the registry that failed, not the version.
+func undecided(err error) bool {
+	return slices.ContainsFunc([]error{oci.ErrUnavailable, oci.ErrRateLimited, oci.ErrDenied, oci.ErrUnauthenticated},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // screen takes the versions out of a list that do not fulfil the policy. One that

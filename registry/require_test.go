@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,25 +139,36 @@ func TestRequire(t *testing.T) {
 }
 
 // TestRequireClosed shows that a version about which the registry says nothing
-// is not served, and that this does not last.
+// is not served, and that this ends with the registry's failure.
 func TestRequireClosed(t *testing.T) {
 	key := newCosign()
-	clock := newClock()
-	silent := &ocitest.Fault{
-		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, ".sig") }, Times: 8, Do: ocitest.Status(http.StatusServiceUnavailable, 0),
-	}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), silent, func(o *registry.Options) {
-		o.Now = clock.now
-		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
-	})
-	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-	f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
-	for i, path := range []string{"versions", "1.0.0/download", "versions", "1.0.0/download"} {
-		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/"+path))
-		if served := resp.StatusCode/100 == 2; served != (i > 1) || !served && resp.StatusCode != 502 {
-			t.Errorf("%d, %s: %d %s", i, path, resp.StatusCode, body)
+	for status, want := range map[int]int{503: 502, 429: 429, 403: 502, 401: 502} {
+		clock := newClock()
+		var silent atomic.Bool
+		silent.Store(true)
+		f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), roundTripper(func(r *http.Request) (*http.Response, error) {
+			if silent.Load() && strings.HasSuffix(r.URL.Path, ".sig") {
+				return ocitest.Status(status, 0)(r, nil)
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		}), func(o *registry.Options) {
+			o.Now = clock.now
+			o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+		})
+		f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+		f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
+		paths := []string{"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download"}
+		for _, path := range paths {
+			if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode != want {
+				t.Errorf("the registry says %d, %s: %d %s, want %d", status, path, resp.StatusCode, body, want)
+			}
 		}
-		clock.add(time.Minute)
+		silent.Store(false)
+		for _, path := range paths {
+			if resp, body := ask(t, http.MethodGet, f.url(t, path)); resp.StatusCode/100 != 2 || strings.Contains(string(body), "[]") {
+				t.Errorf("after %d, %s: %d %s", status, path, resp.StatusCode, body)
+			}
+		}
 	}
 }
 
