@@ -31,7 +31,7 @@ race:
 cover:
 	go test -coverpkg=./... -coverprofile=$(CACHE)/cover.out ./... && go tool cover -func=$(CACHE)/cover.out | tail -1
 bench: tools
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -timeout 30m -run '^$$' -bench . -benchmem ./...
 	cd internal/e2e && go test -run '^$$' -bench . -benchtime 20x .
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \

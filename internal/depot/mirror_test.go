@@ -129,21 +129,22 @@ func TestMirrorProviderRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*upstream.Package)
 		want   error
+		opened int64 // downloads
 	}{
 		"other bytes": {func(p *upstream.Package) {
 			p.Open = func(context.Context) (io.ReadCloser, error) {
 				return io.NopCloser(bytes.NewReader([]byte("evil"))), nil
 			}
-		}, oci.ErrCorrupt},
-		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums},
-		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature},
-		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey},
-		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt},
-		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned},
-		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned},
-		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt},
-		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider},
-		"sums per platform": {func(p *upstream.Package) { p.Shasums = slices.Concat(p.Shasums, []byte(p.Platform.OS)) }, oci.ErrCorrupt},
+		}, oci.ErrCorrupt, 0},
+		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums, 0},
+		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature, 0},
+		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey, 0},
+		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt, 0},
+		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned, 0},
+		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned, 0},
+		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt, 2},
+		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider, 0},
+		"sums per platform": {func(p *upstream.Package) { p.Shasums = slices.Concat(p.Shasums, []byte(p.Platform.OS)) }, oci.ErrCorrupt, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := &ocitest.Count{}
@@ -157,6 +158,9 @@ func TestMirrorProviderRefuses(t *testing.T) {
 			r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
 			if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 				t.Errorf("something is visible: %v", err)
+			}
+			if n := src.opened.Load(); n > test.opened {
+				t.Errorf("%d packages were downloaded", n)
 			}
 			if n := sent.Take()["PUT upload"]; n > 0 {
 				t.Errorf("%d blobs were pushed", n)
