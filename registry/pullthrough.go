@@ -221,6 +221,7 @@ func failed[V any](err error, known bool, v V) (V, error) {
 type originRelease struct {
 	release *depot.Release
 	version *providerVersion // as if it were in the registry, but without sizes
+	resumed atomic.Bool      // its job was looked for
 	err     error
 }
 
@@ -250,6 +251,7 @@ func (s *server) providerOr(ctx context.Context, repository string, p addr.Provi
 	if rerr != nil {
 		return nil, rerr
 	}
+	s.resumePull(ctx, repository, r)
 	return r.version, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,6 +230,22 @@ func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Versio
 	id := jobPull + " " + pullVersion(p, v) + " " + s.now().UTC().Format(time.DateOnly)
 	_, err := s.queue.add(ctx, id, job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})
 	return err
+}
+
+// resumePull records the job again for a version that is not complete, though
+// packages of it are in the registry: its last job failed, or somebody removed
+// the version. The clients need no more of it than they have.
+func (s *server) resumePull(ctx context.Context, repository string, r *originRelease) {
+	here := slices.ContainsFunc(r.version.Platforms, func(t oci.ProviderPlatform) bool {
+		_, ok := s.store.sizes.peek(repository + "@" + t.Zh)
+		return ok
+	})
+	if !here || !r.resumed.CompareAndSwap(false, true) {
+		return
+	}
+	if err := s.enqueuePull(ctx, r.release.Provider, r.release.Version); err != nil {
+		s.log.Warn("pull-through: job not recorded", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "error", err)
+	}
 }
 
 // completePull is the handler of that job: it stores the version with all

@@ -208,6 +208,32 @@ func (g *halfway) Read(p []byte) (int, error) {
 
 func (g *halfway) Close() error { return g.body.Close() }
 
+// TestPullThroughResumes lets a version fail for a day, since its origin lacks
+// one package, and shows that it is completed when somebody asks again.
+func TestPullThroughResumes(t *testing.T) {
+	from, zips := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	bubble(t, func(t *testing.T) {
+		from.change = func(r *http.Request, resp *http.Response) {
+			if strings.HasSuffix(r.URL.Path, "windows_amd64.zip") {
+				resp.StatusCode = http.StatusNotFound
+			}
+		}
+		f := newOffline(t, storage, pullFrom(from))
+		f.start(t)
+		f.get(t, f.archive(t, "linux_amd64"))
+		time.Sleep(25 * time.Hour) // of the bubble's clock: the job has used up its tries
+		from.change = nil
+		if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, zips["linux_amd64"]) {
+			t.Error("the archive has other bytes")
+		}
+		time.Sleep(10 * time.Minute)
+		f.archive(t, "linux_amd64")
+		synctest.Wait()
+	})
+	checkStored(t, storage, from, zips)
+}
+
 // TestPullThroughSurvivesRestart ends a server while it completes a version,
 // and shows that the next one does it.
 func TestPullThroughSurvivesRestart(t *testing.T) {
