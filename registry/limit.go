@@ -17,6 +17,10 @@ const (
 	// metadataTimeout is how long a metadata request may take: the clients give
 	// up after 10 s, body included.
 	metadataTimeout = 8 * time.Second
+	// openTimeout is how long the registry may take to begin with a blob, all
+	// attempts included; what follows has no limit. Otherwise a registry that
+	// hangs would soon have every place for a download.
+	openTimeout = 30 * time.Second
 	// maxMetadata bounds the metadata requests that are being answered. Those
 	// with a known answer take microseconds, so this many wait for a registry.
 	maxMetadata = 4096
@@ -45,6 +49,25 @@ func inTime(h handler) handler {
 		ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
 		defer cancel()
 		return h(w, r.WithContext(ctx))
+	}
+}
+
+// answerWithin returns a context that ends with ctx, or after d unless answered
+// is called before. answered gets the error of what was done and returns the one
+// to report.
+func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answered func(error) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(d, cancel)
+	return ctx, func(err error) error {
+		if err == nil {
+			late.Stop() // the context is that of the body now
+			return nil
+		}
+		if !late.Stop() {
+			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+		}
+		cancel()
+		return err
 	}
 }
 

@@ -5,12 +5,16 @@ package registry
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -100,6 +104,44 @@ func TestInTime(t *testing.T) {
 		time.Sleep(loadTimeout) // the loads that nobody waits for end
 	})
 }
+
+// TestOpenInTime gives up on a registry that does not begin with a blob. A body
+// may take as long as it likes.
+func TestOpenInTime(t *testing.T) {
+	slow := func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		body := iotest.OneByteReader(reader(func(p []byte) (int, error) {
+			time.Sleep(openTimeout)
+			if r.Context().Err() != nil {
+				return 0, r.Context().Err()
+			}
+			return copy(p, "x"), nil
+		}))
+		return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: 5, Body: io.NopCloser(io.LimitReader(body, 5)), Request: r}, nil
+	}
+	for _, test := range []struct {
+		name string
+		do   ocitest.Act
+		want int
+		body string
+	}{{"hangs", ocitest.Hang, http.StatusGatewayTimeout, "in time"}, {"slow body", slow, http.StatusOK, "xxxxx"}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTestServer(t, &ocitest.Fault{Times: -1, Do: test.do})
+				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
+				s.store.sizes.put(b.Repository+"@"+b.Hex, 5)
+				start := time.Now()
+				w := answerTo(s.routes(), http.MethodGet, "/"+s.links.path(b, s.links.expiry()))
+				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {
+					t.Errorf("%d %s after %v, want %d", w.Code, w.Body, time.Since(start), test.want)
+				}
+			})
+		})
+	}
+}
+
+type reader func([]byte) (int, error)
+
+func (f reader) Read(p []byte) (int, error) { return f(p) }
 
 // TestLimited sends more requests to a registry than may be under way.
 func TestLimited(t *testing.T) {

@@ -51,22 +51,24 @@ type source struct {
 // readers to its storage, nothing is opened and that address is returned.
 func (s *source) open(offset int64, redirect bool) (*url.URL, error) {
 	s.close()
-	var (
-		body io.ReadCloser
-		to   *url.URL
-		err  error
-	)
-	if redirect {
-		body, to, err = s.repo.OpenOrRedirect(s.ctx, s.d, offset)
-	} else {
-		body, err = s.repo.OpenAt(s.ctx, s.d, offset)
-	}
+	body, to, err := s.ask(offset, redirect)
 	if err != nil || to != nil {
 		return to, err
 	}
 	s.begin(body, offset)
 	s.at = offset
 	return nil, nil
+}
+
+// ask sends the request for the bytes from an offset on.
+func (s *source) ask(offset int64, redirect bool) (body io.ReadCloser, to *url.URL, err error) {
+	ctx, answered := answerWithin(s.ctx, openTimeout)
+	if redirect {
+		body, to, err = s.repo.OpenOrRedirect(ctx, s.d, offset)
+	} else {
+		body, err = s.repo.OpenAt(ctx, s.d, offset)
+	}
+	return body, to, answered(err)
 }
 
 // begin makes body, which is at offset, the place to read from.
@@ -150,7 +152,7 @@ func (s *source) leaveFile(cause error) {
 		s.err = fmt.Errorf("read %s: %w", s.d.Digest, cause)
 		return
 	}
-	body, err := s.repo.OpenAt(s.ctx, s.d, 0)
+	body, _, err := s.ask(0, false)
 	if err != nil {
 		s.err = err
 		return
@@ -192,7 +194,7 @@ func (s *source) read(p []byte) (int, error) {
 // reopen opens the blob where the next read is and keeps the hash so far.
 func (s *source) reopen() error {
 	s.close()
-	body, err := s.repo.OpenAt(s.ctx, s.d, s.at)
+	body, _, err := s.ask(s.at, false)
 	if err != nil {
 		return err
 	}
