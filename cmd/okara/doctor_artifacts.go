@@ -3,11 +3,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 func newDoctorArtifacts(a *app) *cobra.Command {
@@ -73,6 +75,12 @@ module or provider.`,
 			var rows [][]string
 			for _, repository := range repositories {
 				some, err := d.Examine(cmd.Context(), repository, deep)
+				if errors.Is(err, oci.ErrNotFound) && len(args) == 0 {
+					some, err = []depot.Finding{{
+						Repository: client.Host() + "/" + layout.CatalogRepo(), Tag: oci.CatalogTag(repository),
+						Problem: "the entry is for " + repository + ", which has no version", Remedy: "publish one, or delete the tag",
+					}}, nil
+				}
 				if err != nil {
 					return err
 				}

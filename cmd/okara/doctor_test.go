@@ -128,3 +128,25 @@ func TestDoctorJudge(t *testing.T) {
 		})
 	}
 }
+
+// TestDoctorArtifactsGone examines a catalogue that lists a module whose versions
+// somebody deleted: the others are examined all the same.
+func TestDoctorArtifactsGone(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", "--registry", host)
+	r, err := oci.OpenRepo(host+"/catalog", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := oci.CatalogEntry{Kind: oci.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
+	if err := r.AddCatalogEntry(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	o := okara(t, "doctor", "artifacts", "--registry", host)
+	if o.code != exitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+oci.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
+	}
+	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != exitNotFound {
+		t.Errorf("named: exit %d\n%s", o.code, o.err)
+	}
+}
