@@ -119,7 +119,7 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	root := up(r.URL.Path)
-	h.Set("X-Terraform-Get", root+s.links.path(b, s.links.expiry()))
+	h.Set("X-Terraform-Get", root+mv.link(s.links, b))
 	h.Set("Cache-Control", g.cacheControl())
 	if s.o.Modules.Answer == "" || s.o.Modules.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)

@@ -174,9 +174,25 @@ func versionsOf(tags []string) []addr.Version {
 // moduleVersion is the manifest under the version tag of a module.
 type moduleVersion struct {
 	oci.ModuleManifest
+	made atomic.Pointer[madeLink] // to the zip
+}
+
+type madeLink struct {
+	path string
+	exp  int64
 }
 
 func (m *moduleVersion) size() int { return 2048 }
+
+// link is the path of the zip, signed again only when the end of links moves.
+func (m *moduleVersion) link(l *links, b blobName) string {
+	made, exp := m.made.Load(), l.expiry()
+	if made == nil || made.exp != exp {
+		made = &madeLink{path: l.path(b, exp), exp: exp}
+		m.made.Store(made)
+	}
+	return made.path
+}
 
 // module returns the manifest under a version tag, if it may be served.
 func (s *store) module(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
