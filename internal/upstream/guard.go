@@ -94,7 +94,7 @@ func publicAddress(address string) error {
 }
 
 func notPublic(ip netip.Addr) error {
-	return fmt.Errorf("%s is not a public address and not listed as an origin: %w", ip, oci.ErrDenied)
+	return fmt.Errorf("%s is not a public address, and not listed as private: %w", ip, oci.ErrDenied)
 }
 
 // isPublic follows the registries of special-purpose addresses (RFC 6890). An
