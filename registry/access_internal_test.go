@@ -56,6 +56,7 @@ func TestGlob(t *testing.T) {
 	}{
 		{"**", "", true}, {"**", "a/b/c", true}, {"*", "a/b", false}, {"a/*", "a/b", true}, {"a/**", "a", true},
 		{"a/**/d", "a/b/c/d", true}, {"a/**/d", "a/d", true}, {"a/**/d", "a/b", false},
+		{"**/b", "a/b", true}, {"**/b", "b/a", false}, {"a/**/c/**", "a/b/c/d", true}, {"**/**", "a", true}, {"a/", "a", false}, {"a/*", "a", false},
 		{"terraform-*", "terraform-aws", true}, {"*-aws-*", "x-aws-y", true}, {"*aws", "awsx", false},
 		{"a*b*c", "aXbYbZc", true}, {"a*b*c", "aXbYbZ", false}, {"", "", true}, {"", "a", false},
 	}

@@ -6,26 +6,32 @@ import "strings"
 
 // globMatch reports whether an address matches a glob: * stands for any
 // characters of one segment, ** as a whole segment for any number of segments.
-func globMatch(glob, address string) bool {
-	return matchSegments(strings.Split(glob, "/"), strings.Split(address, "/"))
-}
+func globMatch(glob, address string) bool { return matchRest(glob, true, address, true) }
 
-func matchSegments(glob, address []string) bool {
-	for len(glob) > 0 {
-		if glob[0] == "**" {
-			for i := range len(address) + 1 {
-				if matchSegments(glob[1:], address[i:]) {
-					return true
+// matchRest matches what is left of both; g and a say whether that is a segment
+// at all. It is asked for each right of a caller, so it makes no slices.
+func matchRest(glob string, g bool, address string, a bool) bool {
+	for g {
+		var want, segment string
+		want, glob, g = strings.Cut(glob, "/")
+		if want == "**" {
+			for !matchRest(glob, g, address, a) {
+				if !a {
+					return false
 				}
+				_, address, a = strings.Cut(address, "/")
 			}
+			return true
+		}
+		if !a {
 			return false
 		}
-		if len(address) == 0 || !matchSegment(glob[0], address[0]) {
+		segment, address, a = strings.Cut(address, "/")
+		if !matchSegment(want, segment) {
 			return false
 		}
-		glob, address = glob[1:], address[1:]
 	}
-	return len(address) == 0
+	return !a
 }
 
 // matchSegment matches with the usual two positions: behind the last star, and

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// discard is an answer that nobody reads.
+type discard struct {
+	h      http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.h }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// TestWarmAllocations shows that a warm answer is copied, not made: what it costs
+// does not grow with the number of versions and rights.
+func TestWarmAllocations(t *testing.T) {
+	cost := func(versions, rights int) map[string]float64 {
+		f := newFront(t, func(o *registry.Options) {
+			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
+			for range rights {
+				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(registry.ParseScope("read:*:none/**")))
+			}
+			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(registry.ParseScope("read:*:**")))
+		})
+		for i := range versions {
+			v := fmt.Sprintf("1.%d.0", i)
+			f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
+			f.provider(t, release{address: "acme/dns", version: v, platforms: []string{"linux_amd64"}})
+		}
+		got := map[string]float64{}
+		for _, path := range []string{
+			"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/versions",
+			"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/registry.example.com/acme/none/index.json",
+		} {
+			r := must(http.NewRequest(http.MethodGet, "http://okara.invalid"+path, nil))
+			r.Header.Set("Authorization", "Bearer "+readerToken)
+			got[path] = testing.AllocsPerRun(100, func() { f.handler.ServeHTTP(&discard{h: http.Header{}}, r) })
+		}
+		return got
+	}
+	few, many := cost(1, 0), cost(30, 100)
+	for path, n := range many {
+		if n > few[path]+10 { // pools are emptied now and then
+			t.Errorf("%s: %.0f allocations with 30 versions and 100 rights, %.0f with one", path, n, few[path])
+		}
+	}
+}
