@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,12 +31,13 @@ const kills = 20
 // TestKilled kills okara with signal 9 at random moments of a publish, a mirror
 // and a bundle load, each into a prefix of its own. No version may be visible
 // unless it is complete, the next run must finish it without sending a blob
-// that had arrived, and the one after that send nothing.
+// that had arrived, and the one after that send nothing. No temporary file may be
+// left.
 func TestKilled(t *testing.T) {
-	home := t.TempDir()
+	home, temp := t.TempDir(), t.TempDir()
 	okara := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "okara", args...)
-		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}
 		return cmd
 	}
 	out, err := okara("keys", "new", "--allow-ecc").Output()
@@ -103,6 +105,9 @@ func TestKilled(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d runs of %v were killed", killed, kills, whole)
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 && runtime.GOOS != "windows" {
+				t.Errorf("temporary files are left: %v, %v", left, err)
+			}
 			if killed == 0 {
 				t.Errorf("none of %d runs of %v was killed in time", kills, whole)
 			}

@@ -229,12 +229,11 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	g, gctx := errgroup.WithContext(ctx)
 	for range min(mirrorParallel, len(packages)) {
 		g.Go(func() error {
-			f, err := os.CreateTemp(d.o.TempDir, "okara-mirror-*")
+			f, done, err := scratchFile(d.o.TempDir)
 			if err != nil {
 				return err
 			}
-			defer os.Remove(f.Name())
-			defer f.Close()
+			defer done()
 			for i := next.Add(1) - 1; i < int64(len(packages)); i = next.Add(1) - 1 {
 				if plan.Packages[i], err = d.transferOne(gctx, r, p, plan, packages[i], f); err != nil {
 					return err
@@ -251,6 +250,19 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 		plan.makeSums(stemOf(p, v) + "SHA256SUMS")
 	}
 	return nil
+}
+
+// scratchFile opens a temporary file. Where the system allows it the file has no
+// name, so that nothing is left of a process that was killed.
+func scratchFile(dir string) (f *os.File, done func(), err error) {
+	f, err = os.CreateTemp(dir, "okara-mirror-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	if os.Remove(f.Name()) == nil {
+		return f, func() { f.Close() }, nil
+	}
+	return f, func() { f.Close(); os.Remove(f.Name()) }, nil
 }
 
 // transferOne uses f for the zip, whose end is not the file's.
