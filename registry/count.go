@@ -138,17 +138,19 @@ func (c *counts) finish(ctx context.Context) {
 	}
 }
 
-// save writes the days of this process that have changed.
+// save writes the days of this process that have changed. What fails is left for
+// the next time.
 func (c *counts) save(ctx context.Context) error {
+	var errs []error
 	for tag, by := range c.unsaved() {
 		if err := c.repo.PutCounts(ctx, tag, by); err != nil {
 			c.mu.Lock()
 			c.days[tag].changed = true
 			c.mu.Unlock()
-			return fmt.Errorf("write %s: %w", tag, err)
+			errs = append(errs, fmt.Errorf("write %s: %w", tag, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // unsaved returns the days to write, by tag, and forgets those that are over

@@ -4,14 +4,18 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -121,6 +125,38 @@ func TestCountsWithout(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestCountsFail has two days to write and the first of them refused once.
+func TestCountsFail(t *testing.T) {
+	c := newTestCounts(t, &ocitest.Fault{
+		Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})},
+		Match: func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/count-")
+		},
+		Times: 1, Do: ocitest.Status(http.StatusForbidden, -1),
+	})
+	what := oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+	now := time.Now()
+	c.now = func() time.Time { return now }
+	tags := []string{oci.CountTag(now, c.id), oci.CountTag(now.Add(day), c.id)}
+	c.add(what)
+	now = now.Add(day)
+	c.add(what)
+	if err := c.save(t.Context()); !errors.Is(err, oci.ErrDenied) {
+		t.Errorf("refused: %v", err)
+	}
+	for range 2 { // the second one has nothing to do
+		if err := c.save(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tag := range tags {
+		got, err := c.repo.Counts(t.Context(), tag)
+		if diff := cmp.Diff(got, map[oci.Counted]int64{what: 1}); err != nil || diff != "" {
+			t.Errorf("%s: %v, got - want +:\n%s", tag, err, diff)
+		}
 	}
 }
 

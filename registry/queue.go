@@ -201,8 +201,8 @@ func (q *queue) look(ctx context.Context) error {
 			q.forget(tag)
 		case !q.knows(tag):
 			j, err := q.repo.Job(ctx, tag)
-			if errors.Is(err, oci.ErrCorrupt) {
-				q.log.Warn("queue: damaged job", "tag", tag, "error", err)
+			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
+				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not keep the others from being done
 				continue
 			}
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -302,4 +303,33 @@ func TestQueuePanic(t *testing.T) {
 			t.Errorf("ended with %+v", end)
 		}
 	})
+}
+
+// TestQueueLostJob shows that a job whose manifest the registry has lost, or that
+// was damaged, keeps no other from being found.
+func TestQueueLostJob(t *testing.T) {
+	for name, do := range map[string]ocitest.Act{
+		"lost":    ocitest.Status(http.StatusNotFound, -1),
+		"damaged": ocitest.Respond("application/vnd.oci.image.manifest.v1+json", "{}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ids := []string{"one", "two"}
+			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(oci.JobTag(a), oci.JobTag(b)) }) // as the registry lists them
+			inner := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			q := newTestQueue(t, inner, nil)
+			for _, id := range ids {
+				mustAdd(t, q, id, job{Kind: "test"}, true)
+			}
+			restarted := newTestQueue(t, &ocitest.Fault{
+				Base: inner, Times: -1, Do: do,
+				Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/"+oci.JobTag(ids[0])) },
+			}, nil)
+			if err := restarted.look(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if !restarted.knows(oci.JobTag(ids[1])) {
+				t.Error("the other job is not known")
+			}
+		})
+	}
 }

@@ -138,18 +138,8 @@ func (s *store) screen(ctx context.Context, repository string, l *listing) error
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkParallel)
 	for i, v := range l.versions {
-		g.Go(func() error {
-			manifest, err := s.manifest(ctx, repository, v, l)
-			if err != nil {
-				return fmt.Errorf("check version %s: %w", v, err)
-			}
-			if known, ok := s.verdicts.peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
-				return nil
-			}
-			err = s.admit(ctx, repository, v, manifest, l)
-			if _, refused := errors.AsType[*httpError](err); refused {
-				reasons[i], err = err, nil
-			}
+		g.Go(func() (err error) {
+			reasons[i], err = s.reason(ctx, repository, v, l)
 			return err
 		})
 	}
@@ -169,6 +159,29 @@ func (s *store) screen(ctx context.Context, repository string, l *listing) error
 	}
 	l.versions = served
 	return nil
+}
+
+// reason is why a version of a list is not served, nil if it is. A tag whose manifest
+// is lost, or is no module or provider, is no reason to do without the others.
+func (s *store) reason(ctx context.Context, repository string, v addr.Version, l *listing) (reason, err error) {
+	manifest, err := s.manifest(ctx, repository, v, l)
+	if err == nil {
+		if known, ok := s.verdicts.peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+			return nil, nil
+		}
+		err = s.admit(ctx, repository, v, manifest, l)
+	}
+	if _, refused := errors.AsType[*httpError](err); refused {
+		return err, nil
+	}
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
+		s.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
+		return notFound("version %s cannot be checked: %v", v, err), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check version %s: %w", v, err)
+	}
+	return nil, nil
 }
 
 // manifest is what is known to be under a version tag.
