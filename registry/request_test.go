@@ -3,6 +3,7 @@
 package registry_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -46,5 +47,27 @@ func TestRequestID(t *testing.T) {
 		if text := log.take(); strings.Contains(text, "proxy:1/2") != tt.logged {
 			t.Errorf("%s: the log says %q", tt.path, text)
 		}
+	}
+}
+
+// TestClientLeaves gives up while the registry is asked: that is no failure of the
+// server, in its log or its answer.
+func TestClientLeaves(t *testing.T) {
+	var log lines
+	release := make(chan struct{})
+	defer close(release)
+	ctx, leave := context.WithCancel(t.Context())
+	hang := &ocitest.Fault{Times: -1, Match: ocitest.On("GET", "tags"), Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		leave()
+		<-release // the answer for others, who may wait for it too
+		return ocitest.FailBefore(r, nil)
+	}}
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), hang, func(o *registry.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/modules/net/vpc/aws/versions", nil))
+	if text := log.take(); w.Code != 499 || strings.Contains(text, "ERROR") {
+		t.Errorf("%d, the log says %q", w.Code, text)
 	}
 }

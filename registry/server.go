@@ -363,6 +363,10 @@ func notFound(format string, args ...any) error {
 // longer tell the client that the bytes are not to be trusted.
 var errAborted = errors.New("download ended early")
 
+// statusLeft is what logs and metrics show of a client that did not wait for its
+// answer. The number is the usual one for it.
+const statusLeft = 499
+
 // writeError is the only place that maps an error to an answer.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, oci.ErrCorrupt) {
@@ -371,6 +375,10 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errAborted) {
 		s.logFor(r).Warn("download ended early", "path", logPath(r.URL.Path), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
+	}
+	if errors.Is(r.Context().Err(), context.Canceled) { // nobody reads the answer, and nothing is wrong here
+		w.WriteHeader(statusLeft)
+		return
 	}
 	status, text := s.classify(err)
 	if s.hides(r, err) {
