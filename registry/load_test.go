@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -48,8 +49,26 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestFlakyRegistry is row 15: 500 clients at once, a tenth of the registry's
 // answers fails, and no client gets an error or a wrong byte.
 func TestFlakyRegistry(t *testing.T) {
+	if source := inits(t, nil); source.failed.Load() < 50 {
+		t.Errorf("only %d failures in %d registry requests", source.failed.Load(), source.n.Load())
+	}
+}
+
+// TestFlakyRegistryCached is the same with archives on disk, whose fetches all
+// clients share.
+func TestFlakyRegistryCached(t *testing.T) {
+	dir := t.TempDir()
+	source := inits(t, func(o *registry.Options) { o.Blobs = registry.Blobs{Dir: dir, Bytes: 1 << 30} })
+	if n := source.n.Load(); n > 100 {
+		t.Errorf("%d registry requests, so fetches were not shared", n)
+	}
+	waitFor(t, func() bool { return len(must(filepath.Glob(filepath.Join(dir, ".part-*")))) == 0 })
+}
+
+// inits runs 500 clients at once.
+func inits(t *testing.T, change func(*registry.Options)) *flaky {
 	source := &flaky{}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), source, nil)
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), source, change)
 	noise := make([]byte, 100_000)
 	rand.Read(noise) // never fails
 	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "", "noise": string(noise)})
@@ -86,9 +105,7 @@ func TestFlakyRegistry(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if source.failed.Load() < 50 {
-		t.Errorf("only %d failures in %d registry requests", source.failed.Load(), source.n.Load())
-	}
+	return source
 }
 
 // TestPagedList is row 24: pages of two with absolute and with repeated links.
