@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -135,6 +136,9 @@ func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]by
 	}
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, h), io.LimitReader(r.Body, limit+1))
+	if _, disk := errors.AsType[*fs.PathError](err); disk {
+		return n, [sha256.Size]byte{}, fmt.Errorf("keep the upload: %w", err)
+	}
 	if err != nil {
 		return n, [sha256.Size]byte{}, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the upload broke off after %d bytes", n)}
 	}
@@ -245,12 +249,12 @@ func unprocessable(err error) error {
 	return &httpError{status: http.StatusUnprocessableEntity, text: err.Error()}
 }
 
-// publishError keeps the errors of the registry and takes all others for
-// something wrong with what was sent.
+// publishError keeps the errors of the registry and of a full disk, and takes all
+// others for something wrong with what was sent.
 func publishError(err error) error {
 	for _, e := range []error{
 		oci.ErrExists, oci.ErrUnavailable, oci.ErrUnauthenticated, oci.ErrDenied, oci.ErrRateLimited, oci.ErrUncertain,
-		oci.ErrUnsupported, oci.ErrTooLarge, context.DeadlineExceeded, context.Canceled,
+		oci.ErrUnsupported, oci.ErrTooLarge, context.DeadlineExceeded, context.Canceled, syscall.ENOSPC,
 	} {
 		if errors.Is(err, e) {
 			return err

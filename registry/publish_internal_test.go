@@ -3,11 +3,61 @@
 package registry
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 )
+
+// TestReceive tells an upload that breaks off, which is the client's affair, from
+// a disk that is full.
+func TestReceive(t *testing.T) {
+	closed, err := os.Create(filepath.Join(t.TempDir(), "upload"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		body   io.Reader
+		to     io.Writer
+		status int // 0: no answer of its own, so 500
+	}{
+		"whole":        {strings.NewReader("1234"), io.Discard, 0},
+		"too large":    {strings.NewReader("12345"), io.Discard, http.StatusRequestEntityTooLarge},
+		"broken off":   {iotest.ErrReader(io.ErrUnexpectedEOF), io.Discard, http.StatusBadRequest},
+		"nowhere left": {strings.NewReader("1234"), closed, 0},
+	}
+	for name, tt := range tests {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", tt.body)
+		r.ContentLength = -1
+		_, _, err := receive(r, tt.to, 4)
+		own, _ := errors.AsType[*httpError](err)
+		if own == nil && tt.status != 0 || own != nil && own.status != tt.status || (err == nil) != (name == "whole") {
+			t.Errorf("%s: %v, want status %d", name, err, tt.status)
+		}
+	}
+}
+
+// TestPublishError shows that a full disk is not the fault of who publishes.
+func TestPublishError(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/tmp/okara", Err: syscall.ENOSPC}
+	if _, blamed := errors.AsType[*httpError](publishError(fmt.Errorf("unpack: %w", full))); blamed {
+		t.Errorf("%v is an answer to the client", full)
+	}
+}
 
 // FuzzReceipt reads arbitrary receipts: only what was signed here is one, until
 // it expires.

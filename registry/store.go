@@ -229,9 +229,6 @@ func (s *store) anyModule(ctx context.Context, repository string, v addr.Version
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
 		}
-		if m.Zip == nil {
-			return nil, fmt.Errorf("%s:%s has no zip layer: %w", repository, tag, oci.ErrCorrupt)
-		}
 		s.rememberSize(repository, *m.Zip)
 		return &moduleVersion{ModuleManifest: m}, nil
 	})
