@@ -260,9 +260,9 @@ func scratchFile(dir string) (f *os.File, done func(), err error) {
 		return nil, nil, err
 	}
 	if os.Remove(f.Name()) == nil {
-		return f, func() { f.Close() }, nil
+		return f, func() { _ = f.Close() }, nil
 	}
-	return f, func() { f.Close(); os.Remove(f.Name()) }, nil
+	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // nobody needs what is in it
 }
 
 // transferOne uses f for the zip, whose end is not the file's.
