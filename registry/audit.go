@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/depot"
 )
 
 // maxAgent bounds what a client says about itself in a record.
@@ -42,13 +44,16 @@ func (s *server) decided(r *http.Request, c caller, action, kind, address, rule 
 		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)))
 }
 
-// published records a change and its result.
-func (s *server) published(r *http.Request, c caller, action, kind, address, version, digest string, err error) {
+// published records a change and its result. err is what the change returned.
+func (s *server) published(r *http.Request, c caller, action, kind, address, version string, out depot.Published, err error) {
 	result := "done"
 	status := http.StatusCreated
-	if err != nil {
-		status, _ = s.classify(err)
+	switch {
+	case err != nil:
+		status, _ = s.classify(publishError(err))
 		result = http.StatusText(status)
+	case out.Existing:
+		status = http.StatusOK
 	}
 	if action == "publish" {
 		s.metrics.publish.WithLabelValues(kind, result).Inc()
@@ -59,7 +64,7 @@ func (s *server) published(r *http.Request, c caller, action, kind, address, ver
 	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "change",
 		slog.String("request_id", r.Header.Get(requestID)),
 		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
-		slog.String("version", version), slog.String("digest", digest),
+		slog.String("version", version), slog.String("digest", out.Digest),
 		slog.String("decision", "allowed"), slog.String("rule", c.rule),
 		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
 		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)), slog.Int("status", status))

@@ -84,6 +84,14 @@ func TestAudit(t *testing.T) {
 			"msg": "change", "action": "publish", "address": "net/vpc/aws", "version": "1.0.0", "status": 201.0, "subject": "publisher",
 			"decision": "allowed", "rule": "publish:module:net/**",
 		}},
+		{"change that is there", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) },
+			map[string]any{"msg": "change", "status": 200.0}},
+		{"other content", func() {
+			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, newZip(t, map[string]string{"main.tf": "# 2"}))
+		}, map[string]any{"msg": "change", "status": 409.0}},
+		{"no module", func() {
+			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.1.0", publisherToken, newZip(t, map[string]string{"a.txt": ""}))
+		}, map[string]any{"msg": "change", "status": 422.0}},
 		{"version", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Authorization", "Bearer "+readerToken, "X-Request-Id", "proxy:1")
 		}, map[string]any{"version": "1.0.0", "request_id": "proxy:1", "client_ip": "127.0.0.1"}},
@@ -132,7 +140,9 @@ func TestAudit(t *testing.T) {
 	for _, want := range []string{
 		`okara_http_requests_total{code="200",method="GET",route="/archives/{token}/{rest...}"} 1`,
 		`okara_downloads_total{address="net/vpc/aws",kind="module",version="1.0.0"} 1`,
-		`okara_publish_total{kind="module",result="done"} 1`,
+		`okara_publish_total{kind="module",result="done"} 2`,
+		`okara_publish_total{kind="module",result="Conflict"} 1`,
+		`okara_publish_total{kind="module",result="Unprocessable Entity"} 1`,
 		`okara_auth_total{decision="denied",mode="anonymous"} 1`,
 		`okara_archive_streams 0`,
 		`okara_cache_total{kind="list",result="miss"}`,

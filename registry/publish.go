@@ -59,7 +59,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return s.dryRun(r.Context(), w, dir, version, o)
 	}
 	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(r, g.caller, "publish", "module", version.Module.String(), version.Version.String(), out.Digest, err)
+	s.published(r, g.caller, "publish", "module", version.Module.String(), version.Version.String(), out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}

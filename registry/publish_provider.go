@@ -227,7 +227,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
-	s.published(r, g.caller, "publish", "provider", p.String(), v.String(), out.Digest, err)
+	s.published(r, g.caller, "publish", "provider", p.String(), v.String(), out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}

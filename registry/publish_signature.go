@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -151,7 +152,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", x.address, x.version, len(have)))
 	}
 	m, err := repo.AddCosignSignature(r.Context(), subject, sig)
-	s.published(r, x.grant.caller, "sign", x.kind, x.address, x.version.String(), m.Digest.String(), err)
+	s.published(r, x.grant.caller, "sign", x.kind, x.address, x.version.String(), depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)
 	}

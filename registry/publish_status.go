@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -64,7 +65,7 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 	e, err := repo.PutStatusEvent(r.Context(), oci.StatusEvent{
 		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.caller.subject, maxActor), Time: s.now(),
 	})
-	s.published(r, g.caller, in.Action, kind, address, v.String(), "", err)
+	s.published(r, g.caller, in.Action, kind, address, v.String(), depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}
