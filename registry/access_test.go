@@ -190,6 +190,22 @@ func TestEmbedded(t *testing.T) {
 		})
 	}
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	// A blob of a state that the publisher may not read is not to be had by a mount,
+	// wherever the names of both are written.
+	secret := oci.BytesBlob("text/plain", []byte("secret"))
+	if err := f.repo(t, "acme/state/bank").PushBlob(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	mount := "mount=" + secret.Descriptor.Digest.String() + "&from=acme/state/bank"
+	const uploads, form = "/v2/acme/modules/net/vpc/aws/blobs/uploads/", "application/x-www-form-urlencoded"
+	for _, tt := range []struct{ query, body string }{
+		{"?" + mount, ""}, {"", mount}, {"?from=acme/modules/net/vpc/aws", mount}, {"?from=acme/modules/net/vpc/aws&" + mount, mount},
+	} {
+		status, body := f.send(t, http.MethodPost, uploads+tt.query, publisherToken, []byte(tt.body), "Content-Type", form)
+		if status != http.StatusForbidden {
+			t.Errorf("mount by %q and %q: %d %s", tt.query, tt.body, status, body)
+		}
+	}
 	for token, want := range map[string]error{adminToken: nil, readerToken: oci.ErrDenied, publisherToken: oci.ErrDenied, "": oci.ErrUnauthenticated} {
 		names, err := as(token).Repositories(t.Context()) // states are among them
 		if !errors.Is(err, want) || slices.Contains(names, "acme/modules/net/vpc/aws") != (want == nil) {

@@ -39,7 +39,8 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		action = "read"
 	}
-	if from := r.URL.Query().Get("from"); from != "" {
+	// As the registry reads it: from the body of a form too, and from there first.
+	if from := r.FormValue("from"); from != "" {
 		if err := s.allowRepository(r, "read", from); err != nil {
 			return err
 		}
