@@ -146,6 +146,9 @@ func (s *store) anyProvider(ctx context.Context, repository, typ string, v addr.
 			return nil, err
 		}
 		now.meta.Keys = s.readableKeys(repository, v, now.meta.Keys)
+		if err := s.revoked.withdraw(&now.meta); err != nil {
+			s.log.Error("a version has no signature that counts any more", "repository", repository, "tag", v.Tag(), "reason", err)
+		}
 		if has && !now.extends(old) {
 			s.metrics.tagMoved.Inc()
 			s.log.Error("the version tag of a provider moved to other content; the first one is served on",

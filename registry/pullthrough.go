@@ -48,8 +48,9 @@ func pullable(require depot.VerifyOptions) bool {
 // pullThrough answers for versions that are at an origin and not yet in the
 // registry. Its zero value has no rules.
 type pullThrough struct {
-	rules []PullRule
-	log   *slog.Logger
+	rules   []PullRule
+	revoked RevokedKeys
+	log     *slog.Logger
 	// What is required of mirrored providers: nothing, or a signature by one of
 	// these keys.
 	require depot.VerifyOptions
@@ -64,7 +65,7 @@ type pullThrough struct {
 
 func newPullThrough(o Options, m *Metrics) *pullThrough {
 	return &pullThrough{
-		rules: o.PullThrough, log: o.Logger, require: o.Require[addr.KindMirror],
+		rules: o.PullThrough, revoked: o.Revoked, log: o.Logger, require: o.Require[addr.KindMirror],
 		versions: newCache("origin", originBytes, (*originVersions).size, o.Now, m.looked),
 		releases: newCache("release", originBytes, (*originRelease).size, o.Now, m.looked),
 		policy:   policy{fresh: 5 * time.Minute, grace: forever, stale: forever},
@@ -271,6 +272,9 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 		release, err := depot.OpenRelease(ctx, rule.Origin, a, v, rule.Mirror)
 		if err == nil && len(p.require.Require) > 0 {
 			err = release.SignedBy(p.require)
+		}
+		if err == nil {
+			err = p.revoked.withdraw(&release.Metadata)
 		}
 		if err != nil {
 			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)

@@ -102,16 +102,20 @@ func TestPullThroughLyingOrigin(t *testing.T) {
 }
 
 // TestPullThroughFulfilsPolicy pulls from an origin whose key the policy for
-// mirrored providers trusts, or does not.
+// mirrored providers trusts or does not, and from one whose key was stolen.
 func TestPullThroughFulfilsPolicy(t *testing.T) {
 	from, zips := newOrigin(t)
+	own := must(testSigner().Public())
 	other := must(must(signing.NewKey(signing.KeyOptions{Name: "other", Email: "other@example.com", ECC: true})).Public())
 	for name, test := range map[string]struct {
-		key  signing.PublicKey
-		want int
+		key     signing.PublicKey
+		revoked []string
+		want    int
 	}{
-		"trusted": {must(testSigner().Public()), http.StatusOK},
-		"another": {other, http.StatusNotFound},
+		"trusted":                  {key: own, want: http.StatusOK},
+		"another":                  {key: other, want: http.StatusNotFound},
+		"trusted, another revoked": {key: own, revoked: []string{other.ID}, want: http.StatusOK},
+		"trusted, and revoked":     {key: own, revoked: []string{own.ID}, want: http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storage := ocitest.Handler(t, ocitest.Quirks{})
@@ -120,6 +124,7 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 					pullFrom(from)(o)
 					policy := depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
 					o.Require = map[string]depot.VerifyOptions{addr.KindMirror: policy}
+					o.Revoked = must(registry.ParseRevokedKeys(test.revoked))
 				})
 				f.start(t)
 				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != test.want {

@@ -31,6 +31,7 @@ type Options struct {
 
 	Access   Access                         // who may do what; the zero value allows nobody anything
 	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
+	Revoked  RevokedKeys                    // OpenPGP keys that nothing is served with any more
 	Archives Archives                       // how archives are linked and delivered
 	Modules  Modules                        // how module downloads are answered
 	Login    *Login                         // `tofu login`, nil: none

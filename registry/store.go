@@ -50,6 +50,7 @@ type store struct {
 	verdicts  *cache[verdict] // repository@digest
 
 	require  map[string]depot.VerifyOptions
+	revoked  RevokedKeys
 	verifier *depot.Depot
 
 	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
@@ -69,6 +70,7 @@ func newStore(o Options, m *Metrics) *store {
 
 		verdicts: newCache("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, count),
 		require:  o.Require,
+		revoked:  o.Revoked,
 		verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 
 		listPolicy:     policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: day},

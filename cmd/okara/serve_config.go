@@ -44,6 +44,8 @@ type serveConfig struct {
 	DrainRange     hcl.Range `hcl:"drain,attr_value_range"`
 	Anonymous      []string  `hcl:"anonymous,optional"`
 	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
+	RevokedKeys    []string  `hcl:"revoked_keys,optional"`
+	RevokedRange   hcl.Range `hcl:"revoked_keys,attr_value_range"`
 	Proxies        []string  `hcl:"proxies,optional"`
 	ProxiesRange   hcl.Range `hcl:"proxies,attr_value_range"`
 
@@ -248,6 +250,9 @@ func (c *serveConfig) options(o *registry.Options) (err error) {
 	}
 	if o.Proxies, err = prefixes(c.ProxiesRange, c.Proxies); err != nil {
 		return err
+	}
+	if o.Revoked, err = registry.ParseRevokedKeys(c.RevokedKeys); err != nil {
+		return configError(c.RevokedRange, err)
 	}
 	if c.Hide != nil {
 		o.DeniedMeansMissing = *c.Hide

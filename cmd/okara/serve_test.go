@@ -194,6 +194,7 @@ func TestServeRefuses(t *testing.T) {
 		{"config requirement twice", []string{"--config", write("r2.hcl", "require \"module\" {\n block = \"high\"\n}\nrequire \"module\" {\n block = \"high\"\n}\n")}, "r2.hcl:4: a second block"},
 		{"config requirement without its key", []string{"--config", write("r3.hcl", "require \"provider\" {\n checks = [\"openpgp\"]\n openpgp_keys = [\"none.asc\"]\n}\n")}, "none.asc"},
 		{"config requirement of nothing", []string{"--config", write("r4.hcl", "require \"mirror\" {}\n")}, "r4.hcl:1: require mirror: nothing is required"},
+		{"config revoked key", []string{"--config", write("k.hcl", "\nrevoked_keys = [\"DEADBEEF\"]\n")}, "k.hcl:2: revoked key \"DEADBEEF\" is not"},
 		{"config grace", []string{"--config", write("grace.hcl", "\ngrace = \"soon\"\n")}, "grace.hcl:2: grace"},
 		{"config layout", []string{"--config", write("i.hcl", "layout {\n modules = \"x/{name}\"\n}\n")}, "i.hcl:1"},
 	}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestRevokedKeys shows what a server serves that was told of a stolen key.
+func TestRevokedKeys(t *testing.T) {
+	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
+	stolen, own := servedKey(must(thief.Public())), servedKey(must(testSigner().Public()))
+	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
+	f := newFront(t, func(o *registry.Options) {
+		o.Revoked = must(registry.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
+	})
+	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
+	for _, tt := range []struct {
+		address string
+		rel     release
+		want    int
+	}{
+		{"acme/one", release{keys: []oci.SigningKey{own}}, http.StatusOK},
+		{"acme/two", release{keys: []oci.SigningKey{stolen}, sign: byThief}, http.StatusNotFound},
+		{"acme/three", release{keys: []oci.SigningKey{stolen, own}, sign: byThief}, http.StatusNotFound},
+		{"acme/four", release{keys: []oci.SigningKey{stolen, own}}, http.StatusOK},
+		{"acme/five", release{keys: []oci.SigningKey{stolen, own}, sign: func(sums []byte) []byte {
+			return slices.Concat(byThief(sums), must(testSigner().Sign(sums, time.Now())))
+		}}, http.StatusOK},
+	} {
+		tt.rel.address, tt.rel.version, tt.rel.platforms = tt.address, "1.0.0", []string{"linux_amd64"}
+		f.provider(t, tt.rel)
+		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/providers/"+tt.address+"/1.0.0/download/linux/amd64"))
+		if resp.StatusCode != tt.want {
+			t.Errorf("%s: %d %s, want %d", tt.address, resp.StatusCode, body, tt.want)
+		}
+		if bytes.Contains([]byte(body), []byte(stolen.KeyID)) {
+			t.Errorf("%s: the answer has the stolen key:\n%s", tt.address, body)
+		}
+		if _, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", tt.address, "1.0.0", "linux", "amd64"); (err == nil) != (tt.want == http.StatusOK) {
+			t.Errorf("%s: a client says %v", tt.address, err)
+		}
+	}
+}
+
+func TestParseRevokedKeysRefuses(t *testing.T) {
+	for _, text := range []string{"", "DEADBEEF", "0x6F3C0A1B2C3D4E5F", "6F3C0A1B2C3D4E5G", strings.Repeat("A", 39)} {
+		if _, err := registry.ParseRevokedKeys([]string{text}); err == nil {
+			t.Errorf("%q is a key", text)
+		}
+	}
+}
