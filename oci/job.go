@@ -69,6 +69,16 @@ func DoneTag(tag string) string {
 	return doneTagPrefix + name
 }
 
+// EndedJobTag is the inverse of DoneTag: the tag of the job that tag ends, ""
+// if tag is not the end of one.
+func EndedJobTag(tag string) string {
+	name, ok := strings.CutPrefix(tag, doneTagPrefix)
+	if job := jobTagPrefix + name; ok && DoneTag(job) == tag {
+		return job
+	}
+	return ""
+}
+
 // AddJob records the job in the queue r. It is false if there is one with this
 // id already, whether it has ended or not. Of two writers at one moment both
 // may be told that they were first.
@@ -148,7 +158,12 @@ func (r *Repo) Job(ctx context.Context, tag string) (Job, error) {
 
 // JobEnd reads how the job with this id ended; ErrNotFound if it has not.
 func (r *Repo) JobEnd(ctx context.Context, id string) (JobEnd, error) {
-	a, at, err := r.jobAnnotations(ctx, DoneTag(JobTag(id)))
+	return r.JobEndAt(ctx, DoneTag(JobTag(id)))
+}
+
+// JobEndAt reads the end of a job under its own tag.
+func (r *Repo) JobEndAt(ctx context.Context, tag string) (JobEnd, error) {
+	a, at, err := r.jobAnnotations(ctx, tag)
 	if err != nil {
 		return JobEnd{}, err
 	}

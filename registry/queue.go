@@ -28,6 +28,12 @@ const (
 	jobFirstDelay = 10 * time.Second // doubles with each retry
 	jobMaxDelay   = time.Hour
 
+	// jobKept is how long the queue remembers a job that has ended. One with
+	// its id is new after that, which is harmless like any other repetition.
+	jobKept = 30 * 24 * time.Hour
+	// jobEndsRead is how many ends one look reads to learn their age.
+	jobEndsRead = 50
+
 	jobsAtOnce = 4
 	jobTimeout = time.Hour        // of one try
 	jobGrace   = 30 * time.Second // for running tries when the server ends
@@ -61,6 +67,9 @@ type queue struct {
 	metrics  *Metrics
 	wake     chan struct{} // there may be something to start
 
+	ends     map[string]time.Time // by tag, what look knows of jobs that have ended
+	keepEnds bool                 // the registry deletes no tags; for look too
+
 	mu   sync.Mutex          // guards open and what is in it
 	open map[string]*openJob // by tag, those of a kind without handler too
 }
@@ -81,7 +90,7 @@ func newQueue(o Options, m *Metrics, handlers map[string]jobHandler) (*queue, er
 	}
 	return &queue{
 		repo: r, handlers: handlers, log: o.Logger, now: o.Now, metrics: m,
-		wake: make(chan struct{}, 1), open: map[string]*openJob{},
+		wake: make(chan struct{}, 1), open: map[string]*openJob{}, ends: map[string]time.Time{},
 	}, nil
 }
 
@@ -179,8 +188,8 @@ func (q *queue) run(ctx context.Context) {
 	running.Wait()
 }
 
-// look finds the jobs that have not ended, and forgets those that another
-// replica has ended.
+// look finds the jobs that have not ended, forgets those that another replica
+// has ended, and deletes those that ended long ago. Only one runs at a time.
 func (q *queue) look(ctx context.Context) error {
 	list, err := q.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -210,6 +219,47 @@ func (q *queue) look(ctx context.Context) error {
 			}
 			q.keep(tag, &openJob{id: j.ID, job: job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(jobTakeover)})
 		}
+	}
+	return q.expire(ctx, list.Tags)
+}
+
+// expire deletes the jobs among tags that ended long ago, the job before its
+// end: the other way round it would be done again if this stops in between.
+func (q *queue) expire(ctx context.Context, tags []string) error {
+	reads := jobEndsRead
+	for _, tag := range tags {
+		job := oci.EndedJobTag(tag)
+		if job == "" || q.keepEnds {
+			continue
+		}
+		at, known := q.ends[tag]
+		if !known && reads > 0 {
+			reads--
+			end, err := q.repo.JobEndAt(ctx, tag)
+			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
+				continue // another replica was faster
+			}
+			if err != nil {
+				return err
+			}
+			at, known = end.Time, true
+			q.ends[tag] = at
+		}
+		if !known || q.now().Sub(at) < jobKept {
+			continue
+		}
+		for _, old := range []string{job, tag} {
+			err := q.repo.Untag(ctx, old)
+			if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
+				q.log.Info("queue: the registry deletes no tags, so it keeps jobs that have ended", "reason", err)
+				q.keepEnds = true
+				return nil
+			}
+			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+				return err
+			}
+		}
+		delete(q.ends, tag)
 	}
 	return nil
 }

@@ -333,3 +333,47 @@ func TestQueueLostJob(t *testing.T) {
 		})
 	}
 }
+
+// TestQueueForgets shows that a job and its end leave the queue a month after
+// the end, and nothing else does; where tags cannot be deleted they stay.
+func TestQueueForgets(t *testing.T) {
+	for name, test := range map[string]struct {
+		quirks ocitest.Quirks
+		want   []string
+	}{
+		"deleted": {ocitest.Quirks{}, []string{oci.DoneTag(oci.JobTag("new")), oci.JobTag("new"), oci.JobTag("open")}},
+		"kept": {ocitest.Quirks{NoDelete: true}, []string{
+			oci.DoneTag(oci.JobTag("new")), oci.DoneTag(oci.JobTag("old")), oci.JobTag("new"), oci.JobTag("old"), oci.JobTag("open"),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newTestQueue(t, ocitest.Direct{Handler: ocitest.Handler(t, test.quirks)}, nil)
+			now := time.Now()
+			for id, age := range map[string]time.Duration{"open": jobKept, "old": jobKept, "new": jobKept - time.Minute} {
+				at := now.Add(-age)
+				q.now = func() time.Time { return at }
+				mustAdd(t, q, id, job{Kind: "test"}, true)
+				if id == "open" {
+					continue
+				}
+				if err := q.repo.EndJob(t.Context(), id, oci.JobEnd{Result: "done", Time: at}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			q.now = func() time.Time { return now }
+			for range 2 {
+				if err := q.look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list, err := q.repo.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(test.want)
+			if diff := cmp.Diff(test.want, slices.Sorted(slices.Values(list.Tags))); diff != "" {
+				t.Errorf("tags (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
