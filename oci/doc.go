@@ -30,7 +30,8 @@
 // read without okara.
 //
 // A module version (module.go, tag "1.4.0") is one manifest. OpenTofu takes
-// its only layer of type archive/zip, Flux the first layer, the front-end the
+// its only layer of type archive/zip, Flux the first layer (TestFlux in
+// internal/conformance lets its client do so), the front-end the
 // description:
 //
 //	artifactType: application/vnd.opentofu.modulepkg
