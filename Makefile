@@ -7,6 +7,7 @@ TOFU    := $(CACHE)/tofu/1.12.6/tofu
 TIME    := $(CACHE)/provider/time/0.14.2/terraform-provider-time_0.14.2_SHA256SUMS
 OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
 TRIVY   := $(CACHE)/trivy/0.72.0/trivy
+COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 NESTED  := internal/e2e internal/conformance
 
@@ -36,10 +37,11 @@ bench: tools
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x "$${f%:*}" || exit 1; done
-interop: tools $(OTHERS) $(TRIVY)
+interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry && (cd internal/e2e && go test -count=1 -run 'TestTofu' .) || exit 1; done
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
+	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/conformance && go test -count=1 ./...
 models:
 	sh statebackend/models/run.sh
@@ -50,6 +52,8 @@ $(CACHE)/tofu/%/tofu: internal/e2e/tofu/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o "$(CURDIR)/$@" github.com/opentofu/opentofu/cmd/tofu
 $(CACHE)/trivy/%/trivy: internal/e2e/trivy/%/go.mod
 	cd $(<D) && GOEXPERIMENT=jsonv2 go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/aquasecurity/trivy/cmd/trivy
+$(CACHE)/cosign/%/cosign: internal/e2e/cosign/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/sigstore/cosign/v2/cmd/cosign
 $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod

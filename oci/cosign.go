@@ -16,7 +16,8 @@ import (
 )
 
 // Types of a signature that cosign and Flux check. One manifest serves both ways
-// of finding it: by the tag "sha256-<hex>.sig" and as a referrer.
+// of finding it: by the tag "sha256-<hex>.sig" and as a referrer. cosign itself
+// judges it in TestCosign of internal/e2e.
 const (
 	ArtifactCosign = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	MediaCosign    = "application/vnd.dev.cosign.simplesigning.v1+json"

@@ -91,15 +91,29 @@ func TestBoth(t *testing.T) {
 	runScripts(t, "both", "")
 }
 
-// trivyVar names the Trivy that `make interop` builds.
-const trivyVar = "OKARA_TEST_TRIVY"
+// These name the programs that only `make interop` builds.
+const (
+	trivyVar  = "OKARA_TEST_TRIVY"
+	cosignVar = "OKARA_TEST_COSIGN"
+)
 
 // TestTrivy scans with the real Trivy.
 func TestTrivy(t *testing.T) {
-	if os.Getenv(trivyVar) == "" {
-		t.Skip(trivyVar + " is not set; `make interop` builds Trivy, which is too slow for `make test`")
-	}
+	needInterop(t, trivyVar)
 	runScripts(t, "trivy", "tofu")
+}
+
+// TestCosign signs and verifies with the real cosign.
+func TestCosign(t *testing.T) {
+	needInterop(t, cosignVar)
+	runScripts(t, "cosign", "tofu")
+}
+
+func needInterop(t *testing.T, name string) {
+	t.Helper()
+	if os.Getenv(name) == "" {
+		t.Skip(name + " is not set; `make interop` builds the program, which is too slow for `make test`")
+	}
 }
 
 // needTerraform skips a test where no terraform that okara supports is on PATH.
@@ -160,8 +174,10 @@ func (s tools) setup(env *testscript.Env, tool string) error {
 		return err
 	}
 	path := []string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}
-	if trivy := os.Getenv(trivyVar); trivy != "" {
-		path = append([]string{filepath.Dir(trivy)}, path...)
+	for _, name := range []string{trivyVar, cosignVar} {
+		if program := os.Getenv(name); program != "" {
+			path = append([]string{filepath.Dir(program)}, path...)
+		}
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
