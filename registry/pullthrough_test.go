@@ -223,6 +223,7 @@ func TestPullThroughResumes(t *testing.T) {
 		f.start(t)
 		f.get(t, f.archive(t, "linux_amd64"))
 		time.Sleep(25 * time.Hour) // of the bubble's clock: the job has used up its tries
+		synctest.Wait()
 		from.change = nil
 		if got := f.get(t, f.archive(t, "linux_amd64")); !bytes.Equal(got, zips["linux_amd64"]) {
 			t.Error("the archive has other bytes")
