@@ -493,7 +493,7 @@ func FuzzPullThroughPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		r, err := http.NewRequest(http.MethodGet, "http://okara.test/"+path, nil)
 		if err != nil {
-			t.Skip()
+			return // no server sees such a path
 		}
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if bad := source.take(); bad != "" {

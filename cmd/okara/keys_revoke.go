@@ -80,7 +80,8 @@ func newKeysRevoke(a *app) *cobra.Command {
 		Long: `Mark a key as revoked: it signs nothing any more, and the public key says so to
 everybody who gets it. Publish that file where your users find the key. Versions
 that were published keep their signature; sign them again with another key and
-okara sign --replace.`,
+okara sign --replace. A front-end serves nothing with the key any more once its
+configuration names the ID in revoked_keys.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -191,16 +191,21 @@ func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	return oci.Manifest{Descriptor: d, Bytes: raw}, nil
 }
 
+// references returns what a manifest in the bundle lists.
+func (b *Bundle) references(d oci.Descriptor) (children, blobs []oci.Descriptor, err error) {
+	m, err := b.manifest(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return references(m)
+}
+
 // walk calls each for the blobs of the manifests that d reaches in the bundle.
 func (b *Bundle) walk(d oci.Descriptor, each func(oci.Descriptor)) error {
 	if _, ok := b.blobs[d.Digest]; !ok {
 		return nil
 	}
-	m, err := b.manifest(d)
-	if err != nil {
-		return err
-	}
-	children, blobs, err := references(m)
+	children, blobs, err := b.references(d)
 	if err != nil {
 		return err
 	}
@@ -242,11 +247,7 @@ func (b *Bundle) reach(d oci.Descriptor, required map[digest.Digest]bool) error 
 	if _, ok := b.blobs[d.Digest]; !ok && required[d.Digest] {
 		return nil
 	}
-	m, err := b.manifest(d)
-	if err != nil {
-		return err
-	}
-	children, blobs, err := references(m)
+	children, blobs, err := b.references(d)
 	if err != nil {
 		return err
 	}
