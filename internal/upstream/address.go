@@ -2,7 +2,10 @@
 
 package upstream
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 func isLoopback(host string) bool {
 	if host == "localhost" {
@@ -11,3 +14,77 @@ func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
 }
+
+// isInternalHost reports whether the host of a URL is written as an address
+// that is not public, in any spelling that some resolver takes for one, or is
+// a name of loopback (RFC 6761). What other names resolve to it cannot know.
+func isInternalHost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return !IsPublic(ip)
+	}
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	// 2130706433, 127.1, 0177.0.0.1, 0x7f000001: the last label of a name is
+	// never a number (https://url.spec.whatwg.org/#ends-in-a-number-checker).
+	return last == "localhost" || last == "" || strings.Trim(last, "0123456789") == "" ||
+		strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
+}
+
+// IsPublic reports whether an address is one that a host of the public
+// internet can have. It follows the registries of special-purpose addresses
+// (RFC 6890, https://www.iana.org/assignments/iana-ipv6-special-registry).
+//
+// Of IPv6 only the block from which public addresses are assigned passes, so
+// that forms nobody thought of do not. An address that carries an IPv4 address
+// for a gateway or tunnel on the way is as public as that; it is loopback for
+// the host that translates it. A translation prefix that a network made of its
+// own public block (RFC 6052) looks like any other address and is not
+// recognised.
+func IsPublic(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if !ip.IsValid() || !ip.IsGlobalUnicast() || ip.IsPrivate() {
+		return false
+	}
+	if ip.Is4() {
+		return !within(ip, special4)
+	}
+	b := ip.As16()
+	switch {
+	case nat64.Contains(ip):
+		return IsPublic(netip.AddrFrom4([4]byte(b[12:])))
+	case sixToFour.Contains(ip):
+		return IsPublic(netip.AddrFrom4([4]byte(b[2:6])))
+	case !global6.Contains(ip) || within(ip, special6):
+		return false
+	case isatap(b):
+		return IsPublic(netip.AddrFrom4([4]byte(b[12:])))
+	}
+	return true
+}
+
+// isatap reports whether the last half of the address says that its packets go
+// to the IPv4 address in its last four bytes (RFC 5214, section 6.1).
+func isatap(b [16]byte) bool {
+	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+func within(ip netip.Addr, blocks string) bool {
+	for block := range strings.FieldsSeq(blocks) {
+		if netip.MustParsePrefix(block).Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	global6   = netip.MustParsePrefix("2000::/3")     // RFC 4291, section 2.4
+	nat64     = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
+	sixToFour = netip.MustParsePrefix("2002::/16")    // RFC 3056
+)
+
+// Blocks that are routed nowhere, or only within one network.
+const (
+	special4 = "0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4"
+	special6 = "2001::/23 2001:db8::/32 3fff::/20" // Teredo is in the first
+)

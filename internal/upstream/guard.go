@@ -28,7 +28,7 @@ const maxRedirects = 5
 // It looks at the address that is dialled, after the name was resolved, so a
 // name that resolves to such an address, at once or later, and a redirect to
 // one are refused alike. Behind an HTTP proxy, which resolves names itself, it
-// sees only what is written as an address.
+// sees only what is written as an address, and names of loopback.
 type Guard struct {
 	private []string
 }
@@ -65,9 +65,8 @@ type guarded struct {
 
 func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := r.URL.Hostname()
-	ip, err := netip.ParseAddr(host)
-	if err == nil && !isPublic(ip) && !t.g.exempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: notPublic(ip)}
+	if isInternalHost(host) && !t.g.exempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: notPublic(host)}
 	}
 	return t.next.RoundTrip(r)
 }
@@ -87,48 +86,12 @@ func publicAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("dialling %s: %w", address, err)
 	}
-	if !isPublic(ap.Addr()) {
-		return notPublic(ap.Addr())
+	if !IsPublic(ap.Addr()) {
+		return notPublic(ap.Addr().String())
 	}
 	return nil
 }
 
-func notPublic(ip netip.Addr) error {
-	return fmt.Errorf("%s is not a public address, and not listed as private: %w", ip, oci.ErrDenied)
-}
-
-// isPublic follows the registries of special-purpose addresses (RFC 6890). An
-// IPv6 address that carries an IPv4 one is as public as that.
-func isPublic(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
-		return false
-	}
-	b := ip.As16()
-	switch {
-	case nat64.Contains(ip):
-		return isPublic(netip.AddrFrom4([4]byte(b[12:])))
-	case sixToFour.Contains(ip):
-		return isPublic(netip.AddrFrom4([4]byte(b[2:6])))
-	}
-	return !isSpecial(ip)
-}
-
-var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-)
-
-// isSpecial reports whether the address is in a block that is routed nowhere,
-// or only within one network.
-func isSpecial(ip netip.Addr) bool {
-	for _, block := range [...]string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "fec0::/10",
-	} {
-		if netip.MustParsePrefix(block).Contains(ip) {
-			return true
-		}
-	}
-	return false
+func notPublic(host string) error {
+	return fmt.Errorf("%s is not a public address, and not listed as private: %w", host, oci.ErrDenied)
 }

@@ -39,6 +39,7 @@ func TestGuardRefusesPrivateAddresses(t *testing.T) {
 		"IPv4 behind NAT64":    "[64:ff9b::a9fe:a9fe]:1",
 		"IPv4 in 6to4":         "[2002:a9fe:a9fe::1]:1",
 		"IPv4-compatible IPv6": "[::127.0.0.1]:1",
+		"IPv4-translated IPv6": "[::ffff:0:7f00:1]:1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &upstream.Registry{Client: &upstream.Client{HTTP: guarded("registry.example.com")}}
