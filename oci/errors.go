@@ -45,7 +45,7 @@ type ResponseError struct {
 	Method     string
 	URL        string // without userinfo and query
 	Status     int
-	Code       string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN; may be empty
+	Codes      []string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN, in the registry's order; often one, may be none
 	Message    string
 	RetryAfter time.Duration // zero if the registry did not say
 
@@ -54,8 +54,8 @@ type ResponseError struct {
 
 func (e *ResponseError) Error() string {
 	s := fmt.Sprintf("%s %s: %d %s", e.Method, e.URL, e.Status, http.StatusText(e.Status))
-	if e.Code != "" {
-		s += ": " + e.Code
+	if len(e.Codes) > 0 {
+		s += ": " + strings.Join(e.Codes, ", ")
 	}
 	if e.Message != "" {
 		s += ": " + strconv.Quote(e.Message)
@@ -66,12 +66,29 @@ func (e *ResponseError) Error() string {
 // Unwrap leads to the sentinel that fits the answer, or nil.
 func (e *ResponseError) Unwrap() error { return e.sentinel }
 
+// HasCode tells whether the registry gave one of these codes.
+func (e *ResponseError) HasCode(codes ...string) bool {
+	return slices.ContainsFunc(e.Codes, func(c string) bool { return slices.Contains(codes, c) })
+}
+
+// halfLinked recognises how distribution refuses a manifest while somebody
+// pushes a blob that it refers to. The blob's link file is emptied before it is
+// written again; who reads it in between takes the empty digest for an invalid
+// one and the blob for a missing one, and says both (registry/storage, verify
+// of the manifest handlers). It says so before anything is stored, so nothing
+// happened and the same PUT may be sent again, even that of a tag.
+func halfLinked(codes []string) bool {
+	return slices.Contains(codes, "DIGEST_INVALID") && slices.Contains(codes, "MANIFEST_BLOB_UNKNOWN")
+}
+
 const (
 	// maxErrorBody bounds what is read of an error answer; registries send a
 	// few hundred bytes, proxies a page of HTML.
 	maxErrorBody = 16 << 10
 	// maxErrorText bounds what is shown of it.
 	maxErrorText = 512
+	// maxErrorCodes bounds the different codes of one answer.
+	maxErrorCodes = 8
 )
 
 // responseError reads and closes the body of an answer that is a refusal.
@@ -82,17 +99,13 @@ func (s *session) responseError(resp *http.Response) error {
 		RetryAfter: retryAfter(resp, time.Now()),
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what arrived is all we can quote
-	var codes []string
-	codes, e.Message = parseErrors(body)
-	if len(codes) > 0 {
-		e.Code = codes[0]
-	}
+	e.Codes, e.Message = parseErrors(body)
 	html := isHTML(resp.Header)
 	if html {
 		e.Message = "answered with HTML, is this an OCI registry?"
 	}
 	e.Message = s.secrets.redact(e.Message)
-	e.sentinel = sentinel(resp, codes, html)
+	e.sentinel = sentinel(resp, e.Codes, html)
 	if resp.StatusCode == http.StatusUnauthorized && s.anonymous() {
 		e.sentinel = ErrUnauthenticated // whatever it lacks, a login comes first
 	}
@@ -133,6 +146,8 @@ func sentinel(resp *http.Response, codes []string, html bool) error {
 		return ErrExists
 	case status == http.StatusRequestEntityTooLarge:
 		return ErrTooLarge
+	case halfLinked(codes):
+		return ErrUnavailable
 	case has("DIGEST_INVALID"):
 		return ErrCorrupt
 	case status >= 500, status == http.StatusRequestTimeout:
@@ -169,8 +184,8 @@ func parseErrors(body []byte) (codes []string, message string) {
 	}
 	var texts []string
 	for _, e := range doc.Errors {
-		if e.Code != "" {
-			codes = append(codes, e.Code)
+		if e.Code != "" && !slices.Contains(codes, e.Code) && len(codes) < maxErrorCodes {
+			codes = append(codes, plainText(e.Code))
 		}
 		text := e.Message
 		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
@@ -262,8 +277,8 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	r := &ResponseError{Method: e.Method, URL: safeURL(e.URL), Status: e.StatusCode}
 	var texts []string
 	for _, x := range e.Errors {
-		if r.Code == "" {
-			r.Code = x.Code
+		if x.Code != "" && !slices.Contains(r.Codes, x.Code) && len(r.Codes) < maxErrorCodes {
+			r.Codes = append(r.Codes, plainText(x.Code))
 		}
 		texts = append(texts, x.Message)
 	}

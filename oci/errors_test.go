@@ -16,7 +16,13 @@ import (
 // TestSentinels sends what registries answer in the field to the PUT of a tag
 // (and where it says so, to another request).
 func TestSentinels(t *testing.T) {
-	code := func(c string) string { return `{"errors":[{"code":"` + c + `","message":"the registry's words"}]}` }
+	code := func(codes ...string) string {
+		var list []string
+		for _, c := range codes {
+			list = append(list, `{"code":"`+c+`","message":"the registry's words"}`)
+		}
+		return `{"errors":[` + strings.Join(list, ",") + `]}`
+	}
 	for _, test := range []struct {
 		name   string
 		status int
@@ -36,6 +42,8 @@ func TestSentinels(t *testing.T) {
 		{"quota", 429, code("TOOMANYREQUESTS"), false, oci.ErrRateLimited},
 		{"zot, too large", 413, code("SIZE_INVALID"), false, oci.ErrTooLarge},
 		{"missing blob", 400, code("MANIFEST_BLOB_UNKNOWN"), false, nil},
+		{"wrong digest", 400, code("DIGEST_INVALID"), false, oci.ErrCorrupt},
+		{"distribution 2.8, link half written", 400, code("DIGEST_INVALID", "MANIFEST_BLOB_UNKNOWN"), false, oci.ErrUnavailable},
 		{"not implemented", 501, "", false, oci.ErrUnsupported},
 		{"server error", 500, "oops", false, oci.ErrUncertain},
 		{"gateway", 504, "", true, oci.ErrUncertain},
@@ -57,7 +65,10 @@ func TestSentinels(t *testing.T) {
 			if !ok || e.Status != test.status || !strings.HasSuffix(e.URL, "/v2/test/repo/manifests/v1") {
 				t.Fatalf("got %v, want a ResponseError with %d", err, test.status)
 			}
-			if strings.Contains(test.body, "words") && e.Message != "the registry's words" {
+			if test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("is not %q: %v", test.want, err)
+			}
+			if strings.Contains(test.body, "words") && len(e.Codes) == 1 && e.Message != "the registry's words" {
 				t.Errorf("message %q", e.Message)
 			}
 			for _, sentinel := range []error{

@@ -303,15 +303,27 @@ func (r *Repo) putManifest(ctx context.Context, ref string, m Manifest) (http.He
 	if len(m.Bytes) > MaxManifest {
 		return nil, fmt.Errorf("manifest %s of %s: %w: %d bytes, at most %d", ref, r, ErrTooLarge, len(m.Bytes), MaxManifest)
 	}
-	resp, err := r.done(ctx, request{
+	q := request{
 		method: http.MethodPut, path: "manifests/" + ref, header: http.Header{"Content-Type": {m.MediaType}},
 		body: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Bytes)), nil }, size: int64(len(m.Bytes)),
-	})
+	}
+	resp, err := r.done(ctx, q)
+	for attempt := 1; isHalfLinked(err) && attempt < r.c.o.Retry.MaxAttempts; attempt++ {
+		if sleep(ctx, backoff(freshBackoff, r.c.o.Retry.MaxBackoff, attempt)) != nil {
+			break // the refusal says more than the end of the context
+		}
+		resp, err = r.done(ctx, q)
+	}
 	if err != nil {
 		return nil, err
 	}
 	r.c.transport.recent.add(r.name, m.Digest)
 	return resp.Header, nil
+}
+
+func isHalfLinked(err error) bool {
+	e, ok := errors.AsType[*ResponseError](err)
+	return ok && e.Status < 500 && halfLinked(e.Codes)
 }
 
 // Delete removes a manifest by its digest with one DELETE, on most registries

@@ -208,7 +208,8 @@ func nextLink(h string) string {
 }
 
 // PutTag points a tag at a manifest with exactly one PUT, whatever happens
-// (a refused token is renewed and the PUT, which had no effect, sent again).
+// (a refused token is renewed, a blob that is being pushed waited for, and the
+// PUT, which had no effect, sent again).
 // An answer that got lost is ErrUncertain: read the tag before anything else.
 func (r *Repo) PutTag(ctx context.Context, tag string, m Manifest) error {
 	if !tagRE.MatchString(tag) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -254,5 +255,33 @@ func TestLockerContract(t *testing.T) {
 			}
 			mustUnlock(t, lb)
 		}
+	})
+}
+
+// The first locks of a repository push the same empty blob at once, and on
+// distribution 2.8 each push lets the manifests of the others look as if their
+// blob was missing.
+func TestFirstLocksAtOnce(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{HalfLinks: 3})
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		for i := range 16 {
+			s := newStore(t, "registry.test", direct{h}, statebackend.Options{})
+			wg.Go(func() {
+				ws := fmt.Sprint("ws", i)
+				l, err := s.Lock(t.Context(), ws, statebackend.LockInfo{ID: ws})
+				if err != nil {
+					t.Errorf("%s: %v", ws, err)
+					return
+				}
+				if _, err := l.Put(t.Context(), []byte(ws)); err != nil {
+					t.Errorf("%s: %v", ws, err)
+				}
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Errorf("%s: %v", ws, err)
+				}
+			})
+		}
+		wg.Wait()
 	})
 }

@@ -248,11 +248,10 @@ func blobMissing(err error) bool {
 	if !ok || e.Status < 400 || e.Status >= 500 {
 		return false
 	}
-	switch e.Code {
-	case "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "NAME_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNVERIFIED":
+	if e.HasCode("MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "NAME_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNVERIFIED") {
 		return true
 	}
-	return e.Code == "" && (e.Status == 400 || e.Status == 404)
+	return len(e.Codes) == 0 && (e.Status == 400 || e.Status == 404)
 }
 
 func (x *session) claim(c claimID) (oci.Manifest, error) {

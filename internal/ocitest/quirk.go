@@ -30,6 +30,7 @@ type Quirks struct {
 	Immutable        bool    // PUT of an existing tag with other bytes: 412 (Harbor's rules)
 	RedirectBlobs    string  // GET of a blob: 307 to this URL prefix + digest (S3, GCS)
 	NoRange          bool    // ranges on blobs are ignored
+	HalfLinks        int     // the first n manifest PUTs after a blob's push find its link half written (distribution 2.8)
 	FreshMissing     int     // a digest just pushed answers 404 to its next n reads (GHCR)
 	EchoHeaders      bool    // refusals repeat the request's headers in their text
 	Auth             *Issuer // who may do what; nil: everybody everything
@@ -41,6 +42,9 @@ func (q Quirks) wrap(h http.Handler) http.Handler {
 	}
 	if q.LateList > 0 {
 		h = lateList(h, q.LateList)
+	}
+	if q.HalfLinks > 0 {
+		h = halfLinks(h, q.HalfLinks)
 	}
 	if q.FreshMissing > 0 {
 		h = freshMissing(h, q.FreshMissing)
@@ -206,6 +210,31 @@ func lateList(h http.Handler, n int) http.Handler {
 	})
 }
 
+// halfLinks refuses the first n manifests after each push of a blob, as
+// distribution 2.8 does when it reads a link file that is empty for an instant.
+func halfLinks(h http.Handler, n int) http.Handler {
+	var mu sync.Mutex // guards left
+	left := map[string]int{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := parse(r.URL.Path)
+		if r.Method == http.MethodPut && (p.kind == "upload" || p.kind == "manifest") {
+			mu.Lock()
+			k := left[p.name]
+			if p.kind == "upload" {
+				left[p.name] = n
+			} else if k > 0 {
+				left[p.name] = k - 1
+			}
+			mu.Unlock()
+			if p.kind == "manifest" && k > 0 {
+				refuse(w, http.StatusBadRequest, "DIGEST_INVALID", "provided digest did not match uploaded content", "MANIFEST_BLOB_UNKNOWN", "blob unknown to registry")
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // freshMissing answers 404 to the first n reads of a digest after its push.
 func freshMissing(h http.Handler, n int) http.Handler {
 	var mu sync.Mutex // guards left
@@ -279,10 +308,15 @@ func echoHeaders(h http.Handler) http.Handler {
 	})
 }
 
-func refuse(w http.ResponseWriter, status int, code, message string) {
+// refuse answers with codes and their messages in turn.
+func refuse(w http.ResponseWriter, status int, codes ...string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
+	var list []map[string]string
+	for pair := range slices.Chunk(codes, 2) {
+		list = append(list, map[string]string{"code": pair[0], "message": pair[1]})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": list})
 }
 
 // place is what a path of the distribution API names.

@@ -131,3 +131,21 @@ func TestStale(t *testing.T) {
 		t.Errorf("the list changed (-got +want):\n%s", diff)
 	}
 }
+
+func TestHalfLinks(t *testing.T) {
+	r := newRepo(t, ocitest.Quirks{HalfLinks: 2}, nil)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		err := r.PutTag(t.Context(), "v1", m)
+		e, refused := errors.AsType[*oci.ResponseError](err)
+		if i < 2 != refused || refused && !slices.Equal(e.Codes, []string{"DIGEST_INVALID", "MANIFEST_BLOB_UNKNOWN"}) {
+			t.Errorf("put %d: %v", i, err)
+		}
+	}
+}
