@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/statefile"
 )
 
 func newStateDiff(a *app, f *stateFlags) *cobra.Command {
@@ -34,18 +36,18 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 			if err != nil {
 				return err
 			}
-			var docs [2]*stateDocument
+			var docs [2]*statefile.Document
 			for i, n := range numbers {
 				state, v, err := read(cmd.Context(), s, ws, n)
 				if err != nil {
 					return noState(err, args[0], ws)
 				}
-				if docs[i], err = parseStateDocument(state); err != nil {
+				if docs[i], err = statefile.Parse(state); err != nil {
 					return fmt.Errorf("version %d: %w", v.N, err)
 				}
 				numbers[i] = v.N
 			}
-			changes := diffStates(docs[0], docs[1])
+			changes := statefile.Diff(docs[0], docs[1])
 			shown := changes
 			if limit > 0 && len(shown) > limit {
 				shown = shown[:limit]
@@ -55,12 +57,12 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 				a.note("no difference between version %d and version %d", numbers[0], numbers[1])
 			}
 			return a.printResult(struct {
-				Repository string        `json:"repository"`
-				Workspace  string        `json:"workspace"`
-				From       int64         `json:"from"`
-				To         int64         `json:"to"`
-				Changes    []stateChange `json:"changes"`
-				More       bool          `json:"more"`
+				Repository string             `json:"repository"`
+				Workspace  string             `json:"workspace"`
+				From       int64              `json:"from"`
+				To         int64              `json:"to"`
+				Changes    []statefile.Change `json:"changes"`
+				More       bool               `json:"more"`
 			}{args[0], ws, numbers[0], numbers[1], shown, len(shown) < len(changes)}, changesText(shown))
 		},
 	}
@@ -69,31 +71,10 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 	return cmd
 }
 
-func changesText(changes []stateChange) string {
+func changesText(changes []statefile.Change) string {
 	var lines []string
 	for _, c := range changes {
-		sign := map[string]string{actionAdd: "+", actionRemove: "-", actionChange: "~"}[c.Action]
-		lines = append(lines, sign+" "+c.Address)
-		for _, at := range c.Attributes {
-			lines = append(lines, fmt.Sprintf("    %s: %s -> %s", at.Path, at.text(at.Before), at.text(at.After)))
-		}
+		lines = append(lines, c.String())
 	}
 	return strings.Join(lines, "\n")
-}
-
-// maxValueText bounds a value in a line for people; --json has it whole.
-const maxValueText = 120
-
-func (c attributeChange) text(value []byte) string {
-	switch {
-	case c.Sensitive:
-		return "(sensitive)"
-	case value == nil:
-		return "(none)"
-	}
-	runes := []rune(string(value))
-	if len(runes) > maxValueText {
-		return string(runes[:maxValueText]) + "…"
-	}
-	return string(runes)
 }

@@ -3,16 +3,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -43,7 +38,7 @@ encrypted, whose serial cannot be changed without their key.`,
 			}
 			var v statebackend.Version
 			err = withLock(ctx, a, s, ws, "restore", func(l *statebackend.Lock) error {
-				v, err = restore(ctx, l, old)
+				v, err = l.Restore(ctx, old)
 				return err
 			})
 			if err != nil {
@@ -66,50 +61,4 @@ func versionArg(s string) (int64, error) {
 		return 0, usageError("version %q is not a number above 0", s)
 	}
 	return n, nil
-}
-
-// restore writes old as the successor of the current state.
-func restore(ctx context.Context, l *statebackend.Lock, old []byte) (statebackend.Version, error) {
-	head, err := l.Head(ctx)
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return statebackend.Version{}, err
-	}
-	_, serial, _ := statebackend.Meta(old)
-	serial = max(serial, head.Serial)
-	next, err := withSerial(old, serial+1)
-	if err != nil {
-		return statebackend.Version{}, err
-	}
-	return l.Put(ctx, next)
-}
-
-// withSerial returns state with another serial and otherwise the same bytes. A
-// state that OpenTofu encrypted is returned as it is, since the serial inside
-// must be the one outside.
-func withSerial(state []byte, serial uint64) ([]byte, error) {
-	if statebackend.EncryptedByTool(state) {
-		return state, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(state))
-	d.UseNumber()
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, statebackend.ErrNotState
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", statebackend.ErrNotState, err)
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("%w: %w", statebackend.ErrNotState, err)
-		}
-		if name != "serial" {
-			continue
-		}
-		end := int(d.InputOffset())
-		start := end - len(value)
-		return bytes.Join([][]byte{state[:start], strconv.AppendUint(nil, serial, 10), state[end:]}, nil), nil
-	}
-	return nil, fmt.Errorf("it has no serial: %w", statebackend.ErrNotState)
 }

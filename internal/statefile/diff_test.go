@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package statefile_test
 
 import (
 	"encoding/json"
@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/internal/statefile"
 )
 
-func TestDiffStates(t *testing.T) {
+func TestDiff(t *testing.T) {
 	// resource is one resource with these attributes and sensitive paths.
 	resource := func(attributes, sensitive string) string {
 		return fmt.Sprintf(`{"version":4,"serial":1,"lineage":"a","outputs":{},"resources":[{"mode":"managed","type":"t","name":"n","instances":[{"attributes":%s,"sensitive_attributes":%s}]}]}`, attributes, sensitive)
@@ -42,16 +42,20 @@ func TestDiffStates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before, err := parseStateDocument([]byte(tt.before))
+			before, err := statefile.Parse([]byte(tt.before))
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, err := parseStateDocument([]byte(tt.after))
+			after, err := statefile.Parse([]byte(tt.after))
 			if err != nil {
 				t.Fatal(err)
 			}
-			changes := diffStates(before, after)
-			if diff := cmp.Diff(strings.Join(tt.want, "\n"), changesText(changes)); diff != "" {
+			changes := statefile.Diff(before, after)
+			var lines []string
+			for _, c := range changes {
+				lines = append(lines, c.String())
+			}
+			if diff := cmp.Diff(strings.Join(tt.want, "\n"), strings.Join(lines, "\n")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			b, err := json.Marshal(changes)
@@ -65,46 +69,9 @@ func TestDiffStates(t *testing.T) {
 	}
 }
 
-func TestWithSerial(t *testing.T) {
-	const encrypted = `{"serial":3,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`
-	tests := []struct {
-		name, state, want string
-		err               error
-	}{
-		{"in the middle", `{"version":4, "serial" : 3 ,"x":{"serial":1}}`, `{"version":4, "serial" : 12 ,"x":{"serial":1}}`, nil},
-		{"after others of the same name", `{"x":{"serial":1},"y":[{"serial":2}],"serial":3}`, `{"x":{"serial":1},"y":[{"serial":2}],"serial":12}`, nil},
-		{"encrypted by OpenTofu", encrypted, encrypted, nil},
-		{"none", `{"version":4}`, "", statebackend.ErrNotState},
-		{"cut", `{"version":4,"x":`, "", statebackend.ErrNotState},
-		{"no object", `[]`, "", statebackend.ErrNotState},
+func TestParseEncrypted(t *testing.T) {
+	_, err := statefile.Parse([]byte(`{"serial":3,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`))
+	if !errors.Is(err, statefile.ErrEncrypted) {
+		t.Errorf("error %v, want ErrEncrypted", err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := withSerial([]byte(tt.state), 12)
-			if !errors.Is(err, tt.err) {
-				t.Fatalf("error %v, want %v", err, tt.err)
-			}
-			if string(got) != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzWithSerial(f *testing.F) {
-	f.Add(`{"version":4,"serial":3,"lineage":"a"}`)
-	f.Add(`{"a":[{"serial":1}],"serial":3e2}`)
-	f.Add(`{"encrypted_data":1,"serial":1}`)
-	f.Fuzz(func(t *testing.T, state string) {
-		got, err := withSerial([]byte(state), 77)
-		twice := strings.Count(state, "serial") > 1 // which one counts differs between readers of JSON; no tool writes it
-		if err != nil || twice || statebackend.CheckState([]byte(state)) != nil || statebackend.EncryptedByTool([]byte(state)) {
-			return
-		}
-		lineage, _, _ := statebackend.Meta([]byte(state))
-		l, serial, ok := statebackend.Meta(got)
-		if !ok || serial != 77 || l != lineage {
-			t.Errorf("%q became %q: %q, %d, %v", state, got, l, serial, ok)
-		}
-	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package statefile
 
 import (
 	"bytes"
@@ -10,48 +10,80 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // What happened to an address between two versions.
 const (
-	actionAdd    = "add"
-	actionRemove = "remove"
-	actionChange = "change"
+	Add    = "add"
+	Remove = "remove"
+	Modify = "change"
 )
 
-// stateChange is one address that differs between two versions.
-type stateChange struct {
+// Change is one address that differs between two versions.
+type Change struct {
 	Address    string            `json:"address"`
 	Action     string            `json:"action"`
-	Attributes []attributeChange `json:"attributes,omitempty"`
+	Attributes []AttributeChange `json:"attributes,omitempty"`
 }
 
-// attributeChange is one value that differs. Sensitive ones have no values.
-type attributeChange struct {
+// AttributeChange is one value that differs. Sensitive ones have no values.
+type AttributeChange struct {
 	Path      string          `json:"path"`
 	Before    json.RawMessage `json:"before,omitempty"`
 	After     json.RawMessage `json:"after,omitempty"`
 	Sensitive bool            `json:"sensitive,omitempty"`
 }
 
-// stateDocument is the part of a state file that a comparison needs.
-type stateDocument struct {
+// String is the change in lines for people: a sign and the address, then a line
+// for each attribute.
+func (c Change) String() string {
+	sign := map[string]string{Add: "+", Remove: "-", Modify: "~"}[c.Action]
+	lines := []string{sign + " " + c.Address}
+	for _, at := range c.Attributes {
+		lines = append(lines, fmt.Sprintf("    %s: %s -> %s", at.Path, at.text(at.Before), at.text(at.After)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxValueText bounds a value in a line for people; the JSON has it whole.
+const maxValueText = 120
+
+func (c AttributeChange) text(value []byte) string {
+	switch {
+	case c.Sensitive:
+		return "(sensitive)"
+	case value == nil:
+		return "(none)"
+	}
+	runes := []rune(string(value))
+	if len(runes) > maxValueText {
+		return string(runes[:maxValueText]) + "…"
+	}
+	return string(runes)
+}
+
+// ErrEncrypted says that OpenTofu encrypted a state, so that nothing in it can be
+// compared here.
+var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
+
+// Document is the part of a state file that a comparison needs.
+type Document struct {
 	Outputs map[string]struct {
 		Value     json.RawMessage `json:"value"`
 		Sensitive bool            `json:"sensitive"`
 	} `json:"outputs"`
 	Resources []struct {
-		Module    string          `json:"module"`
-		Mode      string          `json:"mode"`
-		Type      string          `json:"type"`
-		Name      string          `json:"name"`
-		Instances []stateInstance `json:"instances"`
+		Module    string     `json:"module"`
+		Mode      string     `json:"mode"`
+		Type      string     `json:"type"`
+		Name      string     `json:"name"`
+		Instances []instance `json:"instances"`
 	} `json:"resources"`
+	Encrypted         json.RawMessage `json:"encrypted_data"`
+	EncryptionVersion json.RawMessage `json:"encryption_version"`
 }
 
-type stateInstance struct {
+type instance struct {
 	IndexKey   json.RawMessage `json:"index_key"`
 	Deposed    string          `json:"deposed"`
 	Attributes json.RawMessage `json:"attributes"`
@@ -66,13 +98,14 @@ type pathStep struct {
 	Value json.RawMessage `json:"value"`
 }
 
-func parseStateDocument(state []byte) (*stateDocument, error) {
-	if statebackend.EncryptedByTool(state) {
-		return nil, errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
-	}
-	var d stateDocument
+// Parse reads a state file. One that OpenTofu encrypted is [ErrEncrypted].
+func Parse(state []byte) (*Document, error) {
+	var d Document
 	if err := json.Unmarshal(state, &d); err != nil {
-		return nil, fmt.Errorf("%w: %w", statebackend.ErrNotState, err)
+		return nil, fmt.Errorf("not a state file: %w", err)
+	}
+	if d.Encrypted != nil || d.EncryptionVersion != nil {
+		return nil, ErrEncrypted
 	}
 	return &d, nil
 }
@@ -84,7 +117,7 @@ type value struct {
 }
 
 // leaves maps an address to its attributes, flattened to paths.
-func (d *stateDocument) leaves() map[string]map[string]value {
+func (d *Document) leaves() map[string]map[string]value {
 	all := map[string]map[string]value{}
 	for name, o := range d.Outputs {
 		l := flattener{values: map[string]value{}}
@@ -109,7 +142,7 @@ func (d *stateDocument) leaves() map[string]map[string]value {
 	return all
 }
 
-func (i stateInstance) suffix() string {
+func (i instance) suffix() string {
 	s := ""
 	if len(i.IndexKey) > 0 && !bytes.Equal(i.IndexKey, []byte("null")) {
 		s = "[" + string(i.IndexKey) + "]"
@@ -121,7 +154,7 @@ func (i stateInstance) suffix() string {
 }
 
 // marks returns the paths that the state itself marks as sensitive.
-func (i stateInstance) marks() map[string]bool {
+func (i instance) marks() map[string]bool {
 	marks := map[string]bool{}
 	for _, steps := range i.Sensitive {
 		path := ""
@@ -208,37 +241,37 @@ func deniedName(name string) bool {
 	return false
 }
 
-// diffStates lists what differs, ordered by address and path.
-func diffStates(before, after *stateDocument) []stateChange {
+// Diff lists what differs, ordered by address and path.
+func Diff(before, after *Document) []Change {
 	old, now := before.leaves(), after.leaves()
-	changes := []stateChange{}
+	changes := []Change{}
 	for _, address := range sortedKeys(old, now) {
 		o, hadIt := old[address]
 		n, hasIt := now[address]
-		c := stateChange{Address: address, Action: actionChange}
+		c := Change{Address: address, Action: Modify}
 		switch {
 		case !hadIt:
-			c.Action = actionAdd
+			c.Action = Add
 		case !hasIt:
-			c.Action = actionRemove
+			c.Action = Remove
 		default:
 			c.Attributes = diffValues(o, n)
 		}
-		if c.Action != actionChange || len(c.Attributes) > 0 {
+		if c.Action != Modify || len(c.Attributes) > 0 {
 			changes = append(changes, c)
 		}
 	}
 	return changes
 }
 
-func diffValues(old, now map[string]value) []attributeChange {
-	var changes []attributeChange
+func diffValues(old, now map[string]value) []AttributeChange {
+	var changes []AttributeChange
 	for _, path := range sortedKeys(old, now) {
 		o, n := old[path], now[path]
 		if bytes.Equal(o.json, n.json) {
 			continue
 		}
-		c := attributeChange{Path: path, Sensitive: o.sensitive || n.sensitive}
+		c := AttributeChange{Path: path, Sensitive: o.sensitive || n.sensitive}
 		if !c.Sensitive {
 			c.Before, c.After = o.json, n.json
 		}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Restore writes old, an earlier state, as the successor of the current one: with
+// a serial above both, unless OpenTofu encrypted it.
+func (l *Lock) Restore(ctx context.Context, old []byte) (Version, error) {
+	head, err := l.Head(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return Version{}, err
+	}
+	_, serial, _ := Meta(old)
+	serial = max(serial, head.Serial)
+	next, err := withSerial(old, serial+1)
+	if err != nil {
+		return Version{}, err
+	}
+	return l.Put(ctx, next)
+}
+
+// withSerial returns state with another serial and otherwise the same bytes. A
+// state that OpenTofu encrypted is returned as it is, since the serial inside
+// must be the one outside.
+func withSerial(state []byte, serial uint64) ([]byte, error) {
+	if EncryptedByTool(state) {
+		return state, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(state))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, ErrNotState
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotState, err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotState, err)
+		}
+		if name != "serial" {
+			continue
+		}
+		end := int(d.InputOffset())
+		start := end - len(value)
+		return bytes.Join([][]byte{state[:start], strconv.AppendUint(nil, serial, 10), state[end:]}, nil), nil
+	}
+	return nil, fmt.Errorf("it has no serial: %w", ErrNotState)
+}
