@@ -3,14 +3,16 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
 
 const doctorLong = `Test whether a registry can keep locks, and what it can delete, by writing and
@@ -38,23 +40,22 @@ func newDoctor(a *app) *cobra.Command {
   okara doctor registry.example.com/infrastructure/tofu-state --thorough --peer registry-eu.example.com`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := newExamination(a, args[0], peer, thorough)
+			if peer != "" && !strings.Contains(args[0], "/") {
+				return usageError("repository %q has no path", args[0])
+			}
+			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: a.openThrough, Tool: a.userAgent(), Note: a.note}
+			if thorough {
+				o.Rounds = 1000
+			}
+			r, err := doctor.Examine(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
-			if err := d.run(cmd.Context()); err != nil {
+			if err := a.printResult(r, doctorText(r)); err != nil {
 				return err
 			}
-			if !dryRun {
-				if err := d.record(cmd.Context()); err != nil {
-					return err
-				}
-			}
-			if err := a.printResult(d.report, d.text()); err != nil {
-				return err
-			}
-			if d.report.Verdict.Locking == statebackend.LockingRefused {
-				return fmt.Errorf("locking is refused on %s: %s: %w", args[0], d.report.Verdict.Reason, statebackend.ErrUnsafe)
+			if r.Verdict.Locking == statebackend.LockingRefused {
+				return fmt.Errorf("locking is refused on %s: %s: %w", args[0], r.Verdict.Reason, statebackend.ErrUnsafe)
 			}
 			return nil
 		},
@@ -65,37 +66,34 @@ func newDoctor(a *app) *cobra.Command {
 	return cmd
 }
 
-// finding is one line of the report.
-type finding struct {
-	Check   string `json:"check"`
-	Seen    string `json:"seen"`
-	Follows string `json:"follows"`
-	OK      bool   `json:"ok"` // false: something does not work here that does elsewhere
+// openThrough opens a repository over connections of its own, seen by wrap.
+func (a *app) openThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
+	o, err := a.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	base, err := httpserve.Transport(a.transportOptions())
+	if err != nil {
+		return nil, err
+	}
+	o.Transport = wrap(base)
+	r, err := oci.OpenRepo(reference, o)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return r, nil
 }
 
-// doctorReport is the result of a whole examination.
-type doctorReport struct {
-	Repository string      `json:"repository"`
-	Peer       string      `json:"peer,omitempty"`
-	Findings   []finding   `json:"findings"`
-	Verdict    oci.Verdict `json:"verdict"`
-}
-
-func (d *examination) text() string {
+func doctorText(r doctor.Report) string {
 	rows := [][]string{{"CHECK", "SEEN", "WHAT FOLLOWS"}}
-	for _, f := range d.report.Findings {
+	for _, f := range r.Findings {
 		rows = append(rows, []string{f.Check, f.Seen, f.Follows})
 	}
-	v := d.report.Verdict
+	v := r.Verdict
 	verdict := map[string]string{
 		statebackend.LockingExact:   "locking is exact",
 		statebackend.LockingSettle:  "locks, and waits 2 s for the tag list to settle",
 		statebackend.LockingRefused: "locking is refused",
 	}[v.Locking]
 	return table(rows) + "\n\nverdict: " + strings.TrimSuffix(verdict+": "+v.Reason, ": ")
-}
-
-// record keeps the verdict where locks look for it.
-func (d *examination) record(ctx context.Context) error {
-	return statebackend.New(d.repo, statebackend.Options{}).RecordVerdict(ctx, d.report.Verdict)
 }

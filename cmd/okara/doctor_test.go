@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
 
 func TestDoctor(t *testing.T) {
@@ -33,7 +34,7 @@ func TestDoctor(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			reference := ocitest.New(t, tt.quirks) + "/infra/state"
 			o := okara(t, "doctor", reference, "--json")
-			var r doctorReport
+			var r doctor.Report
 			if err := json.Unmarshal([]byte(o.out), &r); err != nil {
 				t.Fatalf("%v: %s", err, o.err)
 			}
@@ -73,7 +74,7 @@ func TestDoctor(t *testing.T) {
 // TestDoctorThorough runs the long test, which leaves nothing behind without a record.
 func TestDoctorThorough(t *testing.T) {
 	reference := ocitest.New(t, ocitest.Quirks{}) + "/infra/state"
-	var r doctorReport
+	var r doctor.Report
 	if err := json.Unmarshal([]byte(mustOkara(t, "doctor", reference, "--thorough", "--no-record", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -92,40 +93,6 @@ func TestDoctorPeer(t *testing.T) {
 	o := okara(t, "doctor", reference, "--peer", peer)
 	if o.code != exitFailure || !strings.Contains(o.out, "200 of 200 rounds failed") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
-	}
-}
-
-// TestDoctorJudge shows what is known of services by their names: a test that
-// found no fault does not overrule it.
-func TestDoctorJudge(t *testing.T) {
-	tests := []struct {
-		name, host, peer string
-		seen             oci.Verdict
-		want             string
-	}{
-		{"own registry", "registry.example.com", "", oci.Verdict{Rounds: 200}, statebackend.LockingExact},
-		{"own registry with a conflict", "registry.example.com", "", oci.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
-		{"own registry with a delayed list", "registry.example.com", "", oci.Verdict{Rounds: 200, Stale: 1}, statebackend.LockingSettle},
-		{"hosted service", "ghcr.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingSettle},
-		{"hosted service with a conflict", "ghcr.io", "", oci.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
-		{"Docker Hub", "docker.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingRefused},
-		{"Azure", "acme.azurecr.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingRefused},
-		{"Azure, both regions tested", "acme.azurecr.io", "acme.westeurope.azurecr.io", oci.Verdict{Rounds: 200}, statebackend.LockingSettle},
-		{"a cache before it", "registry.example.com", "", oci.Verdict{Rounds: 200, Reason: "a cache answers"}, statebackend.LockingRefused},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := oci.OpenRepo(tt.host+"/infra/state", oci.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &examination{repo: r, report: doctorReport{Peer: tt.peer}}
-			v := tt.seen
-			d.judge(&v)
-			if v.Locking != tt.want || v.Reason == "" {
-				t.Errorf("locking %q because %q, want %q", v.Locking, v.Reason, tt.want)
-			}
-		})
 	}
 }
 

@@ -160,3 +160,10 @@ func heldLock(ctx context.Context, s *statebackend.Store, ws string) (*stateback
 	}
 	return nil, nil
 }
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

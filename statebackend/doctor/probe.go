@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,62 +17,95 @@ import (
 	"github.com/google/uuid"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
+// Options say what to examine and how to reach it.
+type Options struct {
+	Repository string // HOST[:PORT]/PATH
+	// Peer is another HOST[:PORT] of the same registry for the second of the two
+	// connections; "" means the same host.
+	Peer   string
+	Rounds int  // of the litmus test; 0 means 200
+	Record bool // keep the verdict in the repository, where locks look for it
+	// Open opens a repository over connections of its own, which it passes through
+	// wrap. Its errors are returned as they are.
+	Open func(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error)
+	Tool string                           // who examines, for the verdict
+	Note func(format string, args ...any) // is told what takes long; nil tells nobody
+}
+
+// defaultRounds take a registry a few seconds.
+const defaultRounds = 200
+
+// Finding is one line of the report.
+type Finding struct {
+	Check   string `json:"check"`
+	Seen    string `json:"seen"`
+	Follows string `json:"follows"`
+	OK      bool   `json:"ok"` // false: something does not work here that does elsewhere
+}
+
+// Report is the result of a whole examination.
+type Report struct {
+	Repository string      `json:"repository"`
+	Peer       string      `json:"peer,omitempty"`
+	Findings   []Finding   `json:"findings"`
+	Verdict    oci.Verdict `json:"verdict"`
+}
+
+// Examine does all checks. An error means that the registry could not be
+// examined, not that it failed.
+func Examine(ctx context.Context, o Options) (Report, error) {
+	d, err := newExamination(o)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := d.run(ctx); err != nil {
+		return d.report, err
+	}
+	if o.Record {
+		err = statebackend.New(d.repo, statebackend.Options{}).RecordVerdict(ctx, d.report.Verdict)
+	}
+	return d.report, err
+}
+
 // examination tests one repository. Its scratch tags all start with prefix.
 type examination struct {
-	a      *app
+	o      Options
 	repo   *oci.Repo // the first connection
 	other  *oci.Repo // the second one, perhaps to another host
 	watch  *watcher  // between repo and the network
 	prefix string
-	rounds int
 	count  int // scratch manifests made so far
-	report doctorReport
+	report Report
 }
 
-func newExamination(a *app, reference, peer string, thorough bool) (*examination, error) {
-	d := &examination{a: a, prefix: "okara-probe-" + uuid.NewString()[:8] + "-", rounds: 200}
-	if thorough {
-		d.rounds = 1000
+func newExamination(o Options) (*examination, error) {
+	o.Rounds = cmp.Or(o.Rounds, defaultRounds)
+	if o.Note == nil {
+		o.Note = func(string, ...any) {}
 	}
-	d.report.Repository, d.report.Peer = reference, peer
-	second := reference
-	if peer != "" {
-		_, path, ok := strings.Cut(reference, "/")
-		if !ok {
-			return nil, usageError("repository %q has no path", reference)
-		}
-		second = peer + "/" + path
+	d := &examination{o: o, prefix: "okara-probe-" + uuid.NewString()[:8] + "-", report: Report{Repository: o.Repository, Peer: o.Peer}}
+	second := o.Repository
+	if o.Peer != "" {
+		_, path, _ := strings.Cut(o.Repository, "/")
+		second = o.Peer + "/" + path
 	}
 	var err error
-	if d.repo, d.watch, err = connect(a, reference); err != nil {
+	if d.repo, d.watch, err = d.connect(o.Repository); err != nil {
 		return nil, err
 	}
-	d.other, _, err = connect(a, second)
+	d.other, _, err = d.connect(second)
 	return d, err
 }
 
 // connect opens a repository over connections of its own.
-func connect(a *app, reference string) (*oci.Repo, *watcher, error) {
-	o, err := a.ociOptions()
-	if err != nil {
-		return nil, nil, err
-	}
-	base, err := httpserve.Transport(a.transportOptions())
-	if err != nil {
-		return nil, nil, err
-	}
-	w := &watcher{base: base}
-	o.Transport = w
-	r, err := oci.OpenRepo(reference, o)
-	if err != nil {
-		return nil, nil, &exitError{code: exitUsage, err: err}
-	}
-	return r, w, nil
+func (d *examination) connect(reference string) (*oci.Repo, *watcher, error) {
+	w := &watcher{}
+	r, err := d.o.Open(reference, func(base http.RoundTripper) http.RoundTripper { w.base = base; return w })
+	return r, w, err
 }
 
 // watcher keeps the header of the last answer, and can ask for a PUT that only
@@ -114,14 +148,13 @@ func (w *watcher) onlyCreate(on bool) {
 }
 
 func (d *examination) found(ok bool, check, seen, follows string) {
-	d.report.Findings = append(d.report.Findings, finding{Check: check, Seen: seen, Follows: follows, OK: ok})
+	d.report.Findings = append(d.report.Findings, Finding{Check: check, Seen: seen, Follows: follows, OK: ok})
 }
 
-// run does all checks. An error means that the registry could not be examined,
-// not that it failed.
+// run does all checks and judges.
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
-	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.a.userAgent()
+	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
 	for _, check := range []func(context.Context, *oci.Verdict) error{
 		d.checkPush, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
 	} {
@@ -357,6 +390,8 @@ func (d *examination) judge(v *oci.Verdict) {
 		v.Reason = fmt.Sprintf("the tag list showed every finished push in %d rounds", v.Rounds)
 	}
 }
+
+func yesNo(b bool) string { return ternary(b, "yes", "no") }
 
 func ternary(b bool, yes, no string) string {
 	if b {

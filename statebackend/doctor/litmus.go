@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package doctor
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func (d *examination) checkLitmus(ctx context.Context, v *oci.Verdict) error {
 	if err != nil {
 		return err
 	}
-	d.a.note("litmus test: %s in %s", plural(rounds, "round"), a)
+	d.o.Note("litmus test: %s in %s", plural(rounds, "round"), a)
 	for i := range rounds {
 		r, err := d.round(ctx, a, b, i)
 		if err != nil {
@@ -50,19 +50,19 @@ func (d *examination) checkLitmus(ctx context.Context, v *oci.Verdict) error {
 // litmusRepos decides where the rounds run.
 func (d *examination) litmusRepos(ctx context.Context, v *oci.Verdict) (a, b *oci.Repo, rounds int, err error) {
 	if v.DeleteTag || v.DeleteDigest {
-		return d.repo, d.other, d.rounds, nil
+		return d.repo, d.other, d.o.Rounds, nil
 	}
-	if a, _, err = connect(d.a, d.repo.String()+"/okara-doctor"); err != nil {
+	if a, _, err = d.connect(d.repo.String() + "/okara-doctor"); err != nil {
 		return nil, nil, 0, err
 	}
-	if b, _, err = connect(d.a, d.other.String()+"/okara-doctor"); err != nil {
+	if b, _, err = d.connect(d.other.String() + "/okara-doctor"); err != nil {
 		return nil, nil, 0, err
 	}
 	if _, err := a.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		d.a.note("%s cannot be written, %s in the repository itself: %v", a, plural(keptRounds, "round"), err)
+		d.o.Note("%s cannot be written, %s in the repository itself: %v", a, plural(keptRounds, "round"), err)
 		return d.repo, d.other, keptRounds, nil
 	}
-	return a, b, d.rounds, nil
+	return a, b, d.o.Rounds, nil
 }
 
 // litmusRound is what one round showed.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// TestJudge shows what is known of services by their names: a test that
+// found no fault does not overrule it.
+func TestJudge(t *testing.T) {
+	tests := []struct {
+		name, host, peer string
+		seen             oci.Verdict
+		want             string
+	}{
+		{"own registry", "registry.example.com", "", oci.Verdict{Rounds: 200}, statebackend.LockingExact},
+		{"own registry with a conflict", "registry.example.com", "", oci.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
+		{"own registry with a delayed list", "registry.example.com", "", oci.Verdict{Rounds: 200, Stale: 1}, statebackend.LockingSettle},
+		{"hosted service", "ghcr.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingSettle},
+		{"hosted service with a conflict", "ghcr.io", "", oci.Verdict{Rounds: 200, Conflicts: 1}, statebackend.LockingRefused},
+		{"Docker Hub", "docker.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingRefused},
+		{"Azure", "acme.azurecr.io", "", oci.Verdict{Rounds: 200}, statebackend.LockingRefused},
+		{"Azure, both regions tested", "acme.azurecr.io", "acme.westeurope.azurecr.io", oci.Verdict{Rounds: 200}, statebackend.LockingSettle},
+		{"a cache before it", "registry.example.com", "", oci.Verdict{Rounds: 200, Reason: "a cache answers"}, statebackend.LockingRefused},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := oci.OpenRepo(tt.host+"/infra/state", oci.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &examination{repo: r, report: Report{Peer: tt.peer}}
+			v := tt.seen
+			d.judge(&v)
+			if v.Locking != tt.want || v.Reason == "" {
+				t.Errorf("locking %q because %q, want %q", v.Locking, v.Reason, tt.want)
+			}
+		})
+	}
+}
