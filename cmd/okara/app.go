@@ -3,16 +3,12 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"runtime/debug"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/term"
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -133,37 +129,6 @@ func (a *app) openRepo(reference string) (*oci.Repo, error) {
 		return nil, withHint(&exitError{code: exitUsage, err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
 	}
 	return r, nil
-}
-
-// printResult writes the result of a command to stdout: v as one JSON document
-// with --json, else text and a line end. An empty text prints nothing.
-func (a *app) printResult(v any, text string) error {
-	if !a.json {
-		if text == "" {
-			return nil
-		}
-		_, err := fmt.Fprintln(a.out, text)
-		return err
-	}
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-// note writes a line for people to stderr, unless --quiet.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet {
-		fmt.Fprintf(a.err, format+"\n", args...)
-	}
-}
-
-// terminal reports whether progress may be drawn on stderr.
-func (a *app) terminal() bool { return !a.quiet && !a.debug && isTerminal(a.err) }
-
-func isTerminal(v any) bool {
-	f, ok := v.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // logger is the debug log of --debug, nil without it.

@@ -261,16 +261,3 @@ func (a *app) bundleLoad(ctx context.Context, file string, keys []string, flags 
 	return withHint(errors.Join(err, errors.New(strings.Join(report.Conflict, "\n"))),
 		"both contents are intact; publish the other one under a new version")
 }
-
-// byteSize prints a size for people, in powers of 1024.
-func byteSize(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
-}

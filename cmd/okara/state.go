@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,83 +163,6 @@ func toLockJSON(h statebackend.Held) lockJSON {
 		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
 		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag,
 	}
-}
-
-// table aligns rows of cells; the first row is the heading.
-func table(rows [][]string) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	_ = w.Flush() // a strings.Builder takes everything
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimRight(line, " ")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// timestamp is how tables show a time.
-func timestamp(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
-// age is how long ago something was, for people.
-func age(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Minute:
-		return d.Truncate(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
-}
-
-// bytesText is a size for people.
-func bytesText(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-}
-
-// orDash fills an empty cell.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// confirm asks on the terminal; without one, or with force, the answer is given.
-func (a *app) confirm(force bool, question string) error {
-	if force {
-		return nil
-	}
-	in, ok := a.in.(*os.File)
-	if !ok || !isTerminal(in) || !isTerminal(a.err) {
-		return withHint(usageError("%s needs an answer and there is no terminal", question), "add --force to go on without being asked")
-	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	var answer string
-	if _, err := fmt.Fscanln(in, &answer); err != nil && answer == "" {
-		return errors.New("not confirmed")
-	}
-	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
-		return errors.New("not confirmed")
-	}
-	return nil
 }
 
 // noState explains a missing state.

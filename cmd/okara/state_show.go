@@ -126,13 +126,6 @@ func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store,
 	return r, nil
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // current returns the newest version without fetching the state itself.
 func current(ctx context.Context, s *statebackend.Store, ws string) (statebackend.Version, error) {
 	for v, err := range s.History(ctx, ws) {
@@ -159,11 +152,4 @@ func heldLock(ctx context.Context, s *statebackend.Store, ws string) (*stateback
 		}
 	}
 	return nil, nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

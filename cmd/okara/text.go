@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+)
+
+// printResult writes the result of a command to stdout: v as one JSON document
+// with --json, else text and a line end. An empty text prints nothing.
+func (a *app) printResult(v any, text string) error {
+	if !a.json {
+		if text == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(a.out, text)
+		return err
+	}
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// note writes a line for people to stderr, unless --quiet.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.err, format+"\n", args...)
+	}
+}
+
+// terminal reports whether progress may be drawn on stderr.
+func (a *app) terminal() bool { return !a.quiet && !a.debug && isTerminal(a.err) }
+
+func isTerminal(v any) bool {
+	f, ok := v.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// table aligns rows of cells; the first row is the heading.
+func table(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// timestamp is how tables show a time.
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// age is how long ago something was, for people.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// orDash fills an empty cell.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// confirm asks on the terminal; without one, or with force, the answer is given.
+func (a *app) confirm(force bool, question string) error {
+	if force {
+		return nil
+	}
+	in, ok := a.in.(*os.File)
+	if !ok || !isTerminal(in) || !isTerminal(a.err) {
+		return withHint(usageError("%s needs an answer and there is no terminal", question), "add --force to go on without being asked")
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	var answer string
+	if _, err := fmt.Fscanln(in, &answer); err != nil && answer == "" {
+		return errors.New("not confirmed")
+	}
+	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
+		return errors.New("not confirmed")
+	}
+	return nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// byteSize prints a size for people, in powers of 1024.
+func byteSize(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// byteCount is a size as a flag or attribute has it: "20GiB", "500MB".
+type byteCount int64
+
+// Set implements pflag.Value.
+func (b *byteCount) Set(text string) error {
+	number := strings.TrimRight(text, "BKMGTi")
+	unit, ok := map[string]uint64{
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}[text[len(number):]]
+	n, err := strconv.ParseUint(number, 10, 63)
+	if !ok || err != nil || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is not a size such as 20GiB or 500MB", text)
+	}
+	*b = byteCount(n * unit)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (b *byteCount) Type() string { return "size" }
+
+func (b *byteCount) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return byteSize(int64(*b))
+}
+
+// progress returns a function that draws a bar for each upload, nil where bars
+// are not wanted. done removes the bars.
+func (a *app) progress() (report func(depot.Event), done func()) {
+	if !a.terminal() {
+		return nil, func() {}
+	}
+	var mu sync.Mutex // guards bars
+	bars := map[string]*mpb.Bar{}
+	p := mpb.New(mpb.WithOutput(a.err), mpb.WithWidth(60))
+	report = func(e depot.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		// Two blobs of one item differ in size at least.
+		key := e.Item + " " + strconv.FormatInt(e.Total, 10)
+		bar := bars[key]
+		if bar == nil {
+			bar = p.AddBar(e.Total, mpb.BarRemoveOnComplete(),
+				mpb.PrependDecorators(decor.Name(e.Item+" ")), mpb.AppendDecorators(decor.Counters(decor.SizeB1024(0), "% .1f / % .1f")))
+			bars[key] = bar
+		}
+		bar.IncrInt64(e.Bytes)
+	}
+	return report, sync.OnceFunc(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, bar := range bars {
+			bar.Abort(true)
+		}
+		p.Wait()
+	})
+}
