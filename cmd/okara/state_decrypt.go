@@ -94,7 +94,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %s: %w", path, bytesText(limit), oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, byteSize(limit), oci.ErrTooLarge)
 	}
 	return b, nil
 }

@@ -70,5 +70,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), bytesText(v.Size), orDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), byteSize(v.Size), orDash(v.Tool), mark}
 }

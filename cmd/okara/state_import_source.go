@@ -166,7 +166,7 @@ func gunzip(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("gzip: %w: %w", oci.ErrCorrupt, err)
 	}
 	if len(out) > maxState {
-		return nil, fmt.Errorf("gzip: more than %s: %w", bytesText(maxState), oci.ErrTooLarge)
+		return nil, fmt.Errorf("gzip: more than %s: %w", byteSize(maxState), oci.ErrTooLarge)
 	}
 	return out, nil
 }

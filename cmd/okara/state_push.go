@@ -90,7 +90,7 @@ func readState(in io.Reader, path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if b.Len() > maxState {
-		return nil, fmt.Errorf("%s is larger than %s: %w", path, bytesText(maxState), oci.ErrTooLarge)
+		return nil, fmt.Errorf("%s is larger than %s: %w", path, byteSize(maxState), oci.ErrTooLarge)
 	}
 	if err := statebackend.CheckState(b.Bytes()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -62,7 +62,7 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"created", timestamp(v.Created)},
 		{"serial", fmt.Sprint(v.Serial)},
 		{"lineage", orDash(v.Lineage)},
-		{"stored", bytesText(v.Size)},
+		{"stored", byteSize(v.Size)},
 		{"encrypted", yesNo(v.Encrypted)},
 		{"written by", orDash(v.Tool)},
 		{"digest", v.Digest},
