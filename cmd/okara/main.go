@@ -166,20 +166,6 @@ func printError(w io.Writer, err error, code int) {
 	}
 }
 
-func classHint(err error, code int) string {
-	switch {
-	case code == exitUsage:
-		return "run the command with --help for its arguments and examples"
-	case errors.Is(err, oci.ErrUnauthenticated):
-		return "log in with `okara login HOST`; `okara auth explain REFERENCE` shows which credentials are used"
-	case errors.Is(err, oci.ErrDenied):
-		return "the credentials are valid but may not do this; `okara auth explain REFERENCE` shows which ones are used"
-	case errors.Is(err, oci.ErrUnavailable):
-		return "check the host name, the port and the network; for a registry without TLS add --plain-http, for a private CA --ca-file"
-	}
-	return ""
-}
-
 // markUsage turns the flag and argument errors of cobra into usage errors.
 func markUsage(_ *cobra.Command, err error) error {
 	return &exitError{code: exitUsage, err: err}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestHints: who reads that the disk is full must not be sent to look at host
+// names.
+func TestHints(t *testing.T) {
+	const network = "check the host name, the port and the network"
+	answer := func(status int, message string) error {
+		return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, &oci.ResponseError{Status: status, Message: message})
+	}
+	cause := func(err error) error { return fmt.Errorf("push: %w: %w", oci.ErrUnavailable, err) }
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"disk full there", answer(500, `unknown error "no space left on device"`), "the registry's disk is full"},
+		{"quota there", answer(500, "disk quota exceeded"), "the registry's disk is full"},
+		{"507", answer(507, ""), "the registry's disk is full"},
+		{"read-only there", answer(500, "read-only file system"), "cannot write"},
+		{"500", answer(500, "unknown error"), "its log says why"},
+		{"503", answer(503, ""), "down or overloaded"},
+		{"HTML 404", answer(404, "answered with HTML"), "is no OCI registry"},
+		{"disk full here", fmt.Errorf("download: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), "on this machine"},
+		{"rate limit", fmt.Errorf("pull: %w", oci.ErrRateLimited), "wait"},
+		{"refused", cause(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), "nothing listens there"},
+		{"unknown host", cause(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}), "check the host name"},
+		{"time-out", cause(os.ErrDeadlineExceeded), "in time"},
+		{"private CA", cause(x509.UnknownAuthorityError{}), "--ca-file"},
+		{"wrong certificate", cause(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "x"}), "certificate"},
+		{"no TLS", cause(errors.New("http: server gave HTTP response to HTTPS client")), "--plain-http"},
+		{"anything else", cause(io.ErrUnexpectedEOF), network},
+	} {
+		got := classHint(c.err, exitFailure)
+		if !strings.Contains(got, c.want) || c.want != network && strings.Contains(got, network) {
+			t.Errorf("%s: hint %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestHintOfFullRegistry(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"UNKNOWN","message":"unknown error","detail":"no space left on device"}]}`)
+	}))
+	defer s.Close()
+	r, err := oci.OpenRepo(strings.TrimPrefix(s.URL, "http://")+"/state/shop", oci.Options{Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Resolve(t.Context(), "state-default")
+	if got := classHint(err, exitFailure); !strings.Contains(got, "failed") { // a HEAD has no body
+		t.Errorf("%v: hint %q", err, got)
+	}
+	_, err = r.Fetch(t.Context(), "state-default")
+	if got := classHint(err, exitFailure); !strings.Contains(got, "disk is full") {
+		t.Errorf("%v: hint %q", err, got)
+	}
+}
