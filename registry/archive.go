@@ -215,7 +215,7 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 // the files of a registry in this process, the blob cache, the registry. If
 // the client is to go to the registry's storage, it returns that address.
 func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled) (to *url.URL, err error) {
-	if small, ok := s.store.blobs.peek(b.Hex); ok {
+	if small, ok := s.store.blobs.Peek(b.Hex); ok {
 		src.small = small
 		return nil, nil
 	}
@@ -351,7 +351,7 @@ func contentType(file string) string {
 // process made the link, else the registry is asked.
 func (s *store) blob(ctx context.Context, b blobName) (oci.Descriptor, error) {
 	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
-	size, err := s.sizes.get(ctx, b.Repository+"@"+b.Hex, s.blobPolicy, func(ctx context.Context, _ int64, _ bool) (int64, error) {
+	size, err := s.sizes.Get(ctx, b.Repository+"@"+b.Hex, s.blobPolicy, func(ctx context.Context, _ int64, _ bool) (int64, error) {
 		r, err := s.client.Repo(b.Repository)
 		if err != nil {
 			return 0, err

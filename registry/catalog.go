@@ -38,7 +38,7 @@ func (c *catalog) size() int { return 512 * len(c.tags) }
 // change, so only those that are new are read.
 func (s *store) catalog(ctx context.Context) (*catalog, error) {
 	name := s.layout.CatalogRepo()
-	c, err := s.catalogs.get(ctx, name, s.listPolicy, func(ctx context.Context, old *catalog, has bool) (*catalog, error) {
+	c, err := s.catalogs.Get(ctx, name, s.listPolicy, func(ctx context.Context, old *catalog, has bool) (*catalog, error) {
 		r, err := s.client.Repo(name)
 		if err != nil {
 			return nil, err

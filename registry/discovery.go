@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -49,7 +50,7 @@ func (s *server) loginService(ctx context.Context, base string) (map[string]any,
 	if !l.Direct {
 		return doc, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
 	defer cancel()
 	at, err := s.loginEndpoint(ctx)
 	if err != nil {

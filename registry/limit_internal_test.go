@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -51,7 +52,7 @@ func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
-	s.store.sizes.put(b.Repository+"@"+b.Hex, 1)
+	s.store.sizes.Put(b.Repository+"@"+b.Hex, 1)
 	for _, test := range []struct {
 		name, path string
 		limit      chan struct{}
@@ -101,7 +102,7 @@ func TestInTime(t *testing.T) {
 				t.Errorf("%s: %d after %v", path, w.Code, took)
 			}
 		}
-		time.Sleep(loadTimeout) // the loads that nobody waits for end
+		time.Sleep(cache.LoadTimeout) // the loads that nobody waits for end
 	})
 }
 
@@ -128,7 +129,7 @@ func TestOpenInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, &ocitest.Fault{Times: -1, Do: test.do})
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
-				s.store.sizes.put(b.Repository+"@"+b.Hex, 5)
+				s.store.sizes.Put(b.Repository+"@"+b.Hex, 5)
 				start := time.Now()
 				w := answerTo(s.routes(), http.MethodGet, "/"+s.links.path(b, s.links.expiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {

@@ -85,7 +85,7 @@ func (s *server) lose(r *http.Request, b blobName) {
 	if err != nil || !slices.Contains(l.versions, v) || !s.store.lost.add(b.Repository, v, b.Hex) {
 		return
 	}
-	s.store.lists.forget(b.Repository)
+	s.store.lists.Forget(b.Repository)
 	s.log.Error("the registry has no archive of a version that it lists; the version is not listed any more",
 		"repository", b.Repository, "tag", v.Tag(), "digest", "sha256:"+b.Hex, "file", b.File)
 }
@@ -97,7 +97,7 @@ func (s *store) dropLost(ctx context.Context, r *oci.Repo, repository string, l 
 		_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
 		if err == nil {
 			s.lost.remove(repository, v)
-			s.sizes.forget(repository + "@" + sha256hex)
+			s.sizes.Forget(repository + "@" + sha256hex)
 			continue
 		}
 		if !errors.Is(err, oci.ErrNotFound) {

@@ -119,7 +119,7 @@ func (s *store) description(ctx context.Context, repository string, mv *moduleVe
 	if mv.Description == nil {
 		return d, nil
 	}
-	b, err := s.blobs.get(ctx, mv.Description.Digest.Encoded(), s.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+	b, err := s.blobs.Get(ctx, mv.Description.Digest.Encoded(), s.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+	"github.com/seed-141914ff/okara/internal/cache"
 )
 
 // Issuer is an OpenID Connect issuer whose tokens are accepted: of people, CI
@@ -62,7 +63,7 @@ type issuers struct {
 	list   []Issuer
 	client *http.Client
 	now    func() time.Time
-	keys   *cache[*issuerKeys]
+	keys   *cache.Cache[*issuerKeys]
 }
 
 func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time) (*issuers, error) {
@@ -74,7 +75,7 @@ func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	size := func(*issuerKeys) int { return 4096 }
 	return &issuers{
 		list: list, now: now, client: &http.Client{Transport: transport, Timeout: oidcTimeout},
-		keys: newCache("jwks", 1<<20, size, now, func(string, string) {}),
+		keys: cache.New("jwks", 1<<20, size, now, func(string, string) {}),
 	}, nil
 }
 
@@ -151,14 +152,14 @@ func algorithms() []jose.SignatureAlgorithm {
 // keysFor returns the keys of an issuer. A key that is not among them makes us
 // ask again, at most once a minute.
 func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
-	keys, err := s.keys.get(ctx, i.URL, policy{fresh: keysFresh, grace: day, stale: forever}, s.fetch(i))
+	keys, err := s.keys.Get(ctx, i.URL, cache.Policy{Fresh: keysFresh, Grace: day, Stale: cache.Forever}, s.fetch(i))
 	if err != nil || id == "" || slices.Contains(keys.ids, id) {
 		return keys, err
 	}
-	return s.keys.get(ctx, i.URL, policy{fresh: keysAgain, stale: forever}, s.fetch(i))
+	return s.keys.Get(ctx, i.URL, cache.Policy{Fresh: keysAgain, Stale: cache.Forever}, s.fetch(i))
 }
 
-func (s *issuers) fetch(i Issuer) loader[*issuerKeys] {
+func (s *issuers) fetch(i Issuer) cache.Loader[*issuerKeys] {
 	return func(ctx context.Context, _ *issuerKeys, _ bool) (*issuerKeys, error) {
 		p, err := oidc.NewProvider(oidc.ClientContext(ctx, s.client), i.URL)
 		if err != nil {

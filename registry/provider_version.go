@@ -127,7 +127,7 @@ func (s *store) provider(ctx context.Context, repository, typ string, v addr.Ver
 // the background, and a move is an error for people, not a new answer. A new
 // signature is a new value.
 func (s *store) anyProvider(ctx context.Context, repository, typ string, v addr.Version, l *listing) (*providerVersion, error) {
-	return s.providers.get(ctx, providerKey(repository, v, l), s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
+	return s.providers.Get(ctx, providerKey(repository, v, l), s.providerPolicy, func(ctx context.Context, old *providerVersion, has bool) (*providerVersion, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -168,15 +168,15 @@ func providerKey(repository string, v addr.Version, l *listing) string {
 // and remembers the sizes of its packages.
 func (s *store) learn(repository string, pv *providerVersion) {
 	for _, t := range pv.Platforms {
-		s.sizes.put(repository+"@"+t.Zh, t.Size)
+		s.sizes.Put(repository+"@"+t.Zh, t.Size)
 	}
 	for _, b := range []struct {
 		d     oci.Descriptor
 		bytes []byte
 	}{{pv.meta.Shasums, pv.meta.ShasumsBytes}, {pv.meta.Signature, pv.meta.SignatureBytes}} {
 		if len(b.bytes) > 0 {
-			s.blobs.put(b.d.Digest.Encoded(), b.bytes)
-			s.sizes.put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
+			s.blobs.Put(b.d.Digest.Encoded(), b.bytes)
+			s.sizes.Put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
 		}
 	}
 	for _, k := range pv.meta.Keys {
@@ -184,7 +184,7 @@ func (s *store) learn(repository string, pv *providerVersion) {
 			s.metrics.keyExpiry.WithLabelValues(repository, k.KeyID).Set(float64(at.Unix()))
 		}
 	}
-	if l, ok := s.lists.peek(repository); ok {
+	if l, ok := s.lists.Peek(repository); ok {
 		l.learned.Add(1)
 	}
 }
@@ -218,7 +218,7 @@ func (s *store) readableKeys(repository string, v addr.Version, stored []oci.Sig
 
 // knownProvider returns a version that has been read before, without asking.
 func (s *store) knownProvider(repository string, v addr.Version, l *listing) (*providerVersion, bool) {
-	return s.providers.peek(providerKey(repository, v, l))
+	return s.providers.Peek(providerKey(repository, v, l))
 }
 
 // readProvider reads an index. One that breaks the format is a value, not an

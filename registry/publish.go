@@ -64,7 +64,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return s.publishRefused(r, err)
 	}
 	s.store.changed(s.o.Layout.Module(version.Module), out.Tag)
-	s.store.catalogs.forget(s.o.Layout.CatalogRepo())
+	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
 	return s.writePublished(w, r, out)
 }
 
@@ -269,7 +269,7 @@ func publishError(err error) error {
 // changed forgets what a publication through this process made old.
 func (s *store) changed(repository, tag string) {
 	s.forgetVerdict(repository, tag)
-	s.lists.forget(repository)
-	s.modules.forget(repository + ":" + tag)
-	s.providers.forget(repository + ":" + tag)
+	s.lists.Forget(repository)
+	s.modules.Forget(repository + ":" + tag)
+	s.providers.Forget(repository + ":" + tag)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -55,20 +56,20 @@ type pullThrough struct {
 	// these keys.
 	require depot.VerifyOptions
 
-	versions *cache[*originVersions] // address of the provider
-	releases *cache[*originRelease]  // address and version
+	versions *cache.Cache[*originVersions] // address of the provider
+	releases *cache.Cache[*originRelease]  // address and version
 
 	// Answers of an origin that is reachable are good for a while and then
 	// asked for again in the background; what is known outlives the origin.
-	policy policy
+	policy cache.Policy
 }
 
 func newPullThrough(o Options, m *Metrics) *pullThrough {
 	return &pullThrough{
 		rules: o.PullThrough, revoked: o.Revoked, log: o.Logger, require: o.Require[addr.KindMirror],
-		versions: newCache("origin", originBytes, (*originVersions).size, o.Now, m.looked),
-		releases: newCache("release", originBytes, (*originRelease).size, o.Now, m.looked),
-		policy:   policy{fresh: 5 * time.Minute, grace: forever, stale: forever},
+		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.looked),
+		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.looked),
+		policy:   cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever},
 	}
 }
 
@@ -188,23 +189,23 @@ func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, 
 		return &originVersions{versions: have}, nil
 	}
 	policy := p.policy
-	if known, ok := p.versions.peek(key); ok && known.err != nil {
-		policy.fresh = originRetry
+	if known, ok := p.versions.Peek(key); ok && known.err != nil {
+		policy.Fresh = originRetry
 		if !brief {
-			policy.fresh, policy.grace = failureTTL, 0
+			policy.Fresh, policy.Grace = cache.FailureTTL, 0
 		}
 	}
 	wait, cancel := ctx, func() {}
 	if brief {
-		wait, cancel = context.WithTimeout(ctx, patience)
+		wait, cancel = context.WithTimeout(ctx, cache.Patience)
 	}
 	defer cancel()
-	o, err := p.versions.get(wait, key, policy, load)
+	o, err := p.versions.Get(wait, key, policy, load)
 	if err == nil || ctx.Err() != nil || !brief {
 		return o, err
 	}
 	o = &originVersions{err: err}
-	p.versions.put(key, o)
+	p.versions.Put(key, o)
 	return o, nil
 }
 
@@ -245,7 +246,7 @@ func (s *server) providerOr(ctx context.Context, repository string, p addr.Provi
 	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
 		return nil, err
 	}
-	if l, ok := s.store.lists.peek(repository); ok && l.withdrawn(v) {
+	if l, ok := s.store.lists.Peek(repository); ok && l.withdrawn(v) {
 		return nil, err
 	}
 	r, rerr := s.pull.release(ctx, rule, p, v)
@@ -259,16 +260,16 @@ func (s *server) providerOr(ctx context.Context, repository string, p addr.Provi
 // release returns a version at its origin, its proof verified. A failure is
 // remembered, so that clients cannot make the server ask again and again.
 func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version) (*originRelease, error) {
-	known, ok := p.versions.peek(a.String())
+	known, ok := p.versions.Peek(a.String())
 	if !rule.Versions.Allows(v) || ok && known.err == nil && !slices.Contains(known.versions, v) {
 		return nil, fmt.Errorf("provider %s %s: %w", a, v, oci.ErrNotFound)
 	}
 	key := pullVersion(a, v)
 	policy := p.policy
-	if old, ok := p.releases.peek(key); ok && old.err != nil {
-		policy.fresh, policy.grace, policy.stale = originRetry, 0, 0
+	if old, ok := p.releases.Peek(key); ok && old.err != nil {
+		policy.Fresh, policy.Grace, policy.Stale = originRetry, 0, 0
 	}
-	r, err := p.releases.get(ctx, key, policy, func(ctx context.Context, old *originRelease, has bool) (*originRelease, error) {
+	r, err := p.releases.Get(ctx, key, policy, func(ctx context.Context, old *originRelease, has bool) (*originRelease, error) {
 		release, err := depot.OpenRelease(ctx, rule.Origin, a, v, rule.Mirror)
 		if err == nil && len(p.require.Require) > 0 {
 			err = release.SignedBy(p.require)
@@ -294,7 +295,7 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 
 // learn makes the next list of versions show what is now known of one.
 func (p *pullThrough) learn(a addr.Provider) {
-	if o, ok := p.versions.peek(a.String()); ok {
+	if o, ok := p.versions.Peek(a.String()); ok {
 		if u := o.union.Load(); u != nil {
 			u.learned.Add(1)
 		}
@@ -304,7 +305,7 @@ func (p *pullThrough) learn(a addr.Provider) {
 // known returns a version at its origin that was asked for before, without
 // asking.
 func (p *pullThrough) known(a addr.Provider, v addr.Version) (*providerVersion, bool) {
-	r, ok := p.releases.peek(pullVersion(a, v))
+	r, ok := p.releases.Peek(pullVersion(a, v))
 	if !ok || r.err != nil {
 		return nil, false
 	}

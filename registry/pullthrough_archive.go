@@ -62,7 +62,7 @@ func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *
 	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
 	for _, small := range [][]byte{r.version.meta.ShasumsBytes, r.version.meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
-			s.store.blobs.put(b.Hex, small)
+			s.store.blobs.Put(b.Hex, small)
 			d.Size = int64(len(small))
 			return d, nil, nil
 		}
@@ -101,7 +101,7 @@ func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, 
 	s.pulls.mu.Lock()
 	f, ok := s.pulls.running[key]
 	if !ok {
-		if size, stored := s.store.sizes.peek(key); stored {
+		if size, stored := s.store.sizes.Peek(key); stored {
 			s.pulls.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
@@ -198,7 +198,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 
 // distrust refuses a release whose origin sends other bytes than it signed.
 func (p *pullThrough) distrust(r *originRelease, err error) {
-	p.releases.put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
+	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
 // storePackage moves a package from its file to the registry, after the job
@@ -237,7 +237,7 @@ func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Versio
 // the version. The clients need no more of it than they have.
 func (s *server) resumePull(ctx context.Context, repository string, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t oci.ProviderPlatform) bool {
-		_, ok := s.store.sizes.peek(repository + "@" + t.Zh)
+		_, ok := s.store.sizes.Peek(repository + "@" + t.Zh)
 		return ok
 	})
 	if !here || !r.resumed.CompareAndSwap(false, true) {

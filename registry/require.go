@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -81,11 +82,11 @@ func (s *store) admit(ctx context.Context, repository string, v addr.Version, ma
 		return nil
 	}
 	key := verdictKey(repository, v, manifest, l)
-	p := policy{fresh: verdictFresh, stale: day}
-	if known, ok := s.verdicts.peek(key); ok && known.reason != "" {
-		p = policy{fresh: refusalFresh, stale: forever}
+	p := cache.Policy{Fresh: verdictFresh, Stale: day}
+	if known, ok := s.verdicts.Peek(key); ok && known.reason != "" {
+		p = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
-	d, err := s.verdicts.get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
+	d, err := s.verdicts.Get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
 		return s.judge(ctx, kind, repository, v, manifest, l, o)
 	})
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *store) screen(ctx context.Context, repository string, l *listing) error
 func (s *store) reason(ctx context.Context, repository string, v addr.Version, l *listing) (reason, err error) {
 	manifest, err := s.manifest(ctx, repository, v, l)
 	if err == nil {
-		if known, ok := s.verdicts.peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+		if known, ok := s.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
 			return nil, nil
 		}
 		err = s.admit(ctx, repository, v, manifest, l)
@@ -205,10 +206,10 @@ func (s *store) manifest(ctx context.Context, repository string, v addr.Version,
 }
 
 func (s *store) knownManifest(repository string, v addr.Version, l *listing) (oci.Descriptor, bool) {
-	if m, ok := s.modules.peek(repository + ":" + v.Tag()); ok {
+	if m, ok := s.modules.Peek(repository + ":" + v.Tag()); ok {
 		return m.Manifest, true
 	}
-	p, ok := s.providers.peek(providerKey(repository, v, l))
+	p, ok := s.providers.Peek(providerKey(repository, v, l))
 	if !ok {
 		return oci.Descriptor{}, false
 	}
@@ -218,12 +219,12 @@ func (s *store) knownManifest(repository string, v addr.Version, l *listing) (oc
 // forgetVerdict makes a version be checked again, since a signature of it may
 // have come.
 func (s *store) forgetVerdict(repository, tag string) {
-	l, listed := s.lists.peek(repository)
+	l, listed := s.lists.Peek(repository)
 	v, version := addr.VersionFromTag(tag)
 	if !listed || !version {
 		return
 	}
 	if d, ok := s.knownManifest(repository, v, l); ok {
-		s.verdicts.forget(verdictKey(repository, v, d, l))
+		s.verdicts.Forget(verdictKey(repository, v, d, l))
 	}
 }

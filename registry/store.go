@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -40,20 +41,20 @@ type store struct {
 	now     func() time.Time
 	metrics *Metrics
 
-	lists     *cache[*listing]         // repository
-	modules   *cache[*moduleVersion]   // repository:tag
-	providers *cache[*providerVersion] // repository:tag
-	blobs     *cache[[]byte]           // hex of the digest
-	catalogs  *cache[*catalog]         // the catalogue repository
-	sizes     *cache[int64]            // repository@hex
+	lists     *cache.Cache[*listing]         // repository
+	modules   *cache.Cache[*moduleVersion]   // repository:tag
+	providers *cache.Cache[*providerVersion] // repository:tag
+	blobs     *cache.Cache[[]byte]           // hex of the digest
+	catalogs  *cache.Cache[*catalog]         // the catalogue repository
+	sizes     *cache.Cache[int64]            // repository@hex
 	lost      lostVersions
-	verdicts  *cache[verdict] // repository@digest
+	verdicts  *cache.Cache[verdict] // repository@digest
 
 	require  map[string]depot.VerifyOptions
 	revoked  RevokedKeys
 	verifier *depot.Depot
 
-	listPolicy, modulePolicy, providerPolicy, blobPolicy policy
+	listPolicy, modulePolicy, providerPolicy, blobPolicy cache.Policy
 }
 
 func newStore(o Options, m *Metrics) *store {
@@ -61,22 +62,22 @@ func newStore(o Options, m *Metrics) *store {
 	return &store{
 		metrics: m,
 		client:  o.Client, layout: o.Layout, log: o.Logger, now: o.Now,
-		lists:     newCache("list", listBytes, (*listing).size, o.Now, count),
-		modules:   newCache("module", manifestBytes, (*moduleVersion).size, o.Now, count),
-		providers: newCache("provider", manifestBytes, (*providerVersion).size, o.Now, count),
-		blobs:     newCache("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, count),
-		catalogs:  newCache("catalog", listBytes, (*catalog).size, o.Now, count),
-		sizes:     newCache("size", sizeBytes, func(int64) int { return 8 }, o.Now, count),
+		lists:     cache.New("list", listBytes, (*listing).size, o.Now, count),
+		modules:   cache.New("module", manifestBytes, (*moduleVersion).size, o.Now, count),
+		providers: cache.New("provider", manifestBytes, (*providerVersion).size, o.Now, count),
+		blobs:     cache.New("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, count),
+		catalogs:  cache.New("catalog", listBytes, (*catalog).size, o.Now, count),
+		sizes:     cache.New("size", sizeBytes, func(int64) int { return 8 }, o.Now, count),
 
-		verdicts: newCache("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, count),
+		verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, count),
 		require:  o.Require,
 		revoked:  o.Revoked,
 		verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 
-		listPolicy:     policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: day},
-		modulePolicy:   policy{fresh: o.TagTTL, stale: day},
-		providerPolicy: policy{fresh: 10 * time.Minute, grace: forever, stale: forever},
-		blobPolicy:     policy{fresh: forever},
+		listPolicy:     cache.Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: day},
+		modulePolicy:   cache.Policy{Fresh: o.TagTTL, Stale: day},
+		providerPolicy: cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever},
+		blobPolicy:     cache.Policy{Fresh: cache.Forever},
 	}
 }
 
@@ -126,7 +127,7 @@ func (l *listing) size() int {
 // list returns the versions of a repository. A repository without a version
 // tag is [oci.ErrNotFound].
 func (s *store) list(ctx context.Context, repository string) (*listing, error) {
-	return s.lists.get(ctx, repository, s.listPolicy, func(ctx context.Context, old *listing, has bool) (*listing, error) {
+	return s.lists.Get(ctx, repository, s.listPolicy, func(ctx context.Context, old *listing, has bool) (*listing, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -209,7 +210,7 @@ func (s *store) module(ctx context.Context, repository string, v addr.Version) (
 // asked for again after the tag TTL; an unchanged digest keeps the value.
 func (s *store) anyModule(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
 	tag := v.Tag()
-	return s.modules.get(ctx, repository+":"+tag, s.modulePolicy, func(ctx context.Context, old *moduleVersion, has bool) (*moduleVersion, error) {
+	return s.modules.Get(ctx, repository+":"+tag, s.modulePolicy, func(ctx context.Context, old *moduleVersion, has bool) (*moduleVersion, error) {
 		r, err := s.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -238,5 +239,5 @@ func (s *store) anyModule(ctx context.Context, repository string, v addr.Version
 
 // rememberSize saves the registry a question when the archive is asked for.
 func (s *store) rememberSize(repository string, d oci.Descriptor) {
-	s.sizes.put(repository+"@"+d.Digest.Encoded(), d.Size)
+	s.sizes.Put(repository+"@"+d.Digest.Encoded(), d.Size)
 }

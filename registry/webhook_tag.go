@@ -196,7 +196,7 @@ func (s *server) publishTag(ctx context.Context, j job) (string, error) {
 		return "", err
 	}
 	s.store.changed(s.o.Layout.Module(m.Module), out.Tag)
-	s.store.catalogs.forget(s.o.Layout.CatalogRepo())
+	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
 	for _, text := range out.Warnings {
 		s.log.Warn("published with a warning", "tag", e.String(), "warning", text)
 	}

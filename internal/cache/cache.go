@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package cache
 
 import (
 	"container/list"
@@ -16,27 +16,27 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// forever is a duration no process lives to see.
-const forever = time.Duration(math.MaxInt64)
+// Forever is a duration no process lives to see.
+const Forever = time.Duration(math.MaxInt64)
 
 const (
 	missingTTL  = 5 * time.Second  // how long "not found" is remembered
-	failureTTL  = 5 * time.Second  // how long an old value is served without waiting after a failed refresh
-	patience    = 2 * time.Second  // how long a request with an old value at hand waits for a newer one
-	loadTimeout = 30 * time.Second // for one shared fetch, which no request owns
+	FailureTTL  = 5 * time.Second  // how long an old value is served without waiting after a failed refresh
+	Patience    = 2 * time.Second  // how long a request with an old value at hand waits for a newer one
+	LoadTimeout = 30 * time.Second // for one shared fetch, which no request owns
 )
 
-// policy says how long a cached value is good. The ages add up: a value is
-// served as it is while fresh, then served while one refresh runs during
-// grace, after that the refresh is waited for; and while a refresh fails for a
-// passing reason, the old value is served until it is stale old.
-type policy struct {
-	fresh, grace, stale time.Duration
+// Policy says how long a cached value is good. The ages add up: a value is
+// served as it is while Fresh, then served while one refresh runs during
+// Grace, after that the refresh is waited for; and while a refresh fails for a
+// passing reason, the old value is served until it is Stale old.
+type Policy struct {
+	Fresh, Grace, Stale time.Duration
 }
 
-// cache keeps values by key, least recently used ones go first when limit is
+// Cache keeps values by key, least recently used ones go first when limit is
 // exceeded. Identical misses are one load. It is safe for concurrent use.
-type cache[V any] struct {
+type Cache[V any] struct {
 	kind   string
 	limit  int
 	size   func(V) int
@@ -48,7 +48,7 @@ type cache[V any] struct {
 	entries map[string]*list.Element
 	order   *list.List // of *entry[V], most recently used first
 	bytes   int
-	epoch   int // raised by forget, so that a load begun before is not kept
+	epoch   int // raised by Forget, so that a load begun before is not kept
 }
 
 type entry[V any] struct {
@@ -61,21 +61,23 @@ type entry[V any] struct {
 	refreshed bool // a background refresh runs
 }
 
-func newCache[V any](kind string, limit int, size func(V) int, now func() time.Time, count func(kind, result string)) *cache[V] {
-	return &cache[V]{
+// New returns an empty cache. limit is in the bytes that size tells; count
+// hears what became of each look-up: hit, miss, stale or coalesced, under kind.
+func New[V any](kind string, limit int, size func(V) int, now func() time.Time, count func(kind, result string)) *Cache[V] {
+	return &Cache[V]{
 		kind: kind, limit: limit, size: size, now: now, count: count,
 		entries: make(map[string]*list.Element), order: list.New(),
 	}
 }
 
-// loader fetches a value. old is the value known so far, if has is set; a
+// Loader fetches a value. old is the value known so far, if has is set; a
 // loader that finds it unchanged returns it, so that everything derived from
 // it is kept as well.
-type loader[V any] func(ctx context.Context, old V, has bool) (V, error)
+type Loader[V any] func(ctx context.Context, old V, has bool) (V, error)
 
-// get returns the value of key, from memory or from load. The load belongs to
+// Get returns the value of key, from memory or from load. The load belongs to
 // no caller: when ctx ends, get returns and the load goes on for the others.
-func (c *cache[V]) get(ctx context.Context, key string, p policy, load loader[V]) (V, error) {
+func (c *Cache[V]) Get(ctx context.Context, key string, p Policy, load Loader[V]) (V, error) {
 	e, state := c.look(key, p)
 	switch state {
 	case fresh:
@@ -90,7 +92,7 @@ func (c *cache[V]) get(ctx context.Context, key string, p policy, load loader[V]
 		c.start(ctx, key, load)
 		return e.value, nil
 	case old:
-		wait, cancel := context.WithTimeout(ctx, patience)
+		wait, cancel := context.WithTimeout(ctx, Patience)
 		defer cancel()
 		v, err := c.wait(wait, key, load)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -114,7 +116,7 @@ const (
 
 // look finds the entry of key and says what it is worth now. It marks an entry
 // whose background refresh the caller is to start.
-func (c *cache[V]) look(key string, p policy) (entry[V], freshness) {
+func (c *Cache[V]) look(key string, p Policy) (entry[V], freshness) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.entries[key]
@@ -130,31 +132,31 @@ func (c *cache[V]) look(key string, p policy) (entry[V], freshness) {
 		return *e, fresh
 	case e.err != nil:
 		return entry[V]{}, absent
-	case age < p.fresh:
+	case age < p.Fresh:
 		return *e, fresh
-	case age-p.fresh < p.grace:
-		if e.refreshed || now.Sub(e.failed) < failureTTL {
+	case age-p.Fresh < p.Grace:
+		if e.refreshed || now.Sub(e.failed) < FailureTTL {
 			return *e, fresh
 		}
 		e.refreshed = true
 		return *e, ageing
-	case age < p.stale && now.Sub(e.failed) < failureTTL:
+	case age < p.Stale && now.Sub(e.failed) < FailureTTL:
 		if e.refreshed {
 			return *e, fresh
 		}
 		return *e, failing
-	case age < p.stale:
+	case age < p.Stale:
 		return *e, old
 	}
 	return entry[V]{}, absent
 }
 
 // start begins a load that nobody waits for.
-func (c *cache[V]) start(ctx context.Context, key string, load loader[V]) {
+func (c *Cache[V]) start(ctx context.Context, key string, load Loader[V]) {
 	c.flight.DoChan(key, c.fetch(ctx, key, load))
 }
 
-func (c *cache[V]) wait(ctx context.Context, key string, load loader[V]) (V, error) {
+func (c *Cache[V]) wait(ctx context.Context, key string, load Loader[V]) (V, error) {
 	own := false
 	fetch := c.fetch(ctx, key, load)
 	ch := c.flight.DoChan(key, func() (any, error) {
@@ -177,9 +179,9 @@ func (c *cache[V]) wait(ctx context.Context, key string, load loader[V]) (V, err
 }
 
 // fetch returns the function that runs load once and keeps its result.
-func (c *cache[V]) fetch(ctx context.Context, key string, load loader[V]) func() (any, error) {
+func (c *Cache[V]) fetch(ctx context.Context, key string, load Loader[V]) func() (any, error) {
 	return func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LoadTimeout)
 		defer cancel()
 		old, has, epoch := c.known(key)
 		v, err := guarded(ctx, load, old, has)
@@ -190,7 +192,7 @@ func (c *cache[V]) fetch(ctx context.Context, key string, load loader[V]) func()
 
 // guarded makes a panic in a load the error of those who wait for it: a load
 // runs in a goroutine of its own, where it would end the process.
-func guarded[V any](ctx context.Context, load loader[V], old V, has bool) (v V, err error) {
+func guarded[V any](ctx context.Context, load Loader[V], old V, has bool) (v V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -199,7 +201,7 @@ func guarded[V any](ctx context.Context, load loader[V], old V, has bool) (v V, 
 	return load(ctx, old, has)
 }
 
-func (c *cache[V]) known(key string) (v V, has bool, epoch int) {
+func (c *Cache[V]) known(key string) (v V, has bool, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el, ok := c.entries[key]; ok {
@@ -210,7 +212,7 @@ func (c *cache[V]) known(key string) (v V, has bool, epoch int) {
 	return v, false, c.epoch
 }
 
-func (c *cache[V]) keep(key string, v V, err error, epoch int) {
+func (c *Cache[V]) keep(key string, v V, err error, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.entries[key]
@@ -238,22 +240,22 @@ func (c *cache[V]) keep(key string, v V, err error, epoch int) {
 	}
 }
 
-// put keeps a value that was learned on the way.
-func (c *cache[V]) put(key string, v V) {
+// Put keeps a value that was learned on the way.
+func (c *Cache[V]) Put(key string, v V) {
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
 	c.keep(key, v, nil, epoch)
 }
 
-// peek returns the value of key if it is known, without asking for it.
-func (c *cache[V]) peek(key string) (V, bool) {
+// Peek returns the value of key if it is known, without asking for it.
+func (c *Cache[V]) Peek(key string) (V, bool) {
 	v, has, _ := c.known(key)
 	return v, has
 }
 
-// forget drops the value of key, and the result of every load that runs now.
-func (c *cache[V]) forget(key string) {
+// Forget drops the value of key, and the result of every load that runs now.
+func (c *Cache[V]) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch++
@@ -264,7 +266,7 @@ func (c *cache[V]) forget(key string) {
 }
 
 // remove needs mu.
-func (c *cache[V]) remove(el *list.Element) {
+func (c *Cache[V]) remove(el *list.Element) {
 	e := c.order.Remove(el).(*entry[V])
 	delete(c.entries, e.key)
 	c.bytes -= e.size

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package cache
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newTestCache(limit int) *cache[int] {
-	return newCache("test", limit, func(int) int { return 0 }, time.Now, func(string, string) {})
+func newTestCache(limit int) *Cache[int] {
+	return New("test", limit, func(int) int { return 0 }, time.Now, func(string, string) {})
 }
 
 // TestCachePolicy walks one value through all its ages.
 func TestCachePolicy(t *testing.T) {
-	p := policy{fresh: 30 * time.Second, grace: 5 * time.Minute, stale: 24 * time.Hour}
+	p := Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: 24 * time.Hour}
 	down := errors.New("registry down")
 	tests := []struct {
 		name      string
@@ -49,11 +49,11 @@ func TestCachePolicy(t *testing.T) {
 					}
 					return loads, nil
 				}
-				if _, err := c.get(t.Context(), "k", p, load); err != nil {
+				if _, err := c.Get(t.Context(), "k", p, load); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(tt.age)
-				got, err := c.get(t.Context(), "k", p, load)
+				got, err := c.Get(t.Context(), "k", p, load)
 				synctest.Wait()
 				if got != tt.want || !errors.Is(err, tt.wantErr) {
 					t.Errorf("got %d, %v; want %d, %v", got, err, tt.want, tt.wantErr)
@@ -71,7 +71,7 @@ func TestCachePolicy(t *testing.T) {
 func TestCacheFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(1 << 20)
-		p := policy{fresh: time.Second, stale: time.Hour}
+		p := Policy{Fresh: time.Second, Stale: time.Hour}
 		loads := 0
 		load := func(ctx context.Context, _ int, has bool) (int, error) {
 			loads++
@@ -85,22 +85,22 @@ func TestCacheFailing(t *testing.T) {
 		time.Sleep(time.Minute)
 		start := time.Now()
 		mustGet(t, c, p, load, 7)
-		if waited := time.Since(start); waited != patience {
-			t.Errorf("waited %v with an old value at hand, want %v", waited, patience)
+		if waited := time.Since(start); waited != Patience {
+			t.Errorf("waited %v with an old value at hand, want %v", waited, Patience)
 		}
-		time.Sleep(loadTimeout) // the shared load has failed by now
+		time.Sleep(LoadTimeout) // the shared load has failed by now
 		start = time.Now()
 		mustGet(t, c, p, load, 7)
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("waited %v right after a failure, want none", waited)
 		}
-		time.Sleep(2 * loadTimeout)
+		time.Sleep(2 * LoadTimeout)
 	})
 }
 
-func mustGet(t *testing.T, c *cache[int], p policy, load loader[int], want int) {
+func mustGet(t *testing.T, c *Cache[int], p Policy, load Loader[int], want int) {
 	t.Helper()
-	got, err := c.get(t.Context(), "k", p, load)
+	got, err := c.Get(t.Context(), "k", p, load)
 	if err != nil || got != want {
 		t.Fatalf("got %d, %v; want %d", got, err, want)
 	}
@@ -112,7 +112,7 @@ func TestCacheMissing(t *testing.T) {
 		loads := 0
 		load := func(context.Context, int, bool) (int, error) { loads++; return 0, oci.ErrNotFound }
 		for range 3 {
-			if _, err := c.get(t.Context(), "k", policy{fresh: time.Hour}, load); !errors.Is(err, oci.ErrNotFound) {
+			if _, err := c.Get(t.Context(), "k", Policy{Fresh: time.Hour}, load); !errors.Is(err, oci.ErrNotFound) {
 				t.Fatalf("got %v, want not found", err)
 			}
 		}
@@ -120,7 +120,7 @@ func TestCacheMissing(t *testing.T) {
 			t.Errorf("%d loads for three questions, want 1", loads)
 		}
 		time.Sleep(missingTTL)
-		_, _ = c.get(t.Context(), "k", policy{fresh: time.Hour}, load)
+		_, _ = c.Get(t.Context(), "k", Policy{Fresh: time.Hour}, load)
 		if loads != 2 {
 			t.Errorf("%d loads after the answer expired, want 2", loads)
 		}
@@ -141,14 +141,14 @@ func TestCacheCoalesces(t *testing.T) {
 		first, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := c.get(first, "k", policy{fresh: time.Hour}, load); !errors.Is(err, context.Canceled) {
+			if _, err := c.Get(first, "k", Policy{Fresh: time.Hour}, load); !errors.Is(err, context.Canceled) {
 				t.Errorf("the cancelled caller got %v", err)
 			}
 		})
 		synctest.Wait()
 		for range 20 {
 			wg.Go(func() {
-				if v, err := c.get(t.Context(), "k", policy{fresh: time.Hour}, load); err != nil || v != 42 {
+				if v, err := c.Get(t.Context(), "k", Policy{Fresh: time.Hour}, load); err != nil || v != 42 {
 					t.Errorf("got %d, %v", v, err)
 				}
 			})
@@ -173,27 +173,27 @@ func TestCacheForget(t *testing.T) {
 			return n, nil
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = c.get(t.Context(), "k", policy{fresh: time.Hour}, load) })
+		wg.Go(func() { _, _ = c.Get(t.Context(), "k", Policy{Fresh: time.Hour}, load) })
 		synctest.Wait()
-		c.forget("k")
-		mustGet(t, c, policy{fresh: time.Hour}, load, 2)
+		c.Forget("k")
+		mustGet(t, c, Policy{Fresh: time.Hour}, load, 2)
 		wg.Wait()
-		mustGet(t, c, policy{fresh: time.Hour}, load, 2)
+		mustGet(t, c, Policy{Fresh: time.Hour}, load, 2)
 	})
 }
 
 func TestCacheEvicts(t *testing.T) {
-	c := newCache("test", 10_000, func(int) int { return 1000 }, time.Now, func(string, string) {})
+	c := New("test", 10_000, func(int) int { return 1000 }, time.Now, func(string, string) {})
 	for i := range 100 {
-		c.put(strconv.Itoa(i), i)
+		c.Put(strconv.Itoa(i), i)
 	}
 	if c.bytes > c.limit {
 		t.Errorf("%d bytes kept, the limit is %d", c.bytes, c.limit)
 	}
-	if _, ok := c.peek("99"); !ok {
+	if _, ok := c.Peek("99"); !ok {
 		t.Error("the last value is gone")
 	}
-	if _, ok := c.peek("0"); ok {
+	if _, ok := c.Peek("0"); ok {
 		t.Error("the first value is still there")
 	}
 }
