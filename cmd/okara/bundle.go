@@ -200,6 +200,7 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 
 func newBundleLoad(a *app) *cobra.Command {
 	var keys []string
+	var status bool
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "load FILE",
@@ -208,25 +209,32 @@ func newBundleLoad(a *app) *cobra.Command {
 exists with other content is left as it is and reported with exit code 4. With
 --key, nothing is pushed unless one of the keys made the signature FILE.sig.
 
+Only modules and providers below the prefix are written, with their signatures,
+status and reports. Without --key a bundle speaks only about the versions that are
+new with it: a yank, a deprecation or a scan report of a version that the registry
+has already is refused, unless --allow-status is given.
+
 ` + policyHelp + ` It gets no tag then, and the others
 are loaded.
 
-Exit codes: 0 loaded, 1 a version is refused, 2 usage, 4 a version exists with other
+Exit codes: 0 loaded, 1 something is refused, 2 usage, 4 a version exists with other
 content, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.bundleLoad(cmd.Context(), args[0], keys, policy)
+			return a.bundleLoad(cmd.Context(), args[0], keys, status, policy)
 		},
 	}
 	bundleKeys(cmd, &keys)
+	cmd.Flags().BoolVar(&status, "allow-status", false, "without --key, take status and reports of versions that the registry has already")
 	policy.add(cmd)
 	return cmd
 }
 
-func (a *app) bundleLoad(ctx context.Context, file string, keys []string, flags policyFlags) error {
-	policy, err := flags.read()
-	if err != nil {
+func (a *app) bundleLoad(ctx context.Context, file string, keys []string, status bool, flags policyFlags) error {
+	o := depot.LoadOptions{Trusted: status || len(keys) > 0}
+	var err error
+	if o.Policy, err = flags.read(); err != nil {
 		return err
 	}
 	d, done, err := a.depot()
@@ -239,7 +247,7 @@ func (a *app) bundleLoad(ctx context.Context, file string, keys []string, flags 
 		return err
 	}
 	defer b.Close()
-	report, err := d.LoadBundle(ctx, b, policy)
+	report, err := d.LoadBundle(ctx, b, o)
 	if err != nil {
 		return err
 	}
@@ -252,7 +260,7 @@ func (a *app) bundleLoad(ctx context.Context, file string, keys []string, flags 
 		return err
 	}
 	if n := len(report.Refused); n > 0 {
-		return fmt.Errorf("%d versions are refused: %w\n%s", n, depot.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
+		return fmt.Errorf("%d entries are refused: %w\n%s", n, depot.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
 	}
 	if len(report.Conflict) == 0 {
 		return nil

@@ -70,7 +70,7 @@ type BundleReport struct {
 	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
 	Pushed   int      `json:"pushed,omitempty"`
 	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
-	Refused  []string `json:"refused,omitempty"`   // versions that the policy keeps out, and why
+	Refused  []string `json:"refused,omitempty"`   // what the policy keeps out or nobody vouches for, and why
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -178,6 +178,13 @@ func (c *bundleCollector) add(b bundleBlob) bool {
 	return true
 }
 
+func (c *bundleCollector) has(d digest.Digest) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.seen[d]
+	return ok
+}
+
 // addRoot lists a manifest in index.json under a name.
 func (c *bundleCollector) addRoot(m oci.Manifest, name string) {
 	c.mu.Lock()
@@ -226,7 +233,7 @@ func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string,
 		return err
 	}
 	c.addRoot(m, item.Name+":"+tag)
-	if err := c.manifest(ctx, item.Repo, m); err != nil {
+	if err := c.manifest(ctx, item.Repo, m, 0); err != nil {
 		return err
 	}
 	referrers, err := item.Repo.Referrers(ctx, m.Descriptor, "")
@@ -241,7 +248,7 @@ func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string,
 		// A referrer has no tag of its own; it is listed under the repository
 		// alone, so that loading knows where it belongs.
 		c.addRoot(m, item.Name+"@"+ref.Digest.String())
-		if err := c.manifest(ctx, item.Repo, m); err != nil {
+		if err := c.manifest(ctx, item.Repo, m, 0); err != nil {
 			return err
 		}
 	}
@@ -249,7 +256,10 @@ func (c *bundleCollector) root(ctx context.Context, item BundleItem, tag string,
 }
 
 // manifest adds a manifest, its blobs and, for an index, its children.
-func (c *bundleCollector) manifest(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
+func (c *bundleCollector) manifest(ctx context.Context, r *oci.Repo, m oci.Manifest, depth int) error {
+	if depth > maxBundleDepth {
+		return errDepth
+	}
 	if !c.add(bundleBlob{desc: m.Descriptor, repo: r, bytes: m.Bytes}) {
 		return nil
 	}
@@ -261,29 +271,18 @@ func (c *bundleCollector) manifest(ctx context.Context, r *oci.Repo, m oci.Manif
 		c.add(bundleBlob{desc: d, repo: r})
 	}
 	for _, d := range children {
+		if c.has(d.Digest) {
+			continue
+		}
 		child, err := r.Fetch(ctx, d.Digest.String())
 		if err != nil {
 			return err
 		}
-		if err := c.manifest(ctx, r, child); err != nil {
+		if err := c.manifest(ctx, r, child, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// references returns what a manifest needs: the manifests an index lists, or
-// the config and layers of an image manifest.
-func references(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
-	if m.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
-		index, err := m.Index()
-		return index.Manifests, nil, err
-	}
-	image, err := m.Image()
-	if err != nil {
-		return nil, nil, err
-	}
-	return nil, append([]oci.Descriptor{image.Config}, image.Layers...), nil
 }
 
 func tarHeader(name string, size int64) *tar.Header {
@@ -315,7 +314,7 @@ func (p bundlePlan) write(ctx context.Context, f *os.File) (resumed int, err err
 	if err := w.Flush(); err != nil {
 		return 0, err
 	}
-	resumed, offset, err := p.resume(f, head.Bytes())
+	resumed, offset, err := p.resume(ctx, f, head.Bytes())
 	if err != nil {
 		return 0, err
 	}
@@ -344,7 +343,7 @@ func (p bundlePlan) write(ctx context.Context, f *os.File) (resumed int, err err
 
 // resume finds how many blobs of an earlier run are whole. A file with another
 // beginning is another bundle's: everything is written anew.
-func (p bundlePlan) resume(f *os.File, head []byte) (blobs int, offset int64, err error) {
+func (p bundlePlan) resume(ctx context.Context, f *os.File, head []byte) (blobs int, offset int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, 0, err
@@ -356,7 +355,12 @@ func (p bundlePlan) resume(f *os.File, head []byte) (blobs int, offset int64, er
 	offset = int64(len(head))
 	for _, b := range p.blobs {
 		end := offset + padded(b.desc.Size)
-		if end > info.Size() || !blobIntact(f, offset+tarBlock, b.desc) {
+		if end > info.Size() {
+			break
+		}
+		if err := blobIntact(ctx, f, offset+tarBlock, b.desc); ctx.Err() != nil {
+			return 0, 0, err
+		} else if err != nil {
 			break
 		}
 		offset = end
@@ -365,10 +369,14 @@ func (p bundlePlan) resume(f *os.File, head []byte) (blobs int, offset int64, er
 	return blobs, offset, nil
 }
 
-func blobIntact(f *os.File, at int64, d oci.Descriptor) bool {
+// blobIntact checks the bytes of a blob in the file.
+func blobIntact(ctx context.Context, f *os.File, at int64, d oci.Descriptor) error {
 	v := d.Digest.Verifier()
-	n, err := io.Copy(v, io.NewSectionReader(f, at, d.Size))
-	return err == nil && n == d.Size && v.Verified()
+	n, err := io.Copy(v, contextReader{ctx, io.NewSectionReader(f, at, d.Size)})
+	if err == nil && (n != d.Size || !v.Verified()) {
+		err = fmt.Errorf("%w: %w", errOtherDigest, oci.ErrCorrupt)
+	}
+	return err
 }
 
 func (b bundleBlob) write(ctx context.Context, w *tar.Writer, progress func(int64)) error {

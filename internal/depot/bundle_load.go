@@ -9,32 +9,46 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// LoadOptions say what a bundle may do. The zero value loads what is new.
+type LoadOptions struct {
+	Policy *VerifyOptions // what every version has to fulfil; nil: nothing
+	// Trusted lets the bundle also speak about what the registry has already:
+	// yank it, deprecate it, sign it again, report a scan of it. Without, it
+	// speaks about the versions that come with it.
+	Trusted bool
+}
+
 // LoadBundle pushes what the registry does not have yet below the depot's prefix:
 // blobs, then manifests from the bottom up, version tags last, so that a version
 // is visible only with its signatures and its status. A tag that exists with
 // another digest is left as it is and reported, and so is a version that does not
-// fulfil the policy, which gets no tag; nil is no policy. Repeated, it does only
-// what is missing. Repositories with a version go into the catalogue.
-func (d *Depot) LoadBundle(ctx context.Context, b *Bundle, policy *VerifyOptions) (BundleReport, error) {
-	if policy != nil {
-		if err := policy.validate(); err != nil {
+// fulfil the policy, which gets no tag. Repeated, it does only what is missing.
+// Repositories with a version go into the catalogue.
+//
+// A bundle reaches repositories of modules and providers below the prefix only,
+// and there versions, their signatures, their status and what refers to them. An
+// entry for anything else is oci.ErrCorrupt, and nothing is pushed then.
+func (d *Depot) LoadBundle(ctx context.Context, b *Bundle, o LoadOptions) (BundleReport, error) {
+	if o.Policy != nil {
+		if err := o.Policy.validate(); err != nil {
 			return BundleReport{}, err
 		}
 	}
-	l := &bundleLoader{d: d, b: b, policy: policy, repos: map[string]*oci.Repo{}, filled: map[string]bool{}}
+	l := &bundleLoader{
+		d: d, b: b, policy: o.Policy, trusted: o.Trusted,
+		repos: map[string]*oci.Repo{}, filled: map[string]bool{}, done: map[place]bool{},
+	}
 	l.report = BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
 	err := l.load(ctx)
 	slices.Sort(l.report.Conflict)
@@ -44,27 +58,35 @@ func (d *Depot) LoadBundle(ctx context.Context, b *Bundle, policy *VerifyOptions
 
 // bundleLoader loads one bundle.
 type bundleLoader struct {
-	d      *Depot
-	b      *Bundle
-	policy *VerifyOptions
-	repos  map[string]*oci.Repo
+	d       *Depot
+	b       *Bundle
+	policy  *VerifyOptions
+	trusted bool
+	repos   map[string]*oci.Repo
+	fresh   bundleScope
 
 	mu     sync.Mutex // guards the fields below
 	report BundleReport
 	filled map[string]bool // repositories with a version
+	done   map[place]bool  // manifests that were pushed
 }
 
-// bundleRoot is one entry of index.json and where it goes.
-type bundleRoot struct {
-	oci.Descriptor
-	repo *oci.Repo
-	tag  string // "": a referrer
-	have bool   // there is nothing to do
+// place is a blob or manifest in a repository.
+type place struct {
+	repo   string
+	digest digest.Digest
 }
 
-func (x bundleRoot) String() string { return x.Annotations[ocispec.AnnotationRefName] }
+// maxBundlePlaces bounds what a small file can ask for by naming the same graph
+// in many repositories.
+const maxBundlePlaces = 1 << 21
 
-func (x bundleRoot) version() bool { return isVersion(x.tag) }
+func bounded(places int) error {
+	if places > maxBundlePlaces {
+		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxBundlePlaces, oci.ErrTooLarge)
+	}
+	return nil
+}
 
 func (l *bundleLoader) load(ctx context.Context) error {
 	roots, err := l.roots(ctx)
@@ -72,6 +94,9 @@ func (l *bundleLoader) load(ctx context.Context) error {
 		return err
 	}
 	wanted := slices.DeleteFunc(slices.Clone(roots), func(x bundleRoot) bool { return x.have })
+	if err := l.scope(ctx, wanted); err != nil {
+		return err
+	}
 	if err := l.blobs(ctx, wanted); err != nil {
 		return err
 	}
@@ -81,9 +106,9 @@ func (l *bundleLoader) load(ctx context.Context) error {
 		parallel int
 		take     func(bundleRoot) bool
 	}{
-		{1, func(x bundleRoot) bool { return x.tag == "" }},
-		{bundleParallel, func(x bundleRoot) bool { return x.tag != "" && !x.version() }},
-		{bundleParallel, bundleRoot.version},
+		{1, func(x bundleRoot) bool { return x.kind == rootReferrer }},
+		{bundleParallel, func(x bundleRoot) bool { return x.kind == rootSignature || x.kind == rootStatus }},
+		{bundleParallel, func(x bundleRoot) bool { return x.kind == rootVersion }},
 	} {
 		if err := l.pass(ctx, wanted, pass.parallel, pass.take); err != nil {
 			return err
@@ -97,61 +122,6 @@ func (l *bundleLoader) load(ctx context.Context) error {
 	return nil
 }
 
-// roots finds out which entries of index.json the registry lacks.
-func (l *bundleLoader) roots(ctx context.Context) ([]bundleRoot, error) {
-	roots := make([]bundleRoot, len(l.b.Index.Manifests))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(bundleParallel)
-	for i, desc := range l.b.Index.Manifests {
-		ref, err := parseBundleRef(desc)
-		if err != nil {
-			return nil, errors.Join(err, g.Wait())
-		}
-		r := l.repos[ref.repository]
-		if r == nil {
-			if r, err = l.d.repo(path.Join(l.d.o.Layout.Prefix, ref.repository)); err != nil {
-				return nil, errors.Join(err, g.Wait())
-			}
-			l.repos[ref.repository] = r
-		}
-		roots[i] = bundleRoot{Descriptor: desc, repo: r, tag: ref.tag}
-		g.Go(func() (err error) {
-			roots[i].have, err = l.have(gctx, roots[i])
-			return err
-		})
-	}
-	return roots, g.Wait()
-}
-
-// have reports whether there is nothing to do for an entry.
-func (l *bundleLoader) have(ctx context.Context, x bundleRoot) (bool, error) {
-	if x.tag == "" {
-		return false, nil // its manifest may be there and missing in the list of referrers
-	}
-	stored, err := x.repo.Resolve(ctx, x.tag)
-	switch {
-	case errors.Is(err, oci.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("loading %s: %w", x, err)
-	case stored.Digest == x.Digest && !x.version():
-		return true, nil
-	case stored.Digest == x.Digest:
-		l.fill(x.repo)
-		return true, nil
-	case x.version():
-		l.note(&l.report.Conflict, "%s:%s is %s, the bundle has %s", x.repo, x.tag, stored.Digest, x.Digest)
-		return true, nil
-	}
-	return !oci.IsCosignTag(x.tag), nil // signatures are merged; other tags are the registry's own to move
-}
-
-func (l *bundleLoader) note(list *[]string, format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	*list = append(*list, fmt.Sprintf(format, args...))
-}
-
 func (l *bundleLoader) fill(r *oci.Repo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,25 +130,28 @@ func (l *bundleLoader) fill(r *oci.Repo) {
 
 // blobs pushes the blobs that the roots need, in the order of the file.
 func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
-	type place struct {
-		repo string
-		blob digest.Digest
-	}
 	type job struct {
 		root bundleRoot
 		blob oci.Descriptor
 	}
 	var jobs []job
 	var total int64
-	seen := map[place]bool{}
+	seen, walked := map[place]bool{}, map[*oci.Repo]map[digest.Digest]bool{}
 	for _, x := range roots {
-		err := l.b.walk(x.Descriptor, func(blob oci.Descriptor) {
-			if p := (place{x.repo.Name(), blob.Digest}); !seen[p] {
-				seen[p] = true
-				jobs, total = append(jobs, job{x, blob}), total+blob.Size
+		if walked[x.repo] == nil {
+			walked[x.repo] = map[digest.Digest]bool{}
+		}
+		w := bundleWalk{b: l.b, seen: walked[x.repo], missing: func(oci.Descriptor) error { return nil }}
+		w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
+			for _, blob := range blobs {
+				if p := (place{x.repo.Name(), blob.Digest}); !seen[p] {
+					seen[p] = true
+					jobs, total = append(jobs, job{x, blob}), total+blob.Size
+				}
 			}
-		})
-		if err != nil {
+			return bounded(len(seen))
+		}
+		if err := w.from(ctx, x.Descriptor); err != nil {
 			return fmt.Errorf("loading %s: %w", x, err)
 		}
 	}
@@ -208,7 +181,7 @@ func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, 
 		progress(d.Size)
 		return nil
 	}
-	open, err := l.b.checked(d)
+	open, err := l.b.checked(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -233,7 +206,7 @@ func (l *bundleLoader) pass(ctx context.Context, roots []bundleRoot, parallel in
 		if !take(x) {
 			continue
 		}
-		if l.policy != nil && x.version() && listings[x.repo] == nil {
+		if l.policy != nil && x.kind == rootVersion && listings[x.repo] == nil {
 			listing, err := l.d.listing(ctx, x.repo)
 			if err != nil {
 				return errors.Join(fmt.Errorf("loading %s: %w", x, err), g.Wait())
@@ -252,38 +225,58 @@ func (l *bundleLoader) pass(ctx context.Context, roots []bundleRoot, parallel in
 }
 
 func (l *bundleLoader) root(ctx context.Context, x bundleRoot, listing *Listing) error {
-	if oci.IsCosignTag(x.tag) {
-		m, err := l.manifest(ctx, x.repo, x.Descriptor)
-		if err != nil {
-			return err
-		}
-		return x.repo.MergeCosignSignatures(ctx, x.tag, m)
-	}
-	m, err := l.push(ctx, x.repo, x.Descriptor)
-	if err != nil || x.tag == "" {
+	m, err := l.manifest(ctx, x.repo, x.Descriptor)
+	if err != nil {
 		return err
 	}
+	switch x.kind {
+	case rootSignature:
+		if err = l.vouched(x, m); err == nil {
+			err = x.repo.MergeCosignSignatures(ctx, x.tag, m)
+		}
+	case rootStatus:
+		if err = l.vouchedStatus(ctx, x, m); err == nil {
+			err = l.push(ctx, x)
+		}
+		if err == nil {
+			err = x.repo.PutTag(ctx, x.tag, m)
+		}
+	case rootVersion:
+		if err = l.push(ctx, x); err == nil {
+			err = l.version(ctx, x, m, listing)
+		}
+	default:
+		err = l.push(ctx, x)
+	}
+	if reason, ok := errors.AsType[*unvouchedError](err); ok {
+		return l.refuse(ctx, x, reason)
+	}
+	return err
+}
+
+// version makes m, which the registry has by digest, visible. What the policy
+// looks at are the bytes that get the tag.
+func (l *bundleLoader) version(ctx context.Context, x bundleRoot, m oci.Manifest, listing *Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
-		return x.repo.PutTag(ctx, x.tag, m)
+		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
 	}
-	err = l.d.fulfils(ctx, listing, v, m, l.policy)
+	err := l.d.fulfils(ctx, listing, v, m, l.policy)
 	if errors.Is(err, ErrUntrusted) {
 		l.note(&l.report.Refused, "%v", err)
 		return nil
 	}
 	if err == nil {
-		err = x.repo.PutTag(ctx, x.tag, m)
+		err = putVersion(ctx, x.repo, x.tag, m)
 	}
-	if err == nil {
+	switch {
+	case errors.Is(err, errTaken):
+		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
+		return nil
+	case err == nil:
 		l.fill(x.repo)
 	}
 	return err
-}
-
-func isVersion(tag string) bool {
-	_, ok := addr.VersionFromTag(tag)
-	return ok
 }
 
 // manifest reads a manifest. Where the bundle lacks it, the registry must have it.
@@ -294,23 +287,34 @@ func (l *bundleLoader) manifest(ctx context.Context, r *oci.Repo, d oci.Descript
 	return l.b.manifest(d)
 }
 
-// push stores one manifest by digest after those that it lists.
-func (l *bundleLoader) push(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
-	m, err := l.manifest(ctx, r, d)
-	if _, ok := l.b.blobs[d.Digest]; err != nil || !ok {
-		return m, err
+// push stores the manifest of a root by digest, after those that it lists.
+func (l *bundleLoader) push(ctx context.Context, x bundleRoot) error {
+	w := bundleWalk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.pushed(x.repo, d) }}
+	w.missing = func(d oci.Descriptor) error {
+		_, err := x.repo.Resolve(ctx, d.Digest.String())
+		return err
 	}
-	children, _, err := references(m)
-	if err != nil {
-		return oci.Manifest{}, err
-	}
-	for _, child := range children {
-		if _, err := l.push(ctx, r, child); err != nil {
-			return oci.Manifest{}, err
+	w.visit = func(m oci.Manifest, _ []oci.Descriptor) error {
+		if err := l.vouched(x, m); err != nil {
+			return err
 		}
+		put := x.repo.PutManifest
+		if subject, err := subjectOf(m); err == nil && subject != nil {
+			put = func(ctx context.Context, m oci.Manifest) error { return x.repo.PutReferrer(ctx, m, *subject) }
+		}
+		if err := put(ctx, m); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.done[place{x.repo.Name(), m.Digest}] = true
+		return nil
 	}
-	if image, err := m.Image(); err == nil && image.Subject != nil {
-		return m, r.PutReferrer(ctx, m, *image.Subject)
-	}
-	return m, r.PutManifest(ctx, m)
+	return w.from(ctx, x.Descriptor)
+}
+
+func (l *bundleLoader) pushed(r *oci.Repo, d digest.Digest) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done[place{r.Name(), d}]
 }

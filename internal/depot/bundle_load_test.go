@@ -115,7 +115,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	inside := depot.New(depot.Options{Client: target, Layout: addr.Layout{Prefix: "inside"}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	report, err := inside.LoadBundle(ctx, b, nil)
+	report, err := inside.LoadBundle(ctx, b, depot.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 			trusted = append(trusted, public)
 			b := bundleOf(t, d, client, bundledModule)
 			for range 2 { // the second time there is nothing to do
-				if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil {
+				if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -211,11 +211,11 @@ func TestBundleProgress(t *testing.T) {
 	b := bundleOf(t, d, client, bundledModule)
 	ended("create")
 	inside := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "inside"}, Progress: progress})
-	if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil {
+	if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ended("load")
-	if _, err := inside.LoadBundle(t.Context(), b, nil); err != nil || len(done) > 0 {
+	if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil || len(done) > 0 {
 		t.Errorf("a run with nothing to do: %v, reported %v", err, done)
 	}
 }

@@ -18,8 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxBundleIndex bounds index.json: at 250 bytes a tag, more than a million tags.
-const maxBundleIndex = 256 << 20
+// Bounds of a bundle: at 250 bytes a tag, a quarter of a million tags.
+const (
+	maxBundleIndex = 64 << 20 // bytes of index.json
+	maxBundleBlobs = 1 << 20
+)
 
 // Bundle is a bundle file opened for reading. Where its blobs are is known,
 // their content was not checked.
@@ -100,7 +103,9 @@ func (b *Bundle) scan() error {
 			if err != nil {
 				return err
 			}
-			b.blobs[d] = span{offset, h.Size}
+			if b.blobs[d] = (span{offset, h.Size}); len(b.blobs) > maxBundleBlobs {
+				return fmt.Errorf("it has more than %d blobs: %w", maxBundleBlobs, oci.ErrTooLarge)
+			}
 		}
 	}
 	if !layout || b.IndexRaw == nil {
@@ -161,17 +166,22 @@ func legalTag(tag string) bool {
 }
 
 // checked returns a function that reads a blob, after checking its bytes.
-func (b *Bundle) checked(d oci.Descriptor) (func() io.ReadCloser, error) {
+func (b *Bundle) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
 		return nil, fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
 	}
-	if s.size != d.Size || !blobIntact(b.file, s.offset, d) {
-		return nil, fmt.Errorf("blob %s: its bytes have another digest: %w", d.Digest, oci.ErrCorrupt)
+	if s.size != d.Size {
+		return nil, fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", d.Digest, s.size, d.Size, oci.ErrCorrupt)
+	}
+	if err := blobIntact(ctx, b.file, s.offset, d); err != nil {
+		return nil, fmt.Errorf("blob %s: %w", d.Digest, err)
 	}
 	return func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, s.offset, s.size)) }, nil
 }
 
+// manifest reads a manifest. Of its descriptor, which anybody may have written,
+// only the media type is taken.
 func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
@@ -185,83 +195,7 @@ func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
 		return oci.Manifest{}, fmt.Errorf("manifest %s: %w: %w", d.Digest, err, oci.ErrCorrupt)
 	}
 	if digest.FromBytes(raw) != d.Digest {
-		return oci.Manifest{}, fmt.Errorf("manifest %s: its bytes have another digest: %w", d.Digest, oci.ErrCorrupt)
+		return oci.Manifest{}, fmt.Errorf("manifest %s: %w: %w", d.Digest, errOtherDigest, oci.ErrCorrupt)
 	}
-	d.Size = s.size
-	return oci.Manifest{Descriptor: d, Bytes: raw}, nil
-}
-
-// references returns what a manifest in the bundle lists.
-func (b *Bundle) references(d oci.Descriptor) (children, blobs []oci.Descriptor, err error) {
-	m, err := b.manifest(d)
-	if err != nil {
-		return nil, nil, err
-	}
-	return references(m)
-}
-
-// walk calls each for the blobs of the manifests that d reaches in the bundle.
-func (b *Bundle) walk(d oci.Descriptor, each func(oci.Descriptor)) error {
-	if _, ok := b.blobs[d.Digest]; !ok {
-		return nil
-	}
-	children, blobs, err := b.references(d)
-	if err != nil {
-		return err
-	}
-	for _, blob := range blobs {
-		each(blob)
-	}
-	for _, child := range children {
-		if err := b.walk(child, each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Verify checks the bundle without a registry, in constant memory: each blob
-// has the content its name says, and everything that index.json reaches is in
-// the bundle or required from an earlier one.
-func (b *Bundle) Verify(ctx context.Context) (BundleReport, error) {
-	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
-	for d, s := range b.blobs {
-		if err := ctx.Err(); err != nil {
-			return report, err
-		}
-		if !blobIntact(b.file, s.offset, oci.Descriptor{Digest: d, Size: s.size}) {
-			return report, fmt.Errorf("blob %s: its bytes have another digest: %w", d, oci.ErrCorrupt)
-		}
-		report.Bytes += s.size
-	}
-	required := b.required()
-	for _, root := range b.Index.Manifests {
-		if err := b.reach(root, required); err != nil {
-			return report, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
-		}
-	}
-	return report, nil
-}
-
-func (b *Bundle) reach(d oci.Descriptor, required map[digest.Digest]bool) error {
-	if _, ok := b.blobs[d.Digest]; !ok && required[d.Digest] {
-		return nil
-	}
-	children, blobs, err := b.references(d)
-	if err != nil {
-		return err
-	}
-	for _, blob := range blobs {
-		if s, ok := b.blobs[blob.Digest]; ok && s.size != blob.Size {
-			return fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", blob.Digest, s.size, blob.Size, oci.ErrCorrupt)
-		} else if !ok && !required[blob.Digest] {
-			return fmt.Errorf("blob %s is missing: %w", blob.Digest, oci.ErrCorrupt)
-		}
-	}
-	for _, child := range children {
-		if err := b.reach(child, required); err != nil {
-			return err
-		}
-	}
-	return nil
+	return oci.Manifest{Descriptor: oci.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: s.size}, Bytes: raw}, nil
 }

@@ -89,10 +89,10 @@ func mustOpenBundle(t *testing.T, file string) *depot.Bundle {
 
 func TestBundle(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		r := newBundleRepo(t, host, "modules/a")
+		r := newBundleRepo(t, host, bundledModule)
 		subject := pushTagged(t, r, "1.0.0", []byte("one"), nil)
 		referrer := pushTagged(t, r, "", []byte("signature"), &subject)
-		item := depot.BundleItem{Name: "modules/a", Repo: r, Tags: []string{"1.0.0"}}
+		item := depot.BundleItem{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}
 		file := filepath.Join(t.TempDir(), "b.tar")
 		mustCreate(t, file, []depot.BundleItem{item}, nil)
 		again := filepath.Join(t.TempDir(), "b.tar")
@@ -107,11 +107,11 @@ func TestBundle(t *testing.T) {
 
 		target := ocitest.New(t, ocitest.Quirks{})
 		d := newLoader(t, target, "elsewhere")
-		report, err := d.LoadBundle(t.Context(), b, nil)
+		report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{})
 		if err != nil || len(report.Conflict) > 0 || report.Pushed == 0 {
 			t.Fatalf("load %+v, %v", report, err)
 		}
-		loaded := newBundleRepo(t, target, "elsewhere/modules/a")
+		loaded := newBundleRepo(t, target, "elsewhere/"+bundledModule)
 		if d, err := loaded.Resolve(t.Context(), "1.0.0"); err != nil || d.Digest != subject.Digest {
 			t.Errorf("tag %v, %v", d, err)
 		}
@@ -119,7 +119,7 @@ func TestBundle(t *testing.T) {
 		if err != nil || len(refs) != 1 || refs[0].Digest != referrer.Digest {
 			t.Errorf("referrers %v, %v", refs, err)
 		}
-		if report, err := d.LoadBundle(t.Context(), b, nil); err != nil || report.Pushed != 0 {
+		if report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil || report.Pushed != 0 {
 			t.Errorf("a second load: %+v, %v", report, err)
 		}
 	})
@@ -136,12 +136,12 @@ func mustRead(t *testing.T, file string) []byte {
 
 func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	r := newBundleRepo(t, host, "m")
+	r := newBundleRepo(t, host, bundledModule)
 	for _, v := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 		pushTagged(t, r, v, bytes.Repeat([]byte(v), 1000), nil)
 	}
 	dir := t.TempDir()
-	items := []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0", "2.0.0"}}}
+	items := []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "2.0.0"}}}
 	whole := filepath.Join(dir, "whole.tar")
 	mustCreate(t, whole, items, nil)
 	want := mustRead(t, whole)
@@ -161,7 +161,7 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 
 	old := mustOpenBundle(t, whole)
 	next := filepath.Join(dir, "next.tar")
-	report := mustCreate(t, next, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0", "3.0.0"}}}, old.Digests())
+	report := mustCreate(t, next, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "3.0.0"}}}, old.Digests())
 	if report.Required == 0 || report.Blobs != 2 {
 		t.Errorf("report %+v, want the layer and the manifest of 3.0.0 only", report)
 	}
@@ -171,27 +171,27 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 	}
 	empty := ocitest.New(t, ocitest.Quirks{})
 	d := newLoader(t, empty, "")
-	if _, err := d.LoadBundle(t.Context(), b, nil); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("loaded without the bundle it builds on: %v", err)
 	}
 	for _, bundle := range []*depot.Bundle{old, b} {
-		if _, err := d.LoadBundle(t.Context(), bundle, nil); err != nil {
+		if _, err := d.LoadBundle(t.Context(), bundle, depot.LoadOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := newBundleRepo(t, empty, "m").Resolve(t.Context(), "3.0.0"); err != nil {
+	if _, err := newBundleRepo(t, empty, bundledModule).Resolve(t.Context(), "3.0.0"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestBundleReportsAnotherDigest(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	r, other := newBundleRepo(t, host, "m"), newBundleRepo(t, host, "other/m")
+	r, other := newBundleRepo(t, host, bundledModule), newBundleRepo(t, host, "other/"+bundledModule)
 	pushTagged(t, r, "1.0.0", []byte("one"), nil)
 	kept := pushTagged(t, other, "1.0.0", []byte("foreign"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)
-	report, err := newLoader(t, host, "other").LoadBundle(t.Context(), mustOpenBundle(t, file), nil)
+	mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	report, err := newLoader(t, host, "other").LoadBundle(t.Context(), mustOpenBundle(t, file), depot.LoadOptions{})
 	if err != nil || len(report.Conflict) != 1 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
@@ -201,10 +201,10 @@ func TestBundleReportsAnotherDigest(t *testing.T) {
 }
 
 func TestBundleRefusesDamage(t *testing.T) {
-	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
+	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), bundledModule)
 	pushTagged(t, r, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
 	whole := mustRead(t, file)
 	verify := func(b []byte) error {
 		damaged := filepath.Join(t.TempDir(), "d.tar")
@@ -225,7 +225,7 @@ func TestBundleRefusesDamage(t *testing.T) {
 	if err := verify(whole[:len(whole)/2]); err == nil {
 		t.Error("half a file was accepted")
 	}
-	if err := verify(bytes.Replace(whole, []byte("m:1.0.0"), []byte("m:-.0.0"), 1)); !errors.Is(err, oci.ErrCorrupt) {
+	if err := verify(bytes.Replace(whole, []byte("aws:1.0.0"), []byte("aws:-.0.0"), 1)); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("an illegal tag: %v", err)
 	}
 	index := whole[512*2 : 512*4] // oci-layout is before it
@@ -250,14 +250,14 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged), nil); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged), depot.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
 	}
 	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
 	if _, err := r.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version of the damaged bundle: %v", err)
 	}
-	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file), nil); err != nil || len(report.Warnings) > 0 {
+	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file), depot.LoadOptions{}); err != nil || len(report.Warnings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	entries, err := d.Catalogue(t.Context())
@@ -268,12 +268,12 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 }
 
 func TestBundleSignature(t *testing.T) {
-	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "m")
+	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), bundledModule)
 	pushTagged(t, r, "1.0.0", []byte("one"), nil)
 	pushTagged(t, r, "2.0.0", []byte("two"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
 	bundle := func(tag string) *depot.Bundle {
-		mustCreate(t, file, []depot.BundleItem{{Name: "m", Repo: r, Tags: []string{tag}}}, nil)
+		mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{tag}}}, nil)
 		return mustOpenBundle(t, file)
 	}
 	key, other := mustKey(t), newKey(t, signing.KeyOptions{Name: "Other"})

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot_test
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// forged is a bundle as somebody else may write it.
+type forged struct {
+	index ocispec.Index
+	blobs map[string][]byte // by hex digest
+}
+
+func (f *forged) blob(b oci.Blob, bytes []byte) oci.Descriptor {
+	if f.blobs == nil {
+		f.blobs = map[string][]byte{}
+	}
+	f.blobs[b.Digest.Encoded()] = bytes
+	return b.Descriptor
+}
+
+func (f *forged) manifest(m oci.Manifest) oci.Descriptor {
+	return f.blob(oci.Blob{Descriptor: m.Descriptor}, m.Bytes)
+}
+
+// image adds an image manifest with the empty config.
+func (f *forged) image(t *testing.T, m ocispec.Manifest) oci.Descriptor {
+	t.Helper()
+	m.Config = f.blob(oci.EmptyBlob(), []byte("{}"))
+	if m.Layers == nil {
+		m.Layers = []oci.Descriptor{m.Config}
+	}
+	out, err := oci.NewManifest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.manifest(out)
+}
+
+// list names an entry of index.json.
+func (f *forged) list(name string, d oci.Descriptor) {
+	d.Annotations = map[string]string{ocispec.AnnotationRefName: name}
+	f.index.Manifests = append(f.index.Manifests, d)
+}
+
+func (f *forged) open(t *testing.T) *depot.Bundle {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "forged.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := json.Marshal(f.index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(file)
+	write := func(name string, b []byte) {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(b)), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	write("index.json", index)
+	for hex, b := range f.blobs {
+		write("blobs/sha256/"+hex, b)
+	}
+	if err := errors.Join(w.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return mustOpenBundle(t, file.Name())
+}
+
+// counted returns a depot below the prefix p and what counts its requests.
+func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
+	t.Helper()
+	count := &ocitest.Count{}
+	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+	return d, client, count
+}
+
+// TestLoadBundleStaysInItsPlace lists what a bundle must not write: other
+// repositories, and tags that are no version and do not belong to one.
+func TestLoadBundleStaysInItsPlace(t *testing.T) {
+	const claim = "-default-000001-0a1b2c3d"
+	for _, name := range []string{
+		"../state/shop:state" + claim,
+		"../../elsewhere/modules/net/vpc/aws:1.0.0",
+		"../p/modules/net/vpc/aws:1.0.0",
+		"modules/net/vpc/../../../state/shop:1.0.0",
+		"./modules/net/vpc/aws:1.0.0",
+		"modules//net/vpc/aws:1.0.0",
+		"/modules/net/vpc/aws:1.0.0",
+		"modules/net/vpc:1.0.0",
+		"modules/net/vpc/AWS:1.0.0",
+		"state/shop:state" + claim,
+		"state/shop:1.0.0",
+		"state/shop:locked" + claim,
+		"queue:job-0123456789abcdef0123456789abcdef",
+		"queue:r-0123456789abcdef0123456789abcdef",
+		"catalog:okara-depot",
+		"catalog:okara-index",
+		"catalog:1.0.0",
+		bundledModule + ":latest",
+		bundledModule + ":1.0",
+		bundledModule + ":state" + claim,
+		bundledModule + ":locked" + claim,
+		bundledModule + ":unlocked" + claim,
+		bundledModule + ":okara-candidate-0123456789ab",
+		bundledModule + ":okara-status-1-2",
+		bundledModule + ":r-0123456789abcdef0123456789abcdef",
+		bundledModule + ":sha256-0123",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f forged
+			f.list(bundledModule+":9.9.9", f.image(t, ocispec.Manifest{ArtifactType: "application/x-good"}))
+			f.list(name, f.image(t, ocispec.Manifest{ArtifactType: "application/x-test"}))
+			d, _, count := counted(t)
+			if report, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{Trusted: true}); !errors.Is(err, oci.ErrCorrupt) {
+				t.Errorf("loaded %+v, %v", report, err)
+			}
+			if n := count.Total(); n > 0 {
+				t.Errorf("%d requests, want none before all names are known to be right: %v", n, count.Take())
+			}
+		})
+	}
+}
+
+// TestLoadBundlePassesOverCatalogue: a foreign entry could name anything.
+func TestLoadBundlePassesOverCatalogue(t *testing.T) {
+	var f forged
+	f.list("catalog:"+oci.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
+		ArtifactType: oci.ArtifactCatalog, Annotations: map[string]string{oci.AnnKind: oci.KindModule, oci.AnnAddress: "e/v/il"},
+	}))
+	d, _, _ := counted(t)
+	if _, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
+		t.Errorf("catalogue %v, %v", entries, err)
+	}
+}
+
+func statusEvent(action, version string) ocispec.Manifest {
+	return ocispec.Manifest{ArtifactType: oci.ArtifactStatus, Annotations: map[string]string{
+		"vnd.okara.status.action": action, "vnd.okara.status.version": version, "vnd.okara.status.time": time.Now().Format(time.RFC3339),
+	}}
+}
+
+const statusTag = ":okara-status-1700000000000-0123456789abcdef"
+
+// TestLoadBundleSpeaksOfWhatItBrings lets a bundle yank, scan and sign a version
+// that the registry has, in every place where it could say so.
+func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		forge   func(t *testing.T, f *forged, have oci.Descriptor)
+		trusted int // entries refused of a trusted bundle
+	}{
+		{"yank", func(t *testing.T, f *forged, _ oci.Descriptor) {
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, "1.0.0")))
+		}, 0},
+		{"yank all", func(t *testing.T, f *forged, _ oci.Descriptor) {
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, oci.AllVersions)))
+		}, 0},
+		{"yank of what it brings as the registry has it", func(t *testing.T, f *forged, have oci.Descriptor) {
+			f.list(bundledModule+":1.0.0", have)
+			f.index.Annotations = map[string]string{"vnd.okara.bundle.requires": have.Digest.String()}
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, "1.0.0")))
+		}, 0},
+		{"report", func(t *testing.T, f *forged, have oci.Descriptor) {
+			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			f.list(bundledModule+"@"+d.Digest.String(), d)
+		}, 0},
+		{"report in a list", func(t *testing.T, f *forged, have oci.Descriptor) {
+			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.list(bundledModule+":sha256-"+have.Digest.Encoded(), f.manifest(list))
+		}, 0},
+		{"report as signature", func(t *testing.T, f *forged, have oci.Descriptor) {
+			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			f.list(bundledModule+":sha256-"+have.Digest.Encoded()+".sig", d)
+		}, 1},
+		{"report as version", func(t *testing.T, f *forged, have oci.Descriptor) {
+			f.list(bundledModule+":2.0.0", f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have}))
+		}, 1},
+		{"report within a version", func(t *testing.T, f *forged, have oci.Descriptor) {
+			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.list(bundledModule+":2.0.0", f.manifest(list))
+		}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, client, _ := counted(t)
+			publishVersions(t, d, 1)
+			r := mustRepoOf(t, client, moduleRepo)
+			have := mustFetch(t, r, "1.0.0").Descriptor
+			before := mustTags(t, r)
+			var f forged
+			tt.forge(t, &f, have)
+			b := f.open(t)
+			report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{})
+			if err != nil || len(report.Refused) != 1 {
+				t.Errorf("loaded %+v, %v", report, err)
+			}
+			if after := mustTags(t, r); !slices.Equal(before, after) {
+				t.Errorf("tags %v, before %v", after, before)
+			}
+			if refs, err := r.Referrers(t.Context(), have, ""); err != nil || len(refs) > 0 {
+				t.Errorf("referrers %v, %v", refs, err)
+			}
+			if report, err = d.LoadBundle(t.Context(), b, depot.LoadOptions{Trusted: true}); err != nil || len(report.Refused) != tt.trusted {
+				t.Errorf("of a trusted bundle: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// TestLoadBundlePolicyOnWhatLands loads a version whose index.json calls it
+// something that its bytes are not.
+func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
+	var f forged
+	x := f.image(t, ocispec.Manifest{ArtifactType: "application/x-evil"})
+	x.ArtifactType, x.Data = oci.ArtifactModule, []byte(`{"artifactType":"`+oci.ArtifactModule+`"}`)
+	f.list(bundledModule+":1.0.0", x)
+	d, client, _ := counted(t)
+	report, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{Policy: &depot.VerifyOptions{}})
+	if err != nil || len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "x-evil") {
+		t.Errorf("loaded %+v, %v", report, err)
+	}
+	if _, err := mustRepoOf(t, client, moduleRepo).Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("the version: %v", err)
+	}
+}
+
+// ladder adds indexes each of which lists the one before many times, so that
+// rungs to the power of depth ways lead to its end.
+func (f *forged) ladder(t *testing.T, depth, rungs int) oci.Descriptor {
+	t.Helper()
+	d := f.image(t, ocispec.Manifest{ArtifactType: "application/x-test"})
+	for i := range depth {
+		index := ocispec.Index{Annotations: map[string]string{"level": fmt.Sprint(i)}}
+		for range rungs {
+			index.Manifests = append(index.Manifests, d)
+		}
+		m, err := oci.NewIndex(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = f.manifest(m)
+	}
+	return d
+}
+
+// TestBundleLadder has a graph of nine manifests to whose end 10^16 ways lead.
+func TestBundleLadder(t *testing.T) {
+	var f forged
+	top := f.ladder(t, 8, 100)
+	f.list(bundledModule+":1.0.0", top)
+	f.list(bundledModule+":2.0.0", top)
+	b := f.open(t)
+	if report, err := b.Verify(t.Context()); err != nil || report.Blobs != 10 {
+		t.Errorf("verify %+v, %v", report, err)
+	}
+	d, client, count := counted(t)
+	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count.Take()["PUT manifest"]; n > 2*(9+1)+1 {
+		t.Errorf("%d manifests written, want each once for a version, two tags and the catalogue", n)
+	}
+	item, err := depot.SelectBundle(t.Context(), mustRepoOf(t, client, moduleRepo), bundledModule, func(addr.Version) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := mustCreate(t, filepath.Join(t.TempDir(), "again.tar"), []depot.BundleItem{item}, nil); report.Blobs != 10 {
+		t.Errorf("written again: %+v", report)
+	}
+}
+
+// TestBundleDepth refuses what nests deeper than anything real, and ends when it
+// is told to.
+func TestBundleDepth(t *testing.T) {
+	var f forged
+	f.list(bundledModule+":1.0.0", f.ladder(t, 100, 2))
+	b := f.open(t)
+	if _, err := b.Verify(t.Context()); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("verify: %v", err)
+	}
+	d, _, _ := counted(t)
+	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("load: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Verify(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("verify after the end: %v", err)
+	}
+}

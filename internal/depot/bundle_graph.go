@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxBundleDepth is how deep indexes may nest. Those of okara have one level.
+const maxBundleDepth = 8
+
+// errDepth says that indexes list each other deeper than that.
+var errDepth = fmt.Errorf("indexes nest deeper than %d levels: %w", maxBundleDepth, oci.ErrCorrupt)
+
+// bundleWalk visits the manifests of a bundle that a root reaches, each once,
+// whatever leads to it, and what an index lists before the index.
+type bundleWalk struct {
+	b       *Bundle
+	seen    map[digest.Digest]bool
+	skip    func(digest.Digest) bool                           // nil: none
+	missing func(oci.Descriptor) error                         // a manifest that is not in the bundle
+	visit   func(m oci.Manifest, blobs []oci.Descriptor) error // one that is, and its blobs
+}
+
+func (w *bundleWalk) from(ctx context.Context, d oci.Descriptor) error { return w.below(ctx, d, 0) }
+
+func (w *bundleWalk) below(ctx context.Context, d oci.Descriptor, depth int) error {
+	if w.seen[d.Digest] || w.skip != nil && w.skip(d.Digest) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if depth > maxBundleDepth {
+		return errDepth
+	}
+	w.seen[d.Digest] = true
+	if _, ok := w.b.blobs[d.Digest]; !ok {
+		return w.missing(d)
+	}
+	m, err := w.b.manifest(d)
+	if err != nil {
+		return err
+	}
+	children, blobs, err := references(m)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := w.below(ctx, child, depth+1); err != nil {
+			return err
+		}
+	}
+	return w.visit(m, blobs)
+}
+
+// references returns what a manifest needs: the manifests an index lists, or
+// the config and layers of an image manifest.
+func references(m oci.Manifest) (children, blobs []oci.Descriptor, err error) {
+	if m.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
+		index, err := m.Index()
+		return index.Manifests, nil, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, append([]oci.Descriptor{image.Config}, image.Layers...), nil
+}
+
+// subjectOf returns what a manifest refers to, nil if to nothing.
+func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
+	if index, err := m.Index(); err == nil {
+		return index.Subject, nil
+	}
+	image, err := m.Image()
+	return image.Subject, err
+}
+
+// Verify checks the bundle without a registry, in constant memory: each blob
+// has the content its name says, and everything that index.json reaches is in
+// the bundle or required from an earlier one.
+func (b *Bundle) Verify(ctx context.Context) (BundleReport, error) {
+	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	for d, s := range b.blobs {
+		if err := blobIntact(ctx, b.file, s.offset, oci.Descriptor{Digest: d, Size: s.size}); err != nil {
+			return report, fmt.Errorf("blob %s: %w", d, err)
+		}
+		report.Bytes += s.size
+	}
+	required := b.required()
+	w := bundleWalk{b: b, seen: map[digest.Digest]bool{}}
+	w.missing = func(d oci.Descriptor) error {
+		if required[d.Digest] {
+			return nil
+		}
+		return fmt.Errorf("manifest %s is missing: %w", d.Digest, oci.ErrCorrupt)
+	}
+	w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
+		for _, blob := range blobs {
+			if s, ok := b.blobs[blob.Digest]; ok && s.size != blob.Size {
+				return fmt.Errorf("blob %s has %d bytes, the manifest says %d: %w", blob.Digest, s.size, blob.Size, oci.ErrCorrupt)
+			} else if !ok && !required[blob.Digest] {
+				return fmt.Errorf("blob %s is missing: %w", blob.Digest, oci.ErrCorrupt)
+			}
+		}
+		return nil
+	}
+	for _, root := range b.Index.Manifests {
+		if err := w.from(ctx, root); err != nil {
+			return report, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
+		}
+	}
+	return report, nil
+}
+
+// errOtherDigest says that bytes are not what their digest names.
+var errOtherDigest = errors.New("its bytes have another digest")

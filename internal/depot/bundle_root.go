@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// A rootKind says what an entry of index.json is. Nothing else is loaded: in
+// another repository or under another tag a bundle could write states, locks
+// and jobs, or give a name to a version that no policy has seen.
+type rootKind int
+
+const (
+	rootReferrer  rootKind = iota // without a tag: a scan report, SBOM or provenance
+	rootSignature                 // under the tag of cosign
+	rootStatus                    // a yank, deprecation or new signature
+	rootVersion                   // also an edition
+)
+
+// bundleRoot is one entry of index.json and where it goes.
+type bundleRoot struct {
+	oci.Descriptor
+	kind rootKind
+	repo *oci.Repo
+	tag  string // "": a referrer
+	have bool   // there is nothing to do
+}
+
+func (x bundleRoot) String() string {
+	if x.tag == "" {
+		return x.repo.String() + "@" + x.Digest.String()
+	}
+	return x.repo.String() + ":" + x.tag
+}
+
+// parseRoot says where an entry of index.json goes. Entries of the catalogue
+// are passed over, since loading writes its own.
+func (l *bundleLoader) parseRoot(desc oci.Descriptor) (x bundleRoot, skip bool, err error) {
+	ref, err := parseBundleRef(desc)
+	if err != nil {
+		return bundleRoot{}, false, err
+	}
+	item, name, ok := l.d.rebase(ref.repository)
+	switch {
+	case !ok, !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindCatalog}, item.Kind):
+		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
+	case item.Kind == addr.KindCatalog && oci.IsCatalogTag(ref.tag):
+		return bundleRoot{}, true, nil
+	case item.Kind == addr.KindCatalog:
+		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no entry of the catalogue: %w", ref.tag, oci.ErrCorrupt)
+	}
+	kind, ok := kindOfTag(ref.tag)
+	if !ok {
+		return bundleRoot{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor what belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
+	}
+	r := l.repos[name]
+	if r == nil {
+		if r, err = l.d.repo(name); err != nil {
+			return bundleRoot{}, false, err
+		}
+		l.repos[name] = r
+	}
+	return bundleRoot{Descriptor: desc, kind: kind, repo: r, tag: ref.tag}, false, nil
+}
+
+func kindOfTag(tag string) (rootKind, bool) {
+	switch {
+	case tag == "", isFallbackTag(tag):
+		return rootReferrer, true
+	case oci.IsCosignTag(tag):
+		return rootSignature, true
+	case oci.IsStatusTag(tag):
+		return rootStatus, true
+	}
+	return rootVersion, isVersion(tag)
+}
+
+// isFallbackTag reports whether the tag lists referrers where the registry does
+// not, as other tools copy it.
+func isFallbackTag(tag string) bool {
+	hex, ok := strings.CutPrefix(tag, "sha256-")
+	return ok && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
+}
+
+func isVersion(tag string) bool {
+	_, ok := addr.VersionFromTag(tag)
+	return ok
+}
+
+// rebase returns the repository that has a name of a bundle below the depot's
+// prefix, and what it holds.
+func (d *Depot) rebase(name string) (item addr.Item, repository string, ok bool) {
+	if p := d.o.Layout.Prefix; p != "" {
+		name = p + "/" + name
+	}
+	item, ok = d.o.Layout.Parse(name)
+	return item, name, ok
+}
+
+// roots finds out which entries of index.json the registry lacks.
+func (l *bundleLoader) roots(ctx context.Context) ([]bundleRoot, error) {
+	var roots []bundleRoot
+	for _, desc := range l.b.Index.Manifests {
+		x, skip, err := l.parseRoot(desc)
+		switch {
+		case err != nil:
+			return nil, err
+		case skip:
+		case x.kind == rootReferrer && x.tag != "":
+			list, err := l.listed(x)
+			if err != nil {
+				return nil, fmt.Errorf("loading %s: %w", x, err)
+			}
+			roots = append(roots, list...)
+		default:
+			roots = append(roots, x)
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(bundleParallel)
+	for i := range roots {
+		g.Go(func() (err error) {
+			roots[i].have, err = l.have(gctx, roots[i])
+			return err
+		})
+	}
+	return roots, g.Wait()
+}
+
+// listed returns the referrers in a fallback index. Storing those writes the list
+// of this registry, where it needs one.
+func (l *bundleLoader) listed(x bundleRoot) ([]bundleRoot, error) {
+	m, err := l.b.manifest(x.Descriptor)
+	if err != nil {
+		return nil, err
+	}
+	index, err := m.Index()
+	if err != nil {
+		return nil, err
+	}
+	var out []bundleRoot
+	for _, d := range index.Manifests {
+		out = append(out, bundleRoot{Descriptor: d, kind: rootReferrer, repo: x.repo})
+	}
+	return out, nil
+}
+
+// have reports whether there is nothing to do for an entry.
+func (l *bundleLoader) have(ctx context.Context, x bundleRoot) (bool, error) {
+	if x.kind == rootReferrer {
+		return false, nil // its manifest may be there and missing in the list of referrers
+	}
+	stored, err := x.repo.Resolve(ctx, x.tag)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("loading %s: %w", x, err)
+	case stored.Digest == x.Digest && x.kind == rootVersion:
+		l.fill(x.repo)
+		return true, nil
+	case stored.Digest == x.Digest:
+		return true, nil
+	case x.kind == rootVersion:
+		l.conflict(x, stored.Digest)
+		return true, nil
+	}
+	return x.kind == rootStatus, nil // an event never changes; signatures are merged
+}
+
+// A bundleScope knows the versions that are new with a bundle. Only about those
+// a bundle that nobody vouches for may speak: their scan reports, their status.
+// Otherwise the file would yank what the registry has, or call it clean.
+type bundleScope struct {
+	versions map[string]bool // REPOSITORY:TAG
+	reached  map[string]bool // REPOSITORY@DIGEST of what the versions are made of
+}
+
+func (l *bundleLoader) scope(ctx context.Context, wanted []bundleRoot) error {
+	l.fresh = bundleScope{map[string]bool{}, map[string]bool{}}
+	seen := map[*oci.Repo]map[digest.Digest]bool{}
+	for _, x := range wanted {
+		if x.kind != rootVersion {
+			continue
+		}
+		l.fresh.versions[x.repo.Name()+":"+x.tag] = true
+		if seen[x.repo] == nil {
+			seen[x.repo] = map[digest.Digest]bool{}
+		}
+		w := bundleWalk{
+			b: l.b, seen: seen[x.repo], missing: func(oci.Descriptor) error { return nil },
+			visit: func(m oci.Manifest, _ []oci.Descriptor) error {
+				l.fresh.reached[x.repo.Name()+"@"+m.Digest.String()] = true
+				return bounded(len(l.fresh.reached))
+			},
+		}
+		if err := w.from(ctx, x.Descriptor); err != nil {
+			return fmt.Errorf("loading %s: %w", x, err)
+		}
+	}
+	return nil
+}
+
+// errUnvouched is why a bundle may not speak about what it does not bring.
+var errUnvouched = errors.New("it is about what the bundle does not bring, and nobody vouches for the bundle")
+
+// vouched checks that a manifest, whatever its tag is, refers to what is new with
+// the bundle only, unless somebody vouches for the bundle.
+func (l *bundleLoader) vouched(x bundleRoot, m oci.Manifest) error {
+	subject, err := subjectOf(m)
+	switch {
+	case err != nil:
+		return err
+	case subject == nil:
+		return nil
+	case x.kind == rootReferrer && (l.trusted || l.fresh.reached[x.repo.Name()+"@"+subject.Digest.String()]):
+		return nil
+	case x.kind == rootSignature && x.tag == "sha256-"+subject.Digest.Encoded()+".sig" && onlySignatures(m):
+		return nil // what they are worth depends on keys
+	}
+	return &unvouchedError{about: subject.Digest.String()}
+}
+
+// onlySignatures reports whether nobody can take the manifest for a scan report.
+func onlySignatures(m oci.Manifest) bool {
+	image, err := m.Image()
+	return err == nil && image.ArtifactType == oci.ArtifactCosign &&
+		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != oci.MediaCosign })
+}
+
+// vouchedStatus is vouched for what a status event says.
+func (l *bundleLoader) vouchedStatus(ctx context.Context, x bundleRoot, m oci.Manifest) error {
+	e, err := oci.ParseStatusEvent(x.tag, m)
+	if err != nil || l.trusted {
+		return err
+	}
+	if e.Version == oci.AllVersions {
+		list, err := x.repo.Snapshot(ctx)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+		if i := slices.IndexFunc(list.Tags, isVersion); i >= 0 {
+			return &unvouchedError{about: list.Tags[i]}
+		}
+		return nil
+	}
+	v, err := addr.ParseVersion(e.Version)
+	if err == nil && !l.fresh.versions[x.repo.Name()+":"+v.Tag()] {
+		err = &unvouchedError{about: v.Tag()}
+	}
+	return err
+}
+
+// unvouchedError says that a root is about something, by tag or digest, that the
+// bundle does not bring, and that nobody vouches for the bundle.
+type unvouchedError struct{ about string }
+
+func (e *unvouchedError) Error() string {
+	return fmt.Sprintf("it is about %s, which the bundle does not bring, and no key vouches for the bundle", e.about)
+}
+
+// refuse reports a root that is not loaded, unless the registry has it already,
+// or nothing that it is about.
+func (l *bundleLoader) refuse(ctx context.Context, x bundleRoot, reason *unvouchedError) error {
+	if x.kind == rootReferrer {
+		if _, err := x.repo.Resolve(ctx, x.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+	}
+	_, err := x.repo.Resolve(ctx, reason.about)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		l.note(&l.report.Refused, "%s: %v", x, reason)
+	}
+	return err
+}
+
+// note writes down why a root is not loaded.
+func (l *bundleLoader) note(list *[]string, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*list = append(*list, fmt.Sprintf(format, args...))
+}
+
+func (l *bundleLoader) conflict(x bundleRoot, stored digest.Digest) {
+	l.note(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored, x.Digest)
+}
