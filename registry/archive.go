@@ -21,9 +21,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxStreams bounds the downloads that run at once.
-const maxStreams = 512
-
 // stallTimeout ends a download whose client takes no byte for so long. There
 // is no limit for the whole.
 const stallTimeout = 60 * time.Second
@@ -167,13 +164,12 @@ func (s *server) admit(r *http.Request, b blobName) (string, error) {
 // part of it, or the address of the registry's own storage. HEAD is never redirected: addresses signed for GET
 // refuse it.
 func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor, coming *pulled) error {
-	select {
-	case s.slots <- struct{}{}:
-		s.metrics.streams.Inc()
-		defer func() { <-s.slots; s.metrics.streams.Dec() }()
-	default:
-		return &httpError{status: http.StatusServiceUnavailable, text: "too many downloads run at this moment"}
+	client := s.clientOf(r)
+	if !s.slots.take(client) {
+		return tooMany("downloads")
 	}
+	s.metrics.streams.Inc()
+	defer func() { s.slots.leave(client); s.metrics.streams.Dec() }()
 	repo, err := s.o.Client.Repo(b.Repository)
 	if err != nil {
 		return err

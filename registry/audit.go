@@ -77,12 +77,18 @@ func (s *server) clientIP(r *http.Request) string {
 	if err != nil {
 		return r.RemoteAddr
 	}
+	if !s.proxy(host) {
+		return host
+	}
 	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(forwarded) {
-		if !s.proxy(host) || strings.TrimSpace(hop) == "" {
+		if hop = strings.TrimSpace(hop); hop == "" || !s.proxy(host) {
 			break
 		}
-		host = strings.TrimSpace(hop)
+		host = hop
+		if ap, err := netip.ParseAddrPort(hop); err == nil { // some proxies add the port
+			host = ap.Addr().String()
+		}
 	}
 	return host
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// pieceSize is how much of a download is sent under one time limit. A client
+// pieceSize is how much of an answer is sent under one time limit. A client
 // that takes less in that time has stalled.
 const pieceSize = 64 << 10
 
-// sender is the response of a download. Each piece of it has a time limit of
-// its own, instead of one for the whole that would cut a slow download.
+// sender is a response that somebody may take slowly. Each piece of it has a
+// time limit of its own, instead of one for the whole that would cut a slow
+// download.
 type sender struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -31,12 +32,20 @@ func (s *sender) limit() {
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.stall))
 }
 
-func (s *sender) Write(p []byte) (int, error) {
-	s.limit()
-	n, err := s.ResponseWriter.Write(p)
-	s.sent += int64(n)
-	return n, err
+func (s *sender) Write(p []byte) (total int, err error) {
+	for {
+		s.limit()
+		n, err := s.ResponseWriter.Write(p[:min(len(p), pieceSize)])
+		s.sent += int64(n)
+		total += n
+		if p = p[n:]; err != nil || len(p) == 0 {
+			return total, err
+		}
+	}
 }
+
+// Unwrap is for [http.ResponseController].
+func (s *sender) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // ReadFrom is what [io.Copy] calls. What is in a file goes there from the
 // kernel; all else through one buffer per download.

@@ -90,12 +90,13 @@ type server struct {
 	depot   *depot.Depot
 	queue   *queue
 	counts  *counts
-	busy    chan struct{} // one per metadata request
-	slots   chan struct{} // one per running archive download
+	busy    *places       // one per metadata request
+	slots   *places       // one per running archive download
 	files   *blobFiles    // nil: none are kept
 	stall   time.Duration // a download whose client takes no byte for so long ends
 	spent   spent         // codes of logins
-	hooks   chan struct{} // one per webhook that is being read
+	hooks   *places       // one per webhook that is being read
+	large   *places       // the same, of those that are not small
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -191,7 +192,7 @@ func newServer(o Options) (*server, error) {
 		pull:  newPullThrough(o, metrics),
 		pulls: pulls{running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		busy:  make(chan struct{}, maxMetadata), slots: make(chan struct{}, maxStreams), hooks: make(chan struct{}, hooksAtOnce),
+		busy:  newPlaces(maxMetadata), slots: newPlaces(maxStreams), hooks: newPlaces(maxHooks), large: newPlaces(maxLargeHooks),
 		files: files, stall: stallTimeout,
 	}
 	handlers := map[string]jobHandler{}

@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 const (
@@ -25,8 +24,6 @@ const (
 	// maxHookName bounds the names in it, which are recorded. GitHub's own are
 	// at most 255 bytes.
 	maxHookName = 1 << 10
-	// hooksAtOnce bounds the bodies in memory, which may come from anybody.
-	hooksAtOnce = 8
 )
 
 // deliveryRE is what GitHub sends as the id of a delivery, a GUID.
@@ -65,7 +62,7 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &httpError{status: http.StatusUnsupportedMediaType, text: "set the content type of the webhook to application/json"}
 	}
-	body, owners, err := s.signedHook(w, r)
+	body, owners, err := s.signedHook(r)
 	if err != nil {
 		return err
 	}
@@ -110,7 +107,7 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 
 // signedHook reads the body and returns it with the owners whose secret signed
 // it. Nothing of it has been looked at by then.
-func (s *server) signedHook(w http.ResponseWriter, r *http.Request) ([]byte, []*GitHub, error) {
+func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		s.decided(r, caller{mode: "github"}, "publish", "module", "", "")
 		return nil, nil, &httpError{status: http.StatusUnauthorized, text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
@@ -119,15 +116,14 @@ func (s *server) signedHook(w http.ResponseWriter, r *http.Request) ([]byte, []*
 	if !ok {
 		return refused()
 	}
-	select {
-	case s.hooks <- struct{}{}:
-		defer func() { <-s.hooks }()
-	case <-r.Context().Done():
-		return nil, nil, &httpError{status: http.StatusServiceUnavailable, text: "too many deliveries at once"}
+	places, client := s.hooks, s.clientOf(r)
+	if !small(r.ContentLength) {
+		places = s.large
 	}
-	// A slow sender must not keep others out. Where a test has no connection,
-	// there is no deadline either.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(metadataTimeout))
+	if !places.wait(r.Context(), client) {
+		return nil, nil, tooMany("deliveries")
+	}
+	defer places.leave(client)
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {
 		return nil, nil, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -298,39 +299,67 @@ func TestHookRefuses(t *testing.T) {
 	}
 }
 
-// TestHookCrowd begins more deliveries than are read at once and does not end
-// them: the next one is sent away, until one of them is given up.
+// slowSender is the connection of a delivery that never arrives. Its reads end
+// when the deadline for them has passed.
+type slowSender struct {
+	*httptest.ResponseRecorder
+	body *io.PipeWriter
+}
+
+func (s *slowSender) SetReadDeadline(at time.Time) error {
+	if !at.IsZero() {
+		time.AfterFunc(time.Until(at), func() { _ = s.body.CloseWithError(os.ErrDeadlineExceeded) })
+	}
+	return nil
+}
+
+// TestHookCrowd has unauthenticated senders who begin deliveries of any length
+// and do not end them, from one address and from many: a delivery that arrives
+// from elsewhere is answered meanwhile, and soon nothing is left of the others.
 func TestHookCrowd(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
-	synctest.Test(t, func(t *testing.T) {
-		h := newHooked(t, server, &forge{})
-		var running sync.WaitGroup
-		var senders []*io.PipeWriter
-		for range 8 {
-			body, sender := io.Pipe()
-			senders = append(senders, sender)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks/github", body)
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("X-Hub-Signature-256", hookSign(hookSecret, ""))
-			running.Go(func() {
-				w := httptest.NewRecorder()
-				if h.ServeHTTP(w, r); w.Code != http.StatusBadRequest {
-					t.Errorf("a delivery that broke off: %d %s", w.Code, w.Body)
+	for _, test := range []struct {
+		name    string
+		senders func(i int) (address string)
+		length  int64
+		within  time.Duration // until a delivery from elsewhere is answered
+		gone    time.Duration // until all have been sent away
+	}{
+		{"one address", func(int) string { return "203.0.113.1:1" }, 100, 0, 8 * time.Second},
+		{"one network", func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }, 100, 0, 8 * time.Second},
+		{"large", func(int) string { return "203.0.113.1:1" }, 5 << 20, 0, 8 * time.Second},
+		{"of no length", func(int) string { return "203.0.113.1:1" }, -1, 0, 8 * time.Second},
+		{"many addresses", func(i int) string { return fmt.Sprintf("203.0.113.%d:1", i) }, 100, 2 * time.Second, 8 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooked(t, server, &forge{})
+				start := time.Now()
+				var running sync.WaitGroup
+				for i := range 256 {
+					body, sender := io.Pipe()
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks/github", body)
+					r.RemoteAddr, r.ContentLength = test.senders(i), test.length
+					r.Header.Set("Content-Type", "application/json")
+					r.Header.Set("X-Hub-Signature-256", hookSign("guessed", ""))
+					running.Go(func() {
+						w := &slowSender{httptest.NewRecorder(), sender}
+						if h.ServeHTTP(w, r); w.Code != http.StatusBadRequest && w.Code != http.StatusServiceUnavailable {
+							t.Errorf("a delivery that does not arrive: %d %s", w.Code, w.Body)
+						}
+					})
+				}
+				synctest.Wait()
+				if status, body := h.deliver(t, "ping", "{}"); status != http.StatusOK || time.Since(start) > test.within {
+					t.Errorf("a delivery among them: %d %s after %s", status, body, time.Since(start))
+				}
+				running.Wait()
+				if took := time.Since(start); took > test.gone {
+					t.Errorf("the last one was sent away after %s", took)
 				}
 			})
-		}
-		synctest.Wait()
-		if status, body := h.deliver(t, "ping", "{}"); status != http.StatusServiceUnavailable {
-			t.Errorf("one too many: %d %s", status, body)
-		}
-		for _, sender := range senders {
-			_ = sender.CloseWithError(io.ErrUnexpectedEOF) // always nil
-		}
-		running.Wait()
-		if status, body := h.deliver(t, "ping", "{}"); status != http.StatusOK {
-			t.Errorf("after that: %d %s", status, body)
-		}
-	})
+		})
+	}
 }
 
 // TestHookPublishes sends every event that publishes, with names and tags of

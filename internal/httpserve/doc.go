@@ -4,7 +4,8 @@
 // server runs behind, and the one outgoing transport.
 //
 // A [Server] bounds headers in size and time but not answers in time: a
-// provider of 500 MB over a slow line is a good request. It ends gracefully:
+// provider of 500 MB over a slow line is a good request. Bodies must go on,
+// though, and answers be taken at 64 KiB a minute. It ends gracefully:
 // for a moment it still accepts, so that a load balancer can look away, then
 // it stops accepting and lets running requests finish. Its log has one record
 // per request with neither query nor header, and with the token of an archive

@@ -4,11 +4,13 @@ package httpserve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,33 +99,84 @@ func TestTimes(t *testing.T) {
 // could allow (row 16).
 func TestSlow(t *testing.T) {
 	const pieces = 300
-	synctest.Test(t, func(t *testing.T) {
-		c := serveInBubble(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if n, err := io.Copy(io.Discard, r.Body); err != nil || n != pieces {
-				t.Errorf("%d bytes of the body, %v", n, err)
-			}
-			for range pieces {
-				_, _ = w.Write(make([]byte, 1<<10)) // the client sees the length
-			}
-		}))
-		fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", pieces)
-		for range pieces {
-			time.Sleep(stallTimeout - time.Second)
-			fmt.Fprint(c, "x")
+	for name, write := range map[string]func(w http.ResponseWriter){
+		"Write":       func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, pieces*pieceSize)) }, // the client sees the length
+		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", pieces*pieceSize)) },
+		"ReadFrom": func(w http.ResponseWriter) {
+			_, _ = io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, pieces*pieceSize))})
+		},
+		"a limited ReadFrom": func(w http.ResponseWriter) {
+			_, _ = io.CopyN(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 2*pieces*pieceSize))}, pieces*pieceSize)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := serveInBubble(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if n, err := io.Copy(io.Discard, r.Body); err != nil || n != pieces {
+						t.Errorf("%d bytes of the body, %v", n, err)
+					}
+					write(w)
+				}))
+				fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", pieces)
+				for range pieces {
+					time.Sleep(stallTimeout - time.Second)
+					fmt.Fprint(c, "x")
+				}
+				resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got int64
+				for err == nil {
+					var n int64
+					time.Sleep(stallTimeout / 3)
+					n, err = io.CopyN(io.Discard, resp.Body, pieceSize/2)
+					got += n
+				}
+				if err != io.EOF || got != pieces*pieceSize {
+					t.Errorf("%d bytes arrived, %v, want %d", got, err, pieces*pieceSize)
+				}
+			})
+		})
+	}
+}
+
+// TestStalledReader has clients that take nothing of their answers, or next to
+// nothing: their requests end, whatever the handler does.
+func TestStalledReader(t *testing.T) {
+	long, text := make([]byte, 1<<20), strings.Repeat("x", 1<<20)
+	for name, write := range map[string]func(w http.ResponseWriter) error{
+		"Write":       func(w http.ResponseWriter) error { _, err := w.Write(long); return err },
+		"WriteString": func(w http.ResponseWriter) error { _, err := io.WriteString(w, text); return err },
+		"ReadFrom": func(w http.ResponseWriter) error {
+			_, err := io.Copy(w, struct{ io.Reader }{bytes.NewReader(long)})
+			return err
+		},
+		"Flush": func(w http.ResponseWriter) error {
+			_, _ = io.WriteString(w, "few")
+			return http.NewResponseController(w).Flush()
+		},
+	} {
+		for _, take := range []int64{0, 16} { // each second
+			t.Run(fmt.Sprintf("%s, %d", name, take), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ended := make(chan error, 1)
+					c := serveInBubble(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ended <- write(w) }))
+					start := time.Now()
+					fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+					var client sync.WaitGroup
+					client.Go(func() {
+						for err := error(nil); err == nil && take > 0; time.Sleep(time.Second) {
+							_, err = io.CopyN(io.Discard, c, take)
+						}
+					})
+					if err := <-ended; (err == nil) != (name == "Flush" && take > 0) || time.Since(start) > stallTimeout {
+						t.Errorf("ended with %v after %s", err, time.Since(start))
+					}
+					c.Close()
+					client.Wait()
+				})
+			})
 		}
-		resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got int64
-		for err == nil {
-			var n int64
-			time.Sleep(stallTimeout)
-			n, err = io.CopyN(io.Discard, resp.Body, 1<<10)
-			got += n
-		}
-		if err != io.EOF || got != pieces<<10 {
-			t.Errorf("%d bytes arrived, %v, want %d", got, err, pieces<<10)
-		}
-	})
+	}
 }

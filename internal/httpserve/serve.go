@@ -39,7 +39,10 @@ const (
 	maxHeader     = 32 << 10
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	defaultDrain  = 10 * time.Minute
+	// maxStreams is the least that RFC 9113, section 6.5.2, recommends. The
+	// tools ask one by one, and a proxy opens more connections.
+	maxStreams   = 100
+	defaultDrain = 10 * time.Minute
 )
 
 // Server is a listener with a handler behind it.
@@ -72,15 +75,31 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{listener: l, o: o, secure: config != nil, server: &http.Server{
-		Handler:           logged(patient(o.Handler), o.Logger, newTracer(o.Tracer)),
+		Handler:           logged(taken(patient(o.Handler)), o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		HTTP2:             http2(),
 		// What net/http says here is about single connections, most of it
 		// handshakes that a client gave up.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}}
+}
+
+// http2 sets what net/http leaves without a bound. The rest it bounds itself:
+// headers and their continuations by MaxHeaderBytes, handlers by the number of
+// streams, those waiting because of cancelled streams by four times that
+// (CVE-2023-44487), queued answers to pings, settings and resets by 10 000, the
+// preface by 10 s and a connection without streams by IdleTimeout.
+func http2() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams:          maxStreams,
+		MaxReceiveBufferPerConnection: 1 << 20,
+		MaxReceiveBufferPerStream:     256 << 10,
+		WriteByteTimeout:              stallTimeout, // a connection that takes nothing
+		SendPingTimeout:               stallTimeout, // one whose client is gone without a word
+	}
 }
 
 // tls returns nil for plain http.
