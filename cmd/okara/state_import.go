@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/foreign"
 )
 
 const importLong = `Copy states from elsewhere into REPOSITORY, version by version, under the lock.
@@ -74,14 +74,6 @@ func newStateImport(a *app, f *stateFlags) *cobra.Command {
 	return cmd
 }
 
-// importVersion is one version of a source.
-type importVersion struct {
-	label   string // where it comes from, for messages
-	lineage string
-	serial  uint64
-	load    func(context.Context) ([]byte, error)
-}
-
 // importResult is what happened to one workspace.
 type importResult struct {
 	Workspace string `json:"workspace"`
@@ -96,17 +88,17 @@ func (r importResult) String() string {
 }
 
 // importSources reads and checks a source and returns its versions by workspace.
-func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string, only bool) (map[string][]importVersion, error) {
+func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(source, "oci://")
 	if !isRepo {
-		versions, err := fileVersions(ctx, source)
-		return map[string][]importVersion{ws: versions}, err
+		versions, err := foreign.Files(ctx, source, func(file string) ([]byte, error) { return readState(nil, file) })
+		return map[string][]foreign.Version{ws: versions}, err
 	}
 	from, err := f.store(a, reference)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := repositoryVersions(ctx, from)
+	sources, err := foreign.Repository(ctx, from, maxState)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +106,7 @@ func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string
 		if sources[ws] == nil {
 			return nil, fmt.Errorf("workspace %q in %s: %w", ws, source, oci.ErrNotFound)
 		}
-		sources = map[string][]importVersion{ws: sources[ws]}
+		sources = map[string][]foreign.Version{ws: sources[ws]}
 	}
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("states in %s: %w", source, oci.ErrNotFound)
@@ -122,72 +114,20 @@ func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string
 	return sources, nil
 }
 
-// checkOrder reports files that cannot be the versions of one state.
-func checkOrder(versions []importVersion) error {
-	for i, v := range versions[1:] {
-		switch last := versions[i]; {
-		case v.lineage != last.lineage:
-			return fmt.Errorf("%s has lineage %q and %s has %q: %w", v.label, v.lineage, last.label, last.lineage, statebackend.ErrStale)
-		case v.serial < last.serial:
-			return fmt.Errorf("%s has serial %d, after %s with %d: %w", v.label, v.serial, last.label, last.serial, statebackend.ErrStale)
-		}
-	}
-	return nil
-}
-
 // importWorkspace writes the versions that the workspace lacks.
-func importWorkspace(ctx context.Context, a *app, s *statebackend.Store, ws string, versions []importVersion, dryRun bool) (importResult, error) {
-	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].serial}
+func importWorkspace(ctx context.Context, a *app, s *statebackend.Store, ws string, versions []foreign.Version, dryRun bool) (importResult, error) {
+	r := importResult{Workspace: ws, Found: len(versions), Serial: versions[len(versions)-1].Serial}
+	var err error
 	if dryRun {
-		head, _, err := s.Get(ctx, ws)
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return r, err
-		}
-		r.Present, err = continues(ctx, head, versions)
-		return r, err
+		r.Present, err = foreign.Present(ctx, s, ws, versions)
+	} else {
+		err = withLock(ctx, a, s, ws, "import", func(l *statebackend.Lock) error {
+			r.Present, r.Written, err = foreign.Import(ctx, l, versions)
+			return err
+		})
 	}
-	err := withLock(ctx, a, s, ws, "import", func(l *statebackend.Lock) error {
-		head, _, err := l.Get(ctx)
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return err
-		}
-		if r.Present, err = continues(ctx, head, versions); err != nil {
-			return err
-		}
-		for _, v := range versions[r.Present:] {
-			state, err := v.load(ctx)
-			if err != nil {
-				return err
-			}
-			if _, err := l.Put(ctx, state); err != nil {
-				return fmt.Errorf("%s: %w", v.label, err)
-			}
-			r.Written++
-		}
-		return nil
-	})
+	if _, ok := errors.AsType[*foreign.OtherStateError](err); ok {
+		err = withHint(err, "delete the workspace first, or choose another one with --workspace")
+	}
 	return r, err
-}
-
-// continues returns how many of the versions a workspace with this current
-// state has already; it must have none or one of them.
-func continues(ctx context.Context, head []byte, versions []importVersion) (int, error) {
-	if head == nil {
-		return 0, nil
-	}
-	_, serial, _ := statebackend.Meta(head)
-	for i, v := range slices.Backward(versions) {
-		if v.serial != serial {
-			continue
-		}
-		state, err := v.load(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if bytes.Equal(state, head) {
-			return i + 1, nil
-		}
-	}
-	return 0, withHint(fmt.Errorf("there is a state with serial %d that the source does not have: %w", serial, oci.ErrExists),
-		"delete the workspace first, or choose another one with --workspace")
 }

@@ -181,13 +181,13 @@ func TestStateLockedExit(t *testing.T) {
 	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)))
 }
 
-// foreign is a state as another tool stores it.
-type foreign struct {
+// newForeign is a state as another tool stores it.
+type foreignState struct {
 	tag, kind, layer, key, workspace string
 	content                          []byte
 }
 
-func (f foreign) push(t *testing.T, reference string) {
+func (f foreignState) push(t *testing.T, reference string) {
 	t.Helper()
 	r, err := oci.OpenRepo(reference, oci.Options{PlainHTTP: true})
 	if err != nil {
@@ -220,24 +220,24 @@ func TestStateImportLayouts(t *testing.T) {
 	state := func(serial int) []byte { return []byte(stateText("a", serial)) }
 	tests := []struct {
 		name   string
-		source []foreign
+		source []foreignState
 		want   map[string][]int // workspace to serials, oldest first
 	}{
-		{"typed for OpenTofu", []foreign{
+		{"typed for OpenTofu", []foreignState{
 			{"state-prod", tofuKind, tofuLayer, tofuKey, "prod", state(4)},
 			{"state-" + oci.OldStateFragment("a b"), tofuKind, tofuLayer, tofuKey, "a b", state(2)},
 		}, map[string][]int{"prod": {4}, "a b": {2}}},
-		{"pull request 3600", []foreign{
+		{"pull request 3600", []foreignState{
 			{"state-prod-v1", tfKind, tfLayer, tfKey, "prod", state(1)},
 			{"state-prod-v2", tfKind, tfLayer + "+gzip", tfKey, "prod", gzipped(t, state(2))},
 			{"state-prod", tfKind, tfLayer + "+gzip", tfKey, "prod", gzipped(t, state(2))},
 			{"state-prod-v10", tfKind, tfLayer, tfKey, "prod-v10", state(7)},
 		}, map[string][]int{"prod": {1, 2}, "prod-v10": {7}}},
-		{"current state after the versions", []foreign{
+		{"current state after the versions", []foreignState{
 			{"state-prod-v1", tfKind, tfLayer, tfKey, "prod", state(1)},
 			{"state-prod", tfKind, tfLayer, tfKey, "prod", state(3)},
 		}, map[string][]int{"prod": {1, 3}}},
-		{"terraform-provider-oras", []foreign{
+		{"terraform-provider-oras", []foreignState{
 			{"stver-" + fullHash("prod") + "-v9", tfKind, tfLayer, tfKey, "prod", state(9)},
 			{"stver-" + fullHash("prod") + "-v10", tfKind, tfLayer, tfKey, "prod", state(10)},
 		}, map[string][]int{"prod": {9, 10}}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package foreign
 
 import (
 	"bytes"
@@ -19,8 +19,17 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// fileVersions reads a state file or a directory of them.
-func fileVersions(ctx context.Context, path string) ([]importVersion, error) {
+// Version is one version of a source.
+type Version struct {
+	Label   string // where it comes from, for messages
+	Lineage string
+	Serial  uint64
+	Load    func(context.Context) ([]byte, error)
+}
+
+// Files returns the versions in a state file or in a directory of them, by
+// serial. read reads and checks one file.
+func Files(ctx context.Context, path string, read func(path string) ([]byte, error)) ([]Version, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -31,9 +40,9 @@ func fileVersions(ctx context.Context, path string) ([]importVersion, error) {
 			return nil, err
 		}
 	}
-	var versions []importVersion
+	var versions []Version
 	for _, file := range files {
-		v, err := newImportVersion(ctx, file, func(context.Context) ([]byte, error) { return readState(nil, file) })
+		v, err := newVersion(ctx, file, func(context.Context) ([]byte, error) { return read(file) })
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +51,7 @@ func fileVersions(ctx context.Context, path string) ([]importVersion, error) {
 	if len(versions) == 0 {
 		return nil, fmt.Errorf("state files in %s: %w", path, oci.ErrNotFound)
 	}
-	slices.SortStableFunc(versions, func(a, b importVersion) int { return cmp.Compare(a.serial, b.serial) })
+	slices.SortStableFunc(versions, func(a, b Version) int { return cmp.Compare(a.Serial, b.Serial) })
 	return versions, checkOrder(versions)
 }
 
@@ -60,22 +69,23 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// newImportVersion loads a version once, to check it.
-func newImportVersion(ctx context.Context, label string, load func(context.Context) ([]byte, error)) (importVersion, error) {
+// newVersion loads a version once, to check it.
+func newVersion(ctx context.Context, label string, load func(context.Context) ([]byte, error)) (Version, error) {
 	state, err := load(ctx)
 	if err != nil {
-		return importVersion{}, err
+		return Version{}, err
 	}
 	if err := statebackend.CheckState(state); err != nil {
-		return importVersion{}, fmt.Errorf("%s: %w", label, err)
+		return Version{}, fmt.Errorf("%s: %w", label, err)
 	}
-	v := importVersion{label: label, load: load}
-	v.lineage, v.serial, _ = statebackend.Meta(state)
+	v := Version{Label: label, Load: load}
+	v.Lineage, v.Serial, _ = statebackend.Meta(state)
 	return v, nil
 }
 
-// repositoryVersions reads every state of a repository in a known layout.
-func repositoryVersions(ctx context.Context, from *statebackend.Store) (map[string][]importVersion, error) {
+// Repository returns the versions of every workspace in a repository of a known
+// layout. A state that is larger than limit is oci.ErrTooLarge.
+func Repository(ctx context.Context, from *statebackend.Store, limit int64) (map[string][]Version, error) {
 	found := map[string][]oci.ForeignState{}
 	repo := from.Repo()
 	for tag, err := range repo.Tags(ctx) {
@@ -100,9 +110,9 @@ func repositoryVersions(ctx context.Context, from *statebackend.Store) (map[stri
 			found[s.Workspace] = append(found[s.Workspace], s)
 		}
 	}
-	sources := map[string][]importVersion{}
+	sources := map[string][]Version{}
 	for ws, states := range found {
-		versions, err := orderedVersions(ctx, from, states)
+		versions, err := orderedVersions(ctx, from, states, limit)
 		if err != nil {
 			return nil, fmt.Errorf("workspace %q of %s: %w", ws, repo, err)
 		}
@@ -113,14 +123,14 @@ func repositoryVersions(ctx context.Context, from *statebackend.Store) (map[stri
 
 // orderedVersions puts numbered versions in order and the current state last,
 // unless it is a copy of the last one.
-func orderedVersions(ctx context.Context, from *statebackend.Store, states []oci.ForeignState) ([]importVersion, error) {
+func orderedVersions(ctx context.Context, from *statebackend.Store, states []oci.ForeignState, limit int64) ([]Version, error) {
 	slices.SortFunc(states, func(a, b oci.ForeignState) int { return cmp.Compare(place(a), place(b)) })
 	if n := len(states); n > 1 && states[n-1].N == 0 && states[n-1].Layer.Digest == states[n-2].Layer.Digest {
 		states = states[:n-1]
 	}
-	var versions []importVersion
+	var versions []Version
 	for _, s := range states {
-		v, err := newImportVersion(ctx, "tag "+s.Tag, func(ctx context.Context) ([]byte, error) { return loadForeign(ctx, from, s) })
+		v, err := newVersion(ctx, "tag "+s.Tag, func(ctx context.Context) ([]byte, error) { return load(ctx, from, s, limit) })
 		if err != nil {
 			return nil, err
 		}
@@ -137,9 +147,9 @@ func place(s oci.ForeignState) int64 {
 	return s.N
 }
 
-// loadForeign fetches and unpacks a state.
-func loadForeign(ctx context.Context, from *statebackend.Store, s oci.ForeignState) ([]byte, error) {
-	stored, err := from.Repo().ReadBlob(ctx, s.Layer, maxState)
+// load fetches and unpacks a state.
+func load(ctx context.Context, from *statebackend.Store, s oci.ForeignState, limit int64) ([]byte, error) {
+	stored, err := from.Repo().ReadBlob(ctx, s.Layer, limit)
 	if err != nil {
 		return nil, fmt.Errorf("tag %s: %w", s.Tag, err)
 	}
@@ -151,22 +161,35 @@ func loadForeign(ctx context.Context, from *statebackend.Store, s oci.ForeignSta
 	case "":
 		return stored, nil
 	case "+gzip":
-		return gunzip(stored)
+		return gunzip(stored, limit)
 	}
 	return nil, fmt.Errorf("tag %s: encoding %q: %w", s.Tag, s.Encoding, oci.ErrUnsupported)
 }
 
-func gunzip(b []byte) ([]byte, error) {
+func gunzip(b []byte, limit int64) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w: %w", oci.ErrCorrupt, err)
 	}
-	out, err := io.ReadAll(io.LimitReader(r, maxState+1))
+	out, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w: %w", oci.ErrCorrupt, err)
 	}
-	if len(out) > maxState {
-		return nil, fmt.Errorf("gzip: more than %s: %w", byteSize(maxState), oci.ErrTooLarge)
+	if int64(len(out)) > limit {
+		return nil, fmt.Errorf("gzip: more than %.1f MiB: %w", float64(limit)/(1<<20), oci.ErrTooLarge)
 	}
 	return out, nil
+}
+
+// checkOrder reports files that cannot be the versions of one state.
+func checkOrder(versions []Version) error {
+	for i, v := range versions[1:] {
+		switch last := versions[i]; {
+		case v.Lineage != last.Lineage:
+			return fmt.Errorf("%s has lineage %q and %s has %q: %w", v.Label, v.Lineage, last.Label, last.Lineage, statebackend.ErrStale)
+		case v.Serial < last.Serial:
+			return fmt.Errorf("%s has serial %d, after %s with %d: %w", v.Label, v.Serial, last.Label, last.Serial, statebackend.ErrStale)
+		}
+	}
+	return nil
 }

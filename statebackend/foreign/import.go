@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package foreign
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// OtherStateError says that a workspace has a state that is none of a source's
+// versions. It is an oci.ErrExists.
+type OtherStateError struct{ Serial uint64 }
+
+func (e *OtherStateError) Error() string {
+	return fmt.Sprintf("there is a state with serial %d that the source does not have: %v", e.Serial, oci.ErrExists)
+}
+
+func (e *OtherStateError) Unwrap() error { return oci.ErrExists }
+
+// Present returns how many of the versions a workspace has already, without
+// writing anything.
+func Present(ctx context.Context, s *statebackend.Store, ws string, versions []Version) (int, error) {
+	head, _, err := s.Get(ctx, ws)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return 0, err
+	}
+	return continues(ctx, head, versions)
+}
+
+// Import writes, under its lock, the versions that a workspace lacks. It returns
+// how many were there and how many it wrote.
+func Import(ctx context.Context, l *statebackend.Lock, versions []Version) (present, written int, err error) {
+	head, _, err := l.Get(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return 0, 0, err
+	}
+	if present, err = continues(ctx, head, versions); err != nil {
+		return 0, 0, err
+	}
+	for _, v := range versions[present:] {
+		state, err := v.Load(ctx)
+		if err != nil {
+			return present, written, err
+		}
+		if _, err := l.Put(ctx, state); err != nil {
+			return present, written, fmt.Errorf("%s: %w", v.Label, err)
+		}
+		written++
+	}
+	return present, written, nil
+}
+
+// continues returns how many of the versions a workspace with this current
+// state has already; it must have none or one of them.
+func continues(ctx context.Context, head []byte, versions []Version) (int, error) {
+	if head == nil {
+		return 0, nil
+	}
+	_, serial, _ := statebackend.Meta(head)
+	for i, v := range slices.Backward(versions) {
+		if v.Serial != serial {
+			continue
+		}
+		state, err := v.Load(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if bytes.Equal(state, head) {
+			return i + 1, nil
+		}
+	}
+	return 0, &OtherStateError{serial}
+}
