@@ -64,6 +64,8 @@ func TestPublishModule(t *testing.T) {
 		{name: "no archive", path: path, token: publisherToken, body: []byte("hello, world"), want: 422, text: "neither zip nor tar.gz"},
 		{name: "no module", path: path, token: publisherToken, body: newZip(t, map[string]string{"README.md": ""}), want: 422, text: ".tf"},
 		{name: "path out of the archive", path: path, token: publisherToken, body: newZip(t, map[string]string{"../main.tf": ""}), want: 422},
+		{name: "deep HCL", path: path + "?dry_run=true", token: publisherToken, body: newZip(t, map[string]string{"main.tf": "x = " + strings.Repeat("(", 500_000)}), want: 422, text: "main.tf:1: nested more than 1000 deep"},
+		{name: "deep JSON", path: path, token: publisherToken, body: newZip(t, map[string]string{"main.tf.json": strings.Repeat("[", 9000) + strings.Repeat("]", 9000)}), want: 422, text: "main.tf.json:1: nested more than 1000 deep"},
 		{name: "not exact", path: "/v1/modules/net/vpc/aws/1.0", token: publisherToken, body: good, want: 422},
 		{name: "not storable", path: "/v1/modules/net/Vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
 		{name: "other digest", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(other)}, want: 400},

@@ -570,6 +570,7 @@ func TestHookBadTrees(t *testing.T) {
 		{"path out of the tree", "v1.0.0", newTree(map[string]string{"main.tf": "", "../../evil.tf": ""}), "../"},
 		{"bomb", "v1.0.0", newTree(map[string]string{"main.tf": strings.Repeat(" ", 64<<20)}), "expands to more than"},
 		{"link", "v1.0.0", newTree(map[string]string{"main.tf": "", "x@": "/etc/passwd"}), "not a regular file"},
+		{"deep", "v1.0.0", newTree(map[string]string{"main.tf": "x = " + strings.Repeat("!", 500_000)}), "main.tf:1: nested more than 1000 deep"},
 		{"no module", "v1.0.0", newTree(map[string]string{"README.md": ""}), ".tf"},
 		{"no archive", "v1.0.0", []byte("<html>hello</html>"), "neither zip nor tar.gz"},
 		{"other content", "v0.9.0", newTree(map[string]string{"main.tf": "# moved\n"}), "already published"},

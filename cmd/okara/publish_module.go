@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 func newPublishModule(a *app) *cobra.Command {
@@ -260,7 +261,7 @@ func publishHint(err error) error {
 		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
 	case errors.Is(err, depot.ErrNoProvider):
 		return withHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
-	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge):
+	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
 		return withHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
 	}
 	return err

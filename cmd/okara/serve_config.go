@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
-	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -152,11 +151,8 @@ func readServeConfig(file string) (*serveConfig, error) {
 	if err != nil {
 		return nil, &exitError{code: exitUsage, err: err}
 	}
-	parsed, diags := hclparse.NewParser().ParseHCL(src, file)
 	var c serveConfig
-	if !diags.HasErrors() {
-		diags = gohcl.DecodeBody(parsed.Body, nil, &c)
-	}
+	diags := syntax.Decode(src, file, &c)
 	if !diags.HasErrors() {
 		return &c, nil
 	}

@@ -4,15 +4,17 @@ package bridge
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // CommandLine is what okara reads from the arguments of a tool.
@@ -87,12 +89,11 @@ func parseBackendConfig(values []string, dir string) ([]Setting, error) {
 }
 
 func parseSettingsFile(path string) ([]Setting, error) {
-	parser := hclparse.NewParser()
-	parse := parser.ParseHCLFile
-	if strings.HasSuffix(path, ".json") {
-		parse = parser.ParseJSONFile
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
 	}
-	file, diags := parse(path)
+	file, diags := syntax.Parse(src, path)
 	if err := diagnosticsError(diags); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // module is what okara looks at in a root module.
@@ -34,11 +35,10 @@ func loadModule(dir string, tofu bool) (module, error) {
 	if err != nil {
 		return m, err
 	}
-	parser := hclparse.NewParser()
-	var syntax hcl.Diagnostics
+	var problems hcl.Diagnostics
 	for i, path := range append(slices.Clone(primary), override...) {
-		body, diags := m.parse(parser, path)
-		syntax = append(syntax, diags...)
+		body, diags := m.parse(path)
+		problems = append(problems, diags...)
 		if body == nil {
 			continue
 		}
@@ -47,12 +47,12 @@ func loadModule(dir string, tofu bool) (module, error) {
 		}
 	}
 	if m.backend == nil {
-		return m, diagnosticsError(syntax)
+		return m, diagnosticsError(problems)
 	}
 	return m, nil
 }
 
-func (m *module) parse(parser *hclparse.Parser, path string) (hcl.Body, hcl.Diagnostics) {
+func (m *module) parse(path string) (hcl.Body, hcl.Diagnostics) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxConfigFile {
 		err = fmt.Errorf("larger than %d bytes", maxConfigFile)
@@ -65,11 +65,7 @@ func (m *module) parse(parser *hclparse.Parser, path string) (hcl.Body, hcl.Diag
 		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Reading " + path, Detail: err.Error()}}
 	}
 	m.sources[path] = src
-	parse := parser.ParseHCL
-	if strings.HasSuffix(path, ".json") {
-		parse = parser.ParseJSON
-	}
-	file, diags := parse(src, path)
+	file, diags := syntax.Parse(src, path)
 	if file == nil {
 		return nil, diags
 	}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/terraform-config-inspect/tfconfig"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // schema is a JSON Schema 2020-12.
@@ -77,7 +78,7 @@ func addNull(s schema) {
 
 // typeSchema translates a type constraint; what does not parse accepts anything.
 func typeSchema(source string) schema {
-	expr, diags := hclsyntax.ParseExpression([]byte(source), "type", hcl.InitialPos)
+	expr, diags := syntax.ParseExpression(source, "type")
 	if diags.HasErrors() {
 		return schema{}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // lockHeader is what the clients write at the top of a new lock file.
@@ -42,12 +43,12 @@ type LockedProvider struct {
 // ParseLockFile reads a lock file; name is used in messages. An empty file is
 // a lock file without providers.
 func ParseLockFile(name string, src []byte) (*LockFile, error) {
-	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("reading the lock file: %w", diags)
 	}
 	l := &LockFile{src: src}
-	for _, block := range f.Body.(*hclsyntax.Body).Blocks {
+	for _, block := range body.Blocks {
 		if block.Type != "provider" {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -101,7 +102,7 @@ func Refused(err error) bool {
 	for _, reason := range []error{
 		ErrUnsigned, ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, ErrNoProvider,
-		ErrNoModule, ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge,
+		ErrNoModule, ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
 			return true

@@ -62,7 +62,10 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	if !hasModule(listed, o.Dir) {
 		return nil, fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
 	}
-	v := newView(tree, listed)
+	v, err := newView(tree, listed)
+	if err != nil {
+		return nil, err
+	}
 	if err := v.checkCalls(); err != nil {
 		return nil, err
 	}

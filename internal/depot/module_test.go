@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -221,6 +222,9 @@ func TestPublishModuleRefuses(t *testing.T) {
 		{"link", fstest.MapFS{"main.tf": {}, "l": {Mode: fs.ModeSymlink, Data: []byte("main.tf")}}, archive.ErrUnsafe, "l: symbolic link"},
 		{"call outside", fstest.MapFS{"main.tf": {Data: []byte("\nmodule \"x\" {\n  source = \"../x\"\n}\n")}}, nil, `main.tf:2: module "x" uses ../x`},
 		{"call outside from below", fstest.MapFS{"main.tf": {}, "modules/a/main.tofu": {Data: []byte("module \"x\" {\n  source = \"../../../x\"\n}\n")}}, nil, "modules/a/main.tofu:1"},
+		{"deep", fstest.MapFS{"main.tf": {}, "x/deep.tf": {Data: deep("x = ", "[")}}, syntax.ErrTooComplex, "x/deep.tf:1: nested"},
+		{"deep JSON", fstest.MapFS{"main.tf": {}, "deep.tf.json": {Data: append(deep("", "["), deep("", "]")...)}}, syntax.ErrTooComplex, "deep.tf.json:1: nested"},
+		{"endless default", fstest.MapFS{"main.tofu": {Data: append(deep("variable \"x\" {\n default = ", "[for a in [1,2,3,4] : ")[:400], deep("1", "]")[:20]...)}}, syntax.ErrTooComplex, "main.tofu:2: a value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,6 +235,26 @@ func TestPublishModuleRefuses(t *testing.T) {
 			}
 			if tags := mustTags(t, mustRepoOf(t, client, "p/modules/net/vpc/aws")); len(tags) > 0 {
 				t.Errorf("left behind %v", tags)
+			}
+		})
+	}
+}
+
+// deep returns a text that nests as often as a small archive can hold.
+func deep(prefix, s string) []byte { return []byte(prefix + strings.Repeat(s, 5000)) }
+
+// TestDescribeWhatCannotBeRead publishes modules with a file that is not read
+// and with a default that makes the library for descriptions panic.
+func TestDescribeWhatCannotBeRead(t *testing.T) {
+	for name, tree := range map[string]fstest.MapFS{
+		"no JSON":              {"main.tf": {}, "a.tf.json": {Data: []byte("{\"a\": [")}},
+		"number":               {"main.tf": {Data: []byte("variable \"x\" {\n default = 1e308 * 1e308\n}\n")}},
+		"HCL 1 below HCL 2":    {"main.tf": {Data: []byte("a = \"${\"\n")}},
+		"type that is no type": {"main.tf": {Data: []byte("variable \"x\" {\n type = list(list(string\n}\n")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := depot.PlanModule(t.Context(), tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -43,7 +43,11 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	w := &requirements{view: newView(tree, files), host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
+	v, err := newView(tree, files)
+	if err != nil {
+		return nil, err
+	}
+	w := &requirements{view: v, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
 	if err := w.module("."); err != nil {
 		return nil, err
 	}

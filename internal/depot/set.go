@@ -5,15 +5,13 @@ package depot
 import (
 	"fmt"
 	"net/url"
-	"path"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
-	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -201,17 +199,8 @@ type approvalBlock struct {
 // ParseSet reads a depot file in HCL, or in JSON if its name ends in .json.
 // Every mistake is reported with file and line.
 func ParseSet(name string, src []byte) (*Set, error) {
-	parser := hclparse.NewParser()
-	parse := parser.ParseHCL
-	if path.Ext(name) == ".json" {
-		parse = parser.ParseJSON
-	}
-	f, diags := parse(src, name)
-	if diags.HasErrors() {
-		return nil, diags
-	}
 	var file setFile
-	if diags := gohcl.DecodeBody(f.Body, nil, &file); diags.HasErrors() {
+	if diags := syntax.Decode(src, name, &file); diags.HasErrors() {
 		return nil, diags
 	}
 	b := setBuilder{file: file, set: &Set{Auth: map[string]Auth{}, Interval: time.Hour}}

@@ -103,6 +103,8 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 		"both secrets":     {"auth \"a\" {\n host = \"h\"\n token_env = \"A\"\n token_file = \"f\"\n}", "not both"},
 		"bad level":        {"provider \"a/b\" {\n scan {\n scanner = \"s\"\n block = \"huge\"\n }\n}", "huge"},
 		"bad interval":     {"interval = \"soon\"", "interval"},
+		"deep":             {"registry = " + strings.Repeat("(", 100_000), "x.hcl:1,1"},
+		"endless":          {"\nregistry = " + strings.Repeat("[for a in [1,2,3,4] : ", 12) + "1" + strings.Repeat("]", 12), "x.hcl:2,12"},
 		"one archive":      {"module \"a/b/c\" {\n source = \"https://x.com/a.zip\"\n}", "one archive"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,10 +15,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/terraform-config-inspect/tfconfig"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
 // maxConfiguration bounds one file that is parsed.
@@ -25,7 +27,8 @@ const maxConfiguration = 4 << 20
 
 // view shows the shipped configuration as terraform-config-inspect knows it:
 // x.tofu appears as x.tf, and hides an x.tf, as in OpenTofu. It implements
-// tfconfig.FS.
+// tfconfig.FS. Files that pass a bound of [syntax] are refused at once; one
+// that is too large, or no JSON, cannot be opened, which the description says.
 type view struct {
 	tree  fs.FS
 	files map[string]string   // shown path -> path in the tree
@@ -33,7 +36,7 @@ type view struct {
 	all   map[string]bool     // shipped paths
 }
 
-func newView(tree fs.FS, t *archive.Tree) *view {
+func newView(tree fs.FS, t *archive.Tree) (*view, error) {
 	v := &view{tree: tree, files: map[string]string{}, dirs: map[string][]string{}, all: map[string]bool{}}
 	for _, f := range t.Files {
 		v.all[f.Path] = true
@@ -57,7 +60,62 @@ func newView(tree fs.FS, t *archive.Tree) *view {
 	for _, names := range v.dirs {
 		slices.Sort(names)
 	}
-	return v
+	return v, v.check()
+}
+
+// check refuses files that would take this process down, or hours.
+func (v *view) check() error {
+	var errs []error
+	for _, shown := range slices.Sorted(maps.Keys(v.files)) {
+		src, err := v.ReadFile(shown)
+		if err == nil {
+			err = checkEvaluated(src, v.real(shown))
+		}
+		if errors.Is(err, syntax.ErrTooComplex) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkEvaluated bounds the work of the values that terraform-config-inspect
+// computes.
+func checkEvaluated(src []byte, name string) error {
+	file, _ := syntax.Parse(src, name)
+	if file == nil {
+		return nil
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return nil
+	}
+	for _, b := range body.Blocks {
+		bodies := []*hclsyntax.Block{b}
+		if b.Type == "terraform" {
+			bodies = append(bodies, b.Body.Blocks...)
+		}
+		for _, in := range bodies {
+			for _, a := range in.Body.Attributes {
+				if evaluated(b.Type, a.Name) {
+					if err := syntax.CheckValue(a.Expr); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// evaluated reports whether an argument is computed to describe a module.
+func evaluated(block, argument string) bool {
+	switch block {
+	case "variable", "terraform":
+		return true
+	case "output":
+		return argument != "value"
+	}
+	return slices.Contains([]string{"provider", "source", "version", "alias"}, argument)
 }
 
 func (v *view) Open(name string) (tfconfig.File, error) {
@@ -80,7 +138,11 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 	if info.Size() > maxConfiguration {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", real, info.Size(), maxConfiguration)
 	}
-	return fs.ReadFile(v.tree, real)
+	src, err := fs.ReadFile(v.tree, real)
+	if err != nil {
+		return nil, err
+	}
+	return syntax.Source(src, real)
 }
 
 func (v *view) ReadDir(dir string) ([]os.FileInfo, error) {
@@ -105,9 +167,32 @@ func (f shownFile) ModTime() time.Time { return time.Time{} }
 func (f shownFile) IsDir() bool        { return false }
 func (f shownFile) Sys() any           { return nil }
 
-// load reads the module in a directory.
-func (v *view) load(dir string) (*tfconfig.Module, tfconfig.Diagnostics) {
-	return tfconfig.LoadModuleFromFilesystem(v, path.Clean(dir))
+// load reads the module in a directory. It does not end when the library does:
+// a default that is too large for a float64 makes that panic.
+func (v *view) load(dir string) (m *tfconfig.Module, diags tfconfig.Diagnostics) {
+	defer func() {
+		if p := recover(); p != nil {
+			m = tfconfig.NewModule(dir)
+			diags = tfconfig.Diagnostics{{Severity: tfconfig.DiagError, Summary: fmt.Sprintf("Cannot be described: %v", p)}}
+		}
+	}()
+	return tfconfig.LoadModuleFromFilesystem(&onePass{view: v}, path.Clean(dir))
+}
+
+// onePass can be listed once. The library would read what does not parse a
+// second time, by the rules of HCL before Terraform 0.12 and a parser without
+// bounds; kept from that, it returns what it found the first time.
+type onePass struct {
+	*view
+	listed bool
+}
+
+func (v *onePass) ReadDir(dir string) ([]os.FileInfo, error) {
+	if v.listed {
+		return nil, fs.ErrPermission
+	}
+	v.listed = true
+	return v.view.ReadDir(dir)
 }
 
 // checkCalls refuses a local module source that leaves the package: it would
@@ -140,18 +225,13 @@ func (v *view) real(shown string) string {
 // blocks calls f for each top-level block of the types in the files of dir.
 // Files that do not parse are left out: tfconfig reports them.
 func (v *view) blocks(dir string, schema *hcl.BodySchema, f func(file string, b *hcl.Block)) {
-	parser := hclparse.NewParser()
 	for _, name := range v.dirs[path.Clean(dir)] {
 		shown := path.Join(dir, name)
 		src, err := v.ReadFile(shown)
 		if err != nil {
 			continue
 		}
-		parse := parser.ParseHCL
-		if strings.HasSuffix(name, ".json") {
-			parse = parser.ParseJSON
-		}
-		file, _ := parse(src, shown)
+		file, _ := syntax.Parse(src, shown)
 		if file == nil {
 			continue
 		}

@@ -119,6 +119,10 @@ func (c check) call(call *ast.CallExpr) {
 		}
 	case "errors.New", "fmt.Errorf":
 		c.message(call)
+	case "hclsyntax.ParseConfig", "hclsyntax.ParseExpression", "hclsyntax.ParseTemplate", "hclwrite.ParseConfig":
+		if !strings.Contains(c.fset.Position(call.Pos()).Filename, "internal/syntax/") {
+			c.errorf(call, "internal/syntax parses, with bounds: without them a file can end the process")
+		}
 	}
 }
 

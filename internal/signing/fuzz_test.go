@@ -43,3 +43,13 @@ func FuzzSignature(f *testing.F) {
 		_, _ = signing.Verify([]byte("the message"), signature, keys, signing.VerifyOptions{})
 	})
 }
+
+// FuzzKeys reads any text as keys.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"))
+	f.Add([]byte("-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		_, _ = signing.ParsePublicKeys(b)
+		_, _ = signing.ParseCosignPublicKey(b)
+	})
+}

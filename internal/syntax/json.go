@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// checkJSON checks a file in the JSON syntax of HCL. Its strings may be
+// templates, so those are bounded too.
+func checkJSON(src []byte, name string) ([]byte, error) {
+	if atLeastTokens(src) > maxTokens {
+		return nil, refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
+	}
+	// Unmarshal checks all of the text before it begins, and says where it is wrong.
+	if err := json.Unmarshal(src, new(json.RawMessage)); err != nil {
+		line := 1
+		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+			line += bytes.Count(src[:min(len(src), int(e.Offset))], []byte("\n"))
+		}
+		return nil, fmt.Errorf("%s:%d: not valid JSON: %w", name, line, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	depth := 0
+	for {
+		t, err := dec.Token()
+		if err == io.EOF {
+			return ascii(src), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: not valid JSON: %w", name, err)
+		}
+		if depth, err = checkJSONToken(t, name, depth); err != nil {
+			if e, ok := errors.AsType[*boundError](err); ok {
+				e.at.Filename, e.at.Start = name, hcl.Pos{Line: 1 + bytes.Count(src[:dec.InputOffset()], []byte("\n")), Column: 1}
+			}
+			return nil, err
+		}
+	}
+}
+
+func checkJSONToken(t json.Token, name string, depth int) (int, error) {
+	switch v := t.(type) {
+	case json.Delim:
+		if v == ']' || v == '}' {
+			return depth - 1, nil
+		}
+		if depth++; depth > MaxDepth {
+			return depth, refused(hcl.Range{}, "nested more than %d deep", MaxDepth)
+		}
+	case json.Number:
+		if !plainNumber(v.String()) {
+			return depth, refused(hcl.Range{}, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
+		}
+	case string:
+		return depth, checkTokens([]byte(v), name, hclsyntax.LexTemplate)
+	}
+	return depth, nil
+}
+
+// ascii returns valid JSON with escapes for everything that is not ASCII, which
+// it only has in strings.
+func ascii(src []byte) []byte {
+	if !bytes.ContainsFunc(src, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return src
+	}
+	out := make([]byte, 0, len(src)+len(src)/4)
+	for len(src) > 0 {
+		r, n := utf8.DecodeRune(src)
+		switch {
+		case r < utf8.RuneSelf:
+			out = append(out, byte(r))
+		case r > 0xffff:
+			r -= 0x10000
+			out = fmt.Appendf(out, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		src = src[n:]
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	hcljson "github.com/hashicorp/hcl/v2/json"
+)
+
+const (
+	// MaxDepth bounds how deep a syntax tree may be. Large modules in the wild
+	// reach about 30; a condition over a hundred resources, a few hundred.
+	MaxDepth = 1000
+	// maxTokens bounds what a file consists of: about two megabytes of dense
+	// configuration.
+	maxTokens = 1 << 19
+
+	maxDigits   = 400 // of a number: a float64 written out has 309
+	maxExponent = 308 // the largest of a float64
+)
+
+// ErrTooComplex says that a text passes a bound of this package.
+var ErrTooComplex = errors.New("too complex")
+
+// Parse parses a file in HCL, or in JSON if its name ends in .json. The file is
+// nil if the text passes a bound, and for JSON also if it is not valid.
+func Parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
+	src, err := Source(src, name)
+	if err != nil {
+		return nil, diagnostics(err, name)
+	}
+	if path.Ext(name) == ".json" {
+		return hcljson.Parse(src, name)
+	}
+	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+}
+
+// ParseBody parses a file in HCL whose values are computed while it is read.
+func ParseBody(src []byte, name string) (*hclsyntax.Body, hcl.Diagnostics) {
+	if err := checkTokens(src, name, hclsyntax.LexConfig); err != nil {
+		return nil, diagnostics(err, name)
+	}
+	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	body := file.Body.(*hclsyntax.Body)
+	if err := checkBody(body); err != nil {
+		return nil, diagnostics(err, name)
+	}
+	return body, diags
+}
+
+// Decode parses a file as Parse does and fills the struct that to points to, by
+// the tags of package gohcl.
+func Decode(src []byte, name string, to any) hcl.Diagnostics {
+	file, diags := Parse(src, name)
+	if diags.HasErrors() {
+		return diags
+	}
+	if body, ok := file.Body.(*hclsyntax.Body); ok {
+		if err := checkBody(body); err != nil {
+			return diagnostics(err, name)
+		}
+	}
+	return gohcl.DecodeBody(file.Body, nil, to)
+}
+
+// ParseExpression parses one expression in HCL.
+func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
+	if err := checkTokens([]byte(src), name, hclsyntax.LexExpression); err != nil {
+		return nil, diagnostics(err, name)
+	}
+	return hclsyntax.ParseExpression([]byte(src), name, hcl.InitialPos)
+}
+
+// Source checks a file and returns what may be given to a parser in its place:
+// the same text, for JSON with escapes for what is not ASCII. The error wraps
+// [ErrTooComplex], or is a [*json.SyntaxError] with file and line before it.
+func Source(src []byte, name string) ([]byte, error) {
+	if path.Ext(name) == ".json" {
+		return checkJSON(src, name)
+	}
+	return src, checkTokens(src, name, hclsyntax.LexConfig)
+}
+
+// boundError is a bound that was passed at a place.
+type boundError struct {
+	at   hcl.Range
+	what string
+	err  error
+}
+
+func (e *boundError) Error() string {
+	return fmt.Sprintf("%s:%d: %s: %v", e.at.Filename, e.at.Start.Line, e.what, e.err)
+}
+func (e *boundError) Unwrap() error { return e.err }
+
+func refused(at hcl.Range, format string, args ...any) error {
+	return &boundError{at: at, what: fmt.Sprintf(format, args...), err: ErrTooComplex}
+}
+
+func diagnostics(err error, name string) hcl.Diagnostics {
+	d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot be read", Detail: err.Error(), Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}}
+	if e, ok := errors.AsType[*boundError](err); ok {
+		d.Subject, d.Detail = &e.at, fmt.Sprintf("%s: %v", e.what, e.err)
+	}
+	return hcl.Diagnostics{d}
+}

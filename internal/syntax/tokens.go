@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics)
+
+// checkTokens walks the tokens that the parser will see.
+func checkTokens(src []byte, name string, lex lexer) error {
+	if atLeastTokens(src) > maxTokens {
+		return refused(hcl.Range{Filename: name, Start: hcl.InitialPos}, "more than %d tokens", maxTokens)
+	}
+	tokens, _ := lex(src, name, hcl.InitialPos) // the parser reports what is wrong
+	n := nesting{frames: []frame{{lines: true}}}
+	for i, t := range tokens {
+		if t.Type == hclsyntax.TokenNumberLit && !plainNumber(string(t.Bytes)) {
+			return refused(t.Range, "a number of more than %d digits or over 1e%d", maxDigits, maxExponent)
+		}
+		n.token(t.Type, tokens[i+1:])
+		if n.depth > MaxDepth {
+			return refused(t.Range, "nested more than %d deep", MaxDepth)
+		}
+	}
+	return nil
+}
+
+// atLeastTokens returns a number that the tokens of src do not pass: those that
+// begin with a letter or digit after something else, and every other byte that
+// is no space.
+func atLeastTokens(src []byte) int {
+	n := 0
+	var before byte
+	for _, b := range src {
+		kind := class(b)
+		if kind != ' ' && (kind != before || kind == 0) {
+			n++
+		}
+		before = kind
+	}
+	return n
+}
+
+// class is ' ' for blanks, 'a' for letters, '0' for digits, else 0.
+func class(b byte) byte {
+	switch {
+	case b == ' ', b == '\t':
+		return ' '
+	case 'a' <= b|0x20 && b|0x20 <= 'z', b == '_':
+		return 'a'
+	case '0' <= b && b <= '9':
+		return '0'
+	}
+	return 0
+}
+
+// plainNumber reports whether a literal has a size at which computing with it
+// and printing it costs nothing.
+func plainNumber(s string) bool {
+	s, exponent, scaled := strings.Cut(strings.ToLower(s), "e")
+	if len(s) > maxDigits {
+		return false
+	}
+	if !scaled {
+		return true
+	}
+	e, err := strconv.Atoi(exponent)
+	return err == nil && -maxExponent <= e && e <= maxExponent
+}
+
+// nesting bounds the depth of the tree that the parser will build from the
+// tokens so far. Each open bracket is a frame. Inside one, whatever makes the
+// tree of the current item deeper counts: operators, since those of one kind
+// nest to the left and those of one operand to the right, indices and splats,
+// and directives of templates, of which those that end others count as well.
+// Brackets that close nothing are passed over, so depth is never too small.
+type nesting struct {
+	frames []frame
+	depth  int // open frames and what counts in them
+}
+
+type frame struct {
+	closes hclsyntax.TokenType
+	lines  bool // the end of a line ends an item
+	chain  int
+}
+
+func (n *nesting) token(t hclsyntax.TokenType, rest hclsyntax.Tokens) {
+	top := &n.frames[len(n.frames)-1]
+	switch t {
+	case hclsyntax.TokenOBrace:
+		n.open(frame{closes: hclsyntax.TokenCBrace, lines: !startsFor(rest)})
+	case hclsyntax.TokenOParen:
+		n.open(frame{closes: hclsyntax.TokenCParen})
+	case hclsyntax.TokenOBrack:
+		n.count(top)
+		n.open(frame{closes: hclsyntax.TokenCBrack})
+	case hclsyntax.TokenOQuote:
+		n.open(frame{closes: hclsyntax.TokenCQuote})
+	case hclsyntax.TokenOHeredoc:
+		n.open(frame{closes: hclsyntax.TokenCHeredoc})
+	case hclsyntax.TokenTemplateControl:
+		n.count(top)
+		n.open(frame{closes: hclsyntax.TokenTemplateSeqEnd})
+	case hclsyntax.TokenTemplateInterp:
+		n.open(frame{closes: hclsyntax.TokenTemplateSeqEnd})
+	case hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenPercent,
+		hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq,
+		hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenBang, hclsyntax.TokenQuestion:
+		n.count(top)
+	case hclsyntax.TokenComma:
+		n.depth, top.chain = n.depth-top.chain, 0
+	case hclsyntax.TokenNewline:
+		if top.lines {
+			n.depth, top.chain = n.depth-top.chain, 0
+		}
+	case top.closes:
+		if len(n.frames) > 1 {
+			n.depth -= 1 + top.chain
+			n.frames = n.frames[:len(n.frames)-1]
+		}
+	}
+}
+
+func (n *nesting) open(f frame) {
+	n.frames = append(n.frames, f)
+	n.depth++
+}
+
+func (n *nesting) count(f *frame) {
+	f.chain++
+	n.depth++
+}
+
+// startsFor reports whether a brace opens a for expression, in which lines end
+// nothing.
+func startsFor(rest hclsyntax.Tokens) bool {
+	for _, t := range rest {
+		if t.Type != hclsyntax.TokenNewline && t.Type != hclsyntax.TokenComment {
+			return t.Type == hclsyntax.TokenIdent && bytes.Equal(t.Bytes, []byte("for"))
+		}
+	}
+	return false
+}

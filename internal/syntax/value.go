@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package syntax
+
+import (
+	"math"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+const (
+	// maxSteps bounds what loops may cost: the size of the expression to the
+	// power of their number and one.
+	maxSteps = 10_000_000
+	// maxArithmetic bounds the operators of one value: each can double the
+	// digits of a number.
+	maxArithmetic = 100
+)
+
+// checkBody is CheckValue for all attributes of a body.
+func checkBody(body *hclsyntax.Body) error {
+	for _, a := range body.Attributes {
+		if err := CheckValue(a.Expr); err != nil {
+			return err
+		}
+	}
+	for _, b := range body.Blocks {
+		if err := checkBody(b.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckValue bounds what it takes to compute a value without variables, such as
+// the default of an input. In JSON nothing is computed without variables.
+func CheckValue(node hclsyntax.Expression) error {
+	loops, arithmetic := 0, 0
+	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n.(type) {
+		case *hclsyntax.ForExpr:
+			loops++
+		case *hclsyntax.BinaryOpExpr:
+			arithmetic++
+		}
+		return nil
+	})
+	at := node.Range()
+	size := float64(at.End.Byte - at.Start.Byte)
+	if arithmetic > maxArithmetic {
+		return refused(at, "a value computed with more than %d operators", maxArithmetic)
+	}
+	if loops > 0 && math.Pow(size, float64(loops+1)) > maxSteps {
+		return refused(at, "a value computed with %d loops over so much text", loops)
+	}
+	return nil
+}
