@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -46,8 +47,13 @@ func (p *pipes) dial() net.Conn {
 // serveInBubble runs a server until the test ends and returns a connection to it.
 func serveInBubble(t *testing.T, h http.Handler) net.Conn {
 	t.Helper()
+	return servePipes(t, nil, h).dial()
+}
+
+func servePipes(t *testing.T, config *tls.Config, h http.Handler) *pipes {
+	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	s := newServer(l, nil, Options{Handler: h})
+	s := newServer(l, config, Options{Handler: h})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -56,7 +62,7 @@ func serveInBubble(t *testing.T, h http.Handler) net.Conn {
 		}
 	})
 	t.Cleanup(func() { stop(); running.Wait() })
-	return l.dial()
+	return l
 }
 
 // TestTimes shows how long a connection lives on which nothing happens. The

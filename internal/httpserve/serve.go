@@ -80,19 +80,19 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             http2(),
+		HTTP2:             http2Limits(),
 		// What net/http says here is about single connections, most of it
 		// handshakes that a client gave up.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}}
 }
 
-// http2 sets what net/http leaves without a bound. The rest it bounds itself:
+// http2Limits sets what net/http leaves without a bound. The rest it bounds itself:
 // headers and their continuations by MaxHeaderBytes, handlers by the number of
 // streams, those waiting because of cancelled streams by four times that
 // (CVE-2023-44487), queued answers to pings, settings and resets by 10 000, the
 // preface by 10 s and a connection without streams by IdleTimeout.
-func http2() *http.HTTP2Config {
+func http2Limits() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReceiveBufferPerConnection: 1 << 20,
