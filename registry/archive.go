@@ -89,7 +89,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 // the repository; one whose file is in the cache needs no registry at all.
 func (s *server) describe(r *http.Request, b blobName) (oci.Descriptor, error) {
 	if signed(r) && s.files != nil {
-		if size, ok := s.files.size(b.Hex); ok {
+		if size, ok := s.files.Size(b.Hex); ok {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: size}, nil
 		}
 	}
@@ -216,7 +216,7 @@ func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled
 		return nil, nil
 	}
 	if coming != nil && coming.spool != nil {
-		if src.file, err = coming.spool.open(); err == nil {
+		if src.file, err = coming.spool.Open(); err == nil {
 			src.spool = coming.spool
 			return nil, nil
 		}
@@ -228,7 +228,7 @@ func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled
 	}
 	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), s.mayRedirect(r)
 	if s.files != nil {
-		src.file, src.spool, to, err = s.files.open(r.Context(), b.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+		src.file, src.spool, to, err = s.files.Open(r.Context(), b.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)
 			return shared, to, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -23,7 +24,7 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 	t.Helper()
 	dir := t.TempDir()
 	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), transport, func(o *registry.Options) {
-		o.Blobs = registry.Blobs{Dir: dir, Bytes: 1 << 20}
+		o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 20}
 	})
 	archive, link = f.moduleLink(t, 300_000)
 	return f, filepath.Join(dir, hexSum(archive)), archive, link
@@ -82,7 +83,7 @@ func TestBlobCacheOutage(t *testing.T) {
 	f.download(t, link, archive)
 	waitFor(t, exists(file))
 	down := newFrontAt(t, "127.0.0.1:1", nil, func(o *registry.Options) {
-		o.Blobs = registry.Blobs{Dir: filepath.Dir(file), Bytes: 1 << 20}
+		o.Blobs = blobcache.Options{Dir: filepath.Dir(file), Bytes: 1 << 20}
 	})
 	down.download(t, down.url(t, link.Path), archive)
 	public := strings.Replace(link.Path, strings.Split(link.Path, "/")[2], "public", 1)
@@ -122,7 +123,7 @@ func TestBlobCacheRedirect(t *testing.T) {
 		})
 		host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
 		f := newFrontAt(t, host, storage, func(o *registry.Options) {
-			o.Blobs, o.Archives.Redirect = registry.Blobs{Dir: dir, Bytes: 1 << 20}, redirect
+			o.Blobs, o.Archives.Redirect = blobcache.Options{Dir: dir, Bytes: 1 << 20}, redirect
 		})
 		var link *url.URL
 		archive, link = f.moduleLink(t, 1000)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -150,7 +151,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	}
 	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, Access{}, nil
 	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
-	o.Blobs, o.Files = Blobs{}, nil // others filled them
+	o.Blobs, o.Files = blobcache.Options{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)
 	s, err := newServer(o)
 	if err != nil {

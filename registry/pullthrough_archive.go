@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -38,7 +39,7 @@ type pulled struct {
 	done    chan struct{} // closed when it is in the registry, or given up
 
 	size  int64
-	spool *spool
+	spool *blobcache.Spool
 	err   error
 }
 
@@ -169,7 +170,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		return err
 	}
 	defer body.Close()
-	sp, err := newSpool("", t.Zh)
+	sp, err := blobcache.NewSpool("", t.Zh)
 	if err != nil {
 		f.err = err
 		return err
@@ -179,16 +180,16 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		f.size, f.err = size, nil
 		ready()
 	}
-	err = pump(sp, body, func() { watch.Reset(s.stall) })
+	err = blobcache.Pump(sp, body, func() { watch.Reset(s.stall) })
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err = sp.finish(err); errors.Is(err, oci.ErrCorrupt) {
+	if err = sp.Finish(err); errors.Is(err, oci.ErrCorrupt) {
 		s.metrics.mismatch.Inc()
 		s.pull.distrust(r, err)
 	}
 	if size <= 0 {
-		f.size, f.err = sp.written, nil
+		f.size, f.err = sp.Written(), nil
 		if err != nil {
 			f.err = originError(err)
 		}
@@ -205,7 +206,7 @@ func (p *pullThrough) distrust(r *originRelease, err error) {
 // that completes its version is recorded: what a crash leaves in the registry
 // is thus picked up.
 func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
-	defer func() { err = errors.Join(err, f.spool.discard()) }()
+	defer func() { err = errors.Join(err, f.spool.Discard()) }()
 	if err := s.enqueuePull(ctx, r.release.Provider, r.release.Version); err != nil {
 		return err
 	}
@@ -213,8 +214,8 @@ func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *ori
 	if err != nil {
 		return err
 	}
-	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: f.spool.written}
-	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.open() }}); err != nil {
+	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: f.spool.Written()}
+	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.Open() }}); err != nil {
 		return err
 	}
 	s.store.rememberSize(b.Repository, d)

@@ -83,7 +83,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	for name, from := range map[string]func() *source{
 		"memory": func() *source { return &source{ctx: t.Context(), d: d, small: content} },
-		"file":   func() *source { return &source{ctx: t.Context(), d: d, file: must(os.Open(file))} },
+		"file":   func() *source { return &source{ctx: t.Context(), d: d, file: mustOpen(file)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,4 +165,12 @@ func TestStalledMetadata(t *testing.T) {
 			})
 		})
 	}
+}
+
+func mustOpen(name string) *os.File {
+	f, err := os.Open(name)
+	if err != nil {
+		panic(err)
+	}
+	return f
 }

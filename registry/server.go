@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -52,7 +53,7 @@ type Options struct {
 	// Files opens a blob of a registry whose files are on this machine, by
 	// repository and SHA-256 in hex; nil: they are not.
 	Files func(repository, sha256hex string) (*os.File, error)
-	Blobs Blobs // where archives of any other registry are kept; the zero value: nowhere
+	Blobs blobcache.Options // where archives of any other registry are kept; the zero value: nowhere
 
 	// GitHub are the owners whose webhooks POST /hooks/github takes; none: no
 	// such route.
@@ -90,13 +91,13 @@ type server struct {
 	depot   *depot.Depot
 	queue   *queue
 	counts  *counts
-	busy    *places       // one per metadata request
-	slots   *places       // one per running archive download
-	files   *blobFiles    // nil: none are kept
-	stall   time.Duration // a download whose client takes no byte for so long ends
-	spent   spent         // codes of logins
-	hooks   *places       // one per webhook that is being read
-	large   *places       // the same, of those that are not small
+	busy    *places          // one per metadata request
+	slots   *places          // one per running archive download
+	files   *blobcache.Cache // nil: none are kept
+	stall   time.Duration    // a download whose client takes no byte for so long ends
+	spent   spent            // codes of logins
+	hooks   *places          // one per webhook that is being read
+	large   *places          // the same, of those that are not small
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -180,7 +181,7 @@ func newServer(o Options) (*server, error) {
 	if metrics == nil {
 		metrics = NewMetrics()
 	}
-	files, err := newBlobFiles(o.Blobs, o.Logger, func(result string) { metrics.looked("file", result) })
+	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { metrics.looked("file", result) })
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -36,8 +37,8 @@ type source struct {
 	small []byte // the whole blob, if it is known
 	raw   bool   // the reader checks the digest itself
 
-	file  *os.File // the blob, if it is on this machine
-	spool *spool   // nil: the file is whole
+	file  *os.File         // the blob, if it is on this machine
+	spool *blobcache.Spool // nil: the file is whole
 
 	body    io.ReadCloser
 	at      int64 // where the next read is
@@ -131,7 +132,7 @@ func (s *source) chunk() (*os.File, int64) {
 	end := s.d.Size
 	var err error
 	if s.spool != nil {
-		end, err = s.spool.readable(s.ctx, s.at)
+		end, err = s.spool.Readable(s.ctx, s.at)
 	}
 	if err == nil {
 		_, err = s.file.Seek(s.at, io.SeekStart)

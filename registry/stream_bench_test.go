@@ -16,6 +16,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -57,7 +58,7 @@ func BenchmarkStreams(b *testing.B) {
 		name string
 		set  func(*registry.Options)
 	}{
-		{"cache", func(o *registry.Options) { o.Blobs = registry.Blobs{Dir: b.TempDir(), Bytes: 1 << 30} }},
+		{"cache", func(o *registry.Options) { o.Blobs = blobcache.Options{Dir: b.TempDir(), Bytes: 1 << 30} }},
 		{"files", func(o *registry.Options) { o.Files = h.OpenBlob }},
 		{"stream", func(*registry.Options) {}},
 	} {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
@@ -202,7 +203,7 @@ func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) 
 	o := registry.Options{
 		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(), HideMetrics: f.metricsListen != "",
 		Archives: registry.Archives{TTL: f.archiveTTL, Redirect: f.redirect},
-		Blobs:    registry.Blobs{Dir: cmp.Or(f.cacheDir, filepath.Join(f.storage, "blobs")), Bytes: int64(f.cacheBlobs)},
+		Blobs:    blobcache.Options{Dir: cmp.Or(f.cacheDir, filepath.Join(f.storage, "blobs")), Bytes: int64(f.cacheBlobs)},
 	}
 	var err error
 	if o.Access, err = f.access(); err != nil {

@@ -26,10 +26,10 @@ type row struct {
 var allowed = []row{
 	{"cmd/okara", []string{
 		"oci", "registry", "credentials", "statebackend", "statebackend/doctor", "statebackend/foreign", "statebackend/httpbackend", "statebackend/s3facade",
-		"internal/addr", "internal/archive", "internal/bridge", "internal/depot", "internal/embedded", "internal/envelope",
+		"internal/addr", "internal/archive", "internal/blobcache", "internal/bridge", "internal/depot", "internal/embedded", "internal/envelope",
 		"internal/frontend", "internal/httpserve", "internal/scan", "internal/signing", "internal/statefile", "internal/syntax", "internal/upstream", "internal/web",
 	}, "the command wires everything together; test packages never reach a user"},
-	{"registry", []string{"oci", "internal/addr", "internal/archive", "internal/cache", "internal/depot", "internal/signing", "internal/syntax", "internal/web"},
+	{"registry", []string{"oci", "internal/addr", "internal/archive", "internal/blobcache", "internal/cache", "internal/depot", "internal/signing", "internal/syntax", "internal/web"},
 		"the front-end serves artifacts; it knows nothing of state, flags or listeners"},
 	{"statebackend", []string{"oci", "internal/addr", "internal/envelope"},
 		"a state store is a repository with rules; nothing above it may matter to the lock"},
@@ -44,6 +44,7 @@ var allowed = []row{
 	{"internal/frontend", []string{"oci", "internal/addr", "internal/depot", "internal/signing"},
 		"it publishes through a front-end what depot would publish into a registry; it knows no registry"},
 	{"internal/upstream", []string{"oci", "internal/addr", "internal/signing"}, "it only reads other people's registries"},
+	{"internal/blobcache", []string{"oci"}, "files by digest; what they are of is their readers' affair"},
 	{"internal/cache", []string{"oci"}, "it tells \"not found\", which is an answer, from a failure, which is none"},
 	{"internal/bridge", []string{"statebackend", "statebackend/s3facade", "internal/addr", "internal/httpserve", "internal/syntax"},
 		"it runs a tool beside a facade over a Store"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package blobcache
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Blobs says where archives are kept on this machine.
-type Blobs struct {
+// Options says where archives are kept on this machine.
+type Options struct {
 	Dir   string // made if needed; processes may share it
 	Bytes int64  // the most it may hold, 0: nothing is kept
 }
@@ -31,15 +31,18 @@ type Blobs struct {
 // what the order of use is known by after a restart.
 const touchAfter = time.Minute
 
+// fetchStall ends a fetch whose registry sends no byte for so long.
+const fetchStall = 60 * time.Second
+
 var (
 	errStalled = errors.New("the registry sent nothing")
 	errPanic   = errors.New("panic")
 )
 
-// blobFiles keeps blobs in a folder by digest; the least recently used go when
+// Cache keeps blobs in a folder by digest; the least recently used go when
 // there are too many bytes. Identical misses are one fetch, whose readers
 // follow the growing file. It is safe for concurrent use.
-type blobFiles struct {
+type Cache struct {
 	dir   string
 	limit int64
 	stall time.Duration // a fetch without a byte for so long ends
@@ -64,23 +67,23 @@ type blobFile struct {
 type blobFetch struct {
 	size   int64
 	opened chan struct{}
-	spool  *spool
+	spool  *Spool
 	to     *url.URL // the registry sends readers there
 	err    error
 }
 
-// blobOpener begins to read a blob at its start, or returns where the registry
+// Opener begins to read a blob at its start, or returns where the registry
 // sends readers. The context is that of the fetch, which no request owns.
-type blobOpener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
+type Opener func(ctx context.Context) (io.ReadCloser, *url.URL, error)
 
-// newBlobFiles opens a folder, and removes what a crash may have left in it.
+// New opens a folder, and removes what a crash may have left in it.
 // Where nothing is to be kept it returns nil.
-func newBlobFiles(o Blobs, log *slog.Logger, count func(result string)) (*blobFiles, error) {
+func New(o Options, log *slog.Logger, count func(result string)) (*Cache, error) {
 	if o.Bytes <= 0 {
 		return nil, nil
 	}
-	c := &blobFiles{
-		dir: o.Dir, limit: o.Bytes, stall: stallTimeout, log: log, count: count,
+	c := &Cache{
+		dir: o.Dir, limit: o.Bytes, stall: fetchStall, log: log, count: count,
 		files: map[string]*list.Element{}, order: list.New(), fetches: map[string]*blobFetch{},
 	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -98,7 +101,7 @@ func newBlobFiles(o Blobs, log *slog.Logger, count func(result string)) (*blobFi
 	return c, nil
 }
 
-func (c *blobFiles) scan() ([]*blobFile, error) {
+func (c *Cache) scan() ([]*blobFile, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return nil, err
@@ -120,13 +123,13 @@ func (c *blobFiles) scan() ([]*blobFile, error) {
 	return known, nil
 }
 
-func (c *blobFiles) path(sha256hex string) string { return filepath.Join(c.dir, sha256hex) }
+func (c *Cache) path(sha256hex string) string { return filepath.Join(c.dir, sha256hex) }
 
-// open returns the file of a blob; if it is still growing, with the spool that
+// Open returns the file of a blob; if it is still growing, with the spool that
 // says how far it can be read. A miss at the start of a blob begins a fetch. If
 // the blob is not and will not be here, for want of room or because only a
 // part of it is asked for, the file is nil and the registry is to be asked.
-func (c *blobFiles) open(ctx context.Context, sha256hex string, size, offset int64, opener blobOpener) (*os.File, *spool, *url.URL, error) {
+func (c *Cache) Open(ctx context.Context, sha256hex string, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
 	c.mu.Lock()
 	if f := c.kept(sha256hex, size); f != nil {
 		c.mu.Unlock()
@@ -158,15 +161,15 @@ func (c *blobFiles) open(ctx context.Context, sha256hex string, size, offset int
 	if fetch.err != nil || fetch.to != nil || fetch.spool == nil || !fetch.spool.has(offset) {
 		return nil, nil, fetch.to, fetch.err
 	}
-	f, err := fetch.spool.open()
+	f, err := fetch.spool.Open()
 	if err != nil {
 		return nil, nil, nil, nil // it has just failed
 	}
 	return f, fetch.spool, nil, nil
 }
 
-// size is that of a file that is complete.
-func (c *blobFiles) size(sha256hex string) (int64, bool) {
+// Size is that of a file that is complete.
+func (c *Cache) Size(sha256hex string) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.files[sha256hex]
@@ -177,7 +180,7 @@ func (c *blobFiles) size(sha256hex string) (int64, bool) {
 }
 
 // kept returns a file that is complete, or nil. It needs mu.
-func (c *blobFiles) kept(sha256hex string, size int64) *os.File {
+func (c *Cache) kept(sha256hex string, size int64) *os.File {
 	el, ok := c.files[sha256hex]
 	if !ok {
 		return nil
@@ -204,7 +207,7 @@ func (c *blobFiles) kept(sha256hex string, size int64) *os.File {
 
 // room removes files until there is room for one more of this size, and tells
 // whether there is. Readers of what is removed have it open. It needs mu.
-func (c *blobFiles) room(size int64) bool {
+func (c *Cache) room(size int64) bool {
 	if size+c.fetching > c.limit {
 		return false
 	}
@@ -215,7 +218,7 @@ func (c *blobFiles) room(size int64) bool {
 }
 
 // insert needs mu.
-func (c *blobFiles) insert(f *blobFile) {
+func (c *Cache) insert(f *blobFile) {
 	if el, ok := c.files[f.hex]; ok {
 		c.order.Remove(el)
 		c.bytes -= el.Value.(*blobFile).size
@@ -225,7 +228,7 @@ func (c *blobFiles) insert(f *blobFile) {
 }
 
 // remove needs mu.
-func (c *blobFiles) remove(el *list.Element) {
+func (c *Cache) remove(el *list.Element) {
 	f := c.order.Remove(el).(*blobFile)
 	delete(c.files, f.hex)
 	c.bytes -= f.size
@@ -235,7 +238,7 @@ func (c *blobFiles) remove(el *list.Element) {
 }
 
 // fetch runs to its end whoever waits for it.
-func (c *blobFiles) fetch(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) {
+func (c *Cache) fetch(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) {
 	err := c.fill(ctx, sha256hex, f, opener)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +252,7 @@ func (c *blobFiles) fetch(ctx context.Context, sha256hex string, f *blobFetch, o
 	}
 }
 
-func (c *blobFiles) fill(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) error {
+func (c *Cache) fill(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w for %s", errStalled, c.stall)) })
@@ -259,11 +262,11 @@ func (c *blobFiles) fill(ctx context.Context, sha256hex string, f *blobFetch, op
 		return err
 	}
 	defer body.Close()
-	err = pump(f.spool, body, func() { watch.Reset(c.stall) })
+	err = Pump(f.spool, body, func() { watch.Reset(c.stall) })
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err := f.spool.finish(err); err != nil {
+	if err := f.spool.Finish(err); err != nil {
 		return err
 	}
 	return f.spool.keep(c.path(sha256hex))
@@ -271,7 +274,7 @@ func (c *blobFiles) fill(ctx context.Context, sha256hex string, f *blobFetch, op
 
 // begin opens the blob and the file, and lets the waiting know. Neither an
 // error nor a body: the registry redirects.
-func (c *blobFiles) begin(ctx context.Context, sha256hex string, f *blobFetch, opener blobOpener) (body io.ReadCloser, err error) {
+func (c *Cache) begin(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
 	defer close(f.opened)
 	defer func() {
 		if p := recover(); p != nil {
@@ -283,17 +286,17 @@ func (c *blobFiles) begin(ctx context.Context, sha256hex string, f *blobFetch, o
 	if f.err != nil || f.to != nil {
 		return nil, f.err
 	}
-	if f.spool, err = newSpool(c.dir, sha256hex); err != nil {
+	if f.spool, err = NewSpool(c.dir, sha256hex); err != nil {
 		f.spool = nil // those who wait ask the registry themselves
 		return nil, errors.Join(err, body.Close())
 	}
 	return body, nil
 }
 
-// pump copies with a large buffer and tells of each piece. A panic is an error
+// Pump copies with a large buffer and tells of each piece. A panic is an error
 // of those who read the copy: it happens in a goroutine of its own, where it
 // would end the process.
-func pump(to io.Writer, from io.Reader, moved func()) (err error) {
+func Pump(to io.Writer, from io.Reader, moved func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errPanic, p)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package blobcache
 
 import (
 	"context"
@@ -24,9 +24,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func mustBlobFiles(t *testing.T, dir string, limit int64) *blobFiles {
+func mustCache(t *testing.T, dir string, limit int64) *Cache {
 	t.Helper()
-	c, err := newBlobFiles(Blobs{Dir: dir, Bytes: limit}, slog.New(slog.DiscardHandler), func(string) {})
+	c, err := New(Options{Dir: dir, Bytes: limit}, slog.New(slog.DiscardHandler), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func (o *opens) open(context.Context) (io.ReadCloser, *url.URL, error) {
 
 // get reads a blob through the cache; "" with no error stands for "ask the
 // registry".
-func (c *blobFiles) get(ctx context.Context, text string, o blobOpener) (string, error) {
-	f, s, _, err := c.open(ctx, sumOf(text), int64(len(text)), 0, o)
+func (c *Cache) get(ctx context.Context, text string, o Opener) (string, error) {
+	f, s, _, err := c.Open(ctx, sumOf(text), int64(len(text)), 0, o)
 	if err != nil || f == nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func (c *blobFiles) get(ctx context.Context, text string, o blobOpener) (string,
 }
 
 // settled waits until no fetch runs.
-func (c *blobFiles) settled() {
+func (c *Cache) settled() {
 	for {
 		c.mu.Lock()
 		n := len(c.fetches)
@@ -76,13 +76,13 @@ func (c *blobFiles) settled() {
 	}
 }
 
-func (c *blobFiles) names() []string {
+func (c *Cache) names() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.files))
 }
 
-func (c *blobFiles) mustGet(t *testing.T, text string) {
+func (c *Cache) mustGet(t *testing.T, text string) {
 	t.Helper()
 	if got, err := c.get(t.Context(), text, (&opens{text: text}).open); err != nil || got != text {
 		t.Fatalf("got %d of %d bytes, %v", len(got), len(text), err)
@@ -90,11 +90,11 @@ func (c *blobFiles) mustGet(t *testing.T, text string) {
 	c.settled()
 }
 
-// TestBlobFilesShared lets 50 readers miss at once: one fetch, and the first
+// TestCacheShared lets 50 readers miss at once: one fetch, and the first
 // bytes are there before the last have left the registry.
-func TestBlobFilesShared(t *testing.T) {
+func TestCacheShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := mustBlobFiles(t, t.TempDir(), 1<<20)
+		c := mustCache(t, t.TempDir(), 1<<20)
 		first, last := strings.Repeat("a", 1000), strings.Repeat("b", 1000)
 		in, out := io.Pipe()
 		var n atomic.Int64
@@ -118,12 +118,12 @@ func TestBlobFilesShared(t *testing.T) {
 		mustWrite(t, out, last[:1])
 		synctest.Wait()
 		leave()
-		f, s, _, err := c.open(t.Context(), sumOf(first+last), 2000, 0, open)
+		f, s, _, err := c.Open(t.Context(), sumOf(first+last), 2000, 0, open)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if good, err := s.readable(t.Context(), 0); err != nil || good < 1000 {
+		if good, err := s.Readable(t.Context(), 0); err != nil || good < 1000 {
 			t.Errorf("%d bytes while the rest is on its way, %v", good, err)
 		}
 		mustWrite(t, out, last[1:])
@@ -136,12 +136,12 @@ func TestBlobFilesShared(t *testing.T) {
 	})
 }
 
-// TestBlobFilesLimit fills the folder, and opens it again as after a restart.
-func TestBlobFilesLimit(t *testing.T) {
+// TestCacheLimit fills the folder, and opens it again as after a restart.
+func TestCacheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		a, b, d := strings.Repeat("a", 400), strings.Repeat("b", 400), strings.Repeat("d", 400)
-		c := mustBlobFiles(t, dir, 1000)
+		c := mustCache(t, dir, 1000)
 		c.mustGet(t, a)
 		reader, err := os.Open(c.path(sumOf(a)))
 		if err != nil {
@@ -155,12 +155,12 @@ func TestBlobFilesLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c = mustBlobFiles(t, dir, 1000)
+		c = mustCache(t, dir, 1000)
 		never := &opens{err: errors.New("asked the registry")}
 		if got, err := c.get(t.Context(), a, never.open); got != a || err != nil { // now b is the older one
 			t.Errorf("after a restart: %d bytes, %v", len(got), err)
 		}
-		c = mustBlobFiles(t, dir, 1000)
+		c = mustCache(t, dir, 1000)
 		c.mustGet(t, d)
 		if diff := cmp.Diff(c.names(), slices.Sorted(slices.Values([]string{sumOf(a), sumOf(d)}))); diff != "" {
 			t.Errorf("kept, got - want +:\n%s", diff)
@@ -189,8 +189,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestBlobFilesFailures shows that nothing but a whole blob is kept.
-func TestBlobFilesFailures(t *testing.T) {
+// TestCacheFailures shows that nothing but a whole blob is kept.
+func TestCacheFailures(t *testing.T) {
 	down := errors.New("registry down")
 	hung := func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 		in, out := io.Pipe()
@@ -198,7 +198,7 @@ func TestBlobFilesFailures(t *testing.T) {
 		return in, nil, nil
 	}
 	tests := map[string]struct {
-		open blobOpener
+		open Opener
 		want error
 	}{
 		"down":        {(&opens{err: down}).open, down},
@@ -211,7 +211,7 @@ func TestBlobFilesFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
-				c := mustBlobFiles(t, dir, 1<<20)
+				c := mustCache(t, dir, 1<<20)
 				// Who comes after the failure is sent to the registry, without an error.
 				if got, err := c.get(t.Context(), "text", tt.open); got != "" || err != nil && !errors.Is(err, tt.want) {
 					t.Errorf("got %q, %v; want %v", got, err, tt.want)
@@ -226,15 +226,15 @@ func TestBlobFilesFailures(t *testing.T) {
 	}
 }
 
-// TestBlobFilesCrash opens a folder in which another process was killed.
-func TestBlobFilesCrash(t *testing.T) {
+// TestCacheCrash opens a folder in which another process was killed.
+func TestCacheCrash(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".part-123", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := mustBlobFiles(t, dir, 1000)
+	c := mustCache(t, dir, 1000)
 	left := must(os.ReadDir(dir))
 	if len(left) != 1 || left[0].Name() != "notes.txt" || len(c.names()) != 0 {
 		t.Errorf("left: %v", left)

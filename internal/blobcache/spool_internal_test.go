@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package blobcache
 
 import (
 	"context"
@@ -22,9 +22,9 @@ func sumOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func mustSpool(t *testing.T, dir, sha256hex string) *spool {
+func mustSpool(t *testing.T, dir, sha256hex string) *Spool {
 	t.Helper()
-	s, err := newSpool(dir, sha256hex)
+	s, err := NewSpool(dir, sha256hex)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +39,15 @@ func mustWrite(t *testing.T, w io.Writer, text string) {
 }
 
 // readSpool reads all that a reader gets, in pieces of its own size.
-func readSpool(ctx context.Context, s *spool, piece int) (string, error) {
-	f, err := s.open()
+func readSpool(ctx context.Context, s *Spool, piece int) (string, error) {
+	f, err := s.Open()
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	var got strings.Builder
 	for {
-		good, err := s.readable(ctx, int64(got.Len()))
+		good, err := s.Readable(ctx, int64(got.Len()))
 		if err == io.EOF {
 			return got.String(), nil
 		}
@@ -76,13 +76,13 @@ func TestSpool(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := s.readable(gone, 0); !errors.Is(err, context.Canceled) {
+	if _, err := s.Readable(gone, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("a reader that left: %v", err)
 	}
 	for part := range 10 {
 		mustWrite(t, s, want[part*10_000:(part+1)*10_000])
 	}
-	if err := s.finish(nil); err != nil {
+	if err := s.Finish(nil); err != nil {
 		t.Fatal(err)
 	}
 	readers.Wait()
@@ -111,13 +111,13 @@ func TestSpoolWrong(t *testing.T) {
 			s := mustSpool(t, dir, sumOf("something else"))
 			mustWrite(t, s, "the first, ")
 			mustWrite(t, s, "the last")
-			if good, err := s.readable(t.Context(), 0); err != nil || good != int64(len("the first, ")) {
+			if good, err := s.Readable(t.Context(), 0); err != nil || good != int64(len("the first, ")) {
 				t.Errorf("before the verdict %d bytes, %v", good, err)
 			}
-			if err := s.finish(tt.cause); !errors.Is(err, tt.want) {
+			if err := s.Finish(tt.cause); !errors.Is(err, tt.want) {
 				t.Errorf("finish: %v, want %v", err, tt.want)
 			}
-			if _, err := s.readable(t.Context(), 0); !errors.Is(err, tt.want) {
+			if _, err := s.Readable(t.Context(), 0); !errors.Is(err, tt.want) {
 				t.Errorf("a reader hears %v, want %v", err, tt.want)
 			}
 			left, err := os.ReadDir(dir)

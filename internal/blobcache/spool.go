@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package blobcache
 
 import (
 	"context"
@@ -19,12 +19,12 @@ import (
 // spoolPattern names files that are still being written.
 const spoolPattern = ".part-*"
 
-// spool is a file that is read while it grows: one writer, any number of
+// Spool is a file that is read while it grows: one writer, any number of
 // readers, each with a place and a pace of its own. The last write is held
 // back until the digest of the whole is right, so nobody ever gets all of a
 // wrong blob. The writer calls Write and then finish; what it does with its
 // error is its own affair, readers hear of it by themselves.
-type spool struct {
+type Spool struct {
 	want string // SHA-256 in hex
 	file *os.File
 	sum  hash.Hash
@@ -38,17 +38,17 @@ type spool struct {
 	grown   chan struct{} // closed at the next change; nil: nobody waits
 }
 
-// newSpool makes an empty file for a blob in dir, readable by its owner only.
-func newSpool(dir, sha256hex string) (*spool, error) {
+// NewSpool makes an empty file for a blob in dir, readable by its owner only.
+func NewSpool(dir, sha256hex string) (*Spool, error) {
 	f, err := os.CreateTemp(dir, spoolPattern)
 	if err != nil {
 		return nil, err
 	}
-	return &spool{want: sha256hex, file: f, path: f.Name(), sum: sha256.New()}, nil
+	return &Spool{want: sha256hex, file: f, path: f.Name(), sum: sha256.New()}, nil
 }
 
 // Write appends p. Everything before it becomes readable.
-func (s *spool) Write(p []byte) (int, error) {
+func (s *Spool) Write(p []byte) (int, error) {
 	n, err := s.file.Write(p)
 	s.sum.Write(p[:n])
 	s.mu.Lock()
@@ -61,17 +61,24 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Written is how many bytes the writer has given.
+func (s *Spool) Written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
 // wake needs mu.
-func (s *spool) wake() {
+func (s *Spool) wake() {
 	if s.grown != nil {
 		close(s.grown)
 		s.grown = nil
 	}
 }
 
-// finish ends the writing: with the verdict about the digest, or with the
+// Finish ends the writing: with the verdict about the digest, or with the
 // reason why it stopped. A file that is not right is removed. Call it once.
-func (s *spool) finish(cause error) error {
+func (s *Spool) Finish(cause error) error {
 	if got := hex.EncodeToString(s.sum.Sum(nil)); cause == nil && got != s.want {
 		cause = fmt.Errorf("got sha256:%s for sha256:%s: %w", got, s.want, oci.ErrCorrupt)
 	}
@@ -90,7 +97,7 @@ func (s *spool) finish(cause error) error {
 
 // keep moves a finished file to its name for good. It is on the disk before it
 // has that name, so that a crash leaves nothing that looks whole and is not.
-func (s *spool) keep(path string) error {
+func (s *Spool) keep(path string) error {
 	err := errors.Join(s.file.Sync(), s.file.Close())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,29 +111,29 @@ func (s *spool) keep(path string) error {
 	return nil
 }
 
-// open returns a handle of its own for a reader. It stays good when the file
+// Open returns a handle of its own for a reader. It stays good when the file
 // is renamed or removed.
-func (s *spool) open() (*os.File, error) {
+func (s *Spool) Open() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return os.Open(s.path)
 }
 
-// discard removes a finished file. Readers of it have it open.
-func (s *spool) discard() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }
+// Discard removes a finished file. Readers of it have it open.
+func (s *Spool) Discard() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }
 
 // has reports whether the bytes at offset can be had without waiting, or will
 // be the first ones.
-func (s *spool) has(offset int64) bool {
+func (s *Spool) has(offset int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return offset == 0 || s.good > offset
 }
 
-// readable waits until there is something behind offset and returns up to
+// Readable waits until there is something behind offset and returns up to
 // where the file can be read; io.EOF at its end. A context that ends is that
 // of one reader and means nothing to the others.
-func (s *spool) readable(ctx context.Context, offset int64) (int64, error) {
+func (s *Spool) Readable(ctx context.Context, offset int64) (int64, error) {
 	for {
 		s.mu.Lock()
 		good, ended, err := s.good, s.ended, s.err
