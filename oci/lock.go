@@ -56,6 +56,7 @@ const (
 	ReasonForced    LockReason = "forced"
 	ReasonExpired   LockReason = "expired"
 	ReasonUncertain LockReason = "uncertain"
+	ReasonGhost     LockReason = "ghost" // listed, but its GET was 404 for long
 )
 
 // LockInfo describes who holds a lock, in the field names that OpenTofu and

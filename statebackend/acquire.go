@@ -3,8 +3,8 @@
 package statebackend
 
 import (
+	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -15,7 +15,7 @@ type acquirer struct {
 	lockID   string
 	base     uint32        // random; with the attempt it makes claims unique
 	takeOver bool          // end whatever live claim is there
-	expired  []claimID     // end these
+	overdue  overdue       // end these
 	settle   time.Duration // after this time a list shows a finished push
 	snapshot bool          // a list is the state at one instant
 	can      abilities
@@ -133,6 +133,9 @@ func (a *acquirer) looked(r reply) request {
 	}
 	a.seen, a.marked, a.settle = r.view, r.view.marker, r.settle
 	for _, c := range r.view.live() {
+		if a.ignores(c) {
+			continue
+		}
 		if !a.mayEnd(c) {
 			return a.end(acquired{held: true, by: c})
 		}
@@ -171,11 +174,9 @@ func (a *acquirer) overtake() request {
 	if a.rules.forceDeletes {
 		return request{op: opUntagClaim, claim: a.doomed[0]}
 	}
-	reason := oci.ReasonForced
-	if slices.Contains(a.expired, a.doomed[0]) {
-		reason = oci.ReasonExpired
-	}
-	return request{op: opPutTombstone, claim: a.doomed[0], forced: true, reason: reason}
+	reason := cmp.Or(a.overdue[a.doomed[0]], oci.ReasonForced)
+	forced := !a.rules.ghostClean || reason != oci.ReasonGhost
+	return request{op: opPutTombstone, claim: a.doomed[0], forced: forced, reason: reason}
 }
 
 func (a *acquirer) overtook(r reply) request {
@@ -185,7 +186,9 @@ func (a *acquirer) overtook(r reply) request {
 		}
 		return a.end(acquired{err: r.err})
 	}
-	a.seen = a.seen.with(a.doomed[0], endedForced)
+	if !a.rules.ghostClean {
+		a.seen = a.seen.with(a.doomed[0], endedForced)
+	}
 	a.doomed, a.repeats = a.doomed[1:], 0
 	return a.overtake()
 }
@@ -286,7 +289,7 @@ func (a *acquirer) pause(p pause) request {
 func (a *acquirer) rivals(v view) []claimID {
 	var rivals []claimID
 	for _, c := range v.live() {
-		if c != a.claim {
+		if c != a.claim && !a.ignores(c) {
 			rivals = append(rivals, c)
 		}
 	}

@@ -53,11 +53,11 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		}
 		s.forget(l)
 	}
-	var over []claimID // leases
+	over := overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
 		x.locks, x.takes = true, takeOver
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, expired: over, can: s.abilities(), rules: s.rules}
+		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, overdue: over, can: s.abilities(), rules: s.rules}
 		x.run(ctx, a)
 		s.learn(a.can)
 		if a.result.won {
@@ -69,8 +69,11 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		case !ok || try == maxTries:
 			return nil, err
 		case e.expired:
-			over = append(over, a.result.by)
-		case !e.gone || s.pause(ctx, again()) != nil:
+			over[a.result.by] = oci.ReasonExpired
+		case e.ghost:
+			x.warnGhost(ctx, a.result.by)
+			over[a.result.by] = oci.ReasonGhost
+		case !e.Unreadable && !e.gone || s.pause(ctx, again()) != nil:
 			return nil, err
 		}
 	}
@@ -95,6 +98,7 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	}
 	x.s.mu.Lock()
 	x.s.held[x.workspace] = l
+	delete(x.s.ghosts, x.workspace)
 	x.s.mu.Unlock()
 	return l, nil
 }
@@ -150,13 +154,17 @@ func (x *session) notWon(ctx context.Context, res acquired) error {
 func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
 	if c != (claimID{}) {
-		tag := oci.StateTag{Kind: oci.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}
-		l, err := x.s.fetchLock(ctx, tag.String(), x.workspace)
-		if err != nil { // a claim that is listed holds, whether or not it can be read
-			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + tag.String() + ": " + err.Error()}
-			e.gone = errors.Is(err, oci.ErrNotFound)
+		// A claim that is listed holds, whether or not it can be read.
+		l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
+		if errors.Is(err, oci.ErrNotFound) {
+			x.unreadable(ctx, e, c)
 			return e
 		}
+		if err != nil {
+			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
+			return e
+		}
+		x.s.forgetGhost(x.workspace)
 		e.Held, e.expired = l.Info, expired(l, x.date)
 	}
 	if !e.Held.Created.IsZero() {

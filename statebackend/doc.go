@@ -89,6 +89,13 @@
 // of anybody's clock. An expired lease does not free the lock: it permits
 // others to take it over, as if by force.
 //
+// A registry that dies while it writes a tag may list the tag and answer 404 to
+// its GET ever after. Such a claim was never acknowledged. Three such answers
+// over a minute, by the registry's Date and by our own clock, and it is ended
+// like any lock that is taken over; to be wrong about it costs what a takeover
+// costs. The store keeps what it saw between attempts, so whoever polls, or asks
+// a server that answers at once, makes the minute pass.
+//
 // # Reading
 //
 // Without a lock, state-W is read: one request if the state is small enough to

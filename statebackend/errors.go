@@ -31,9 +31,14 @@ type LockedError struct {
 	Workspace  string
 	Repository string
 	Since      time.Duration // age of the lock; 0: unknown
+	// Unreadable: the claim is listed, but reading it says not found. Either it
+	// was released in between, or it was never acknowledged; then attempts that
+	// go on for a minute end it.
+	Unreadable bool
 
-	gone    bool // its claim was released before it could be read
+	gone    bool // nobody in particular holds it
 	expired bool // its lease is over
+	ghost   bool // it was unreadable for long enough
 }
 
 func (e *LockedError) Error() string {
@@ -53,7 +58,10 @@ func (e *LockedError) Error() string {
 			fmt.Fprintf(&b, ", %s %s", part.name, part.value)
 		}
 	}
-	if h.ID != "" {
+	switch {
+	case e.Unreadable:
+		b.WriteString(ghostText(e.Repository, e.Workspace, h.ID))
+	case h.ID != "":
 		fmt.Fprintf(&b, "\nhint: if that run is gone: okara state unlock %s -w %s --id %s", e.Repository, quoteArg(e.Workspace), quoteArg(h.ID))
 	}
 	return b.String()

@@ -24,6 +24,8 @@ func TestExplore(t *testing.T) {
 		{"a lost request", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, faults: 1}},
 		{"old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 2, puts: 1}},
 		{"old lists, take-over, crash", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, takeOvers: 1, crashes: 1}},
+		{"ghost", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, ghosts: 1}},
+		{"ghost and crash", setup{clients: 2, cycles: 2, puts: 1, chunks: true, ghosts: 1, crashes: 1}},
 		{"three clients", setup{clients: 3, cycles: 1, puts: 0, chunks: true, descending: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,7 +105,7 @@ func explore(s *setup, limit int) (int, string) {
 
 // key encodes everything that the future of a world depends on.
 func (w *world) key(b []byte) []byte {
-	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, int(w.acked))
+	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, w.ghosts, int(w.acked))
 	if w.bad != "" {
 		b = append(b, '!')
 	}
@@ -133,7 +135,7 @@ func (w *world) key(b []byte) []byte {
 func (c *client) key(b []byte) []byte {
 	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.known), int(c.next), c.wins, c.cycles, c.puts, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
 	b = appendClaim(b, c.req.claim)
-	b = appendClaim(b, c.claim)
+	b = appendClaim(appendClaim(b, c.claim), c.ghost)
 	b = appendBools(b, c.uncertain, c.lost, c.req.forced)
 	for _, tag := range c.listed {
 		b = append(append(b, tag...), 0)
@@ -165,7 +167,10 @@ func (a *acquirer) key(b []byte) []byte {
 	for _, d := range a.doomed {
 		b = appendClaim(b, d)
 	}
-	b = appendInts(b, int(a.seen.newest), len(a.seen.claims))
+	b = appendInts(b, int(a.seen.newest), len(a.seen.claims), len(a.overdue))
+	for c := range a.overdue { // at most one
+		b = appendClaim(b, c)
+	}
 	for _, c := range a.seen.claims {
 		b = appendClaim(b, c)
 	}
@@ -204,5 +209,5 @@ func appendClaim(b []byte, c claimID) []byte {
 }
 
 func appendEntry(b []byte, e entry) []byte {
-	return appendInts(append(append(appendClaim(b, e.claim), e.tag...), 0), e.put)
+	return appendBools(appendInts(append(append(appendClaim(b, e.claim), e.tag...), 0), e.put), e.half)
 }

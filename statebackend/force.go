@@ -4,9 +4,7 @@ package statebackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -141,64 +139,4 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 		return x.lockedBy(ctx, res.held[0])
 	}
 	return fmt.Errorf("lock %s of workspace %q in %s: %w", id, workspace, s.repo, oci.ErrNotFound)
-}
-
-// Held is a lock that somebody holds.
-type Held struct {
-	Workspace string
-	Info      LockInfo
-	Fence     int64
-	Tag       string
-	Age       time.Duration // by the clocks of the holder and of the caller
-}
-
-// Locks lists the locks that are held in the repository.
-func (s *Store) Locks(ctx context.Context) ([]Held, error) {
-	tags, err := s.tags(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var held []Held
-	ended := endings(tags)
-	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
-		if !ok || t.Kind != oci.LockMarker && t.Kind != oci.LockClaim {
-			continue
-		}
-		if t.Kind == oci.LockClaim && ended[t] {
-			continue
-		}
-		l, err := s.fetchLock(ctx, tag, "")
-		if errors.Is(err, oci.ErrNotFound) {
-			l, err = oci.LockManifest{Workspace: t.Fragment}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t.Kind == oci.LockMarker && (l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == "") {
-			continue // says what a claim says
-		}
-		if l.Workspace == "" {
-			l.Workspace = t.Fragment
-		}
-		h := Held{Workspace: l.Workspace, Info: l.Info, Fence: t.N, Tag: tag}
-		if !l.Info.Created.IsZero() {
-			h.Age = max(0, s.o.Now().Sub(l.Info.Created))
-		}
-		held = append(held, h)
-	}
-	return held, nil
-}
-
-// endings returns the claims that have a tombstone.
-func endings(tags []string) map[oci.StateTag]bool {
-	ended := map[oci.StateTag]bool{}
-	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
-		if ok && (t.Kind == oci.LockTombstone || t.Kind == oci.ForceTombstone) {
-			t.Kind = oci.LockClaim
-			ended[t] = true
-		}
-	}
-	return ended
 }

@@ -4,7 +4,6 @@ package statebackend
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -83,9 +82,4 @@ func expired(l oci.LockManifest, now time.Time) bool {
 		return false
 	}
 	return now.Sub(l.Beat) > l.TTL+leaseGrace
-}
-
-// mayEnd tells whether the acquirer may end a live claim.
-func (a *acquirer) mayEnd(c claimID) bool {
-	return a.takeOver || oci.ClaimOf(c.x, a.lockID) || slices.Contains(a.expired, c)
 }

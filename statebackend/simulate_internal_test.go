@@ -22,7 +22,7 @@ func simulated() []setup {
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
 			for _, sameID := range []bool{false, true} {
-				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1}
+				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1}
 				list = append(list, s)
 				s.descending, s.clients, s.cycles = true, 4, 1
 				list = append(list, s)
@@ -138,7 +138,7 @@ func (w *world) describe(a act) string {
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
 }
 
 // mutant is the protocol without one of its rules, in a world small enough for
@@ -157,6 +157,8 @@ func mutants() []mutant {
 	unsure.faults, unsure.cycles = 1, 2
 	late := taken
 	late.faults = 1
+	ghost := torn
+	ghost.ghosts, ghost.cycles = 1, 2
 	old := setup{lists: listPrefix, clients: 2, cycles: 1, puts: 1}
 	oldTaken := old
 	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
@@ -174,6 +176,8 @@ func mutants() []mutant {
 		{"a number is used twice", rules{reuseNumber: true}, taken},
 		{"clean release after an uncertain write", rules{cleanAlways: true}, unsure},
 		{"force-unlock deletes the claim", rules{forceDeletes: true}, taken},
+		{"a ghost is ignored", rules{ghostIgnored: true}, ghost},
+		{"a ghost is ended without a jump", rules{ghostClean: true}, ghost},
 	}
 }
 

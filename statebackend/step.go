@@ -94,6 +94,8 @@ type rules struct {
 	reuseNumber     bool // write again under a number already sent
 	cleanAlways     bool // release cleanly after an uncertain write
 	forceDeletes    bool // force-unlock by deleting the claim
+	ghostIgnored    bool // go past a ghost without ending it
+	ghostClean      bool // end a ghost without a jump
 }
 
 // backoff returns the i-th wait for a list to show what was written; about ten

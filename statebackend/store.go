@@ -45,6 +45,8 @@ type Store struct {
 	held map[string]*Lock
 	busy map[string]chan struct{} // lock attempts under way, by workspace and id
 	can  abilities
+	// ghosts are what could not be read of workspaces, at most one claim each.
+	ghosts map[string]sighting
 	// judgement is nil until a lock needs it.
 	judgement *judgement
 }
@@ -63,7 +65,7 @@ func New(r *oci.Repo, o Options) *Store {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}}
+	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}, ghosts: map[string]sighting{}}
 }
 
 // Repo returns the repository that the store is on.

@@ -52,6 +52,7 @@ type setup struct {
 	crashes    int // budget
 	takeOvers  int // budget: locks that end whoever holds
 	forces     int // budget: force-unlocks of a holder
+	ghosts     int // budget: claims that are listed before they can be read
 	sameID     bool
 	rules      rules
 }
@@ -65,6 +66,7 @@ type content struct {
 type entry struct {
 	tag string
 	content
+	half bool // listed, and its GET is 404
 }
 
 // update is a change of one tag.
@@ -98,6 +100,7 @@ type client struct {
 	chunk     int
 	lastWrite int // listPrefix: position of the last own update
 
+	ghost     claimID // that this client met and may end next
 	claim     claimID
 	known     int64 // the highest version that the lock knows of, or sealed
 	next      int64
@@ -122,13 +125,14 @@ type world struct {
 	crashes   int
 	takeOvers int
 	forces    int
+	ghosts    int
 	bad       string // the property that does not hold
 }
 
 const worldWorkspace = "w"
 
 func newWorld(s *setup) *world {
-	w := &world{setup: s, faults: s.faults, crashes: s.crashes, takeOvers: s.takeOvers, forces: s.forces}
+	w := &world{setup: s, faults: s.faults, crashes: s.crashes, takeOvers: s.takeOvers, forces: s.forces, ghosts: s.ghosts}
 	w.clients = make([]client, s.clients)
 	for i := range w.clients {
 		w.clients[i].cycles = s.cycles
@@ -162,7 +166,7 @@ type act struct {
 type actKind uint8
 
 const (
-	actStart     actKind = iota // lock; arg 1: take over
+	actStart     actKind = iota // lock; arg 1: take over, 2: end a ghost
 	actForce                    // force-unlock the lock of client arg
 	actPut                      // start a write
 	actRelease                  // start to release
@@ -175,6 +179,7 @@ const (
 	actSwallowed                // it is answered with success and has no effect; arg 1: yet
 	actCrash                    // the client dies; arg 1: its request may arrive later
 	actLate                     // a late request takes effect
+	actHalf                     // the claim is listed and cannot be read, the request goes on
 )
 
 // acts returns what can happen next.
@@ -187,6 +192,9 @@ func (w *world) acts() []act {
 			acts = append(acts, act{actStart, i, 0})
 			if w.takeOvers > 0 {
 				acts = append(acts, act{actStart, i, 1})
+			}
+			if c.ghost != (claimID{}) {
+				acts = append(acts, act{actStart, i, 2})
 			}
 			for j := range w.clients {
 				if w.forces > 0 && j != i && w.clients[j].wins > 0 {
@@ -239,6 +247,9 @@ func (w *world) serveActs(acts []act, i int) []act {
 			acts = append(acts, act{actSwallowed, i, 1})
 		}
 	}
+	if w.ghosts > 0 && c.req.op == opPutClaim {
+		acts = append(acts, act{actHalf, i, 0})
+	}
 	if w.crashes > 0 && writes(c.req.op) {
 		acts = append(acts, act{actCrash, i, 0}, act{actCrash, i, 1})
 	}
@@ -264,7 +275,7 @@ func (w *world) do(a act) {
 	c := &w.clients[a.client]
 	switch a.kind {
 	case actStart:
-		w.start(a.client, a.arg == 1)
+		w.start(a.client, a.arg)
 	case actForce:
 		w.forces--
 		c.stage, c.force = stageForcing, forcer{lockID: w.lockID(a.arg), rules: w.rules}
@@ -283,6 +294,12 @@ func (w *world) do(a act) {
 		w.advance(a.client, reply{})
 	case actServe:
 		w.serve(a)
+	case actHalf:
+		w.ghosts--
+		for _, u := range w.updates(c) {
+			u.half = true
+			w.update(u)
+		}
 	case actCrash:
 		w.crashes--
 		if a.arg == 1 {
@@ -327,17 +344,23 @@ func (w *world) fail(a act) {
 	}
 }
 
-func (w *world) start(i int, takeOver bool) {
+func (w *world) start(i, how int) {
 	c := &w.clients[i]
+	takeOver := how == 1
 	if takeOver {
 		w.takeOvers--
 	}
+	over := overdue{}
+	if how == 2 {
+		over[c.ghost] = oci.ReasonGhost
+	}
+	c.ghost = claimID{}
 	c.cycles--
 	c.puts, c.uncertain, c.lost = w.puts, false, false
 	c.attempts += 16
 	c.stage = stageLocking
 	c.acq = acquirer{
-		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver,
+		lockID: w.lockID(i), base: uint32(i)<<16 + c.attempts, takeOver: takeOver, overdue: over,
 		snapshot: w.lists == listPrefix, rules: w.rules,
 	}
 	w.advance(i, reply{})

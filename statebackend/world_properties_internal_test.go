@@ -50,6 +50,12 @@ func (w *world) overtaken(c claimID) bool {
 	return w.has(oci.StateTag{Kind: oci.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 }
 
+// half tells whether a claim is listed and cannot be read.
+func (w *world) half(c claimID) bool {
+	i, ok := w.find(oci.StateTag{Kind: oci.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	return ok && w.tags[i].half
+}
+
 func (w *world) violate(format string, args ...any) {
 	if w.bad == "" {
 		w.bad = fmt.Sprintf(format, args...)
@@ -73,6 +79,9 @@ func (w *world) locked(i int) {
 	res := c.acq.result
 	if !res.won {
 		w.rest(c)
+		if res.held && w.half(res.by) {
+			c.ghost = res.by
+		}
 		return
 	}
 	c.stage, c.claim, c.next, c.known = stageHolding, c.acq.claim, res.next, res.newest

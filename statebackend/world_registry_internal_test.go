@@ -109,7 +109,7 @@ func (w *world) updates(c *client) []update {
 	tag := func(k oci.StateTagKind, n int64) string {
 		return oci.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
 	}
-	put := func(tag string) []update { return []update{{entry: entry{tag, w.content(c)}}} }
+	put := func(tag string) []update { return []update{{entry: entry{tag: tag, content: w.content(c)}}} }
 	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
 	f := c.req.claim.fence
 	switch c.req.op {
@@ -139,6 +139,9 @@ func (w *world) updates(c *client) []update {
 func (w *world) deleted(c *client, claim string, remove func(string) update) []update {
 	if w.deletes != deleteAll {
 		return nil
+	}
+	if w.half(c.req.claim) {
+		return nil // there is no manifest to delete
 	}
 	list := []update{remove(claim)}
 	if i, ok := w.find("locked-" + worldWorkspace); ok && w.tags[i].claim == c.req.claim {

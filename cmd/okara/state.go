@@ -156,12 +156,14 @@ type lockJSON struct {
 	Created   time.Time `json:"created"`
 	Fence     int64     `json:"fence,omitempty"`
 	Tag       string    `json:"tag,omitempty"`
+	// Unreadable: the tag is listed, but reading it says not found.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 func toLockJSON(h statebackend.Held) lockJSON {
 	return lockJSON{
 		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
-		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag,
+		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable,
 	}
 }
 

@@ -16,7 +16,8 @@ func newStateLocks(a *app, f *stateFlags) *cobra.Command {
 		Use:   "locks REPOSITORY",
 		Short: "List the locks that are held: who, since when, for what",
 		Long: `List the locks that are held in a repository, with the line that ends each.
-An age is by the clock of the holder and this machine, so it is approximate.`,
+An age is by the clock of the holder and this machine, so it is approximate. A
+lock that is listed but cannot be read has the last part of its tag as its ID.`,
 		Example: "  okara state locks registry.example.com/infrastructure/tofu-state",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -7,11 +7,15 @@
  * that has its reader's own last write (PREFIX).
  *
  * Each mutant leaves out one rule and must fail: NO_L3, NO_SEAL, NO_JUMP,
- * CHECK_FIRST, FORCE_DELETES, and with PREFIX also NO_OWN.
+ * CHECK_FIRST, FORCE_DELETES, with PREFIX also NO_OWN, and with GHOSTS also
+ * GHOST_IGNORED (go past a ghost without ending it) and GHOST_CLEAN (end it
+ * without a jump).
  *
  * Faults: TAKEOVERS locks end whoever holds; CRASHES clients die at a write,
  * which may still arrive; LOST answers of claims are lost, and the claim may
- * arrive late. TOMBSTONES: release by tombstone instead of DELETE.
+ * arrive late; GHOSTS claims are listed before they can be read, and become
+ * readable much later or never. TOMBSTONES: release by tombstone instead of
+ * DELETE.
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -32,6 +36,10 @@
 #define LOST 0
 #endif
 
+#ifndef GHOSTS
+#define GHOSTS 0
+#endif
+
 #define JUMP 3                      /* PUTS < JUMP */
 #define CLAIMS (CLIENTS * CYCLES)   /* one per attempt */
 #define MAXN 20                     /* version numbers stay below */
@@ -48,6 +56,7 @@ byte verAt[MAXN]; byte writer[MAXN];
 byte lateKind = 0; byte lateClaim; byte lateN;
 
 /* Budgets and what is only observed. */
+byte ghosts = GHOSTS; bit half[CLAIMS]; /* listed, and its GET is 404 */
 byte takeOvers = TAKEOVERS; byte crashes = CRASHES; byte lost = LOST;
 bit holds[CLAIMS]; byte known[CLAIMS]; byte head[CLAIMS];
 byte acked = 0;
@@ -174,6 +183,19 @@ inline list() {
 #endif
 }
 
+/* A live claim that could not be read before, and is the only one. */
+#define MET (ghost != 0 && rivals == 1 && sc[ghost - 1] && se[ghost - 1] == 0)
+#ifdef GHOST_IGNORED
+#define IGNORES(c) (ghost == c + 1)
+#else
+#define IGNORES(c) false
+#endif
+#ifdef GHOST_CLEAN
+#define ENDS 1
+#else
+#define ENDS FORCED
+#endif
+
 /* What a list says: rivals (live claims but mine) and the floor of numbers. */
 inline weigh() {
 	d_step {
@@ -181,7 +203,7 @@ inline weigh() {
 		do
 		:: i < CLAIMS ->
 			if
-			:: sc[i] && se[i] == 0 && i != me -> rivals++
+			:: sc[i] && se[i] == 0 && i != me && !IGNORES(i) -> rivals++
 			:: else
 			fi;
 #ifndef NO_JUMP
@@ -195,6 +217,20 @@ inline weigh() {
 		od;
 		i = 0
 	}
+}
+/* GET of the live claims: one that is not found may be ended next time. */
+inline meet() {
+	b = 0;
+	do
+	:: b < CLAIMS ->
+		if
+		:: sc[b] && se[b] == 0 && half[b] -> ghost = b + 1
+		:: else
+		fi;
+		b++
+	:: else -> break
+	od;
+	b = 0
 }
 inline forget() {
 	d_step {
@@ -221,7 +257,7 @@ inline leave() {
 }
 
 proctype client(byte id) {
-	byte cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before;
+	byte ghost = 0, cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before;
 	bit sc[CLAIMS]; byte se[CLAIMS];
 next:
 	atomic {
@@ -236,7 +272,10 @@ next:
 	list();                                     /* L1 */
 	weigh();
 	if
-	:: rivals > 0 && takeOvers == 0 -> goto next
+	:: rivals > 0 && takeOvers == 0 && !MET -> meet(); goto next
+	:: rivals > 0 && MET ->
+		atomic { endClaim(ghost - 1, ENDS); OWN; se[ghost - 1] = ENDS };
+		weigh()
 	:: rivals > 0 && takeOvers > 0 ->
 		takeOvers--;
 		b = 0;
@@ -268,6 +307,11 @@ next:
 	}
 	if                                          /* the claim */
 	:: atomic { putClaim(me); OWN }
+	:: atomic { ghosts > 0 -> ghosts--; putClaim(me); OWN; half[me] = 1 };
+		if
+		:: half[me] = 0
+		:: goto done                        /* the registry died, and so did we */
+		fi
 	:: atomic { lost > 0 && lateKind == 0 -> lost--; lateKind = 1; lateClaim = me };
 		atomic { endClaim(me, 1); OWN }
 		goto next

@@ -50,6 +50,9 @@ for order in "" -DDESCENDING; do
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DNO_JUMP $order $release
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DCHECK_FIRST $order $release
 		check fail claims -DPUTS=2 -DTAKEOVERS=1 -DFORCE_DELETES $order $release
+		check pass claims -DCYCLES=2 -DGHOSTS=1 $order $release
+		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $order $release
+		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_CLEAN $order $release
 	done
 done
 check fail claims -DNO_L3 -DDESCENDING
@@ -63,6 +66,9 @@ for release in "" -DTOMBSTONES; do
 	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DCHECK_FIRST $release
 	check fail claims -DPREFIX -DPUTS=2 -DTAKEOVERS=1 -DFORCE_DELETES $release
 	check fail claims -DPREFIX -DNO_OWN $release
+	check pass claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 $release
+	check fail claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $release
+	check fail claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 -DGHOST_CLEAN $release
 done
 if [ "${MODELS:-}" = full ]; then
 	check pass claims -DCLIENTS=3 -DTAKEOVERS=1 -DCRASHES=1

@@ -68,7 +68,8 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 }
 
 const (
-	leastWait   = time.Second // for a holder that has no id
+	leastWait   = time.Second      // for a holder that has no id
+	ghostWait   = 80 * time.Second // for a claim that cannot be read: it is ended after a minute
 	leastPause  = 200 * time.Millisecond
 	mostPause   = 2 * time.Second
 	unknownLock = "unknown" // stands for the id of a lock that nobody can tell
@@ -76,7 +77,8 @@ const (
 
 // acquire takes a lock and waits for it as Options say. A holder that was gone
 // before its claim could be read has no id, and to the tools a holder without
-// an id is a broken lock, for which they do not wait; so okara always does.
+// an id is a broken lock, for which they do not wait; so okara always does. It
+// also waits until a claim that was never acknowledged is ended.
 func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	begin := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
@@ -88,6 +90,9 @@ func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, workspace s
 		wait := f.o.LockWait
 		if e.Held.ID == "" {
 			e.Held.ID, wait = unknownLock, max(wait, leastWait)
+		}
+		if e.Unreadable {
+			wait = max(wait, ghostWait)
 		}
 		if time.Since(begin)+pause > wait {
 			return nil, err

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitest
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// Ghosts is a registry with tags that are listed while their GET answers 404:
+// what a registry leaves that dies between creating a tag's folder and writing
+// its link. A PUT makes the tag real, a DELETE removes it.
+type Ghosts struct {
+	http.Handler
+
+	mu   sync.Mutex // guards tags
+	tags map[place]bool
+}
+
+// Add makes a ghost of a tag that does not exist.
+func (g *Ghosts) Add(repository, tag string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tags == nil {
+		g.tags = map[place]bool{}
+	}
+	g.tags[place{kind: "manifest", name: repository, ref: tag}] = true
+}
+
+func (g *Ghosts) of(repository string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var tags []string
+	for p := range g.tags {
+		if p.name == repository {
+			tags = append(tags, p.ref)
+		}
+	}
+	return tags
+}
+
+// remove returns whether the tag was a ghost.
+func (g *Ghosts) remove(p place) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.tags[p]
+	delete(g.tags, p)
+	return was
+}
+
+func (g *Ghosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := parse(r.URL.Path)
+	switch ghosts := g.of(p.name); {
+	case r.Method == http.MethodGet && p.kind == "tags" && len(ghosts) > 0:
+		tags, other := listTags(g.Handler, r)
+		if other != nil && other.Code != http.StatusNotFound {
+			replay(w, other)
+			return
+		}
+		tags = append(tags, ghosts...)
+		slices.Sort(tags)
+		writeTags(w, p.name, tags)
+		return
+	case r.Method == http.MethodDelete && g.remove(p):
+		w.WriteHeader(http.StatusAccepted)
+		return
+	case r.Method == http.MethodPut && p.kind == "manifest":
+		g.remove(p)
+	}
+	g.Handler.ServeHTTP(w, r)
+}

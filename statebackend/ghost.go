@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// A registry that dies, or runs out of space, while it writes a tag may list
+// the tag ever after and answer 404 to its GET: a ghost. Its PUT was never
+// acknowledged, so nobody won a lock by such a claim, and nobody will release
+// it. What looks the same for a moment is a claim that is just being written or
+// deleted, and what looks the same for longer is a registry that lost data. So
+// a ghost is ended only after it was seen for a while, and then like any lock
+// that is taken over: with a forced tombstone, a jump and a seal, which fence
+// its owner should there be one after all.
+const (
+	ghostAnswers = 3
+	ghostTime    = time.Minute
+)
+
+// sighting is a claim that this process saw listed and could not read.
+type sighting struct {
+	claim   claimID
+	answers int
+	since   time.Time // by our clock, which does not jump
+	first   time.Time // by the registry's clock; zero where it has none
+	last    time.Time
+}
+
+// ghost tells whether the claim was seen often and long enough: by our own
+// clock, and by that of the registry where it has one.
+func (g sighting) ghost(now time.Time) bool {
+	return g.answers >= ghostAnswers && now.Sub(g.since) >= ghostTime &&
+		(g.first.IsZero() || g.last.Sub(g.first) >= ghostTime)
+}
+
+// sighted notes one more 404 for a claim that the list of that date shows. It
+// keeps one sighting per workspace, across the attempts of a process: a server
+// answers each LOCK at once, and the client that polls it makes the time pass.
+// A clock of the registry that runs backwards, appears or vanishes begins anew.
+func (s *Store) sighted(workspace string, c claimID, date time.Time) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.ghosts[workspace]
+	if g.claim != c || g.first.IsZero() != date.IsZero() || date.Before(g.last) {
+		g = sighting{claim: c, since: time.Now(), first: date}
+	}
+	g.answers++
+	g.last = date
+	s.ghosts[workspace] = g
+	return g
+}
+
+// forgetGhost drops what was noted about a workspace whose lock is free, or
+// whose claim was read.
+func (s *Store) forgetGhost(workspace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ghosts, workspace)
+}
+
+// unreadable is the lock of a claim that is listed and was not found.
+func (x *session) unreadable(ctx context.Context, e *LockedError, c claimID) {
+	e.Held = ghostInfo(x.claimTag(c), c.x)
+	g := x.s.sighted(x.workspace, c, x.date)
+	if g.answers == ghostAnswers {
+		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
+			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
+	}
+	e.Unreadable, e.ghost = true, g.ghost(time.Now())
+}
+
+// ghostInfo stands for what a claim would say if it could be read. Its ID is
+// the last part of the tag, which ForceUnlock takes for such a claim.
+func ghostInfo(tag, x string) LockInfo {
+	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
+}
+
+func (x *session) claimTag(c claimID) string {
+	return oci.StateTag{Kind: oci.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}.String()
+}
+
+// warnGhost says whose lock an attempt ends, and why.
+func (x *session) warnGhost(ctx context.Context, c claimID) {
+	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
+		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
+}
+
+// ghostText is the part of a LockedError that tells an unreadable claim.
+func ghostText(repository, workspace, id string) string {
+	return fmt.Sprintf("\nhint: if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
+		repository, quoteArg(workspace), quoteArg(id))
+}
+
+// overdue are claims that may be ended without a command, and why: their lease
+// is over, or they were never acknowledged.
+type overdue map[claimID]oci.LockReason
+
+// mayEnd tells whether the acquirer may end a live claim.
+func (a *acquirer) mayEnd(c claimID) bool {
+	_, over := a.overdue[c]
+	return a.takeOver || over || oci.ClaimOf(c.x, a.lockID)
+}
+
+// ignores is the mutant that goes past a ghost.
+func (a *acquirer) ignores(c claimID) bool {
+	return a.rules.ghostIgnored && a.overdue[c] == oci.ReasonGhost
+}

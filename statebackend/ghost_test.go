@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const (
+	ghostHost  = "registry.test"
+	ghostX     = "0123456789abcdef"
+	ghostClaim = "locked-prod-000000000001-" + ghostX
+)
+
+// dated answers with a Date of the test's choice; "" is none.
+type dated struct {
+	http.RoundTripper
+	date func() string
+}
+
+func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Header.Del("Date")
+		if date := d.date(); date != "" {
+			resp.Header.Set("Date", date)
+		}
+	}
+	return resp, err
+}
+
+func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+
+// isUnreadable tells whether an error is a lock that names the tag of a claim
+// that cannot be read, and the line that ends it.
+func isUnreadable(err error, tag string) bool {
+	e, ok := errors.AsType[*statebackend.LockedError](err)
+	return ok && e.Unreadable && strings.Contains(err.Error(), tag) && strings.Contains(err.Error(), "--id "+ghostX)
+}
+
+// A registry died while it wrote a claim: the tag is listed and cannot be read.
+// Attempts that go on for a minute end it, fence its owner and say so, by the
+// registry's clock and by ours.
+func TestGhostClaim(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		date  func(begin time.Time) string
+		stays bool // the clocks do not agree that a minute has passed
+	}{
+		{"right date", func(time.Time) string { return httpDate(time.Now()) }, false},
+		{"no date", func(time.Time) string { return "" }, false},
+		{"date hours wrong", func(time.Time) string { return httpDate(time.Now().Add(-7 * time.Hour)) }, false},
+		{"date stands", httpDate, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var log bytes.Buffer
+				s := newStore(t, ghostHost, dated{direct{g}, func() string { return tc.date(begin) }},
+					statebackend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				g.Add("infra/state", ghostClaim)
+				for time.Since(begin) < 55*time.Second {
+					if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, ghostClaim) {
+						t.Fatalf("after %v: %v", time.Since(begin), err)
+					}
+					time.Sleep(9 * time.Second)
+				}
+				time.Sleep(10 * time.Second)
+				l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+				if tc.stays {
+					if !isUnreadable(err, ghostClaim) {
+						t.Errorf("the registry's clock stands: %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(log.String(), ghostClaim) || !strings.Contains(log.String(), "never acknowledged") {
+					t.Errorf("the log does not name tag and reason: %s", log.String())
+				}
+				if v := mustPut(t, l, []byte("a")); v.N != 100_002 {
+					t.Errorf("version %d, want the one after a jump and a seal", v.N)
+				}
+				mustUnlock(t, l)
+				checkTombstone(t, g)
+			})
+		})
+	}
+}
+
+func checkTombstone(t *testing.T, h http.Handler) {
+	t.Helper()
+	r, err := oci.OpenRepo(ghostHost+"/infra/state", oci.Options{Transport: direct{h}, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Fetch(t.Context(), strings.Replace(ghostClaim, "locked", "unlocked", 1)+"-f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := oci.ParseLock(m); err != nil || l.Reason != oci.ReasonGhost {
+		t.Errorf("tombstone %+v, %v", l, err)
+	}
+}
+
+// A registry's date that jumps ahead, or is another node's, ends nothing.
+func TestGhostClaimDateJumps(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		s := newStore(t, ghostHost, dated{direct{g}, func() string {
+			n++
+			return httpDate(time.Now().Add(time.Duration(n%3-1) * 5 * time.Hour))
+		}}, statebackend.Options{})
+		g.Add("infra/state", ghostClaim)
+		for range 10 {
+			if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); !isUnreadable(err, ghostClaim) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A claim that becomes readable after a while was only slow: it holds, however
+// often it could not be read.
+func TestSlowClaimIsNoGhost(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		b := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			tag := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+			g.Add("infra/state", tag)
+			for range 5 {
+				_, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+				if e, ok := errors.AsType[*statebackend.LockedError](err); !ok || !e.Unreadable {
+					t.Errorf("while the claim is written: %v", err)
+				}
+				time.Sleep(4 * time.Second)
+			}
+			return next.RoundTrip(r)
+		}}
+		a := newStore(t, ghostHost, slow, statebackend.Options{})
+		l := mustLock(t, a, "prod", "a")
+		time.Sleep(time.Hour)
+		if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+			t.Errorf("lock of the slow one: %v", err)
+		}
+		mustPut(t, l, []byte("a"))
+		mustUnlock(t, l)
+	})
+}
+
+func isClaimPut(r *http.Request) bool {
+	return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/locked-prod-")
+}
+
+// The owner of a claim whose PUT took longer than anybody waited was overtaken.
+func TestGhostClaimArrivesAfterAll(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		b := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		var lb *statebackend.Lock
+		slow := &ocitest.Fault{Base: direct{g}, Match: isClaimPut, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			g.Add("infra/state", r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
+			for lb == nil {
+				time.Sleep(10 * time.Second)
+				lb, _ = b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+			}
+			return next.RoundTrip(r)
+		}}
+		a := newStore(t, ghostHost, slow, statebackend.Options{})
+		if l, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
+			t.Errorf("a got %v, which b has", l.Info())
+		}
+		mustPut(t, lb, []byte("b"))
+		mustUnlock(t, lb)
+	})
+}
+
+// The commands show a ghost with an id, and end it by that id at once.
+func TestGhostClaimByCommand(t *testing.T) {
+	for _, ws := range []string{"prod", "a name that is no tag"} {
+		g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+			l := mustLock(t, s, ws, "a")
+			mustPut(t, l, []byte("a"))
+			mustUnlock(t, l)
+			tag := oci.StateTag{Kind: oci.LockClaim, Fragment: oci.StateFragment(ws), N: 2, X: ghostX}.String()
+			g.Add("infra/state", tag)
+			g.Add("infra/state", "locked-other") // a marker that cannot be read locks nothing
+			held, err := s.Locks(t.Context())
+			if err != nil || len(held) != 1 || !held[0].Unreadable || held[0].Workspace != ws || held[0].Info.ID != ghostX {
+				t.Fatalf("locks: %+v, %v", held, err)
+			}
+			if err := s.ForceUnlock(t.Context(), ws, held[0].Info.ID); err != nil {
+				t.Fatal(err)
+			}
+			l = mustLock(t, s, ws, "b")
+			mustPut(t, l, []byte("b"))
+			mustUnlock(t, l)
+		})
+	}
+}

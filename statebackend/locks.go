@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Held is a lock that somebody holds.
+type Held struct {
+	Workspace string
+	Info      LockInfo
+	Fence     int64
+	Tag       string
+	Age       time.Duration // by the clocks of the holder and of the caller
+	// Unreadable: the claim is listed, but reading it says not found, as after a
+	// registry that died while it wrote the tag. Info.ID is what ForceUnlock takes.
+	Unreadable bool
+}
+
+// Locks lists the locks that are held in the repository.
+func (s *Store) Locks(ctx context.Context) ([]Held, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var held []Held
+	unreadable := false
+	for _, t := range lockTags(tags) {
+		h, ok, err := s.heldBy(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			held = append(held, h)
+			unreadable = unreadable || h.Unreadable
+		}
+	}
+	if unreadable { // or released since the list
+		if tags, err = s.tags(ctx); err != nil {
+			return nil, err
+		}
+		still := lockTags(tags)
+		held = slices.DeleteFunc(held, func(h Held) bool {
+			return h.Unreadable && !slices.ContainsFunc(still, func(t oci.StateTag) bool { return t.String() == h.Tag })
+		})
+	}
+	return held, nil
+}
+
+// lockTags returns the claims without a tombstone, and the markers.
+func lockTags(tags []string) []oci.StateTag {
+	var list []oci.StateTag
+	ended := endings(tags)
+	for _, tag := range tags {
+		t, ok := oci.ParseStateTag(tag)
+		if ok && (t.Kind == oci.LockMarker || t.Kind == oci.LockClaim && !ended[t]) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// heldBy reads a claim or a marker; false if that is no lock.
+func (s *Store) heldBy(ctx context.Context, t oci.StateTag) (Held, bool, error) {
+	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
+	l, err := s.fetchLock(ctx, h.Tag, "")
+	switch {
+	case errors.Is(err, oci.ErrNotFound) && t.Kind == oci.LockMarker:
+		return h, false, nil // a marker that cannot be read locks nothing
+	case errors.Is(err, oci.ErrNotFound):
+		h.Workspace, h.Info, h.Unreadable = s.nameOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
+		return h, true, nil
+	case err != nil:
+		return h, false, err
+	case t.Kind == oci.LockMarker && (l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == ""):
+		return h, false, nil // says what a claim says
+	}
+	if l.Workspace != "" {
+		h.Workspace = l.Workspace
+	}
+	h.Info = l.Info
+	if !l.Info.Created.IsZero() {
+		h.Age = max(0, s.o.Now().Sub(l.Info.Created))
+	}
+	return h, true, nil
+}
+
+// nameOf returns the workspace of a fragment, as its state tells it: most names
+// are their own fragment, and the others cannot be read off it.
+func (s *Store) nameOf(ctx context.Context, fragment string) string {
+	if oci.StateFragment(fragment) == fragment {
+		return fragment
+	}
+	m, err := s.repo.Fetch(ctx, oci.StateTag{Kind: oci.StatePointer, Fragment: fragment}.String())
+	if err != nil {
+		return fragment
+	}
+	if sm, err := oci.ParseState(m); err == nil && oci.StateFragment(sm.Workspace) == fragment {
+		return sm.Workspace
+	}
+	return fragment
+}
+
+// endings returns the claims that have a tombstone.
+func endings(tags []string) map[oci.StateTag]bool {
+	ended := map[oci.StateTag]bool{}
+	for _, tag := range tags {
+		t, ok := oci.ParseStateTag(tag)
+		if ok && (t.Kind == oci.LockTombstone || t.Kind == oci.ForceTombstone) {
+			t.Kind = oci.LockClaim
+			ended[t] = true
+		}
+	}
+	return ended
+}
