@@ -36,7 +36,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err := a.confirm(force, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
-			err = withLock(ctx, a, s, ws, "delete", func(l *statebackend.Lock) error { return l.Delete(ctx) })
+			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", a.userAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
 			if err != nil {
 				return err
 			}

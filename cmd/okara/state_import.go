@@ -121,7 +121,7 @@ func importWorkspace(ctx context.Context, a *app, s *statebackend.Store, ws stri
 	if dryRun {
 		r.Present, err = foreign.Present(ctx, s, ws, versions)
 	} else {
-		err = withLock(ctx, a, s, ws, "import", func(l *statebackend.Lock) error {
+		err = s.Hold(ctx, ws, statebackend.NewLockInfo("import", a.userAgent()), func(l *statebackend.Lock) error {
 			r.Present, r.Written, err = foreign.Import(ctx, l, versions)
 			return err
 		})

@@ -40,7 +40,7 @@ Its lineage must be that of the current state and its serial must be higher;
 				return err
 			}
 			var v statebackend.Version
-			err = withLock(cmd.Context(), a, s, ws, "push", func(l *statebackend.Lock) error {
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("push", a.userAgent()), func(l *statebackend.Lock) error {
 				v, err = push(cmd.Context(), l, state, force)
 				return err
 			})

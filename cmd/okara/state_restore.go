@@ -37,7 +37,7 @@ encrypted, whose serial cannot be changed without their key.`,
 				return noState(err, args[0], ws)
 			}
 			var v statebackend.Version
-			err = withLock(ctx, a, s, ws, "restore", func(l *statebackend.Lock) error {
+			err = s.Hold(ctx, ws, statebackend.NewLockInfo("restore", a.userAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Restore(ctx, old)
 				return err
 			})

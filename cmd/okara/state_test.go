@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // outcome is what a command line did.
@@ -161,7 +162,7 @@ func TestStateLockedExit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(t.Context(), "default", lockInfo("apply", "test")); err != nil {
+	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {
 		t.Fatal(err)
 	}
 	o := okara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
@@ -174,7 +175,7 @@ func TestStateLockedExit(t *testing.T) {
 	}
 	mustOkara(t, "state", "unlock", reference, "--id", doc.Locks[0].ID, "--force")
 	mustOkara(t, "state", "push", reference, newFile(t, "two", stateText("a", 2)))
-	if _, err := s.Lock(t.Context(), "default", lockInfo("apply", "test")); err != nil {
+	if _, err := s.Lock(t.Context(), "default", statebackend.NewLockInfo("apply", "test")); err != nil {
 		t.Fatal(err)
 	}
 	mustOkara(t, "state", "unlock", reference, "--take-over", "--force")

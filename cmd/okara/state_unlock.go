@@ -64,7 +64,7 @@ func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
 
 // endAnyLock takes the lock over and releases it.
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
-	l, err := s.TakeOver(ctx, ws, lockInfo("take-over", tool))
+	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("take-over", tool))
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
-	"github.com/seed-141914ff/okara/internal/envelope"
-	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -187,53 +184,11 @@ func (a *app) runBridge(ctx context.Context, config bridge.Config, wait time.Dur
 
 // openBackend returns the store of a backend block.
 func (a *app) openBackend(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
-	o, err := a.backendOptions(b)
-	if err != nil {
-		return nil, err
-	}
-	r, err := oci.OpenRepo(b.Repository, o)
-	if err != nil {
-		return nil, err
-	}
-	options := statebackend.Options{
-		Compression: b.Compression, LockTTL: b.LockTTL, Settle: b.LockSettle, MaxVersions: b.MaxVersions,
-		StrictReads: b.StrictReads, UnsafeLocking: b.UnsafeLocking, Tool: a.userAgent(), Logger: a.warnLogger(),
-	}
-	var keys envelope.Options
-	for _, e := range b.Encryption {
-		if e.KeyID != "" {
-			keys.Keys = append(keys.Keys, e.KeyID)
-		}
-		if e.Identity != "" {
-			keys.Identities = append(keys.Identities, e.Identity)
-		}
-	}
-	if len(b.Encryption) > 0 {
-		if options.Sealer, err = envelope.New(keys); err != nil {
-			return nil, err
-		}
-	}
-	return statebackend.New(r, options), nil
-}
-
-// backendOptions are the ways to the registry: global flags, and what the
-// block says differently.
-func (a *app) backendOptions(b bridge.Backend) (oci.Options, error) {
 	o, err := a.ociOptions()
 	if err != nil {
-		return o, err
+		return nil, err
 	}
-	o.PlainHTTP = o.PlainHTTP || b.PlainHTTP
-	o.Retry = oci.Retry(b.Retry)
-	o.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
-	if b.CAFile == "" && !b.Insecure {
-		return o, nil
-	}
-	t := a.transportOptions()
-	t.Insecure = t.Insecure || b.Insecure
-	if b.CAFile != "" {
-		t.CAFile = b.CAFile
-	}
-	o.Transport, err = httpserve.Transport(t)
-	return o, err
+	return bridge.Open(b, bridge.OpenOptions{
+		Client: o, TLS: a.transportOptions(), State: statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger()},
+	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package statebackend
 
 import (
 	"context"
@@ -10,18 +10,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// withLock runs do while it holds the lock of a workspace.
-func withLock(ctx context.Context, a *app, s *statebackend.Store, ws, operation string, do func(*statebackend.Lock) error) error {
-	l, err := s.Lock(ctx, ws, lockInfo(operation, a.userAgent()))
+// Hold runs do while it holds the lock of a workspace. It releases the lock, also
+// when ctx ends meanwhile.
+func (s *Store) Hold(ctx context.Context, ws string, info LockInfo, do func(*Lock) error) error {
+	l, err := s.Lock(ctx, ws, info)
 	if err != nil {
 		return err
 	}
 	err = do(l)
-	// An interrupted command releases its lock all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if unlockErr := l.Unlock(ctx); err == nil && unlockErr != nil {
@@ -30,8 +28,8 @@ func withLock(ctx context.Context, a *app, s *statebackend.Store, ws, operation 
 	return err
 }
 
-// lockInfo describes this process as the holder of a lock.
-func lockInfo(operation, tool string) statebackend.LockInfo {
+// NewLockInfo describes this process as the holder of a lock.
+func NewLockInfo(operation, tool string) LockInfo {
 	who := "unknown"
 	if u, err := user.Current(); err == nil {
 		who = u.Username
@@ -40,7 +38,7 @@ func lockInfo(operation, tool string) statebackend.LockInfo {
 	if err != nil {
 		host = "unknown"
 	}
-	return statebackend.LockInfo{
+	return LockInfo{
 		ID:        uuid.NewString(),
 		Operation: operation,
 		Info:      fmt.Sprintf("%s, pid %d", tool, os.Getpid()),

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// OpenOptions are the ways to a registry and to its states as they are without a
+// backend block.
+type OpenOptions struct {
+	Client oci.Options
+	// TLS is what Client's transport was made of. A block that says something else
+	// about TLS gets a transport of its own.
+	TLS   httpserve.TransportOptions
+	State statebackend.Options
+}
+
+// Open returns the store of a backend block: what the block says goes before o.
+func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
+	client, err := b.client(o)
+	if err != nil {
+		return nil, err
+	}
+	r, err := oci.OpenRepo(b.Repository, client)
+	if err != nil {
+		return nil, err
+	}
+	s := o.State
+	s.Compression, s.LockTTL, s.Settle, s.MaxVersions = b.Compression, b.LockTTL, b.LockSettle, b.MaxVersions
+	s.StrictReads, s.UnsafeLocking = b.StrictReads, b.UnsafeLocking
+	if len(b.Encryption) > 0 {
+		if s.Sealer, err = b.envelope(); err != nil {
+			return nil, err
+		}
+	}
+	return statebackend.New(r, s), nil
+}
+
+func (b Backend) client(o OpenOptions) (oci.Options, error) {
+	c := o.Client
+	c.PlainHTTP = c.PlainHTTP || b.PlainHTTP
+	c.Retry = oci.Retry(b.Retry)
+	c.Actions = []string{"pull", "push", "delete"} // one token for all that a run does
+	if b.CAFile == "" && !b.Insecure {
+		return c, nil
+	}
+	t := o.TLS
+	t.Insecure = t.Insecure || b.Insecure
+	if b.CAFile != "" {
+		t.CAFile = b.CAFile
+	}
+	var err error
+	c.Transport, err = httpserve.Transport(t)
+	return c, err
+}
+
+// envelope returns the keys of the encryption blocks.
+func (b Backend) envelope() (*envelope.Envelope, error) {
+	var keys envelope.Options
+	for _, e := range b.Encryption {
+		if e.KeyID != "" {
+			keys.Keys = append(keys.Keys, e.KeyID)
+		}
+		if e.Identity != "" {
+			keys.Identities = append(keys.Identities, e.Identity)
+		}
+	}
+	return envelope.New(keys)
+}
