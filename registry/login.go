@@ -139,7 +139,7 @@ func checkRedirect(redirect string) error {
 	}
 	port, err := strconv.Atoi(u.Port())
 	host := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1"
-	if err != nil || u.Scheme != "http" || !host || u.Path != "/login" || u.RawQuery != "" || u.User != nil || port < loginPort || port > loginLastPort {
+	if err != nil || u.Scheme != "http" || !host || u.Path != "/login" || strings.Contains(redirect, "#") || u.RawQuery != "" || u.User != nil || port < loginPort || port > loginLastPort {
 		return fmt.Errorf("redirect_uri is not http://localhost:PORT/login with a port from %d to %d", loginPort, loginLastPort)
 	}
 	return nil
@@ -176,6 +176,9 @@ func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 	var st loginState
 	if err := s.links.open("login state", q.Get("state"), &st); err != nil || s.now().Unix() >= st.Expires {
 		return badRequest(errors.New("this login was not begun here, or took too long; log in again"))
+	}
+	if iss := q.Get("iss"); iss != "" && iss != s.o.Login.Issuer.URL { // RFC 9207, section 2.4
+		return badRequest(errors.New("this answer is from another issuer than that of logins; log in again"))
 	}
 	to, err := url.Parse(st.Redirect)
 	if err != nil {
@@ -241,7 +244,9 @@ func (s *server) idToken(ctx context.Context, endpoint string, form url.Values) 
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	resp, err := s.issuers.client.Do(r)
+	client := *s.issuers.client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
+	resp, err := client.Do(r)
 	if err != nil {
 		return "", err
 	}
@@ -338,7 +343,9 @@ func (s *spent) first(id string, now, until time.Time) (first, room bool) {
 	return true, true
 }
 
-// loggedIn reads a token of an earlier login.
+// loggedIn reads a token of an earlier login at the issuer of logins. One that
+// was issued by a clock that ran ahead is not good until its time has come:
+// NotBefore could not revoke it.
 func (s *server) loggedIn(token string) (identity, bool) {
 	l := s.o.Login
 	var t loginToken
@@ -349,8 +356,9 @@ func (s *server) loggedIn(token string) (identity, bool) {
 	if ttl == 0 {
 		ttl = defaultLogin
 	}
-	issued := time.Unix(t.Issued, 0)
-	return t.identity, s.now().Before(issued.Add(ttl)) && !issued.Before(l.NotBefore)
+	now, issued := s.now(), time.Unix(t.Issued, 0)
+	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !issued.Before(l.NotBefore)
+	return t.identity, good
 }
 
 func sendBrowser(w http.ResponseWriter, to *url.URL) {

@@ -9,8 +9,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,30 +22,43 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
+// begun is what the issuer knows of a login.
+type begun struct {
+	nonce, challenge string
+	spent            bool
+}
+
 // authorize says yes at once and sends the browser back.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	i.nonce, i.challenge = q.Get("nonce"), q.Get("code_challenge")
-	answer := url.Values{"code": {"issuer-code"}, "state": {q.Get("state")}}
+	answer := url.Values{"code": {fmt.Sprintf("issuer-code-%d", len(i.logins))}, "state": {q.Get("state")}}
+	i.logins = append(i.logins, begun{nonce: q.Get("nonce"), challenge: q.Get("code_challenge")})
 	if i.deny {
 		answer = url.Values{"error": {"access_denied"}, "state": {q.Get("state")}}
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+answer.Encode(), http.StatusFound)
 }
 
-// token gives an ID token to who knows the verifier and the client secret.
+// token gives an ID token, once, to who knows the verifier and the client
+// secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
-	if r.FormValue("code") != "issuer-code" || (r.FormValue("client_secret") != "s3cret") != i.public || challenge(r.FormValue("code_verifier")) != i.challenge {
+	if i.moved != "" {
+		http.Redirect(w, r, i.moved, http.StatusTemporaryRedirect)
+		return
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(r.FormValue("code"), "issuer-code-"))
+	if err != nil || n >= len(i.logins) || i.logins[n].spent || (r.FormValue("client_secret") != "s3cret") != i.public || challenge(r.FormValue("code_verifier")) != i.logins[n].challenge {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
 		return
 	}
+	i.logins[n].spent = true
 	w.Header().Set("Content-Type", "application/json")
 	claims := i.claims(time.Now())
 	if i.public {
 		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": i.sign(claims), "token_type": "Bearer"})
 		return
 	}
-	claims["aud"], claims["sub"], claims["nonce"], claims["email"] = "okara-web", "alice", i.nonce, "alice@example.com"
+	claims["aud"], claims["sub"], claims["nonce"], claims["email"] = "okara-web", "alice", i.logins[n].nonce, "alice@example.com"
 	if i.tamper != nil {
 		i.tamper(claims)
 	}
@@ -260,7 +275,7 @@ func TestLoginRefuses(t *testing.T) {
 		now := time.Now()
 		f := loginFront(t, newIssuer(t), &now)
 		for _, state := range []string{"", "x", "k.AAAA"} {
-			resp, _ := ask(t, http.MethodGet, f.url(t, "/login/callback?code=issuer-code&state="+state))
+			resp, _ := ask(t, http.MethodGet, f.url(t, "/login/callback?code=issuer-code-0&state="+state))
 			if resp.StatusCode != 400 {
 				t.Errorf("state %q: %d, want 400", state, resp.StatusCode)
 			}

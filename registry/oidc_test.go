@@ -35,11 +35,12 @@ type issuer struct {
 	fetches atomic.Int64      // of the keys
 	down    atomic.Bool
 
-	nonce, challenge string                      // of the login that runs
-	deny             bool                        // the user says no
-	tamper           func(claims map[string]any) // of the next ID token
-	signer           func(claims map[string]any) string
-	public           bool // its client is the tool itself, which gets an access token for okara
+	logins []begun                     // the code of each is issuer-code- and its index
+	deny   bool                        // the user says no
+	tamper func(claims map[string]any) // of the next ID token
+	signer func(claims map[string]any) string
+	public bool   // its client is the tool itself, which gets an access token for okara
+	moved  string // where the token endpoint is now, if it is
 }
 
 func newIssuer(t testing.TB) *issuer {
