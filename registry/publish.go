@@ -51,7 +51,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer s.removeUnpacked(dir)
 	if err := receiveTree(r, dir); err != nil {
 		return err
 	}
@@ -105,6 +105,14 @@ func moduleOptions(r *http.Request, g grant) (o depot.ModuleOptions, dry bool, e
 	}
 	o.Annotations, err = origin(r, g)
 	return o, dry, err
+}
+
+// removeUnpacked removes a temporary folder. The answer is under way by then, so
+// the log says what is left.
+func (s *server) removeUnpacked(dir string) {
+	if err := archive.Remove(dir); err != nil {
+		s.log.Error("temporary files fill the disk", "error", err)
+	}
 }
 
 // receiveTree unpacks the body of a request into dir.

@@ -209,7 +209,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer s.removeUnpacked(dir)
 	for _, receipt := range in.Receipts {
 		u, repo, err := s.receivedAs(receipt, repository)
 		if err != nil {

@@ -24,7 +24,10 @@
 //
 // Symbolic links, devices, names that are not UTF-8 or that differ only in case,
 // and trees over the limits of [Limits]. Unpacking also refuses absolute names,
-// "..", and archives that expand too far. What is refused wraps [ErrUnsafe] or
+// "..", and archives that expand too far. Names cost nothing in an archive, so
+// directories count, also those that only stand above a file, and depth, paths
+// and names are bounded. So are ignore files: how many, how many rules, how long
+// and with how many wildcards, and the work of matching. What is refused wraps [ErrUnsafe] or
 // [ErrTooLarge].
 //
 // Alternatives considered: go-git's gitignore package matches a prefix of the

@@ -15,6 +15,7 @@ var (
 // Limits bound a tree or an archive. A zero field means its default.
 type Limits struct {
 	Files    int   // number of files, default 10 000
+	Dirs     int   // number of directories, those above files included, default 10 000
 	Bytes    int64 // all files uncompressed, default 512 MiB
 	FileSize int64 // one file uncompressed, default 128 MiB
 }
@@ -22,6 +23,9 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	if l.Files == 0 {
 		l.Files = 10_000
+	}
+	if l.Dirs == 0 {
+		l.Dirs = 10_000
 	}
 	if l.Bytes == 0 {
 		l.Bytes = 512 << 20

@@ -10,11 +10,24 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// maxIgnoreFile bounds an ignore file.
-const maxIgnoreFile = 1 << 20
+// Bounds on ignore files, far above what people write: the largest template of
+// github.com/github/gitignore has some 400 rules, none longer than 60 bytes.
+const (
+	maxIgnoreFile  = 128 << 10
+	maxIgnoreFiles = 200  // in one tree
+	maxRules       = 2000 // in one tree
+	maxRule        = 256  // bytes
+	maxWildcards   = 16   // in one rule
+
+	// maxMatching bounds what matching costs: for each rule that is held
+	// against a path, their lengths multiplied. That is how the time of package
+	// regexp grows.
+	maxMatching = 4_000_000_000
+)
 
 // ignoreFiles returns the names of ignore files in the order of their rules.
 func ignoreFiles() []string { return []string{".terraformignore", ".tfignore"} }
@@ -25,13 +38,18 @@ type rule struct {
 	dir     string // directory that the rule applies to, "." for the root
 	include bool
 	dirOnly bool
+	base    bool           // without a slash: pattern is over the last element
+	size    int            // of the line
 	pattern *regexp.Regexp // over the path relative to dir
 }
+
+// ignoreBudget is what the ignore files of one tree may still use.
+type ignoreBudget struct{ files, rules, matching int }
 
 func defaultRules() []rule {
 	var rules []rule
 	for _, line := range []string{".terraform/", "*.tfstate", "*.tfstate.*", "crash.log", "crash.*.log", ".DS_Store"} {
-		if r, ok := parseRule(line); ok {
+		if r, ok, _ := parseRule(line); ok {
 			r.source, r.dir = "left out by default: "+line, "."
 			rules = append(rules, r)
 		}
@@ -51,7 +69,7 @@ func alwaysDropped(name string) string {
 }
 
 // readRules returns the rules in the ignore files of dir.
-func readRules(tree fs.FS, dir string) ([]rule, error) {
+func readRules(tree fs.FS, dir string, used *ignoreBudget) ([]rule, error) {
 	var rules []rule
 	for _, name := range ignoreFiles() {
 		file := path.Join(dir, name)
@@ -63,13 +81,24 @@ func readRules(tree fs.FS, dir string) ([]rule, error) {
 		if err != nil {
 			return nil, err
 		}
+		if used.files++; used.files > maxIgnoreFiles {
+			return nil, fmt.Errorf("%s: more than %d ignore files: %w", file, maxIgnoreFiles, ErrTooLarge)
+		}
 		lines := bufio.NewScanner(bytes.NewReader(b))
 		lines.Buffer(nil, maxIgnoreFile+1)
 		for n := 1; lines.Scan(); n++ {
-			if r, ok := parseRule(lines.Text()); ok {
-				r.source, r.dir = fmt.Sprintf("%s:%d: %s", file, n, lines.Text()), dir
-				rules = append(rules, r)
+			r, ok, err := parseRule(lines.Text())
+			if err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, n, err)
 			}
+			if !ok {
+				continue
+			}
+			if used.rules++; used.rules > maxRules {
+				return nil, fmt.Errorf("%s:%d: more than %d ignore rules: %w", file, n, maxRules, ErrTooLarge)
+			}
+			r.source, r.dir = fmt.Sprintf("%s:%d: %s", file, n, lines.Text()), dir
+			rules = append(rules, r)
 		}
 		if err := lines.Err(); err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
@@ -93,51 +122,60 @@ func readFile(tree fs.FS, name string, limit int64) ([]byte, error) {
 
 // excluded returns the rule that leaves out the file or directory, if there is
 // one. Parents are not looked at, since the walk does not enter excluded ones.
-func excluded(rules []rule, name string, isDir bool) (rule, bool) {
-	for i := len(rules) - 1; i >= 0; i-- {
-		if r := rules[i]; r.match(name, isDir) {
-			return r, !r.include
+func (used *ignoreBudget) excluded(rules []rule, name string, isDir bool) (r rule, ok bool, err error) {
+	base := path.Base(name)
+	for _, r := range slices.Backward(rules) {
+		if r.dirOnly && !isDir {
+			continue
+		}
+		text := base
+		if !r.base {
+			if text, ok = below(r.dir, name); !ok {
+				continue
+			}
+		}
+		if used.matching += r.size * len(text); used.matching > maxMatching {
+			return rule{}, false, fmt.Errorf("%s: matching the ignore rules takes too much work: %w", r.source, ErrTooLarge)
+		}
+		if r.pattern.MatchString(text) {
+			return r, !r.include, nil
 		}
 	}
-	return rule{}, false
+	return rule{}, false, nil
 }
 
-func (r rule) match(name string, isDir bool) bool {
-	if r.dirOnly && !isDir {
-		return false
+// below returns the path of name relative to dir.
+func below(dir, name string) (string, bool) {
+	if dir == "." {
+		return name, true
 	}
-	if r.dir != "." {
-		rest, ok := strings.CutPrefix(name, r.dir+"/")
-		if !ok {
-			return false
-		}
-		name = rest
-	}
-	return r.pattern.MatchString(name)
+	return strings.CutPrefix(name, dir+"/")
 }
 
 // parseRule parses a line as described in gitignore(5). It is false for blank
 // lines, comments and patterns that can never match.
-func parseRule(line string) (rule, bool) {
+func parseRule(line string) (r rule, ok bool, err error) {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
 	if line == "" || strings.HasPrefix(line, "#") {
-		return rule{}, false
+		return rule{}, false, nil
 	}
-	var r rule
+	if len(line) > maxRule {
+		return rule{}, false, fmt.Errorf("a rule of %d bytes, at most %d: %w", len(line), maxRule, ErrTooLarge)
+	}
+	if n := strings.Count(line, "*") + strings.Count(line, "?") + strings.Count(line, "["); n > maxWildcards {
+		return rule{}, false, fmt.Errorf("a rule with %d wildcards, at most %d: %w", n, maxWildcards, ErrTooLarge)
+	}
+	r.size = len(line)
 	line, r.include = strings.CutPrefix(line, "!")
 	line, r.dirOnly = strings.CutSuffix(line, "/")
-	anchored := strings.Contains(line, "/")
+	r.base = !strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	expression, ok := translate(line)
 	if !ok || line == "" {
-		return rule{}, false
+		return rule{}, false, nil
 	}
-	if !anchored {
-		expression = "(?:.*/)?" + expression
-	}
-	pattern, err := regexp.Compile("^(?s:" + expression + ")$")
-	r.pattern = pattern
-	return r, err == nil
+	r.pattern, err = regexp.Compile("^(?s:" + expression + ")$")
+	return r, err == nil, nil // a class that is none never matches
 }
 
 // trimSpaces removes trailing spaces unless the last of them is escaped.

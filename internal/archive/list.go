@@ -40,8 +40,14 @@ type File struct {
 // Dropped is a file, or a directory with a final slash, that does not ship.
 type Dropped struct{ Path, Reason string }
 
-// maxLinks is the number of links to directories on one path. A loop passes it.
-const maxLinks = 8
+const (
+	// maxLinks is the number of links to directories on one path. A loop passes it.
+	maxLinks = 8
+
+	maxDepth = 64   // directories and the file of one path
+	maxPath  = 1024 // bytes; Windows takes 260 by default, Linux 4096
+	maxName  = 255  // bytes of one element, what file systems hold
+)
 
 // List walks tree and returns what ships. Links are followed by tree itself, so
 // it should be the FS of an [os.Root], which they cannot leave.
@@ -49,7 +55,11 @@ func List(ctx context.Context, tree fs.FS, o Options) (*Tree, error) {
 	w := &walk{tree: tree, o: o, limits: o.Limits.withDefaults(), folded: map[string]string{}, out: &Tree{fsys: tree}}
 	rules := defaultRules()
 	for _, line := range o.Ignore {
-		if r, ok := parseRule(line); ok {
+		r, ok, err := parseRule(line)
+		if err != nil {
+			return nil, fmt.Errorf("ignore rule %.80q: %w", line, err)
+		}
+		if ok {
 			r.source, r.dir = "left out by the caller: "+line, "."
 			rules = append(rules, r)
 		}
@@ -67,6 +77,8 @@ type walk struct {
 	o      Options
 	limits Limits
 	folded map[string]string // path in one case -> path
+	dirs   int
+	ignore ignoreBudget
 	out    *Tree
 }
 
@@ -75,8 +87,11 @@ func (w *walk) dir(ctx context.Context, dir string, rules []rule, links int) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if w.dirs++; w.dirs > w.limits.Dirs+1 { // and the tree itself
+		return fmt.Errorf("more than %d directories: %w", w.limits.Dirs, ErrTooLarge)
+	}
 	if !w.o.All {
-		own, err := readRules(w.tree, dir)
+		own, err := readRules(w.tree, dir, &w.ignore)
 		if err != nil {
 			return err
 		}
@@ -99,7 +114,11 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []ru
 	if err != nil {
 		return err
 	}
-	if reason := w.dropped(name, e, rules); reason != "" {
+	reason, err := w.dropped(name, e, rules)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
 		w.drop(name, e.IsDir(), reason)
 		return nil
 	}
@@ -124,17 +143,18 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rules []ru
 }
 
 // dropped returns why the entry does not ship, or "".
-func (w *walk) dropped(name string, e fs.DirEntry, rules []rule) string {
+func (w *walk) dropped(name string, e fs.DirEntry, rules []rule) (string, error) {
 	if w.o.All {
-		return ""
+		return "", nil
 	}
 	if reason := alwaysDropped(e.Name()); reason != "" {
-		return reason
+		return reason, nil
 	}
-	if r, ok := excluded(rules, name, e.IsDir()); ok {
-		return r.source
+	r, ok, err := w.ignore.excluded(rules, name, e.IsDir())
+	if !ok || err != nil {
+		return "", err
 	}
-	return ""
+	return r.source, nil
 }
 
 func (w *walk) drop(name string, isDir bool, reason string) {
@@ -185,6 +205,15 @@ func checkName(name string) error {
 		return fmt.Errorf("%q: name with a control character or a backslash: %w", name, ErrUnsafe)
 	case !fs.ValidPath(name):
 		return fmt.Errorf("%q: name leaves the tree: %w", name, ErrUnsafe)
+	case len(name) > maxPath:
+		return fmt.Errorf("%.80q…: a path of %d bytes, at most %d: %w", name, len(name), maxPath, ErrTooLarge)
+	case strings.Count(name, "/") >= maxDepth:
+		return fmt.Errorf("%.80q…: %d directories deep, at most %d: %w", name, strings.Count(name, "/"), maxDepth-1, ErrTooLarge)
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if len(element) > maxName {
+			return fmt.Errorf("%.80q…: a name of %d bytes, at most %d: %w", element, len(element), maxName, ErrTooLarge)
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -24,6 +25,24 @@ const expansion = 20
 // minExpanded lets small archives expand further: a short file of one repeated
 // line is no bomb.
 const minExpanded = 1 << 20
+
+// zipEntry is what one entry may take in the list of a zip: 46 bytes, its name
+// and some extra fields. Package zip keeps all entries in memory.
+const zipEntry = 512
+
+// boundedReaderAt ends reading after a number of bytes until read is set.
+type boundedReaderAt struct {
+	r    io.ReaderAt
+	left int64
+	read bool
+}
+
+func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 && !b.read {
+		return 0, ErrTooLarge
+	}
+	return b.r.ReadAt(p, at)
+}
 
 // Unpack writes the files of a zip or tar.gz of size bytes into the empty folder
 // dir. Anything but regular files and directories is refused, as is an archive
@@ -44,7 +63,7 @@ func UnpackFolder(ctx context.Context, r io.ReaderAt, size int64, folder, dir st
 	defer root.Close()
 	l = l.withDefaults()
 	l.Bytes = min(l.Bytes, max(size*expansion, minExpanded))
-	u := &unpacker{root: root, limits: l, folder: folder}
+	u := &unpacker{root: root, limits: l, folder: folder, made: map[string]bool{".": true}}
 	magic := make([]byte, 4)
 	if _, err := r.ReadAt(magic, 0); err != nil {
 		return fmt.Errorf("archive of %d bytes: %w", size, ErrUnsafe)
@@ -64,6 +83,7 @@ type unpacker struct {
 	folder string // "": all
 	files  int
 	bytes  int64
+	made   map[string]bool // directories
 }
 
 // wants reports whether an entry is to be written. What it says of odd names
@@ -77,7 +97,12 @@ func (u *unpacker) wants(name string) bool {
 }
 
 func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
-	z, err := zip.NewReader(r, size)
+	from := &boundedReaderAt{r: r, left: int64(u.limits.Files+u.limits.Dirs) * zipEntry}
+	z, err := zip.NewReader(from, size)
+	if errors.Is(err, ErrTooLarge) {
+		return fmt.Errorf("zip: the list of its entries: %w", err)
+	}
+	from.read = true
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // those names are refused below, by name
 		return fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
 	}
@@ -156,7 +181,25 @@ func (u *unpacker) dir(name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return u.root.MkdirAll(name, 0o755)
+	return u.mkdir(name)
+}
+
+// mkdir makes a directory and those above it, each of which counts.
+func (u *unpacker) mkdir(name string) error {
+	var missing []string
+	for ; !u.made[name]; name = path.Dir(name) {
+		missing = append(missing, name)
+	}
+	for _, name := range slices.Backward(missing) {
+		if len(u.made) > u.limits.Dirs { // the top is one of them
+			return fmt.Errorf("more than %d directories: %w", u.limits.Dirs, ErrTooLarge)
+		}
+		if err := u.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%q: %w: %w", name, err, ErrUnsafe)
+		}
+		u.made[name] = true
+	}
+	return nil
 }
 
 func (u *unpacker) file(ctx context.Context, name string, mode fs.FileMode, in io.Reader) (err error) {
@@ -170,8 +213,8 @@ func (u *unpacker) file(ctx context.Context, name string, mode fs.FileMode, in i
 	if u.files++; u.files > u.limits.Files {
 		return fmt.Errorf("more than %d files: %w", u.limits.Files, ErrTooLarge)
 	}
-	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("%q: %v: %w", name, err, ErrUnsafe)
+	if err := u.mkdir(path.Dir(name)); err != nil {
+		return err
 	}
 	perm := fs.FileMode(0o644)
 	if mode&0o100 != 0 {

@@ -70,6 +70,9 @@ func newTarGz(t *testing.T, entries ...entry) []byte {
 	w := tar.NewWriter(gz)
 	for _, e := range entries {
 		h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.text)), Typeflag: tar.TypeReg}
+		if strings.HasSuffix(e.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
 		if e.mode&fs.ModeSymlink != 0 {
 			h.Typeflag, h.Linkname, h.Size, e.text = tar.TypeSymlink, e.text, 0, ""
 		}

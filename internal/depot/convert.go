@@ -4,6 +4,7 @@ package depot
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 // ConvertModule publishes the files of a module package that another tool made,
 // as a version with all layers. What the package says about its source is kept.
-func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (Published, error) {
+func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, to addr.ModuleVersion, o ModuleOptions) (_ Published, err error) {
 	m, err := from.Fetch(ctx, ref)
 	if err != nil {
 		return Published{}, err
@@ -28,7 +29,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	if err != nil {
 		return Published{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
 	file, err := fetchTemp(ctx, from, *foreign.Zip)
 	if err != nil {
 		return Published{}, err

@@ -300,7 +300,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 }
 
 // MirrorModule stores one version of a module from its origin.
-func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (Published, error) {
+func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
 	r, err := d.repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err
@@ -314,7 +314,7 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 	if err != nil {
 		return Published{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
 	tree, annotations, err := fetch(ctx, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", m.Module, m.Version, err)

@@ -67,12 +67,12 @@ func blocked(c scan.Counts, p ScanPolicy) error {
 }
 
 // scanZip unpacks a zip, scans it and attaches the reports to subject.
-func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, target scan.Target, p ScanPolicy, now time.Time) (scan.Counts, error) {
+func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, target scan.Target, p ScanPolicy, now time.Time) (c scan.Counts, err error) {
 	dir, err := os.MkdirTemp("", "okara-scan-*")
 	if err != nil {
 		return scan.Counts{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
 	body, err := r.Open(ctx, zip)
 	if err != nil {
 		return scan.Counts{}, err
@@ -88,7 +88,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	if err != nil {
 		return scan.Counts{}, err
 	}
-	c := report.Counts
+	c = report.Counts
 	summary := &oci.ScanSummary{Tool: report.Tool, Time: now, Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low}
 	if _, err := r.Attach(ctx, subject, oci.ReportSARIF, report.SARIF, summary); err != nil {
 		return c, err

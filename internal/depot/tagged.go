@@ -4,10 +4,12 @@ package depot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -23,7 +25,7 @@ type Tagged struct {
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
 // Of a repository with several modules only t.Dir is looked at.
-func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (Published, error) {
+func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (_ Published, err error) {
 	if t.Commit == "" {
 		var err error
 		if t.Commit, err = from.GitHub.TagCommit(ctx, t.Owner, t.Name, t.Tag); err != nil {
@@ -34,7 +36,7 @@ func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (Publ
 	if err != nil {
 		return Published{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
 	tree, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)

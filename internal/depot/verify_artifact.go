@@ -56,12 +56,12 @@ func (x *verifier) module(ctx context.Context) error {
 }
 
 // contentDigest unpacks an archive and packs it again.
-func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (string, error) {
+func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ string, err error) {
 	dir, err := os.MkdirTemp("", "okara-verify-*")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
 	file, err := fetchTemp(ctx, r, layer)
 	if err != nil {
 		return "", err
