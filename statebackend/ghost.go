@@ -4,6 +4,7 @@ package statebackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -110,4 +111,63 @@ func (a *acquirer) mayEnd(c claimID) bool {
 // ignores is the mutant that goes past a ghost.
 func (a *acquirer) ignores(c claimID) bool {
 	return a.rules.ghostIgnored && a.overdue[c] == oci.ReasonGhost
+}
+
+// maxGhostVersions bounds how many versions a takeover goes back.
+const maxGhostVersions = 20
+
+// headToSeal reads the head that a takeover seals. A version that is listed and
+// cannot be read was hardly ever acknowledged, but to go back to the one before
+// it without a word would be wrong if it was: only a takeover by command does.
+func (x *session) headToSeal(ctx context.Context, head int64) (oci.StateManifest, error) {
+	m, err := x.s.fetchState(ctx, x.numbered(head), x.workspace)
+	if !errors.Is(err, oci.ErrNotFound) {
+		return m, err
+	}
+	p, perr := x.s.fetchState(ctx, x.pointer(), x.workspace)
+	if perr == nil && p.N == head {
+		return p, nil // the same manifest under its other tag
+	}
+	if !x.takes || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
+		return m, x.unreadableVersion(head, err)
+	}
+	old, err := x.readable(ctx, head)
+	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
+		old, err = p, nil
+		if perr != nil {
+			old = oci.StateManifest{Workspace: x.workspace, Empty: true}
+		}
+	}
+	if err == nil {
+		x.s.o.Logger.WarnContext(ctx, "the newest version is listed, but reading it answers 404; an older one is current now",
+			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.numbered(head), "current", old.N)
+	}
+	return old, err
+}
+
+// readable returns the newest version below head that can be read.
+func (x *session) readable(ctx context.Context, head int64) (oci.StateManifest, error) {
+	tried := 0
+	for _, n := range x.numbers {
+		if n >= head {
+			continue
+		}
+		if tried++; tried > maxGhostVersions {
+			return oci.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
+		}
+		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
+		if !errors.Is(err, oci.ErrNotFound) {
+			return m, err
+		}
+	}
+	return oci.StateManifest{}, oci.ErrNotFound
+}
+
+// unreadableVersion tells a version that is listed and not found from no state.
+func (x *session) unreadableVersion(n int64, err error) error {
+	if !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w\nhint: if the registry died while it wrote version %d, nobody was told that it is stored; okara state unlock %s -w %s --take-over goes on from the version before it",
+		unreadable(err), n, x.s.repo, quoteArg(x.workspace))
 }

@@ -215,3 +215,89 @@ func TestGhostClaimByCommand(t *testing.T) {
 		})
 	}
 }
+
+// A registry died while it wrote a version, and the writer with it. No reader
+// takes that for no state or for the version before it; a takeover by command
+// goes on from there.
+func TestGhostVersion(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newStore(t, ghostHost, direct{g}, statebackend.Options{StrictReads: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		mustPut(t, mustLock(t, s, "prod", "killed"), []byte("one"))
+		g.Add("infra/state", "state-prod-v2")
+		if err := s.ForceUnlock(t.Context(), "prod", "killed"); err != nil {
+			t.Fatal(err)
+		}
+		_, _, gerr := s.Get(t.Context(), "prod")
+		_, lerr := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"})
+		for _, err := range []error{gerr, lerr} {
+			if !errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "state unlock "+ghostHost+"/infra/state -w prod --take-over") {
+				t.Errorf("a version that cannot be read: %v", err)
+			}
+		}
+		l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(log.String(), "state-prod-v2") {
+			t.Errorf("the log does not name the version: %s", log.String())
+		}
+		mustUnlock(t, l)
+		if got := mustGet(t, s, "prod"); got != "one" {
+			t.Errorf("state %q, want the last one that was acknowledged", got)
+		}
+		l = mustLock(t, s, "prod", "c")
+		mustPut(t, l, []byte("three"))
+		mustUnlock(t, l)
+	})
+}
+
+// A tombstone that is listed and cannot be read would vanish with the next
+// start of its registry, and bring its claim back: the next holder writes it.
+func TestGhostTombstone(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		killed := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		mustLock(t, killed, "prod", "killed")
+		held, err := s.Locks(t.Context())
+		if err != nil || len(held) != 1 {
+			t.Fatal(held, err)
+		}
+		tombstone := "un" + held[0].Tag + "-f"
+		g.Add("infra/state", tombstone)
+		l := mustLock(t, s, "prod", "a")
+		mustPut(t, l, []byte("a"))
+		mustUnlock(t, l)
+		if _, err := s.Repo().Fetch(t.Context(), tombstone); err != nil {
+			t.Errorf("the tombstone is still a ghost: %v", err)
+		}
+	})
+}
+
+// The first version that was ever written is a ghost: a takeover by command
+// begins anew.
+func TestGhostFirstVersion(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+		mustLock(t, s, "prod", "killed")
+		g.Add("infra/state", "state-prod-v1")
+		var names []string
+		for name, err := range s.Workspaces(t.Context()) {
+			if names = append(names, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(names) != 1 || names[0] != "prod" {
+			t.Errorf("workspaces %q, want the one that cannot be read, too", names)
+		}
+		l, err := s.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, l, []byte("one"))
+		mustUnlock(t, l)
+	})
+}

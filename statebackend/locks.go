@@ -74,7 +74,7 @@ func (s *Store) heldBy(ctx context.Context, t oci.StateTag) (Held, bool, error) 
 	case errors.Is(err, oci.ErrNotFound) && t.Kind == oci.LockMarker:
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
-		h.Workspace, h.Info, h.Unreadable = s.nameOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
+		h.Workspace, h.Info, h.Unreadable = s.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
 		return h, true, nil
 	case err != nil:
 		return h, false, err
@@ -91,9 +91,9 @@ func (s *Store) heldBy(ctx context.Context, t oci.StateTag) (Held, bool, error) 
 	return h, true, nil
 }
 
-// nameOf returns the workspace of a fragment, as its state tells it: most names
+// workspaceOf returns the workspace of a fragment, as its state tells it: most names
 // are their own fragment, and the others cannot be read off it.
-func (s *Store) nameOf(ctx context.Context, fragment string) string {
+func (s *Store) workspaceOf(ctx context.Context, fragment string) string {
 	if oci.StateFragment(fragment) == fragment {
 		return fragment
 	}

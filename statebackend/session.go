@@ -340,14 +340,14 @@ func (x *session) seal(ctx context.Context, req request) error {
 	var err error
 	switch {
 	case req.head > 0:
-		m, err = x.s.fetchState(ctx, x.numbered(req.head), x.workspace)
+		m, err = x.headToSeal(ctx, req.head)
 	case x.seen.pointer: // written by a tool without versions
 		m, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading version %d to seal it: %w", req.head, definiteRead(err))
 	}
-	m.Parent, m.ParentN = m.Manifest.Digest.String(), req.head
+	m.Parent, m.ParentN = m.Manifest.Digest.String(), m.N
 	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
 	m.Created, m.Tool = x.s.o.Now(), x.s.o.Tool
 	x.sealed, err = oci.NewStateManifest(m)

@@ -102,7 +102,7 @@ func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error)
 	switch {
 	case v.newest > 0:
 		m, err := x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
-		return m, unreadable(err)
+		return m, x.unreadableVersion(v.newest, err)
 	case v.pointer:
 		m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
 		return m, unreadable(err)
@@ -231,7 +231,8 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 		g.Go(func() error {
 			m, err := s.repo.Fetch(ctx, t.String())
 			if errors.Is(err, oci.ErrNotFound) {
-				return nil // a tag whose manifest is gone
+				names[i] = s.workspaceOf(ctx, t.Fragment) // what cannot be read is no reason to hide it
+				return nil
 			}
 			if err != nil {
 				return err

@@ -54,6 +54,11 @@ func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
 		t.Kind = oci.ForceTombstone
 	}
 	end, err := l.s.fetchLock(ctx, t.String(), l.x.workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		// A ghost, which a registry may drop when it starts again, and the claim
+		// would be live: made real now, removed when it is old enough.
+		return l.x.perform(ctx, request{op: opPutTombstone, claim: c, forced: v.ended[c] == endedForced, reason: oci.ReasonUncertain}).err
+	}
 	if err != nil {
 		return err
 	}
