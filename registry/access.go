@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -45,7 +46,7 @@ const tokenPrefix = "oks_"
 
 // Scope is one right, written "action:kind:glob": an action (read, publish,
 // admin; write for states), a kind of thing (module, provider, mirror, state,
-// or * for all but states) and a glob over addresses, in which * stands for
+// or * for the first three) and a glob over addresses, in which * stands for
 // part of a segment and ** for any number of segments.
 type Scope struct {
 	Action, Kind, Glob string
@@ -78,17 +79,28 @@ func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Scope) String() string { return s.Action + ":" + s.Kind + ":" + s.Glob }
 
+// everything is the address of what only the glob ** covers: the server itself,
+// and whatever has no address of its own.
+const everything = "**"
+
 // allows reports whether the scope covers an action. Who may publish may read,
-// who may write a state may read it, and admin covers all of a kind.
+// who may write a state may read it, and admin covers all of a kind. For what
+// is of no kind, kind is "*".
 func (s Scope) allows(action, kind, address string) bool {
-	if s.Kind != kind && (s.Kind != "*" || kind == "state") {
+	if s.Kind != kind && (s.Kind != "*" || !slices.Contains(artifactKinds(), kind)) {
 		return false
 	}
 	if s.Action != action && s.Action != "admin" && action != "read" {
 		return false
 	}
+	if address == everything {
+		return s.Glob == everything
+	}
 	return globMatch(s.Glob, address)
 }
+
+// artifactKinds are the kinds that * stands for.
+func artifactKinds() []string { return []string{addr.KindModule, addr.KindProvider, addr.KindMirror} }
 
 // AnonymousAll are the rights of everybody on a loopback listener.
 func AnonymousAll() []Scope {
@@ -167,6 +179,12 @@ func (s *server) allow(r *http.Request, action, kind, address string) (grant, er
 		return grant{}, &httpError{status: http.StatusUnauthorized, text: "a token is needed: " + action + " " + kind}
 	}
 	return grant{}, &httpError{status: http.StatusForbidden, text: fmt.Sprintf("this token may not %s %s %s", action, kind, address)}
+}
+
+// allowServer decides about what concerns the whole server.
+func (s *server) allowServer(r *http.Request) error {
+	_, err := s.allow(r, "admin", "*", everything)
+	return err
 }
 
 // caller tells who asks from the Authorization header. The shape of a token

@@ -21,6 +21,8 @@ const (
 	readerToken    = "oks_reader_0123456789abcdefghij"
 	publisherToken = "oks_publisher_0123456789abcdefghij"
 	adminToken     = "oks_admin_0123456789abcdefghij"
+	narrowToken    = "oks_narrow_0123456789abcdefghij"
+	statesToken    = "oks_states_0123456789abcdefghij"
 )
 
 func newToken(t testing.TB, token string, scopes ...string) registry.Token {
@@ -123,7 +125,7 @@ func TestArchiveWords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFront(t, tt.access(t))
 			archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
-			u := f.url(t, "/archives/"+tt.word+"/acme/modules/net/vpc/aws/"+hexSum(archive)+"/x.zip")
+			u := f.url(t, "/archives/"+tt.word+"/acme/modules/net/vpc/aws/"+hexSum(archive)+"/net-vpc-aws-1.0.0.zip")
 			var header []string
 			if tt.token != "" {
 				header = []string{"Authorization", "Bearer " + tt.token}
@@ -145,7 +147,8 @@ func TestEmbedded(t *testing.T) {
 	t.Cleanup(inner.Close)
 	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
 		private(t)(o)
-		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
+		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"),
+			newToken(t, narrowToken, "admin:*:else/**", "admin:*:*"), newToken(t, statesToken, "write:state:**"))
 		o.Embedded = h
 	})
 	host := strings.TrimPrefix(f.URL, "http://")
@@ -166,10 +169,26 @@ func TestEmbedded(t *testing.T) {
 		{"publisher, provider", publisherToken, "acme/providers/acme/dns", oci.ErrDenied, oci.ErrDenied},
 		{"state writer", publisherToken, "acme/state/shop", nil, nil},
 		{"state of another", publisherToken, "acme/state/bank", oci.ErrDenied, oci.ErrDenied},
-		{"catalogue", publisherToken, "acme/catalog", nil, nil},
+		{"catalogue", publisherToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
+		{"queue", publisherToken, "acme/queue", oci.ErrDenied, oci.ErrDenied},
 		{"outside of the layout", publisherToken, "else/where", oci.ErrDenied, oci.ErrDenied},
+		{"state below a state", publisherToken, "acme/state/shop/prod", oci.ErrDenied, oci.ErrDenied},
 		{"reader", readerToken, "acme/modules/net/vpc/aws", oci.ErrDenied, nil},
 		{"reader, state", readerToken, "acme/state/shop", oci.ErrDenied, oci.ErrDenied},
+		{"reader, state below a state", readerToken, "acme/state/team/shop", oci.ErrDenied, oci.ErrDenied},
+		{"reader, state far below", readerToken, "acme/state/a/b/c/d", oci.ErrDenied, oci.ErrDenied},
+		{"reader, catalogue", readerToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
+		{"reader, queue", readerToken, "acme/queue", oci.ErrDenied, oci.ErrDenied},
+		{"reader, outside of the layout", readerToken, "else/where", oci.ErrDenied, oci.ErrDenied},
+		{"reader, states' own path", readerToken, "acme/state", oci.ErrDenied, oci.ErrDenied},
+		{"admin, catalogue", adminToken, "acme/catalog", nil, nil},
+		{"admin, queue", adminToken, "acme/queue", nil, nil},
+		{"admin, outside of the layout", adminToken, "else/where", nil, nil},
+		{"admin, state below a state", adminToken, "acme/state/team/shop", oci.ErrDenied, oci.ErrDenied},
+		{"admin of one namespace", narrowToken, "else/where", oci.ErrDenied, oci.ErrDenied},
+		{"admin of one segment", narrowToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
+		{"writer of all states", statesToken, "acme/state/team/shop", nil, nil},
+		{"writer of all states, outside", statesToken, "else/where", oci.ErrDenied, oci.ErrDenied},
 		{"nobody", "", "acme/modules/net/vpc/aws", oci.ErrUnauthenticated, oci.ErrUnauthenticated},
 		{"wrong token", readerToken + "x", "acme/modules/net/vpc/aws", oci.ErrUnauthenticated, oci.ErrUnauthenticated},
 	}
@@ -198,11 +217,14 @@ func TestEmbedded(t *testing.T) {
 	}
 	mount := "mount=" + secret.Descriptor.Digest.String() + "&from=acme/state/bank"
 	const uploads, form = "/v2/acme/modules/net/vpc/aws/blobs/uploads/", "application/x-www-form-urlencoded"
-	for _, tt := range []struct{ query, body string }{
-		{"?" + mount, ""}, {"", mount}, {"?from=acme/modules/net/vpc/aws", mount}, {"?from=acme/modules/net/vpc/aws&" + mount, mount},
+	for _, tt := range []struct {
+		query, body string
+		want        int
+	}{
+		{"?" + mount, "", 403}, {"", mount, 415}, {"?from=acme/modules/net/vpc/aws", mount, 415}, {"?from=acme/modules/net/vpc/aws&" + mount, mount, 403},
 	} {
 		status, body := f.send(t, http.MethodPost, uploads+tt.query, publisherToken, []byte(tt.body), "Content-Type", form)
-		if status != http.StatusForbidden {
+		if status != tt.want {
 			t.Errorf("mount by %q and %q: %d %s", tt.query, tt.body, status, body)
 		}
 	}
@@ -215,5 +237,12 @@ func TestEmbedded(t *testing.T) {
 	c := &tofutest.Client{Tool: tofutest.OpenTofu(), Token: readerToken}
 	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
 		t.Error(err)
+	}
+	// The server itself lists what a publisher, who may not write the catalogue, pushed.
+	publisher := *f
+	publisher.client = as(publisherToken)
+	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": ""})
+	if _, body := ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken); !strings.Contains(string(body), "net/dns/aws/1.0.0") {
+		t.Errorf("a version that was pushed is not listed: %s", body)
 	}
 }

@@ -73,7 +73,6 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Etag", `"`+d.Digest.String()+`"`)
 	h.Set("Content-Type", contentType(b.File))
 	h.Set("Content-Disposition", "attachment")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range") // several ranges: the whole
@@ -128,36 +127,17 @@ func cutLast(s string) (before, after string, ok bool) {
 }
 
 // admit checks the token of a link and returns how long the answer may be
-// kept. The words public and auth stand for the rights of the request.
+// kept.
 func (s *server) admit(r *http.Request, b blobName) (string, error) {
-	token := r.PathValue("token")
-	if signed(r) {
-		end, err := s.links.verify(token, b)
-		if err != nil {
-			return "", err
-		}
-		rest := int64(end.Sub(s.now()) / time.Second)
-		return "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
+	if !signed(r) {
+		return s.admitWord(r, b)
 	}
-	item, ok := s.o.Layout.Parse(b.Repository)
-	if !ok || item.Kind == addr.KindState {
-		return "", notFound("archive %s: not found", b.File)
-	}
-	address := item.Provider.String()
-	if item.Kind == addr.KindModule {
-		address = item.Module.String()
-	}
-	g, err := s.allow(r, "read", item.Kind, address)
+	end, err := s.links.verify(r.PathValue("token"), b)
 	if err != nil {
 		return "", err
 	}
-	if token == publicToken && !g.public {
-		return "", &httpError{status: http.StatusForbidden, text: "this archive is not public"}
-	}
-	if g.public {
-		return "public, max-age=31536000, immutable", nil
-	}
-	return "private, max-age=31536000, immutable", nil
+	rest := int64(end.Sub(s.now()) / time.Second)
+	return "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
 }
 
 // deliver answers with the blob, which may just be coming from its origin, a
@@ -264,10 +244,10 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 
 // reset takes back the header of an answer that will be another one.
 func reset(h http.Header) {
-	id := h.Get(requestID)
-	clear(h)
-	if id != "" {
-		h.Set(requestID, id)
+	for name := range h {
+		if name != requestID && name != noSniff {
+			h.Del(name)
+		}
 	}
 }
 

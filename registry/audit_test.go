@@ -48,6 +48,7 @@ func TestAudit(t *testing.T) {
 	i := newIssuer(t)
 	f := newFront(t, func(o *registry.Options) {
 		private(t)(o)
+		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
 		o.Access.Issuers = []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
 		o.Access.Rules = []registry.Rule{
 			{Name: "others", Groups: []string{"ops"}, Allow: registry.AnonymousAll()},
@@ -136,7 +137,7 @@ func TestAudit(t *testing.T) {
 	bad := *link
 	bad.Path += "x" // fails with a record
 	ask(t, http.MethodGet, &bad)
-	_, exposed := ask(t, http.MethodGet, f.url(t, "/metrics"))
+	_, exposed := ask(t, http.MethodGet, f.url(t, "/metrics"), "Authorization", "Bearer "+adminToken)
 	for _, want := range []string{
 		`okara_http_requests_total{code="200",method="GET",route="/archives/{token}/{rest...}"} 1`,
 		`okara_downloads_total{address="net/vpc/aws",kind="module",version="1.0.0"} 1`,

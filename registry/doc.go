@@ -78,6 +78,12 @@
 // exception. Every decision and every change is a record of the audit log, and
 // neither log nor answer ever holds a token.
 //
+// A decision needs method, path and query, never the body, which is shut until
+// then (body.go): whoever reads it too early gets an error. What a repository of
+// the built-in registry holds, and so which right it takes, is decided in one
+// place (access_repository.go), for archives as well. browser.go keeps web pages
+// away, before any route.
+//
 // A policy (require.go) says which versions are served at all. What came of
 // checking a manifest is kept by its digest, so warm answers cost nothing more;
 // the first list of a repository has to read every version of it. A list takes

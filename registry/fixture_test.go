@@ -52,7 +52,8 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	o := registry.Options{
 		Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}),
 		Layout: layout, Access: registry.Access{Anonymous: registry.AnonymousAll()},
-		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		PublicURL: "http://example.com", // the host of httptest.NewRequest
+		Archives:  registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}
 	if change != nil {
 		change(&o)

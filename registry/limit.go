@@ -200,8 +200,11 @@ func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answ
 	}
 }
 
-// readJSON reads a body of at most limit bytes.
-func readJSON(r *http.Request, limit int64, to any) error {
+// readJSON reads the body of an authorised request, at most limit bytes.
+func (s *server) readJSON(r *http.Request, limit int64, to any) error {
+	if err := s.openBody(r, s.bodies); err != nil {
+		return err
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the request broke off after %d bytes", len(body))}

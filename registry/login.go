@@ -286,6 +286,9 @@ type loginToken struct {
 // loginExchange gives the tool its token for a code and the verifier that only
 // the tool knows.
 func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
+	if err := s.openBody(r, nil); err != nil { // the code in it is the right
+		return err
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
 		return badRequest(errors.New("the form cannot be read"))

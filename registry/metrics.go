@@ -81,7 +81,11 @@ func NewMetrics() *Metrics {
 
 // Handler serves the metrics in the text format of Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(noSniff, "nosniff")
+		h.ServeHTTP(w, r)
+	})
 }
 
 // looked counts a look-up of a cache.

@@ -74,3 +74,32 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsAreForAdministrators reads the names of private modules out of the
+// labels, which only a right on the whole server allows.
+func TestMetricsAreForAdministrators(t *testing.T) {
+	f := newFront(t, func(o *registry.Options) {
+		o.Metrics = registry.NewMetrics()
+		o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{
+			newToken(t, readerToken, "read:*:**"), newToken(t, publisherToken, "publish:*:**", "write:state:**"),
+			newToken(t, narrowToken, "admin:*:net/**", "admin:*:*", "admin:module:**"), newToken(t, adminToken, "admin:*:**"),
+		}}
+	})
+	_, link := f.moduleLink(t, 100)
+	ask(t, http.MethodGet, link)
+	for token, want := range map[string]int{"": 401, readerToken: 403, publisherToken: 403, narrowToken: 403, adminToken: 200, adminToken + "x": 401} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			var header []string
+			if token != "" {
+				header = []string{"Authorization", "Bearer " + token}
+			}
+			resp, body := ask(t, method, f.url(t, "/metrics"), header...)
+			if named := strings.Contains(string(body), "net/vpc/aws"); resp.StatusCode != want || named != (want == 200 && method == http.MethodGet) {
+				t.Errorf("%s with %q: %d, want %d, names a module: %v", method, token, resp.StatusCode, want, named)
+			}
+			if resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Error("no nosniff")
+			}
+		}
+	}
+}

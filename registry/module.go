@@ -101,21 +101,14 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	repository := s.o.Layout.Module(m)
-	l, err := s.store.listed(r.Context(), repository)
-	if err != nil {
-		return err
-	}
-	if err := l.available(v); err != nil {
-		return err
-	}
-	mv, err := s.store.module(r.Context(), repository, v)
+	mv, err := s.offeredModule(r.Context(), repository, v)
 	if err != nil {
 		return missing(err, "module %s %s", m, v)
 	}
 	b := blobName{
 		Repository: repository,
 		Hex:        mv.Zip.Digest.Encoded(),
-		File:       m.Namespace + "-" + m.Name + "-" + m.System + "-" + v.Tag() + ".zip",
+		File:       moduleFile(m, v),
 	}
 	h := w.Header()
 	root := up(r.URL.Path)

@@ -3,6 +3,8 @@
 package registry
 
 import (
+	"context"
+	"mime"
 	"net/http"
 	"strings"
 
@@ -19,95 +21,100 @@ func (s *server) state(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.allow(r, action, "state", r.PathValue("name")); err != nil {
 		return err
 	}
+	if err := s.openBody(r, s.bodies); err != nil {
+		return err
+	}
 	s.o.State.ServeHTTP(w, r)
 	return nil
 }
 
 // depotSync lets an administrator ask for a run of the depot file.
 func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.allow(r, "admin", "*", "**"); err != nil {
+	if err := s.allowServer(r); err != nil {
 		return err
 	}
 	s.o.Depot.ServeHTTP(w, r)
 	return nil
 }
 
-// distribution lets a request through to the embedded registry, with the
-// rights on what the layout says is in the repository.
-func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
-	action := "publish"
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = "read"
+// serveMetrics is for administrators: the labels name modules that not
+// everybody may know of.
+func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+	if err := s.allowServer(r); err != nil {
+		return err
 	}
-	// As the registry reads it: from the body of a form too, and from there first.
-	if from := r.FormValue("from"); from != "" {
-		if err := s.allowRepository(r, "read", from); err != nil {
-			return err
-		}
-	}
-	switch r.URL.Path {
-	case "/v2/_catalog": // names of states are in it, too
-		if _, err := s.allow(r, "admin", "*", "**"); err != nil {
-			return err
-		}
-	case "/v2/":
-		// The probe of clients that log in: any valid token passes, and none
-		// is needed where anonymous has any right.
-		c, err := s.known(r, "login", "*", "")
-		if err != nil {
-			return err
-		}
-		if len(c.scopes) == 0 {
-			s.decided(r, c, "login", "*", "", "")
-			return &httpError{status: http.StatusUnauthorized, text: "a token is needed"}
-		}
-	default:
-		if err := s.allowRepository(r, action, repositoryOf(r.URL.Path)); err != nil {
-			return err
-		}
-	}
-	s.o.Embedded.ServeHTTP(w, r)
+	s.o.Metrics.Handler().ServeHTTP(w, r)
 	return nil
 }
 
-// allowRepository asks for the right on what a repository holds. Repositories
-// outside the layout, the catalogue and the queue need a right on everything.
-func (s *server) allowRepository(r *http.Request, action, repository string) error {
-	kind, address := "*", repository
-	if item, ok := s.o.Layout.Parse(repository); ok {
-		switch item.Kind {
-		case addr.KindModule:
-			kind, address = "module", item.Module.String()
-		case addr.KindProvider, addr.KindMirror:
-			kind, address = item.Kind, item.Provider.String()
-		case addr.KindState:
-			kind, address = "state", item.State
-			if action == "publish" {
-				action = "write"
-			}
-		case addr.KindCatalog:
-			return s.allowCatalog(r, action)
+// distribution lets a request through to the embedded registry. Method, path
+// and query decide; a form in the body could say something else to a registry
+// that looks there first, so there are no forms.
+func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path == "/v2/" {
+		if err := s.allowProbe(r); err != nil {
+			return err
 		}
 	}
-	_, err := s.allow(r, action, kind, address)
-	return err
+	for _, n := range distributionNeeds(s.o.Layout, r) {
+		if _, err := s.allow(r, n.action, n.kind, n.address); err != nil {
+			return err
+		}
+	}
+	if isForm(r) {
+		return &httpError{status: http.StatusUnsupportedMediaType, text: "a registry takes no forms: send the bytes as application/octet-stream"}
+	}
+	if err := s.openBody(r, s.bodies); err != nil {
+		return err
+	}
+	rec := &recorder{ResponseWriter: w}
+	s.o.Embedded.ServeHTTP(rec, r)
+	if r.Method == http.MethodPut && rec.status == http.StatusCreated {
+		s.pushed(r.Context(), r.URL.Path)
+	}
+	return nil
 }
 
-// allowCatalog lets everybody who may do something with any module or provider
-// do it with the catalogue, which holds nothing but their names.
-func (s *server) allowCatalog(r *http.Request, action string) error {
-	c, err := s.known(r, action, "catalog", s.o.Layout.CatalogRepo())
+// allowProbe is for clients that log in: any valid token passes, and none is
+// needed where anonymous has any right.
+func (s *server) allowProbe(r *http.Request) error {
+	c, err := s.known(r, "login", "*", "")
 	if err != nil {
 		return err
 	}
-	for _, scope := range c.scopes {
-		if scope.Kind != "state" && (scope.Action == action || scope.Action == "admin" || action == "read") {
-			s.decided(r, c, action, "catalog", s.o.Layout.CatalogRepo(), scope.String())
-			return nil
+	if len(c.scopes) == 0 {
+		s.decided(r, c, "login", "*", "", "")
+		return &httpError{status: http.StatusUnauthorized, text: "a token is needed"}
+	}
+	return nil
+}
+
+// isForm reports whether a library that asks for a value of the form would take
+// it from the body. It reads the type as they do, malformed parameters included.
+func isForm(r *http.Request) bool {
+	for _, header := range r.Header.Values("Content-Type") {
+		t, _, _ := mime.ParseMediaType(header)
+		if t == "application/x-www-form-urlencoded" || strings.HasPrefix(t, "multipart/") {
+			return true
 		}
 	}
-	_, err = s.allow(r, action, "*", s.o.Layout.CatalogRepo())
-	return err
+	return false
+}
+
+// pushed makes the front-end know at once of a version that was pushed to the
+// embedded registry. Who pushed it need not have a right to the catalogue.
+func (s *server) pushed(ctx context.Context, path string) {
+	repository := repositoryOf(path)
+	tag, ok := strings.CutPrefix(path, "/v2/"+repository+"/manifests/")
+	if _, version := addr.VersionFromTag(tag); !ok || !version {
+		return
+	}
+	s.store.changed(repository, tag)
+	if err := s.depot.AddToCatalogue(context.WithoutCancel(ctx), repository); err != nil {
+		s.log.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
+		return
+	}
+	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
 }
 
 // repositoryOf is the repository in a path of the distribution API, "" for a

@@ -157,7 +157,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.counts, s.busy, s.slots = p.s.counts, p.s.busy, p.s.slots // of the process
+	s.counts, s.busy, s.slots, s.bodies = p.s.counts, p.s.busy, p.s.slots, p.s.bodies // of the process
 	if s.links.sealed, err = p.s.links.seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}

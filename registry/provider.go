@@ -173,12 +173,7 @@ func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider,
 	link := func(hex, file string) string {
 		return root + s.links.path(blobName{Repository: repository, Hex: hex, File: file}, exp)
 	}
-	sums := "terraform-provider-" + p.Type + "_" + v.String() + "_SHA256SUMS"
-	signature := pv.meta.Signature.Digest
-	if signature == "" {
-		// Unsigned upstream: the clients fetch the file and do not look at it.
-		signature = pv.meta.Shasums.Digest
-	}
+	sums, signature := pv.proof(p, v)
 	doc := providerPackageDoc{
 		Protocols:           pv.Protocols,
 		OS:                  pkg.Platform.OS,
@@ -186,8 +181,8 @@ func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider,
 		Filename:            pkg.Filename,
 		DownloadURL:         link(pkg.Zh, pkg.Filename),
 		Shasum:              pkg.Zh,
-		ShasumsURL:          link(pv.meta.Shasums.Digest.Encoded(), sums),
-		ShasumsSignatureURL: link(signature.Encoded(), sums+".sig"),
+		ShasumsURL:          link(sums.Hex, sums.File),
+		ShasumsSignatureURL: link(signature.Hex, signature.File),
 		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.meta.Keys))},
 		Packages:            pv.packages(),
 	}

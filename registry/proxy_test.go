@@ -19,7 +19,7 @@ import (
 // TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
 // sends another Host and scheme, everything still installs.
 func TestBehindProxy(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) { o.BasePath = "/tf/" })
+	f := newFront(t, func(o *registry.Options) { o.BasePath, o.Access.Anonymous = "/tf/", registry.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
 	f.module(t, "net/vpc/aws", "1.0.0", files)
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})

@@ -47,6 +47,9 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unprocessable(err)
 	}
+	if err := s.openBody(r, s.bodies); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "okara-module-")
 	if err != nil {
 		return err

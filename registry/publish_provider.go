@@ -91,7 +91,7 @@ func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Digest digest.Digest `json:"digest"`
 	}
-	if err := readJSON(r, maxKnownRequest, &in); err != nil {
+	if err := s.readJSON(r, maxKnownRequest, &in); err != nil {
 		return err
 	}
 	d, err := repo.Stat(r.Context(), in.Digest)
@@ -143,6 +143,9 @@ func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
 			return upload{}, nil, unprocessable(err)
 		}
 	}
+	if err := s.openBody(r, s.bodies); err != nil {
+		return upload{}, nil, err
+	}
 	repo, err := s.o.Client.Repo(repository)
 	return u, repo, err
 }
@@ -188,7 +191,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		Keys     []string `json:"keys"`
 		Extend   bool     `json:"extend"` // add platforms to a version that exists
 	}
-	if err := readJSON(r, maxProviderRequest, &in); err != nil {
+	if err := s.readJSON(r, maxProviderRequest, &in); err != nil {
 		return err
 	}
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {

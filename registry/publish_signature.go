@@ -118,7 +118,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		Digest digest.Digest `json:"digest"`
 		signatureDoc
 	}
-	if err := readJSON(r, maxSignatureRequest, &in); err != nil {
+	if err := s.readJSON(r, maxSignatureRequest, &in); err != nil {
 		return err
 	}
 	if n := len(in.Payload); n == 0 || n > maxSignedPayload {

@@ -46,7 +46,7 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 		Message     string `json:"message"`
 		Replacement string `json:"replacement"`
 	}
-	if err := readJSON(r, maxStatusRequest, &in); err != nil {
+	if err := s.readJSON(r, maxStatusRequest, &in); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{oci.ActionDeprecate, oci.ActionUndeprecate, oci.ActionYank, oci.ActionUnyank}, in.Action) {

@@ -222,3 +222,63 @@ func TestRequireRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRequireOnWords fetches what a policy refuses, what was withdrawn and what
+// is no archive of a version by the words that stand for a signature.
+func TestRequireOnWords(t *testing.T) {
+	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
+	key := newCosign()
+	f := newFront(t, func(o *registry.Options) {
+		o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{newToken(t, readerToken, "read:*:**")}}
+		o.Require = map[string]depot.VerifyOptions{
+			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+			"provider": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+		}
+	})
+	sums := map[string]string{}
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		sums["module "+v] = hexSum(f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": "# " + v}))
+		sums["provider "+v] = hexSum(f.provider(t, release{address: "acme/dns", version: v}).zips["linux_amd64"])
+	}
+	for _, v := range []string{"1.0.0", "1.2.0"} {
+		f.sign(t, strings.TrimSuffix(modules, "/"), v, key)
+		f.sign(t, strings.TrimSuffix(providers, "/"), v, key)
+	}
+	for _, repository := range []string{modules, providers} {
+		r := f.repo(t, strings.TrimSuffix(repository, "/"))
+		must(r.PutStatusEvent(t.Context(), oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Time: time.Now()}))
+	}
+	other := oci.BytesBlob("text/plain", []byte("not of a version"))
+	for _, repository := range []string{"acme/modules/net/vpc/aws", "acme/catalog", "acme/queue", "acme/state/shop", "acme/state/a/b", "else/where"} {
+		if err := f.repo(t, repository).PushBlob(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loose := other.Digest.Encoded()
+	links := map[string]int{
+		modules + sums["module 1.0.0"] + "/net-vpc-aws-1.0.0.zip":                            200,
+		modules + sums["module 1.1.0"] + "/net-vpc-aws-1.1.0.zip":                            404, // unsigned
+		modules + sums["module 1.1.0"] + "/net-vpc-aws-1.0.0.zip":                            404, // under the name of another
+		modules + sums["module 1.2.0"] + "/net-vpc-aws-1.2.0.zip":                            404, // withdrawn
+		modules + sums["module 1.0.0"] + "/x.zip":                                            404,
+		modules + sums["module 1.0.0"] + "/net-vpc-aws-9.9.9.zip":                            404,
+		modules + loose + "/net-vpc-aws-1.0.0.zip":                                           404,
+		providers + sums["provider 1.0.0"] + "/terraform-provider-dns_1.0.0_linux_amd64.zip": 200,
+		providers + sums["provider 1.0.0"] + "/terraform-provider-dns_1.0.0_linux_arm64.zip": 404,
+		providers + sums["provider 1.1.0"] + "/terraform-provider-dns_1.1.0_linux_amd64.zip": 404,
+		providers + sums["provider 1.2.0"] + "/terraform-provider-dns_1.2.0_linux_amd64.zip": 404,
+		providers + sums["provider 1.1.0"] + "/terraform-provider-dns_1.0.0_SHA256SUMS":      404,
+		"acme/catalog/" + loose + "/x":                                                       404, "acme/queue/" + loose + "/x": 404, "acme/state/shop/" + loose + "/x": 404,
+		"acme/state/a/b/" + loose + "/x": 404, "else/where/" + loose + "/x": 404,
+	}
+	for link, want := range links {
+		for _, word := range []string{"public", "auth"} {
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				resp, body := ask(t, method, f.url(t, "/archives/"+word+"/"+link), "Authorization", "Bearer "+readerToken)
+				if resp.StatusCode != want {
+					t.Errorf("%s %s %s: %d %s, want %d", method, word, link, resp.StatusCode, body, want)
+				}
+			}
+		}
+	}
+}

@@ -28,7 +28,10 @@ type Options struct {
 	Client   *oci.Client // the registry, with the front-end's own credentials
 	Layout   addr.Layout // where modules and providers are in it
 	Hostname string      // name under which /mirror/ serves own providers; empty: the one the client used
-	BasePath string      // path below which a proxy serves the front-end, for the discovery document
+	// PublicURL is where browsers reach the front-end. Where everybody may write,
+	// it answers to its host and to Hostname only, besides loopback names.
+	PublicURL string
+	BasePath  string // path below which a proxy serves the front-end, for the discovery document
 
 	Access   Access                         // who may do what; the zero value allows nobody anything
 	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
@@ -98,6 +101,7 @@ type server struct {
 	spent   spent            // codes of logins
 	hooks   *places          // one per webhook that is being read
 	large   *places          // the same, of those that are not small
+	bodies  *places          // one per body of an authorised request that is being read
 
 	onBehalf *caller     // the only caller there is, on a server for pass-through
 	ready    atomic.Bool // the registry has answered once
@@ -138,7 +142,7 @@ func New(o Options) (*Handler, error) {
 	if o.PassThrough != nil {
 		h = newPassThrough(s).around(h)
 	}
-	return &Handler{Handler: h, s: s}, nil
+	return &Handler{Handler: newBrowserGuard(s).around(h), s: s}, nil
 }
 
 func newServer(o Options) (*server, error) {
@@ -194,7 +198,8 @@ func newServer(o Options) (*server, error) {
 		pulls: pulls{running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		busy:  newPlaces(maxMetadata), slots: newPlaces(maxStreams), hooks: newPlaces(maxHooks), large: newPlaces(maxLargeHooks),
-		files: files, stall: stallTimeout,
+		bodies: newPlaces(maxBodies),
+		files:  files, stall: stallTimeout,
 	}
 	handlers := map[string]jobHandler{}
 	if len(o.GitHub) > 0 {
@@ -261,7 +266,7 @@ func (s *server) routes() http.Handler {
 		meta("POST /login/token", s.loginExchange)
 	}
 	if s.o.Metrics != nil && !s.o.HideMetrics {
-		mux.Handle("GET /metrics", s.o.Metrics.Handler())
+		meta("GET /metrics", s.serveMetrics)
 	}
 	mux.Handle("GET /healthz", s.wrap(s.healthz)) // who is busy is healthy
 	mux.Handle("GET /readyz", s.wrap(inTime(s.readyz)))
@@ -319,6 +324,8 @@ func (s *server) wrap(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
+		r, done := shut(r)
+		defer done()
 		if err := s.guard(h, rec, r); err != nil {
 			s.writeError(rec, r, err)
 		}

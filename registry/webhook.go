@@ -124,6 +124,9 @@ func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
 		return nil, nil, tooMany("deliveries")
 	}
 	defer places.leave(client)
+	if err := s.openBody(r, nil); err != nil { // its signature is the right
+		return nil, nil, err
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {
 		return nil, nil, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}

@@ -123,6 +123,7 @@ func newTree(files map[string]string) []byte {
 // hooked is a front-end that takes webhooks, without a network, so that a
 // synctest bubble can wait for its work.
 type hooked struct {
+	metrics *registry.Metrics
 	*registry.Handler
 	client   *oci.Client
 	log      lines
@@ -134,7 +135,7 @@ type hooked struct {
 // until run is called.
 func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 	t.Helper()
-	h := &hooked{client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: server}, PlainHTTP: true})}
+	h := &hooked{metrics: registry.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: server}, PlainHTTP: true})}
 	github := upstream.NewGitHub(&http.Client{Transport: ocitest.Direct{Handler: api}}, must(url.Parse("https://forge.test/api/v3/")),
 		func(key string) string { return map[string]string{"forge.test/acme": hookToken}[key] })
 	origins := func() (depot.Origins, error) { return depot.Origins{GitHub: github}, nil }
@@ -143,7 +144,7 @@ func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: registry.Access{Anonymous: registry.AnonymousRead()},
 		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 		Logger:   slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
-		Metrics: registry.NewMetrics(),
+		Metrics: h.metrics,
 		GitHub: []registry.GitHub{
 			{Owner: "acme", Secrets: [][]byte{[]byte(hookSecret), []byte("another-" + hookSecret)}, Origins: origins, Modules: []registry.GitHubModule{
 				{Repository: "infra", Address: "net/{name}/aws"},
@@ -631,7 +632,9 @@ func TestHookSecrets(t *testing.T) {
 		time.Sleep(6 * time.Hour)
 		synctest.Wait()
 		h.mustVersions(t, "acme/vpc/aws", "1.0.0")
-		_, metrics := h.get(t, "/metrics")
+		w := httptest.NewRecorder()
+		h.metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		metrics := w.Body.String()
 		if !strings.Contains(metrics, `okara_queue_jobs{state="failed"} 1`) || !strings.Contains(metrics, `okara_queue_jobs{state="done"} 1`) {
 			t.Errorf("metrics: %s", metrics)
 		}

@@ -256,6 +256,7 @@ func (c *serveConfig) options(o *registry.Options) (err error) {
 	if m := c.Modules; m != nil {
 		o.Modules = registry.Modules{Answer: m.Answer, Registry: m.Registry}
 	}
+	o.PublicURL = c.PublicURL
 	if err := c.layout(&o.Layout); err != nil {
 		return err
 	}

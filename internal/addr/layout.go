@@ -109,6 +109,17 @@ func (l Layout) Parse(repository string) (Item, bool) {
 	return Item{}, false
 }
 
+// BelowState reports whether the repository is below the path that the layout
+// has for states, at any depth. A layout whose states have no path of their own
+// has nothing below it.
+func (l Layout) BelowState(repository string) bool {
+	kinds := l.kinds()
+	i := slices.IndexFunc(kinds, func(k layoutKind) bool { return k.kind == KindState })
+	fixed, _, _ := strings.Cut(kinds[i].template, "{name}")
+	fixed = fixed[:strings.LastIndexByte(fixed, '/')+1]
+	return fixed != "" && fixed != prefixSlash && strings.HasPrefix(repository, withPrefix(fixed, l.Prefix))
+}
+
 func item(kind string, values map[string]string) (Item, bool) {
 	it := Item{Kind: kind}
 	switch kind {

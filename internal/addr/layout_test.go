@@ -131,3 +131,27 @@ func FuzzLayout(f *testing.F) {
 		}
 	})
 }
+
+func TestLayoutBelowState(t *testing.T) {
+	for _, tt := range []struct {
+		layout     addr.Layout
+		repository string
+		want       bool
+	}{
+		{addr.Layout{}, "state/shop", true},
+		{addr.Layout{}, "state/a/b/c", true},
+		{addr.Layout{}, "state", false},
+		{addr.Layout{}, "states/shop", false},
+		{addr.Layout{}, "else/state/shop", false},
+		{addr.Layout{Prefix: "acme/x"}, "acme/x/state/a/b", true},
+		{addr.Layout{Prefix: "acme/x"}, "acme/state/a/b", false},
+		{addr.Layout{Prefix: "acme", State: "{prefix}/tf/state.{name}"}, "acme/tf/a/b", true},
+		{addr.Layout{State: "tfstate/{name}"}, "tfstate/a/b", true},
+		{addr.Layout{Prefix: "acme", State: "{prefix}/{name}.state"}, "acme/a/b.state", false},
+		{addr.Layout{State: "{name}.state"}, "a/b", false},
+	} {
+		if got := tt.layout.BelowState(tt.repository); got != tt.want {
+			t.Errorf("%+v: %s: %v", tt.layout, tt.repository, got)
+		}
+	}
+}

@@ -148,10 +148,27 @@ func (d *Depot) addToCatalogue(ctx context.Context, e oci.CatalogEntry) []string
 	if err == nil {
 		err = r.AddCatalogEntry(ctx, e)
 	}
+	if errors.Is(err, oci.ErrDenied) {
+		return []string{fmt.Sprintf("not listed in the catalogue, unless the registry is okara serve, which does so itself: %v", err)}
+	}
 	if err != nil {
 		return []string{fmt.Sprintf("not listed in the catalogue: %v", err)}
 	}
 	return nil
+}
+
+// AddToCatalogue lists a repository of modules or providers; one of anything
+// else is passed over.
+func (d *Depot) AddToCatalogue(ctx context.Context, repository string) error {
+	entry, ok := catalogEntry(d.o.Layout, repository)
+	if !ok {
+		return nil
+	}
+	r, err := d.repo(d.o.Layout.CatalogRepo())
+	if err != nil {
+		return err
+	}
+	return r.AddCatalogEntry(ctx, entry)
 }
 
 // watched reports how far the upload of b is.

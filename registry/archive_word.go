@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// admitWord decides about a link with the word public or auth where others have
+// a signature. The word stands for the rights of the request. It opens what the
+// server would sign a link to at this moment, and nothing else that lies in the
+// repository: no version that was withdrawn or that the policy refuses.
+func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
+	n := needOf(s.o.Layout, "read", b.Repository)
+	if !slices.Contains(artifactKinds(), n.kind) {
+		return "", notFound("archive %s: not found", b.File)
+	}
+	g, err := s.allow(r, n.action, n.kind, n.address)
+	if err != nil {
+		return "", err
+	}
+	if r.PathValue("token") == publicToken && !g.public {
+		return "", &httpError{status: http.StatusForbidden, text: "this archive is not public"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
+	defer cancel()
+	ok, err := s.offered(ctx, b)
+	if err != nil {
+		return "", missing(err, "archive %s", b.File)
+	}
+	if !ok {
+		return "", notFound("archive %s: not found", b.File)
+	}
+	if g.public {
+		return "public, max-age=31536000, immutable", nil
+	}
+	return "private, max-age=31536000, immutable", nil
+}
+
+// offered reports whether an answer about the version that the file name tells
+// has a link to this blob under this name.
+func (s *server) offered(ctx context.Context, b blobName) (bool, error) {
+	item, text, ok := s.named(b)
+	if !ok {
+		return false, nil
+	}
+	if item.Kind == addr.KindModule {
+		v, ok := addr.VersionFromTag(text)
+		if !ok || b.File != moduleFile(item.Module, v) {
+			return false, nil
+		}
+		m, err := s.offeredModule(ctx, b.Repository, v)
+		return err == nil && m.Zip.Digest.Encoded() == b.Hex, err
+	}
+	v, err := addr.ParseVersion(text)
+	if err != nil {
+		return false, nil
+	}
+	p, err := s.providerOr(ctx, b.Repository, item.Provider, v)
+	return err == nil && p.offers(item.Provider, v, b), err
+}
+
+// offeredModule returns a version that is listed and fulfils the policy.
+func (s *server) offeredModule(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
+	l, err := s.store.listed(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.available(v); err != nil {
+		return nil, err
+	}
+	return s.store.module(ctx, repository, v)
+}
+
+// moduleFile is the name of a module's archive in links.
+func moduleFile(m addr.Module, v addr.Version) string {
+	return strings.ReplaceAll(m.String(), "/", "-") + "-" + v.Tag() + ".zip"
+}
+
+// offers reports whether the answers about the version link to the blob.
+func (p *providerVersion) offers(a addr.Provider, v addr.Version, b blobName) bool {
+	sums, signature := p.proof(a, v)
+	return b.Hex == sums.Hex && b.File == sums.File || b.Hex == signature.Hex && b.File == signature.File ||
+		slices.ContainsFunc(p.Platforms, func(t oci.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex })
+}
+
+// proof returns SHA256SUMS and its signature, without a hash for a version that
+// was pushed without them. Where upstream has no signature the clients fetch the
+// file and do not look at it.
+func (p *providerVersion) proof(a addr.Provider, v addr.Version) (sums, signature blobName) {
+	sums = blobName{File: "terraform-provider-" + a.Type + "_" + v.String() + "_SHA256SUMS"}
+	if d := p.meta.Shasums.Digest; d != "" {
+		sums.Hex = d.Encoded()
+	}
+	signature = blobName{Hex: sums.Hex, File: sums.File + ".sig"}
+	if d := p.meta.Signature.Digest; d != "" {
+		signature.Hex = d.Encoded()
+	}
+	return sums, signature
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// greedy is a server on which every route that takes a body exists, and on
+// which whatever is behind a route reads all of it, forms first.
+func greedy(t testing.TB) *front {
+	reads := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.FormValue("from")
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *registry.Options) {
+		private(t)(o)
+		o.Embedded, o.State, o.Depot, o.Metrics = reads, reads, reads, registry.NewMetrics()
+		o.GitHub = []registry.GitHub{{Owner: "acme", Secrets: [][]byte{[]byte("0123456789abcdef")}, Origins: func() (depot.Origins, error) { return depot.Origins{}, nil }}}
+	})
+}
+
+// bottomless is a body that never ends, of which every byte counts.
+type bottomless struct{ read int64 }
+
+func (e *bottomless) Read(p []byte) (int, error) { e.read += int64(len(p)); return len(p), nil }
+
+// TestBodyBeforeRight is the attack with a body of 620 MB: no route reads one
+// byte of a request that is not allowed, whatever the body says it is.
+func TestBodyBeforeRight(t *testing.T) {
+	f := greedy(t)
+	routes := []string{
+		"PUT /v1/modules/net/vpc/aws/1.0.0", "POST /v1/modules/net/vpc/aws/1.0.0/status", "POST /v1/modules/net/vpc/aws/1.0.0/signatures",
+		"PUT /v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS", "POST /v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS",
+		"POST /v1/providers/acme/dns/1.0.0", "POST /v1/providers/acme/dns/1.0.0/status", "POST /v1/providers/acme/dns/1.0.0/signatures",
+		"POST /state/shop/default", "LOCK /state/shop/default", "UNLOCK /state/shop/default", "DELETE /state/shop/default", "GET /state/shop/default",
+		"POST /depot/sync", "POST /hooks/github", "GET /metrics", "POST /metrics", "POST /v1/modules", "POST /nothing",
+		"POST /v2/", "POST /v2/acme/modules/net/vpc/aws/blobs/uploads/", "PATCH /v2/acme/modules/net/vpc/aws/blobs/uploads/x", "PUT /v2/acme/modules/net/vpc/aws/manifests/1.0.0",
+		"POST /v2/_catalog", "DELETE /v2/acme/catalog/manifests/x", "GET /v2/acme/modules/net/vpc/aws/tags/list", "POST /v2/acme/state/shop/blobs/uploads/?from=acme/state/bank",
+	}
+	types := []string{
+		"", "application/octet-stream", "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "multipart/mixed; boundary=x",
+		"application/x-www-form-urlencoded; =broken", "APPLICATION/X-WWW-FORM-URLENCODED",
+	}
+	for _, route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		for _, typ := range types {
+			for _, token := range []string{"", readerToken + "x"} {
+				body := &bottomless{}
+				r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+				r.Header.Set("Content-Type", typ)
+				if token != "" {
+					r.Header.Set("Authorization", "Bearer "+token)
+				}
+				w := httptest.NewRecorder()
+				f.handler.ServeHTTP(w, r)
+				if w.Code < 400 || w.Code >= 500 || body.read > 0 {
+					t.Errorf("%s of %q with token %q: %d, %d bytes were read", route, typ, token, w.Code, body.read)
+				}
+				if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s: no nosniff", route)
+				}
+			}
+		}
+	}
+}
+
+// TestFormsOnDistribution sends forms with the right to push: a registry that
+// looks for its query in them first never sees one.
+func TestFormsOnDistribution(t *testing.T) {
+	f := greedy(t)
+	for typ, want := range map[string]int{
+		"": 200, "application/octet-stream": 200, "application/vnd.oci.image.manifest.v1+json": 200, "text/plain": 200,
+		"application/x-www-form-urlencoded": 415, "application/x-www-form-urlencoded; charset=utf-8": 415, "application/x-www-form-urlencoded; =broken": 415,
+		"multipart/form-data; boundary=x": 415, "Multipart/Form-Data; boundary=x": 415, "multipart/mixed; boundary=x": 415,
+	} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
+			body := &counted{Reader: strings.NewReader("from=acme/state/bank&mount=sha256:x")}
+			r := httptest.NewRequestWithContext(t.Context(), method, "/v2/acme/modules/net/vpc/aws/blobs/uploads/x", body)
+			r.Header.Set("Content-Type", typ)
+			r.Header.Set("Authorization", "Bearer "+publisherToken)
+			w := httptest.NewRecorder()
+			f.handler.ServeHTTP(w, r)
+			if w.Code != want || (body.read > 0) != (want == 200) {
+				t.Errorf("%s of %q: %d, %d bytes were read, want %d", method, typ, w.Code, body.read, want)
+			}
+		}
+	}
+}
+
+type counted struct {
+	io.Reader
+	read int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
