@@ -4,9 +4,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,27 +26,10 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 	return keys
 }
 
-// keyInfo describes a key on this machine. One for cosign has files only.
-type keyInfo struct {
-	ID          string    `json:"id,omitempty"`
-	Fingerprint string    `json:"fingerprint,omitempty"`
-	UserID      string    `json:"userId,omitempty"`
-	Created     time.Time `json:"created,omitzero"`
-	Expires     time.Time `json:"expires,omitzero"`
-	Revoked     bool      `json:"revoked,omitempty"`
-	Private     string    `json:"private,omitempty"` // file
-	Public      string    `json:"public"`            // file
-}
-
-const (
-	privateSuffix = ".asc"
-	publicSuffix  = ".pub.asc"
-)
-
 // keysDir is the folder for keys; --dir names another.
-func (a *app) keysDir(dir string) (string, error) {
+func (a *app) keysDir(dir string) (signing.KeyDir, error) {
 	if dir != "" {
-		return dir, nil
+		return signing.KeyDir(dir), nil
 	}
 	config := a.getenv("XDG_CONFIG_HOME")
 	if config == "" {
@@ -58,7 +39,7 @@ func (a *app) keysDir(dir string) (string, error) {
 		}
 		config = filepath.Join(home, ".config")
 	}
-	return filepath.Join(config, "okara", "keys"), nil
+	return signing.KeyDir(filepath.Join(config, "okara", "keys")), nil
 }
 
 func newKeysNew(a *app) *cobra.Command {
@@ -94,7 +75,7 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 			if err != nil {
 				return usageError("%w", err)
 			}
-			info, err := saveKey(folder, key, passphrase)
+			info, err := folder.Save(key, passphrase)
 			if err != nil {
 				return err
 			}
@@ -116,57 +97,20 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 }
 
 // newCosignKey makes a key for cosign signatures.
-func (a *app) newCosignKey(dir string) error {
+func (a *app) newCosignKey(dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := dir.Create(); err != nil {
 		return err
 	}
-	info := keyInfo{Private: filepath.Join(dir, "okara-cosign.key"), Public: filepath.Join(dir, "okara-cosign.pub")}
-	if err := writeNew(info.Private, private, 0o600); err != nil {
-		return usageError("%w", err)
-	}
-	if err := writeNew(info.Public, public, 0o644); err != nil {
+	info, err := dir.SaveCosign(private, public)
+	if err != nil {
 		return usageError("%w", err)
 	}
 	a.note("the private key is not protected by a passphrase: keep the file safe")
 	return a.printResult(info, info.Private)
-}
-
-// saveKey writes both halves. Existing files are never replaced.
-func saveKey(dir string, key *signing.Key, passphrase []byte) (keyInfo, error) {
-	public, err := key.Public()
-	if err != nil {
-		return keyInfo{}, err
-	}
-	private, err := key.Armor(passphrase)
-	if err != nil {
-		return keyInfo{}, err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return keyInfo{}, err
-	}
-	info := newKeyInfo(public, filepath.Join(dir, public.ID+publicSuffix))
-	info.Private = filepath.Join(dir, public.ID+privateSuffix)
-	if err := writeNew(info.Private, private, 0o600); err != nil {
-		return keyInfo{}, err
-	}
-	return info, writeNew(info.Public, []byte(public.Armor), 0o644)
-}
-
-func writeNew(file string, b []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
-}
-
-func newKeyInfo(k signing.PublicKey, file string) keyInfo {
-	return keyInfo{ID: k.ID, Fingerprint: k.Fingerprint, UserID: k.UserID, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Public: file}
 }
 
 func newKeysList(a *app) *cobra.Command {
@@ -181,7 +125,7 @@ func newKeysList(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			infos, err := listKeys(folder)
+			infos, err := folder.List()
 			if err != nil {
 				return err
 			}
@@ -192,38 +136,7 @@ func newKeysList(a *app) *cobra.Command {
 	return cmd
 }
 
-func listKeys(dir string) ([]keyInfo, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	infos := []keyInfo{}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), publicSuffix) {
-			continue
-		}
-		file := filepath.Join(dir, e.Name())
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		keys, err := signing.ParsePublicKeys(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for _, k := range keys {
-			info := newKeyInfo(k, file)
-			private := strings.TrimSuffix(file, publicSuffix) + privateSuffix
-			if _, err := os.Stat(private); err == nil {
-				info.Private = private
-			}
-			infos = append(infos, info)
-		}
-	}
-	return infos, nil
-}
-
-func keyTable(infos []keyInfo) string {
+func keyTable(infos []signing.StoredKey) string {
 	var rows [][]string
 	for _, k := range infos {
 		expires := "never"
@@ -263,4 +176,13 @@ func newKeysExport(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` with the key files")
 	return cmd
+}
+
+// findKey returns the key with this ID or fingerprint.
+func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
+	k, ok, err := dir.Find(id)
+	if err == nil && !ok {
+		err = &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}
+	}
+	return k, err
 }

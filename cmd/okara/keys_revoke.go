@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/seed-141914ff/okara/internal/signing"
 )
 
 func newKeysImport(a *app) *cobra.Command {
@@ -35,7 +31,7 @@ when it is used.`,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			infos, err := importKey(folder, b)
+			infos, err := folder.Import(b)
 			if err != nil {
 				return usageError("%s: %w", args[0], err)
 			}
@@ -44,32 +40,6 @@ when it is used.`,
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`FOLDER` for the key files")
 	return cmd
-}
-
-// importKey stores the public keys in b, and b itself if it is a private key.
-func importKey(dir string, b []byte) ([]keyInfo, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	public, private, err := signing.SplitKeys(b)
-	if err != nil {
-		return nil, err
-	}
-	var infos []keyInfo
-	for _, k := range public {
-		info := newKeyInfo(k, filepath.Join(dir, k.ID+publicSuffix))
-		if private {
-			info.Private = filepath.Join(dir, k.ID+privateSuffix)
-			if err := writeNew(info.Private, b, 0o600); err != nil {
-				return nil, err
-			}
-		}
-		if err := writeNew(info.Public, []byte(k.Armor), 0o644); err != nil {
-			return nil, err
-		}
-		infos = append(infos, info)
-	}
-	return infos, nil
 }
 
 func newKeysRevoke(a *app) *cobra.Command {
@@ -93,7 +63,7 @@ configuration names the ID in revoked_keys.`,
 			if err != nil {
 				return err
 			}
-			info, err := revokeKey(folder, strings.ToUpper(args[0]), reason, passphrase)
+			info, err := folder.Revoke(strings.ToUpper(args[0]), reason, passphrase)
 			if errors.Is(err, os.ErrNotExist) {
 				return &exitError{code: exitNotFound, err: fmt.Errorf("no private key %s in %s", args[0], folder)}
 			}
@@ -108,49 +78,4 @@ configuration names the ID in revoked_keys.`,
 	f.StringVar(&reason, "reason", "", "`TEXT` that the public key shows")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
-}
-
-// revokeKey replaces both files of a key by revoked ones.
-func revokeKey(dir, id, reason string, passphrase []byte) (keyInfo, error) {
-	file := filepath.Join(dir, filepath.Base(id)+privateSuffix)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return keyInfo{}, err
-	}
-	key, err := signing.ParseKey(b, passphrase)
-	if err != nil {
-		return keyInfo{}, err
-	}
-	if err := key.Revoke(time.Now(), reason); err != nil {
-		return keyInfo{}, fmt.Errorf("revoke key %s: %w", id, err)
-	}
-	public, err := key.Public()
-	if err != nil {
-		return keyInfo{}, err
-	}
-	private, err := key.Armor(passphrase)
-	if err != nil {
-		return keyInfo{}, err
-	}
-	info := newKeyInfo(public, filepath.Join(dir, public.ID+publicSuffix))
-	info.Private = file
-	// The public key first: it is what others need.
-	if err := writeRenamed(info.Public, []byte(public.Armor), 0o644); err != nil {
-		return keyInfo{}, err
-	}
-	return info, writeRenamed(info.Private, private, 0o600)
-}
-
-// writeRenamed writes a temporary file and renames it.
-func writeRenamed(file string, b []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
 }

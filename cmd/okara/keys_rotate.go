@@ -4,9 +4,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,8 +13,8 @@ import (
 
 // rotated is the result of keys rotate.
 type rotated struct {
-	Old keyInfo `json:"old"`
-	New keyInfo `json:"new"`
+	Old signing.StoredKey `json:"old"`
+	New signing.StoredKey `json:"new"`
 }
 
 func newKeysRotate(a *app) *cobra.Command {
@@ -57,10 +54,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 			if err != nil {
 				return err
 			}
-			out, err := rotateKey(folder, old, passphrase, time.Duration(days)*24*time.Hour)
+			made, err := folder.Rotate(old, passphrase, time.Duration(days)*24*time.Hour)
 			if err != nil {
 				return err
 			}
+			out := rotated{Old: old, New: made}
 			if len(passphrase) == 0 {
 				a.note("the private key is not protected by a passphrase: keep the file safe")
 			}
@@ -74,36 +72,4 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the new key expires")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the new key (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
-}
-
-// findKey returns the key with this ID or fingerprint.
-func findKey(dir, id string) (keyInfo, error) {
-	infos, err := listKeys(dir)
-	if err != nil {
-		return keyInfo{}, err
-	}
-	for _, k := range infos {
-		if strings.EqualFold(k.ID, id) || strings.EqualFold(k.Fingerprint, id) {
-			return k, nil
-		}
-	}
-	return keyInfo{}, &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}
-}
-
-// rotateKey makes and saves the successor of a key.
-func rotateKey(dir string, old keyInfo, passphrase []byte, lifetime time.Duration) (rotated, error) {
-	b, err := os.ReadFile(old.Public)
-	if err != nil {
-		return rotated{}, err
-	}
-	public, err := signing.ParsePublicKeys(b)
-	if err != nil {
-		return rotated{}, fmt.Errorf("%s: %w", old.Public, err)
-	}
-	key, err := signing.Successor(public[0], lifetime)
-	if err != nil {
-		return rotated{}, err
-	}
-	info, err := saveKey(dir, key, passphrase)
-	return rotated{Old: old, New: info}, err
 }

@@ -8,6 +8,8 @@
 // Keys are RSA-4096 unless the caller asks for Ed25519, which older Terraform
 // releases refuse. A private key exists in a file of its owner only; servers and
 // registries hold public keys.
+// [KeyDir] is the folder where a user keeps keys: files are made and never
+// replaced, except that revoking a key rewrites both its halves.
 //
 // A signature file may hold the packets of several keys; one that verifies with a
 // usable key is enough, since the clients see it so. [Verify] names why the others
