@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -207,7 +208,7 @@ func (s *server) publishTag(ctx context.Context, j job) (string, error) {
 // hopeless reports whether the tree itself is at fault.
 func hopeless(err error) bool {
 	for _, e := range []error{
-		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, depot.ErrOutside, oci.ErrTooLarge, oci.ErrExists,
+		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, moduledoc.ErrOutside, oci.ErrTooLarge, oci.ErrExists,
 	} {
 		if errors.Is(err, e) {
 			return true

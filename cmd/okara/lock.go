@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -192,7 +193,7 @@ func (a *app) lockSource(o lockOptions) (depot.Source, error) {
 // the configuration requires.
 func lockEntries(ctx context.Context, src depot.Source, dir string, file *depot.LockFile, o lockOptions) ([]depot.LockedProvider, error) {
 	entries := append([]depot.LockedProvider(nil), file.Providers...)
-	required, err := depot.RequiredProviders(os.DirFS(dir), o.defaultHost)
+	required, err := moduledoc.RequiredProviders(os.DirFS(dir), o.defaultHost)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func lockEntries(ctx context.Context, src depot.Source, dir string, file *depot.
 	return entries, nil
 }
 
-func newestAllowed(ctx context.Context, src depot.Source, r depot.RequiredProvider) (addr.Version, error) {
+func newestAllowed(ctx context.Context, src depot.Source, r moduledoc.RequiredProvider) (addr.Version, error) {
 	versions, err := src.Versions(ctx, r.Address)
 	if err != nil {
 		return addr.Version{}, err

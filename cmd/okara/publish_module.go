@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -255,7 +256,7 @@ func publishHint(err error) error {
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
 		return withHint(err, "name the folder that holds the module's files")
-	case errors.Is(err, depot.ErrOutside):
+	case errors.Is(err, moduledoc.ErrOutside):
 		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, depot.ErrUnsigned):
 		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 )
 
 // FuzzConfiguration describes a module with any file.
@@ -20,7 +21,7 @@ func FuzzConfiguration(f *testing.F) {
 		}
 		tree := fstest.MapFS{name: {Data: []byte(text)}}
 		_, _ = depot.PlanModule(t.Context(), tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
-		_, _ = depot.RequiredProviders(tree, "registry.opentofu.org")
+		_, _ = moduledoc.RequiredProviders(tree, "registry.opentofu.org")
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -102,7 +103,7 @@ func Refused(err error) bool {
 	for _, reason := range []error{
 		ErrUnsigned, ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, ErrNoProvider,
-		ErrNoModule, ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
+		ErrNoModule, moduledoc.ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
 			return true

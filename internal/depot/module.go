@@ -16,14 +16,12 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // ErrNoModule says that a folder holds no configuration.
 var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
-
-// ErrOutside says that a module uses another one that is not in the package.
-var ErrOutside = errors.New("outside of the package")
 
 // maxFluxTar is the size above which tofu-controller's runner refuses a module
 // with its default settings (4 MiB for the message that carries it).
@@ -62,33 +60,23 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	if !hasModule(listed, o.Dir) {
 		return nil, fmt.Errorf("module %s: %w", m.Module, ErrNoModule)
 	}
-	v, err := newView(tree, listed)
+	v, err := moduledoc.New(tree, listed)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.checkCalls(); err != nil {
+	if err := v.CheckCalls(); err != nil {
 		return nil, err
 	}
-	p := &ModulePlan{Tree: listed, description: v.describe(m, o.Dir)}
-	if kind, at := v.backend(o.Dir); kind != "" {
+	p := &ModulePlan{Tree: listed, description: v.Describe(m, o.Dir)}
+	if kind, at := v.Backend(o.Dir); kind != "" {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s: a %s block conflicts with generated ones when the module is used as a root module", at, kind))
 	}
 	return p, nil
 }
 
-// IsConfiguration reports whether OpenTofu reads the file.
-func IsConfiguration(name string) bool {
-	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
-		if strings.HasSuffix(name, ext) {
-			return true
-		}
-	}
-	return false
-}
-
 func hasModule(t *archive.Tree, dir string) bool {
 	for _, f := range t.Files {
-		if path.Dir(f.Path) == path.Clean(dir) && IsConfiguration(f.Path) {
+		if path.Dir(f.Path) == path.Clean(dir) && moduledoc.IsConfiguration(f.Path) {
 			return true
 		}
 	}
@@ -199,7 +187,7 @@ func storedModule(ctx context.Context, r *oci.Repo, tag string) (*oci.ModuleMani
 }
 
 func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (oci.Artifact, error) {
-	text, err := encodeDescription(plan.description)
+	text, err := moduledoc.EncodeDescription(plan.description)
 	if err != nil {
 		return oci.Artifact{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -48,7 +49,7 @@ func (x *verifier) module(ctx context.Context) error {
 		x.add("content of "+layer.MediaType, "ok", "%s", got)
 	}
 	if m.Description != nil {
-		if _, err := x.l.Repository.ReadBlob(ctx, *m.Description, maxDescription); err != nil {
+		if _, err := x.l.Repository.ReadBlob(ctx, *m.Description, moduledoc.MaxDescription); err != nil {
 			return x.fail("description", err)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package moduledoc
 
 import (
 	"errors"
@@ -22,22 +22,25 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
+// ErrOutside says that a module uses another one that is not in the package.
+var ErrOutside = errors.New("outside of the package")
+
 // maxConfiguration bounds one file that is parsed.
 const maxConfiguration = 4 << 20
 
-// view shows the shipped configuration as terraform-config-inspect knows it:
+// View shows the shipped configuration as terraform-config-inspect knows it:
 // x.tofu appears as x.tf, and hides an x.tf, as in OpenTofu. It implements
 // tfconfig.FS. Files that pass a bound of [syntax] are refused at once; one
 // that is too large, or no JSON, cannot be opened, which the description says.
-type view struct {
+type View struct {
 	tree  fs.FS
 	files map[string]string   // shown path -> path in the tree
 	dirs  map[string][]string // directory -> shown names of its configuration, sorted
 	all   map[string]bool     // shipped paths
 }
 
-func newView(tree fs.FS, t *archive.Tree) (*view, error) {
-	v := &view{tree: tree, files: map[string]string{}, dirs: map[string][]string{}, all: map[string]bool{}}
+func New(tree fs.FS, t *archive.Tree) (*View, error) {
+	v := &View{tree: tree, files: map[string]string{}, dirs: map[string][]string{}, all: map[string]bool{}}
 	for _, f := range t.Files {
 		v.all[f.Path] = true
 		if !IsConfiguration(f.Path) {
@@ -64,7 +67,7 @@ func newView(tree fs.FS, t *archive.Tree) (*view, error) {
 }
 
 // check refuses files that would take this process down, or hours.
-func (v *view) check() error {
+func (v *View) check() error {
 	var errs []error
 	for _, shown := range slices.Sorted(maps.Keys(v.files)) {
 		src, err := v.ReadFile(shown)
@@ -118,7 +121,7 @@ func evaluated(block, argument string) bool {
 	return slices.Contains([]string{"provider", "source", "version", "alias"}, argument)
 }
 
-func (v *view) Open(name string) (tfconfig.File, error) {
+func (v *View) Open(name string) (tfconfig.File, error) {
 	real, ok := v.files[filepath.ToSlash(name)]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -126,7 +129,7 @@ func (v *view) Open(name string) (tfconfig.File, error) {
 	return v.tree.Open(real)
 }
 
-func (v *view) ReadFile(name string) ([]byte, error) {
+func (v *View) ReadFile(name string) ([]byte, error) {
 	real, ok := v.files[filepath.ToSlash(name)]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -145,7 +148,7 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 	return syntax.Source(src, real)
 }
 
-func (v *view) ReadDir(dir string) ([]os.FileInfo, error) {
+func (v *View) ReadDir(dir string) ([]os.FileInfo, error) {
 	names, ok := v.dirs[path.Clean(filepath.ToSlash(dir))]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -169,21 +172,21 @@ func (f shownFile) Sys() any           { return nil }
 
 // load reads the module in a directory. It does not end when the library does:
 // a default that is too large for a float64 makes that panic.
-func (v *view) load(dir string) (m *tfconfig.Module, diags tfconfig.Diagnostics) {
+func (v *View) load(dir string) (m *tfconfig.Module, diags tfconfig.Diagnostics) {
 	defer func() {
 		if p := recover(); p != nil {
 			m = tfconfig.NewModule(dir)
 			diags = tfconfig.Diagnostics{{Severity: tfconfig.DiagError, Summary: fmt.Sprintf("Cannot be described: %v", p)}}
 		}
 	}()
-	return tfconfig.LoadModuleFromFilesystem(&onePass{view: v}, path.Clean(dir))
+	return tfconfig.LoadModuleFromFilesystem(&onePass{View: v}, path.Clean(dir))
 }
 
 // onePass can be listed once. The library would read what does not parse a
 // second time, by the rules of HCL before Terraform 0.12 and a parser without
 // bounds; kept from that, it returns what it found the first time.
 type onePass struct {
-	*view
+	*View
 	listed bool
 }
 
@@ -192,12 +195,12 @@ func (v *onePass) ReadDir(dir string) ([]os.FileInfo, error) {
 		return nil, fs.ErrPermission
 	}
 	v.listed = true
-	return v.view.ReadDir(dir)
+	return v.View.ReadDir(dir)
 }
 
-// checkCalls refuses a local module source that leaves the package: it would
+// CheckCalls refuses a local module source that leaves the package: it would
 // point to nothing once the package is installed.
-func (v *view) checkCalls() error {
+func (v *View) CheckCalls() error {
 	var errs []error
 	for dir := range v.dirs {
 		m, _ := v.load(dir)
@@ -215,7 +218,7 @@ func (v *view) checkCalls() error {
 }
 
 // real returns the path in the tree of a shown one, for messages.
-func (v *view) real(shown string) string {
+func (v *View) real(shown string) string {
 	if p, ok := v.files[filepath.ToSlash(shown)]; ok {
 		return p
 	}
@@ -224,7 +227,7 @@ func (v *view) real(shown string) string {
 
 // blocks calls f for each top-level block of the types in the files of dir.
 // Files that do not parse are left out: tfconfig reports them.
-func (v *view) blocks(dir string, schema *hcl.BodySchema, f func(file string, b *hcl.Block)) {
+func (v *View) blocks(dir string, schema *hcl.BodySchema, f func(file string, b *hcl.Block)) {
 	for _, name := range v.dirs[path.Clean(dir)] {
 		shown := path.Join(dir, name)
 		src, err := v.ReadFile(shown)
@@ -242,8 +245,8 @@ func (v *view) blocks(dir string, schema *hcl.BodySchema, f func(file string, b 
 	}
 }
 
-// backend finds a backend or cloud block in the root module.
-func (v *view) backend(dir string) (kind, at string) {
+// Backend finds a backend or cloud block in the root module.
+func (v *View) Backend(dir string) (kind, at string) {
 	terraform := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}
 	inner := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}}}
 	v.blocks(dir, terraform, func(file string, b *hcl.Block) {
@@ -255,4 +258,14 @@ func (v *view) backend(dir string) (kind, at string) {
 		}
 	})
 	return kind, at
+}
+
+// IsConfiguration reports whether OpenTofu reads the file.
+func IsConfiguration(name string) bool {
+	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
+		if strings.HasSuffix(name, ext) {
+			return true
+		}
+	}
+	return false
 }

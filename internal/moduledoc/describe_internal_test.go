@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package moduledoc
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -22,11 +23,15 @@ func mustDescribe(t *testing.T, tree fs.FS) oci.ModuleDescription {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := PlanModule(t.Context(), tree, addr.ModuleVersion{Module: m}, ModuleOptions{})
+	listed, err := archive.List(t.Context(), tree, archive.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.description
+	v, err := New(tree, listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Describe(addr.ModuleVersion{Module: m}, "")
 }
 
 func TestDescribe(t *testing.T) {
@@ -40,7 +45,7 @@ func TestDescribe(t *testing.T) {
 		"examples/simple/deep/main.tf": {},
 		"broken.tf":                    {Data: []byte("variable {\n")},
 	})
-	b, err := encodeDescription(d)
+	b, err := EncodeDescription(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,16 +170,16 @@ func TestDescriptionIsBounded(t *testing.T) {
 		tree["modules/"+name+"/main.tf"] = &fstest.MapFile{Data: []byte("locals {}")}
 		tree["modules/"+name+"/README.md"] = &fstest.MapFile{Data: bytes.Repeat([]byte("x"), maxReadme)}
 	}
-	b, err := encodeDescription(mustDescribe(t, tree))
-	if err != nil || len(b) > maxDescription || !bytes.Contains(b, []byte(`"truncated":true`)) {
+	b, err := EncodeDescription(mustDescribe(t, tree))
+	if err != nil || len(b) > MaxDescription || !bytes.Contains(b, []byte(`"truncated":true`)) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	for i := 3350; i < 4000; i++ {
 		tree["modules/a/v"+strings.Repeat("x", i%50)+string(rune('a'+i%26))+".tf"] = &fstest.MapFile{
 			Data: []byte("variable \"v" + strings.Repeat("y", i) + "\" {\n}\n")}
 	}
-	b, err = encodeDescription(mustDescribe(t, tree))
-	if err != nil || len(b) > maxDescription {
+	b, err = EncodeDescription(mustDescribe(t, tree))
+	if err != nil || len(b) > MaxDescription {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package moduledoc
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 type schema map[string]any
 
 // inputs returns the variables of a module as the schema of an object.
-func (v *view) inputs(dir string, m *tfconfig.Module) json.RawMessage {
+func (v *View) inputs(dir string, m *tfconfig.Module) json.RawMessage {
 	flags := v.variableFlags(dir)
 	properties, required := schema{}, []string{}
 	for _, name := range slices.Sorted(maps.Keys(m.Variables)) {
@@ -150,7 +150,7 @@ func child(d *typeexpr.Defaults, key string) *typeexpr.Defaults {
 // does not report.
 type variableFlags struct{ notNullable, ephemeral bool }
 
-func (v *view) variableFlags(dir string) map[string]variableFlags {
+func (v *View) variableFlags(dir string) map[string]variableFlags {
 	flags := map[string]variableFlags{}
 	outer := &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "variable", LabelNames: []string{"name"}}}}
 	inner := &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "nullable"}, {Name: "ephemeral"}}}

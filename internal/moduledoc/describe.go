@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package moduledoc
 
 import (
 	"bytes"
@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	maxDescription = 1 << 20
+	MaxDescription = 1 << 20
 	maxReadme      = 256 << 10
 	cutReadme      = 16 << 10 // when the whole is too large
 	maxLicense     = 64 << 10
 )
 
-// describe reads what the description layer says about the module in dir, its
+// Describe reads what the description layer says about the module in dir, its
 // submodules (modules/*) and examples (examples/*).
-func (v *view) describe(m addr.ModuleVersion, dir string) oci.ModuleDescription {
+func (v *View) Describe(m addr.ModuleVersion, dir string) oci.ModuleDescription {
 	d := oci.ModuleDescription{SchemaVersion: 1, Address: m.Module.String(), Version: m.Version.String()}
 	root := path.Clean(dir)
 	d.Root = v.module(root, root, &d)
@@ -50,7 +50,7 @@ func (v *view) describe(m addr.ModuleVersion, dir string) oci.ModuleDescription 
 }
 
 // module describes one directory; problems go to d.
-func (v *view) module(root, dir string, d *oci.ModuleDescription) oci.DescribedModule {
+func (v *View) module(root, dir string, d *oci.ModuleDescription) oci.DescribedModule {
 	m, diags := v.load(dir)
 	for _, p := range diags {
 		problem := oci.DescribedProblem{Severity: "error", Summary: p.Summary}
@@ -108,7 +108,7 @@ func inputOrder(m *tfconfig.Module) []string {
 }
 
 // readme returns the readme in dir, cut to a size that fits into a registry.
-func (v *view) readme(dir string) *oci.DescribedReadme {
+func (v *View) readme(dir string) *oci.DescribedReadme {
 	name, text := v.text(dir, maxReadme, "readme.md", "readme.markdown", "readme")
 	if name == "" {
 		return nil
@@ -131,7 +131,7 @@ func cut(r *oci.DescribedReadme, limit int) {
 
 // text returns the first of the files, whatever their case, and a little more
 // than limit bytes of it.
-func (v *view) text(dir string, limit int64, names ...string) (name, text string) {
+func (v *View) text(dir string, limit int64, names ...string) (name, text string) {
 	for _, want := range names {
 		for _, file := range slices.Sorted(maps.Keys(v.all)) {
 			if path.Dir(file) != dir || !strings.EqualFold(path.Base(file), want) {
@@ -152,7 +152,7 @@ func (v *view) text(dir string, limit int64, names ...string) (name, text string
 }
 
 // license finds the licence file and names the licence if it is a common one.
-func (v *view) license(dir string) *oci.DescribedLicense {
+func (v *View) license(dir string) *oci.DescribedLicense {
 	name, text := v.text(dir, maxLicense, "license", "license.md", "license.txt", "copying")
 	if name == "" {
 		return nil
@@ -170,11 +170,11 @@ func (v *view) license(dir string) *oci.DescribedLicense {
 	return &oci.DescribedLicense{Path: name, SPDX: spdx}
 }
 
-// encodeDescription encodes d with sorted keys and without white space, cut down
+// EncodeDescription encodes d with sorted keys and without white space, cut down
 // to its limit: first the readmes, then all of the submodules but their paths.
-func encodeDescription(d oci.ModuleDescription) ([]byte, error) {
+func EncodeDescription(d oci.ModuleDescription) ([]byte, error) {
 	b, err := canonical(d)
-	if err != nil || len(b) <= maxDescription {
+	if err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
 	cut(d.Root.Readme, cutReadme)
@@ -183,7 +183,7 @@ func encodeDescription(d oci.ModuleDescription) ([]byte, error) {
 			cut(list[i].Readme, cutReadme)
 		}
 	}
-	if b, err = canonical(d); err != nil || len(b) <= maxDescription {
+	if b, err = canonical(d); err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
 	for _, list := range [][]oci.DescribedModule{d.Submodules, d.Examples} {
@@ -192,8 +192,8 @@ func encodeDescription(d oci.ModuleDescription) ([]byte, error) {
 		}
 	}
 	d.Diagnostics = nil
-	if b, err = canonical(d); err == nil && len(b) > maxDescription {
-		return nil, fmt.Errorf("the description of the module has %d bytes, at most %d: %w", len(b), maxDescription, oci.ErrTooLarge)
+	if b, err = canonical(d); err == nil && len(b) > MaxDescription {
+		return nil, fmt.Errorf("the description of the module has %d bytes, at most %d: %w", len(b), MaxDescription, oci.ErrTooLarge)
 	}
 	return b, err
 }

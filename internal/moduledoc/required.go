@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package moduledoc
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	v, err := newView(tree, files)
+	v, err := New(tree, files)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 }
 
 type requirements struct {
-	view  *view
+	view  *View
 	host  string
 	seen  map[string]bool
 	found map[addr.Provider]*RequiredProvider

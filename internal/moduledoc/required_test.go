@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package moduledoc_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 )
 
 func TestRequiredProviders(t *testing.T) {
@@ -35,7 +35,7 @@ resource "random_id" "x" { byte_length = 4 }
 `)},
 		"unused/main.tf": {Data: []byte(`resource "aws_vpc" "x" {}`)},
 	}
-	got, err := depot.RequiredProviders(tree, "registry.opentofu.org")
+	got, err := moduledoc.RequiredProviders(tree, "registry.opentofu.org")
 	if err != nil {
 		t.Fatal(err)
 	}
