@@ -35,6 +35,7 @@ type Metrics struct {
 	keyExpiry   *prometheus.GaugeVec   // address, key
 	tagMoved    prometheus.Counter
 	mismatch    prometheus.Counter
+	collection  collectionMetrics
 }
 
 // NewMetrics returns metrics at zero.

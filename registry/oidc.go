@@ -109,7 +109,7 @@ func (s *issuers) find(token string) (Issuer, bool) {
 // check verifies a token of an issuer: signature, algorithm, issuer, audience
 // and times. Every error means that the token is not accepted.
 func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, error) {
-	parsed, err := jose.ParseSigned(token, algorithms())
+	parsed, err := jose.ParseSignedCompact(token, algorithms())
 	if err != nil || len(parsed.Signatures) != 1 {
 		return identity{}, errors.New("not a signed token of an accepted algorithm")
 	}

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,49 +18,63 @@ import (
 
 // gcResult is what a collection removed, or would remove.
 type gcResult struct {
-	Storage string `json:"storage"`
-	Blobs   int    `json:"blobs"`
-	Bytes   int64  `json:"bytes"`
-	DryRun  bool   `json:"dryRun"`
+	Storage      string             `json:"storage"`
+	Blobs        int                `json:"blobs"`
+	Bytes        int64              `json:"bytes"`
+	Used         int64              `json:"used"`
+	Repositories []embedded.Garbage `json:"repositories"`
+	DryRun       bool               `json:"dryRun"`
 }
 
 func newGC(a *app) *cobra.Command {
 	var storage string
-	var dry bool
+	var o embedded.Collection
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Free the space of what was deleted from the embedded registry",
-		Long: `Remove from the embedded registry what no manifest points to any more, and what
-cut uploads left behind. Tags and the manifests below them are never touched.
-The server must not run. Interrupted, it loses nothing; the next run goes on.`,
+		Long: `Remove from the embedded registry what no tag leads to: manifests, blobs, and
+what cut uploads left behind. What refers to something that stays, such as a
+signature, stays too. A server does this by itself, see gc_interval of okara
+serve; this command is for its directory while it does not run. Interrupted, it
+loses nothing; the next run goes on. With --dry-run the server may run.`,
 		Example: "  okara gc --dry-run\n  okara gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.gc(cmd.Context(), storage, dry)
+			return a.gc(cmd.Context(), storage, o)
 		},
 	}
 	cmd.Flags().StringVar(&storage, "storage", "", "`DIR` of okara serve (default $XDG_DATA_HOME/okara)")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be freed")
+	cmd.Flags().DurationVar(&o.MinAge, "min-age", 0, "leave alone what was written in the last `DURATION`")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be freed")
 	return cmd
 }
 
-func (a *app) gc(ctx context.Context, storage string, dry bool) error {
+func (a *app) gc(ctx context.Context, storage string, o embedded.Collection) error {
 	if storage == "" {
 		storage = a.dataDir()
 	}
-	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), dry)
+	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {
 	case errors.Is(err, embedded.ErrInUse):
-		return withHint(err, "stop okara serve first")
+		return withHint(err, "a running okara serve frees the space itself, see --gc-interval; to do it now, stop the server first")
 	case errors.Is(err, fs.ErrNotExist):
 		return withHint(&exitError{code: exitNotFound, err: err}, "name the directory of okara serve with --storage")
+	case errors.Is(err, embedded.ErrDamaged):
+		return withHint(err, "nothing was removed; restore that manifest from a backup or push it again, or delete its tag")
 	case err != nil:
 		return err
 	}
 	verb := "freed"
-	if dry {
+	if o.DryRun {
 		verb = "would free"
 	}
-	return a.printResult(gcResult{storage, c.Blobs, c.Bytes, dry},
-		fmt.Sprintf("%s %s: %d blobs", verb, byteSize(c.Bytes), c.Blobs))
+	text := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, byteSize(c.Bytes), c.Blobs, byteSize(c.Used))}
+	for _, g := range c.Repositories {
+		text = append(text, fmt.Sprintf("%s\t%s: %d tags, %d manifests, %d blobs, %d uploads",
+			cmp.Or(g.Repository, "(no repository)"), byteSize(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
+	}
+	if c.Repositories == nil {
+		c.Repositories = []embedded.Garbage{}
+	}
+	return a.printResult(gcResult{storage, c.Blobs, c.Bytes, c.Used, c.Repositories, o.DryRun}, strings.Join(text, "\n"))
 }

@@ -74,6 +74,8 @@ type serveFlags struct {
 	cacheDir       string
 	grace          time.Duration
 	drain          time.Duration
+	gcInterval     time.Duration
+	gcMinAge       time.Duration
 }
 
 func newServe(a *app) *cobra.Command {
@@ -115,6 +117,8 @@ func newServe(a *app) *cobra.Command {
 	fl.StringVar(&f.cacheDir, "cache-dir", "", "`DIR` for them (default blobs below --storage)")
 	fl.DurationVar(&f.grace, "grace", 5*time.Second, "how long to go on accepting requests after a signal, for load balancers to notice; on a loopback address only if given")
 	fl.DurationVar(&f.drain, "drain", 10*time.Minute, "how long running downloads may go on after that")
+	fl.DurationVar(&f.gcInterval, "gc-interval", time.Hour, "how often the embedded registry frees the space of what no tag leads to, 0: never")
+	fl.DurationVar(&f.gcMinAge, "gc-min-age", 24*time.Hour, "what it then leaves alone: everything younger, at least 1h")
 	return cmd
 }
 
@@ -138,7 +142,10 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 		f.storage = a.dataDir()
 	}
 	log := a.serverLogger()
-	o, where, err := a.serveOptions(f, config, log)
+	o, back, err := a.serveOptions(f, config, log)
+	if back.own != nil {
+		defer back.own.Close() // after the last request
+	}
 	if err != nil {
 		return err
 	}
@@ -183,12 +190,15 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	if err != nil {
 		return err
 	}
-	if err := a.announce(srv.URL(), where, ca); err != nil {
+	if err := a.announce(srv.URL(), back.where, ca); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
 	running.Go(func() { front.Run(ctx) })
+	if back.own != nil {
+		running.Go(func() { back.own.Run(ctx, f.collections(o.Metrics)) })
+	}
 	if runner != nil {
 		running.Go(func() { runner.run(ctx) })
 	}
@@ -198,54 +208,55 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 	return errors.Join(err, stopMetrics())
 }
 
-// serveOptions puts the front-end together and says where things are stored.
-func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) (registry.Options, string, error) {
+// serveOptions puts the front-end together and opens what is behind it.
+func (a *app) serveOptions(f serveFlags, config *serveConfig, log *slog.Logger) (registry.Options, backend, error) {
 	o := registry.Options{
 		Hostname: f.hostname, BasePath: f.basePath, TagTTL: f.tagTTL, Logger: log, Metrics: registry.NewMetrics(), HideMetrics: f.metricsListen != "",
 		Archives: registry.Archives{TTL: f.archiveTTL, Redirect: f.redirect},
 		Blobs:    blobcache.Options{Dir: cmp.Or(f.cacheDir, filepath.Join(f.storage, "blobs")), Bytes: int64(f.cacheBlobs)},
 	}
+	var back backend
 	var err error
 	if o.Access, err = f.access(); err != nil {
-		return o, "", err
+		return o, back, err
 	}
-	back, err := a.serveBackend(f, o.Metrics)
+	back, err = a.serveBackend(f, o.Metrics, log)
 	if err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	o.Client, o.Layout, o.Embedded, o.Files = back.client, back.layout, back.embedded, back.files
 	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if f.passThrough {
 		if back.with == nil {
-			return o, "", withHint(usageError("--pass-through needs a registry that knows the callers"), "name it with --registry HOST[/PREFIX]")
+			return o, back, withHint(usageError("--pass-through needs a registry that knows the callers"), "name it with --registry HOST[/PREFIX]")
 		}
 		o.PassThrough = back.with
 	}
 	if o.Transport, err = a.httpTransport(); err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	if err := config.options(&o); err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	if o.GitHub, err = a.serveGitHub(config); err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	if o.PullThrough, err = a.pullRules(config, o.Metrics); err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	if err := f.checkOpen(&o.Access); err != nil {
-		return o, "", err
+		return o, back, err
 	}
 	if len(o.Archives.Keys) == 0 {
 		key, err := archiveKey(filepath.Join(f.storage, "archive.key"))
 		if err != nil {
-			return o, "", err
+			return o, back, err
 		}
 		o.Archives.Keys = []registry.Key{key}
 	}
 	back.layout = o.Layout
 	o.State, err = a.stateServer(back, log)
-	return o, back.where, err
+	return o, back, err
 }
 
 // openLog opens a log for appending.
@@ -269,7 +280,8 @@ func (a *app) openLog(file string, log *slog.Logger) (io.Writer, func(), error) 
 type backend struct {
 	client   *oci.Client
 	layout   addr.Layout
-	embedded http.Handler // nil: a registry elsewhere
+	embedded http.Handler       // nil: a registry elsewhere
+	own      *embedded.Registry // the same
 	where    string
 
 	files func(repository, sha256hex string) (*os.File, error) // its blobs; nil: not on this machine
@@ -278,18 +290,21 @@ type backend struct {
 
 // serveBackend returns the registry of --registry, or the embedded one. The
 // variable OKARA_REGISTRY is for clients: it may well name this very server.
-func (a *app) serveBackend(f serveFlags, m *registry.Metrics) (backend, error) {
+func (a *app) serveBackend(f serveFlags, m *registry.Metrics, log *slog.Logger) (backend, error) {
 	if a.registry != "" {
 		return a.remoteBackend(m)
 	}
 	dir := filepath.Join(f.storage, "registry")
-	h, err := embedded.New(dir, embedded.Options{})
+	h, err := embedded.New(dir, embedded.Options{Logger: log})
+	if errors.Is(err, embedded.ErrInUse) {
+		return backend{}, withHint(err, "one server has one directory: give this one another --storage, or let several servers share a --registry")
+	}
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}
 	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, UserAgent: a.userAgent(), Logger: a.logger()}
 	c, err := oci.New(embeddedHost, o)
-	return backend{client: c, embedded: h, files: h.OpenBlob, where: dir}, err
+	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 
 func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {

@@ -53,6 +53,7 @@ type serveConfig struct {
 	Modules  *modulesConfig  `hcl:"modules,block"`
 	Archives *archivesConfig `hcl:"archives,block"`
 	Cache    *cacheConfig    `hcl:"cache,block"`
+	GC       *gcConfig       `hcl:"gc,block"`
 	Tokens   []tokenConfig   `hcl:"token,block"`
 	Issuers  []issuerConfig  `hcl:"issuer,block"`
 	Rules    []ruleConfig    `hcl:"rule,block"`
@@ -220,9 +221,11 @@ func (c *serveConfig) flags(f *serveFlags, given func(flag string) bool) error {
 				return configError(k.Range, fmt.Errorf("blobs %w", err))
 			}
 		}
-		return duration(k.Range, "tag_ttl", k.TagTTL, given("tag-ttl"), &f.tagTTL)
+		if err := duration(k.Range, "tag_ttl", k.TagTTL, given("tag-ttl"), &f.tagTTL); err != nil {
+			return err
+		}
 	}
-	return nil
+	return c.GC.flags(f, given)
 }
 
 func duration(at hcl.Range, name, value string, given bool, to *time.Duration) error {

@@ -3,6 +3,9 @@
 package embedded
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,13 +28,20 @@ type blobs struct {
 var blobPath = regexp.MustCompile(`^/v2/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)/blobs/sha256:([0-9a-f]{64})$`)
 
 func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut || r.Method == http.MethodPost {
+		r = r.WithContext(context.WithValue(r.Context(), writing{}, true))
+	}
 	match := blobPath.FindStringSubmatch(r.URL.Path)
 	if match == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		b.Handler.ServeHTTP(w, r)
 		return
 	}
-	f, err := b.r.OpenBlob(match[1], match[2])
-	if err != nil {
+	f, err := b.r.openBlob(r.Context(), match[1], match[2], r.Method == http.MethodHead)
+	switch {
+	case errors.Is(err, ErrDamaged):
+		refuseDamaged(w, r)
+		return
+	case err != nil:
 		b.Handler.ServeHTTP(w, r) // it knows the proper refusal
 		return
 	}
@@ -45,19 +55,55 @@ func (b blobs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
+// refuseDamaged answers for a blob that is there and is not what it should be.
+// To a HEAD it is missing, so that clients send it anew.
+func refuseDamaged(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusInternalServerError
+	if r.Method == http.MethodHead {
+		status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `{"errors":[{"code":"DIGEST_INVALID","message":"`+ErrDamaged.Error()+`"}]}`) // the client may be gone
+}
+
 // OpenBlob returns the file of a blob if the repository has a link to it, as
-// the library writes and removes them. In memory no blob has a file.
+// the library writes and removes them, and its bytes are whole. In memory no
+// blob has a file.
 func (r *Registry) OpenBlob(name, hex string) (*os.File, error) {
+	return r.openBlob(context.Background(), name, hex, false)
+}
+
+func (r *Registry) openBlob(ctx context.Context, name, hex string, asked bool) (*os.File, error) {
 	if r.root == "" || !blobPath.MatchString("/v2/"+name+"/blobs/sha256:"+hex) {
 		return nil, os.ErrNotExist
 	}
-	v2 := filepath.Join(r.root, "docker", "registry", "v2")
-	link, err := os.ReadFile(filepath.Join(v2, "repositories", filepath.FromSlash(name), "_layers", "sha256", hex, "link"))
+	link, err := os.ReadFile(filepath.Join(repositoryDir(r.root, name), "_layers", "sha256", hex, "link"))
 	if err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(string(link)) != "sha256:"+hex {
 		return nil, os.ErrNotExist
 	}
-	return os.Open(filepath.Join(v2, "blobs", "sha256", hex[:2], hex, "data"))
+	return r.store.openBlob(ctx, hex, asked)
+}
+
+// openBlob opens a blob that is whole. Asked means that the client wants to
+// know whether it has to send it.
+func (s *store) openBlob(ctx context.Context, hex string, asked bool) (*os.File, error) {
+	path := "/docker/registry/v2/blobs/sha256/" + hex[:2] + "/" + hex + "/data"
+	if asked {
+		if _, err := s.Stat(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.Open(filepath.Join(s.root, filepath.FromSlash(path)))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checks.whole(ctx, f, hex); err != nil {
+		_ = f.Close() // only read
+		return nil, err
+	}
+	return f, nil
 }

@@ -6,156 +6,200 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/distribution/distribution/v3/registry/storage"
-	"github.com/distribution/distribution/v3/registry/storage/driver"
-	"github.com/distribution/distribution/v3/registry/storage/driver/factory"
 	"github.com/gofrs/flock"
 )
 
-// ErrInUse says that a registry serves the directory, or a collection runs.
+// ErrInUse says that a server or a collection has the directory open.
 var ErrInUse = errors.New("the registry directory is in use")
+
+// Collection says what a collection may remove.
+type Collection struct {
+	// MinAge is how old something must be by the time of its file. 0 is for a
+	// directory that nobody has pushed to when it was closed.
+	MinAge time.Duration
+	// DryRun only counts. It needs no lock: beside a server the numbers are
+	// those of one moment or another.
+	DryRun bool
+}
 
 // Collected says what a collection removed, or would remove.
 type Collected struct {
-	Blobs int   // blobs that no manifest pointed to
-	Bytes int64 // what the directory shrank by, cut uploads included
+	Repositories []Garbage // by name, those that lost something
+	Blobs        int       // files
+	Bytes        int64     // of blobs and of cut uploads
+	Used         int64     // the same of what stays
 }
 
-// Collect removes from a registry directory the blobs that no manifest points
-// to and what cut uploads left. Manifests without a tag are kept: an index
-// and the pins of locks and referrers point to them. With dry set it only
-// counts. It may be interrupted at any time: what it removes is reachable by
-// nobody, in whatever order, and the next run continues.
-func Collect(ctx context.Context, dir string, dry bool) (Collected, error) {
-	quiet(nil)
+// Garbage is what one repository loses. Blobs of several repositories count
+// for the first.
+type Garbage struct {
+	Repository string `json:"repository"` // empty: belongs to none
+	Tags       int    `json:"tags"`       // of signatures and the like whose subject goes
+	Manifests  int    `json:"manifests"`
+	Blobs      int    `json:"blobs"`
+	Uploads    int    `json:"uploads"`
+	Bytes      int64  `json:"bytes"`
+}
+
+// Collect removes from a registry directory that no server has open what no
+// tag leads to: manifests, blobs, and what cut uploads left. It may be
+// interrupted at any time: what it removes is reachable by nobody, and the
+// next run continues.
+func Collect(ctx context.Context, dir string, o Collection) (Collected, error) {
+	fail := func(err error) (Collected, error) {
+		return Collected{}, fmt.Errorf("collect garbage in %s: %w", dir, err)
+	}
 	if _, err := os.Stat(dir); err != nil {
 		return Collected{}, fmt.Errorf("collect garbage: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, lockFile))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return Collected{}, fmt.Errorf("collect garbage: %w", err)
+	if !o.DryRun {
+		lock, err := lockDir(dir)
+		if err != nil {
+			return fail(err)
+		}
+		defer lock.Close()
 	}
-	if !ok {
-		return Collected{}, fmt.Errorf("collect garbage in %s: %w", dir, ErrInUse)
+	s := newStore(dir, newChecks(nil))
+	if !o.DryRun {
+		if _, err := s.removeGhosts(ctx); err != nil {
+			return fail(err)
+		}
 	}
-	defer lock.Close()
-	c, err := collect(ctx, dir, dry)
+	c, err := s.collect(ctx, o)
 	if err != nil {
-		return c, fmt.Errorf("collect garbage in %s: %w", dir, err)
+		return fail(err)
 	}
 	return c, nil
 }
 
-func collect(ctx context.Context, dir string, dry bool) (c Collected, err error) {
-	before, err := diskUsage(dir)
+// Collect does the same while the registry serves. Pushes go on; they wait
+// while the directory is looked through for the last time and while what goes
+// is renamed, not while its files are removed. In memory it does nothing.
+func (r *Registry) Collect(ctx context.Context, o Collection) (Collected, error) {
+	if r.store == nil {
+		return Collected{}, nil
+	}
+	c, err := r.store.collect(ctx, o)
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("collect garbage in %s: %w", r.root, err)
 	}
-	base, err := factory.Create(ctx, "filesystem", map[string]any{"rootdirectory": dir})
-	if err != nil {
-		return c, err
-	}
-	d := &sweeper{StorageDriver: base, dir: dir, dry: dry}
-	err = d.sweep(ctx)
-	if ctx.Err() != nil {
-		err = ctx.Err() // the library keeps only the text
-	}
-	c.Blobs, c.Bytes = d.blobs, d.bytes
-	if dry || err != nil && ctx.Err() == nil {
-		return c, err
-	}
-	after, uerr := diskUsage(dir)
-	c.Bytes = before - after
-	return c, errors.Join(err, uerr)
+	return c, nil
 }
 
-// sweeper is the storage driver that the library's collection works on. It
-// counts what is removed, removes nothing in a dry run, and stops when the
-// context ends, which the library does not look at.
-type sweeper struct {
-	driver.StorageDriver
-	dir   string
-	dry   bool
-	blobs int
-	bytes int64
+func (s *store) collect(ctx context.Context, o Collection) (Collected, error) {
+	p := newPlan(s.root, o.MinAge)
+	if err := p.find(ctx); err != nil || o.DryRun || len(p.remove) == 0 {
+		return p.collected(), err
+	}
+	// Everything that was read is remembered, so that this is short.
+	err := p.sweep(ctx, s)
+	return p.collected(), errors.Join(err, s.emptyTrash())
 }
 
-func (s *sweeper) sweep(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(s.dir, "docker/registry/v2/repositories")); errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was ever pushed
-	}
-	// No upload can be running: the lock is ours.
-	if _, errs := storage.PurgeUploads(ctx, s, time.Now(), true); len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	registry, err := storage.NewRegistry(ctx, s, storage.EnableDelete)
-	if err != nil {
+// sweep looks once more, now with nobody beside it, and removes.
+func (p *plan) sweep(ctx context.Context, s *store) error {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if err := p.find(ctx); err != nil {
 		return err
 	}
-	return storage.MarkAndSweep(ctx, s, registry, storage.GCOpts{Quiet: true})
-}
-
-func (s *sweeper) Delete(ctx context.Context, path string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if ok, _ := filepath.Match("/docker/registry/v2/blobs/*/*/*", path); ok {
-		s.blobs++
-	}
-	if s.dry {
-		n, err := diskUsage(filepath.Join(s.dir, path))
-		s.bytes += n
-		return err
-	}
-	return s.StorageDriver.Delete(ctx, path)
-}
-
-func (s *sweeper) GetContent(ctx context.Context, path string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.StorageDriver.GetContent(ctx, path)
-}
-
-func (s *sweeper) Reader(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.StorageDriver.Reader(ctx, path, offset)
-}
-
-func diskUsage(dir string) (n int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+	for _, file := range p.remove {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		info, err := e.Info()
-		if err == nil {
-			n += info.Size()
+		if _, err := s.discard(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
-		return err
-	})
-	return n, err
+	}
+	return nil
 }
 
-// lockFile is what registries and collections on one directory lock.
+// Schedule is when a server collects.
+type Schedule struct {
+	Every  time.Duration // 0: never
+	MinAge time.Duration // of what is removed, at least an hour
+	Done   func(Collected, error)
+}
+
+// minAge leaves time for pushes on their way, see freshFor.
+const minAge = time.Hour
+
+// Run collects until the context ends: at once, and then on the schedule.
+func (r *Registry) Run(ctx context.Context, s Schedule) {
+	if s.Every <= 0 || r.store == nil {
+		return
+	}
+	s.MinAge = max(s.MinAge, minAge)
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	var c settling
+	start := time.Now()
+	for {
+		now := time.Now()
+		if c.settled(now.Round(0).Sub(start.Round(0)), now.Sub(start), s.MinAge) {
+			c, err := r.Collect(ctx, Collection{MinAge: s.MinAge})
+			r.logged(c, err)
+			s.Done(c, err)
+		} else {
+			r.log.Warn("the clock was set; no garbage is collected until what was written before is old enough", "min_age", s.MinAge)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// settling notices that the clock was set, which makes files that were just
+// written look old.
+type settling struct {
+	ahead time.Duration // of the clock against the time that went by
+	since time.Duration // when that was first seen
+	set   bool
+}
+
+// maxDrift is what adjusting a clock bit by bit may do between two looks.
+const maxDrift = time.Minute
+
+// settled tells whether the clock has gone steadily for that long. It gets the
+// time since the start by the clock and as it went by.
+func (c *settling) settled(clock, passed, long time.Duration) bool {
+	if ahead := clock - passed; (ahead - c.ahead).Abs() > maxDrift {
+		c.ahead, c.since, c.set = ahead, passed, true
+	} else {
+		c.ahead = ahead
+	}
+	return !c.set || passed-c.since > long
+}
+
+// lockFile is what a server and a collection lock. The kernel releases it when
+// a process is killed.
 const lockFile = ".okara-lock"
 
-func lockShared(dir string) (*flock.Flock, error) {
+func lockDir(dir string) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(dir, lockFile))
-	ok, err := lock.TryRLock()
+	ok, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock registry storage: %w", err)
 	}
 	if !ok {
-		return nil, fmt.Errorf("open registry storage %s: %w: a garbage collection is running", dir, ErrInUse)
+		return nil, fmt.Errorf("%w by another okara serve or okara gc", ErrInUse)
 	}
 	return lock, nil
+}
+
+// logged says on the server's log what a collection did.
+func (r *Registry) logged(c Collected, err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		r.log.Error("garbage collection of the embedded registry", "error", err)
+	case c.Blobs > 0 || c.Bytes > 0:
+		r.log.Info("garbage collection of the embedded registry", "blobs", c.Blobs, "bytes", c.Bytes, "used", c.Used)
+	}
 }

@@ -5,17 +5,35 @@
 // directory: okara serve mounts it under /v2/ so that a machine with nothing
 // but okara has a registry.
 //
-// Deleting is enabled unless switched off. Upload purging is off: a cut
-// upload leaves its part in the directory until [Collect] runs.
+// Deleting is enabled unless switched off.
 //
-// [Collect] removes what no manifest points to. A blob that was just pushed
-// and whose manifest is still on its way looks the same as garbage, so a
-// collection wants the directory for itself: each [Registry] holds a shared
-// lock on the file .okara-lock, [Collect] an exclusive one, and neither waits
-// for the other.
+// A directory has one [Registry] or one [Collect] at a time: each holds a lock
+// on the file .okara-lock, which the kernel gives free when a process dies, and
+// who comes second gets [ErrInUse].
 //
-// Blobs in a directory are read by this package itself (blob.go): the library's
-// reader takes 4 MiB of memory for each.
+// # Garbage
+//
+// Nothing is removed by a DELETE but a link; the space comes back by collection
+// ([Registry.Collect], [Registry.Run], [Collect]). What stays is what the tags
+// of a repository lead to, and what refers to that; the tags of the referrers
+// fallback and of cosign signatures do not count as tags while their subject is
+// in the repository. So does what is young: was written, or was said to exist
+// to a client that asked, within the least age. A push sends blobs first and
+// the tag last, and while it is on its way only their age protects them. A
+// manifest that is young protects all that it leads to.
+//
+// A collection reads all manifests beside the server, then looks again with
+// writers waiting, and renames what goes into the folder .okara-trash, which
+// it empties when they go on. Reading does not wait.
+//
+// # Damage
+//
+// A blob is hashed when it is read for the first time, and again when its file
+// has changed. One with other bytes is answered with an error and logged; it is
+// missing to those who push, so that pushing it again mends it.
+//
+// The library writes the link of a tag after its folder. A tag that was cut off
+// in between is removed when the directory is opened, or when the write fails.
 //
 // The library logs through the process-wide logrus logger. The first [New]
 // silences that one; errors go to Options.Logger.

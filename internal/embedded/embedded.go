@@ -17,7 +17,6 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/sirupsen/logrus"
 
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
@@ -33,12 +32,15 @@ type Options struct {
 // Registry is an http.Handler for paths below /v2/.
 type Registry struct {
 	http.Handler
-	root string       // "" in memory
-	lock *flock.Flock // nil in memory
+	log   *slog.Logger
+	root  string       // "" in memory
+	lock  *flock.Flock // nil in memory
+	store *store       // nil in memory
 }
 
 // New returns the registry kept in dir, which is created if needed; an empty
-// dir keeps everything in memory. Several registries may share a directory.
+// dir keeps everything in memory. A directory has one registry at a time; for
+// another the error is [ErrInUse].
 func New(dir string, o Options) (*Registry, error) {
 	quiet(o.Logger)
 	storage := configuration.Storage{
@@ -49,14 +51,17 @@ func New(dir string, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open registry storage: %w", err)
 	}
-	r := &Registry{root: root}
+	r := &Registry{root: root, log: o.Logger}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
 	if root == "" {
 		storage["inmemory"] = configuration.Parameters{}
 	} else {
-		if r.lock, err = lockShared(root); err != nil {
-			return nil, err
+		if err := r.open(); err != nil {
+			return nil, fmt.Errorf("open registry storage %s: %w", root, errors.Join(err, r.Close()))
 		}
-		storage["filesystem"] = configuration.Parameters{"rootdirectory": root}
+		storage[driverName] = configuration.Parameters{"store": r.store}
 	}
 	if r.Handler, err = start(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -65,6 +70,20 @@ func New(dir string, o Options) (*Registry, error) {
 		r.Handler = blobs{r.Handler, r}
 	}
 	return r, nil
+}
+
+// open takes the directory and puts away what a killed process left in it.
+func (r *Registry) open() (err error) {
+	if r.lock, err = lockDir(r.root); err != nil {
+		return err
+	}
+	register()
+	r.store = newStore(r.root, newChecks(r.log))
+	n, err := r.store.removeGhosts(context.Background())
+	if n > 0 {
+		r.log.Warn("removed tags whose writing was cut off and that nobody could read", "tags", n)
+	}
+	return errors.Join(err, r.store.emptyTrash())
 }
 
 // catalogPage is how many repositories one answer lists.
@@ -82,7 +101,7 @@ func start(storage configuration.Storage) (h http.Handler, err error) {
 	return handlers.NewApp(context.Background(), &c), nil
 }
 
-// Close gives the directory free for [Collect]. The handler must not be used
+// Close gives the directory free. The handler must not be used
 // any more.
 func (r *Registry) Close() error {
 	if r.lock == nil {

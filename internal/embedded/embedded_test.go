@@ -4,7 +4,6 @@ package embedded_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -25,6 +24,20 @@ import (
 // newRepo serves dir until the returned func is called.
 func newRepo(t *testing.T, dir string, o embedded.Options) (*oci.Repo, func()) {
 	t.Helper()
+	r, _, stop := start(t, dir, o)
+	return r, stop
+}
+
+// serveRegistry serves dir until the end of the test.
+func serveRegistry(t *testing.T, dir string, o embedded.Options) (*oci.Repo, *embedded.Registry) {
+	t.Helper()
+	r, h, stop := start(t, dir, o)
+	t.Cleanup(stop)
+	return r, h
+}
+
+func start(t *testing.T, dir string, o embedded.Options) (*oci.Repo, *embedded.Registry, func()) {
+	t.Helper()
 	h, err := embedded.New(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -36,11 +49,11 @@ func newRepo(t *testing.T, dir string, o embedded.Options) (*oci.Repo, func()) {
 			t.Error(err)
 		}
 	}
-	r, err := oci.OpenRepo(strings.TrimPrefix(s.URL, "http://")+"/test/repo", oci.Options{})
+	r, err := oci.OpenRepo(strings.TrimPrefix(s.URL, "http://")+"/test/repo", oci.Options{Retry: oci.Retry{MaxAttempts: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, stop
+	return r, h, stop
 }
 
 func mustPush(t *testing.T, r *oci.Repo, tag, text string) oci.Manifest {
@@ -112,68 +125,6 @@ func TestQuiet(t *testing.T) {
 	if !strings.Contains(log.String(), "manifest unknown") {
 		t.Errorf("log: %q", log.String())
 	}
-}
-
-func TestCollect(t *testing.T) {
-	dir := t.TempDir()
-	ctx := t.Context()
-	if c, err := embedded.Collect(ctx, dir, false); err != nil || c != (embedded.Collected{}) {
-		t.Fatalf("of nothing: %v, %v", c, err)
-	}
-	r, stop := newRepo(t, dir, embedded.Options{})
-	kept := mustPush(t, r, "kept", "kept")
-	pinned := mustPush(t, r, "pin", "pinned by its digest")
-	if err := r.Untag(ctx, "pin"); err != nil {
-		t.Fatal(err)
-	}
-	gone := mustPush(t, r, "gone", strings.Repeat("gone", 1000))
-	if err := r.Delete(ctx, gone.Descriptor); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := embedded.Collect(ctx, dir, false); !errors.Is(err, embedded.ErrInUse) {
-		t.Errorf("while served: %v, want ErrInUse", err)
-	}
-	cut, err := http.Post("http://"+r.Host()+"/v2/test/repo/blobs/uploads/", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut.Body.Close()
-	stop()
-
-	canceled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := embedded.Collect(canceled, dir, false); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v, want canceled", err)
-	}
-	dry, err := embedded.Collect(ctx, dir, true)
-	if err != nil || dry.Blobs != 2 || dry.Bytes < 4000 {
-		t.Errorf("dry: %+v, %v; want 2 blobs", dry, err)
-	}
-	real, err := embedded.Collect(ctx, dir, false)
-	if err != nil || real.Blobs != 2 || real.Bytes < 4000 {
-		t.Errorf("real: %+v, %v; want 2 blobs", real, err)
-	}
-	if again, err := embedded.Collect(ctx, dir, false); err != nil || again.Blobs != 0 || again.Bytes != 0 {
-		t.Errorf("again: %+v, %v; want nothing", again, err)
-	}
-
-	if left, err := filepath.Glob(filepath.Join(dir, "docker/registry/v2/repositories/test/repo/_uploads/*")); err != nil || len(left) > 0 {
-		t.Errorf("cut uploads left: %v, %v", left, err)
-	}
-
-	r, stop = newRepo(t, dir, embedded.Options{})
-	defer stop()
-	image, err := kept.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := r.ReadBlob(ctx, image.Layers[0], 100); err != nil || string(b) != "kept" {
-		t.Errorf("what was kept: %q, %v", b, err)
-	}
-	if _, err := r.Fetch(ctx, pinned.Digest.String()); err != nil {
-		t.Errorf("a manifest without a tag: %v", err)
-	}
-	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // what was removed can be pushed again
 }
 
 // TestBlobs compares what this package serves itself with the library's answer

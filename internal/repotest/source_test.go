@@ -75,10 +75,11 @@ func (c check) file(f *ast.File) {
 }
 
 // constant lists the calls whose result nobody can change, so that a package
-// variable may hold it.
+// variable may hold it. sync.OnceFunc is for registering with a library that
+// knows its parts by name, once per process.
 var constant = []string{
 	"errors.New", "fmt.Errorf", "regexp.MustCompile", "strings.NewReplacer", "template.Must",
-	"netip.MustParsePrefix", "netip.MustParseAddr", "digest.Digest",
+	"netip.MustParsePrefix", "netip.MustParseAddr", "digest.Digest", "sync.OnceFunc",
 }
 
 // vars allows a package variable that is an error, a compiled expression, an

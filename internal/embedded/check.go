@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// ErrDamaged says that a file has other bytes than the digest that it is stored
+// under.
+var ErrDamaged = errors.New("the stored blob is damaged")
+
+// checks remembers which files were read and found whole or damaged. A file
+// with another size, time or place than then is read again.
+type checks struct {
+	log    *slog.Logger
+	flight singleflight.Group
+	disk   chan struct{} // bounds how many files are read at once
+
+	mu         sync.Mutex
+	young, old map[string]checked // by digest; the old one goes when the young one is full
+}
+
+type checked struct {
+	info  os.FileInfo
+	whole bool
+}
+
+// maxChecked bounds each of the two maps; an entry takes about 300 bytes.
+const maxChecked = 1 << 15
+
+func newChecks(l *slog.Logger) *checks {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return &checks{log: l, disk: make(chan struct{}, 4), young: map[string]checked{}}
+}
+
+// whole returns nil if the file has the bytes of its digest. It reads the file
+// only if it has not seen it before.
+func (c *checks) whole(ctx context.Context, f *os.File, digest string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if known, ok := c.known(digest, info); ok {
+		return damage(digest, known)
+	}
+	name := f.Name()
+	// Many may wait for one file; the reading goes on without the first of
+	// them, and happens once.
+	result := c.flight.DoChan(digest, func() (any, error) {
+		c.disk <- struct{}{}
+		defer func() { <-c.disk }()
+		return nil, c.read(name, digest)
+	})
+	select {
+	case r := <-result:
+		return r.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *checks) read(name, digest string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		c.log.Error("a blob of the embedded registry cannot be read", "digest", "sha256:"+digest, "file", name, "error", err)
+		return fmt.Errorf("sha256:%s: %w", digest, errors.Join(ErrDamaged, err))
+	}
+	whole := hex.EncodeToString(h.Sum(nil)) == digest
+	if !whole {
+		c.log.Error("a blob of the embedded registry is damaged", "digest", "sha256:"+digest, "file", name, "size", info.Size())
+	}
+	c.add(digest, checked{info, whole})
+	return damage(digest, whole)
+}
+
+// damaged tells of a file that was found to be so.
+func (c *checks) damaged(name, digest string) bool {
+	info, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	whole, ok := c.known(digest, info)
+	return ok && !whole
+}
+
+func damage(digest string, whole bool) error {
+	if whole {
+		return nil
+	}
+	return fmt.Errorf("sha256:%s: %w", digest, ErrDamaged)
+}
+
+func (c *checks) add(digest string, v checked) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(digest, v)
+}
+
+func (c *checks) put(digest string, v checked) {
+	if len(c.young) >= maxChecked {
+		c.old, c.young = c.young, map[string]checked{}
+	}
+	c.young[digest] = v
+}
+
+// known returns what was found out about a file that has not changed since.
+func (c *checks) known(digest string, info os.FileInfo) (whole, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.young[digest]
+	if !ok {
+		if v, ok = c.old[digest]; ok {
+			c.put(digest, v)
+		}
+	}
+	if !ok || !same(v.info, info) {
+		return false, false
+	}
+	return v.whole, true
+}
+
+// moved says that this package changed the time of a file.
+func (c *checks) moved(digest string, before, after os.FileInfo) {
+	if whole, ok := c.known(digest, before); ok {
+		c.add(digest, checked{after, whole})
+	}
+}
+
+func same(a, b os.FileInfo) bool {
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
+}

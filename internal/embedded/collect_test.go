@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func TestCollect(t *testing.T) {
+	dir := t.TempDir()
+	ctx := t.Context()
+	if c, err := embedded.Collect(ctx, dir, embedded.Collection{}); err != nil || c.Blobs != 0 || c.Repositories != nil {
+		t.Fatalf("of nothing: %v, %v", c, err)
+	}
+	r, stop := newRepo(t, dir, embedded.Options{})
+	kept := mustPush(t, r, "kept", "kept")
+	untagged := mustPush(t, r, "untagged", "whose tag is gone")
+	if err := r.Untag(ctx, "untagged"); err != nil {
+		t.Fatal(err)
+	}
+	moved := mustPush(t, r, "kept2", "before")
+	mustPush(t, r, "kept2", "after")
+	gone := mustPush(t, r, "gone", strings.Repeat("gone", 1000))
+	if err := r.Delete(ctx, gone.Descriptor); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.Collect(ctx, dir, embedded.Collection{}); !errors.Is(err, embedded.ErrInUse) {
+		t.Errorf("while served: %v, want ErrInUse", err)
+	}
+	cut, err := http.Post("http://"+r.Host()+"/v2/test/repo/blobs/uploads/", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut.Body.Close()
+	dry, err := embedded.Collect(ctx, dir, embedded.Collection{DryRun: true})
+	if err != nil || dry.Blobs != 6 || dry.Bytes < 4000 { // three manifests with one blob each
+		t.Errorf("dry: %+v, %v; want 6 blobs", dry, err)
+	}
+	stop()
+
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := embedded.Collect(canceled, dir, embedded.Collection{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v, want canceled", err)
+	}
+	if young, err := embedded.Collect(ctx, dir, embedded.Collection{MinAge: time.Hour}); err != nil || young.Blobs != 0 {
+		t.Errorf("of the last hour: %+v, %v; want nothing", young, err)
+	}
+	real, err := embedded.Collect(ctx, dir, embedded.Collection{})
+	if err != nil || real.Blobs != dry.Blobs || real.Bytes != dry.Bytes {
+		t.Errorf("real: %+v, %v; dry %+v", real, err, dry)
+	}
+	if again, err := embedded.Collect(ctx, dir, embedded.Collection{}); err != nil || again.Blobs != 0 || again.Bytes != 0 {
+		t.Errorf("again: %+v, %v; want nothing", again, err)
+	}
+	if left := below(t, filepath.Join(dir, "docker/registry/v2/repositories/test/repo/_uploads")); len(left) > 0 {
+		t.Errorf("cut uploads left: %v", left)
+	}
+
+	r, stop = newRepo(t, dir, embedded.Options{})
+	defer stop()
+	image, err := kept.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.ReadBlob(ctx, image.Layers[0], 100); err != nil || string(b) != "kept" {
+		t.Errorf("what was kept: %q, %v", b, err)
+	}
+	for _, m := range []oci.Manifest{untagged, moved, gone} {
+		if _, err := r.Fetch(ctx, m.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("a manifest without a tag: %v", err)
+		}
+	}
+	mustPush(t, r, "gone", strings.Repeat("gone", 1000)) // what was removed can be pushed again
+}
+
+// below lists the files below a folder.
+func below(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// age makes everything in a directory a month old.
+func age(t *testing.T, dir string) {
+	t.Helper()
+	then := time.Now().Add(-30 * 24 * time.Hour)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, then, then)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func image(t *testing.T, subject *oci.Descriptor, text string) (oci.Manifest, oci.Blob) {
+	t.Helper()
+	b := oci.BytesBlob("text/plain", []byte(text))
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: "a/b", Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{b.Descriptor}, Subject: subject,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, b
+}
+
+func push(t *testing.T, r *oci.Repo, tag string, m oci.Manifest, blobs ...oci.Blob) oci.Manifest {
+	t.Helper()
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: append(blobs, oci.EmptyBlob()), Root: m}); err != nil {
+		t.Fatal(err)
+	}
+	if tag != "" {
+		if err := r.PutTag(t.Context(), tag, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func pushImage(t *testing.T, r *oci.Repo, tag string, subject *oci.Descriptor, text string) oci.Manifest {
+	t.Helper()
+	m, b := image(t, subject, text)
+	return push(t, r, tag, m, b)
+}
+
+func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) oci.Manifest {
+	t.Helper()
+	var list []oci.Descriptor
+	for _, c := range children {
+		list = append(list, c.Descriptor)
+	}
+	m, err := oci.NewIndex(ocispec.Index{Manifests: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return push(t, r, tag, m)
+}
+
+// TestReachable collects in a running registry and says of each manifest why it
+// stays or goes.
+func TestReachable(t *testing.T) {
+	dir := t.TempDir()
+	r, registry := serveDir(t, dir)
+	other, err := oci.OpenRepo(r.Host()+"/other", oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := pushImage(t, r, "", nil, "child of an index with a tag")
+	lost := pushImage(t, r, "", nil, "child of an index without one")
+	index := pushIndex(t, r, "index", child)
+	root := pushIndex(t, r, "root", index)
+	if err := r.Untag(t.Context(), "index"); err != nil {
+		t.Fatal(err)
+	}
+	noIndex := pushIndex(t, r, "", lost)
+	signed := pushImage(t, r, "1.0.0", nil, "signed")
+	signature := pushImage(t, r, "", &signed.Descriptor, "signature")
+	counter := pushImage(t, r, "", &signature.Descriptor, "signature of a signature")
+	list := pushIndex(t, r, "sha256-"+signed.Digest.Encoded(), signature)
+	cosign := pushImage(t, r, "sha256-"+signed.Digest.Encoded()+".sig", nil, "cosign")
+	old := pushImage(t, r, "", nil, "signed and untagged")
+	oldSignature := pushImage(t, r, "", &old.Descriptor, "its signature")
+	oldList := pushIndex(t, r, "sha256-"+old.Digest.Encoded(), oldSignature)
+	foreign := pushImage(t, r, "sha256-"+strings.Repeat("0", 64), nil, "of a subject elsewhere")
+	pushImage(t, r, "", nil, "shared blob")
+	shared := pushImage(t, other, "1", nil, "shared blob")
+	asked := pushImage(t, other, "", nil, "asked for just now")
+
+	age(t, dir)
+	young := pushImage(t, r, "", nil, "pushed just now")
+	if _, err := other.Resolve(t.Context(), asked.Digest.String()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range c.Repositories {
+		if g.Repository == "test/repo" && g.Tags != 1 {
+			t.Errorf("%+v, want one tag gone", g)
+		}
+	}
+	for name, m := range map[string]oci.Manifest{
+		"root": root, "index": index, "child": child, "signed": signed, "signature": signature, "signature of a signature": counter,
+		"referrers": list, "cosign": cosign, "subject elsewhere": foreign, "young": young,
+	} {
+		mustHave(t, r, name, m)
+	}
+	mustHave(t, other, "shared", shared)
+	mustHave(t, other, "asked", asked)
+	for name, m := range map[string]oci.Manifest{
+		"index without a tag": noIndex, "its child": lost, "old": old, "its signature": oldSignature, "its referrers": oldList,
+	} {
+		if _, err := r.Fetch(t.Context(), m.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("%s: %v, want not found", name, err)
+		}
+	}
+	for tag, err := range r.Tags(t.Context()) {
+		if err != nil || strings.Contains(tag, old.Digest.Encoded()) {
+			t.Errorf("tag %s, %v", tag, err)
+		}
+	}
+}
+
+// mustHave reads a manifest and all its blobs.
+func mustHave(t *testing.T, r *oci.Repo, name string, m oci.Manifest) {
+	t.Helper()
+	got, err := r.Fetch(t.Context(), m.Digest.String())
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if got.MediaType == ocispec.MediaTypeImageIndex {
+		return
+	}
+	img, err := got.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range img.Layers {
+		if _, err := r.ReadBlob(t.Context(), l, 1<<20); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStays: what a collection leaves behind for good would fill the disk in
+// the end, so nothing may be left of repeated writes but what is reachable.
+func TestStays(t *testing.T) {
+	dir := t.TempDir()
+	r, registry := serveDir(t, dir)
+	pushImage(t, r, "kept", nil, "last")
+	age(t, dir)
+	before := all(t, dir)
+	for i := range 5 {
+		m := pushImage(t, r, "kept", nil, strings.Repeat("x", i+1))
+		pushImage(t, r, "claim", nil, strings.Repeat("y", i+1))
+		if err := r.Delete(t.Context(), m.Descriptor); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Untag(t.Context(), "claim"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pushImage(t, r, "kept", nil, "last")
+	age(t, dir)
+	if _, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if after := all(t, dir); after != before {
+		t.Errorf("left:\n%s\nwant:\n%s", after, before)
+	}
+}
+
+// all lists every file and folder but those of this package.
+func all(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(e.Name(), ".okara") {
+			return nil
+		}
+		rel, _ := filepath.Rel(dir, path)
+		if parts := strings.Split(rel, "/"); err == nil && !(e.IsDir() && len(parts) == 6 && parts[3] == "blobs") {
+			b.WriteString(rel + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// serveDir serves a directory until the end of the test.
+func serveDir(t *testing.T, dir string) (*oci.Repo, *embedded.Registry) {
+	t.Helper()
+	return serveRegistry(t, dir, embedded.Options{})
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/distribution/distribution/v3/registry/storage/driver"
+	"github.com/distribution/distribution/v3/registry/storage/driver/factory"
+	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+)
+
+// store is the storage driver of a directory: the library's own, and what that
+// one leaves to others. Blobs are checked before they are read, what a client
+// was told to exist is not garbage for a while, a tag is removed at once or not
+// at all, and a sweep is alone with the directory.
+type store struct {
+	driver.StorageDriver
+	root   string
+	gate   sync.RWMutex // changes hold it shared, and briefly; a sweep holds it alone
+	checks *checks
+}
+
+const driverName = "okara"
+
+// register makes the driver known to the library, which knows drivers by name
+// only; the store itself comes as a parameter.
+var register = sync.OnceFunc(func() { factory.Register(driverName, storeFactory{}) })
+
+type storeFactory struct{}
+
+func (storeFactory) Create(_ context.Context, parameters map[string]any) (driver.StorageDriver, error) {
+	s, ok := parameters["store"].(*store)
+	if !ok {
+		return nil, errors.New("no store")
+	}
+	return s, nil
+}
+
+// maxThreads is how many operations on the disk run at once, the library's
+// default.
+const maxThreads = 100
+
+func newStore(root string, c *checks) *store {
+	base := filesystem.New(filesystem.DriverParameters{RootDirectory: root, MaxThreads: maxThreads})
+	return &store{StorageDriver: base, root: root, checks: c}
+}
+
+// data is the path of a blob's bytes, ghostly one below the folder of a tag.
+var (
+	data    = regexp.MustCompile(`^/docker/registry/v2/blobs/sha256/[0-9a-f]{2}/([0-9a-f]{64})/data$`)
+	ghostly = regexp.MustCompile(`^(/docker/registry/v2/repositories/.+/_manifests/tags/[^/]+)/`)
+)
+
+func (s *store) GetContent(ctx context.Context, path string) ([]byte, error) {
+	if err := s.whole(ctx, path); err != nil {
+		return nil, err
+	}
+	return s.StorageDriver.GetContent(ctx, path)
+}
+
+func (s *store) Reader(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+	if err := s.whole(ctx, path); err != nil {
+		return nil, err
+	}
+	return s.StorageDriver.Reader(ctx, path, offset)
+}
+
+// whole returns an error if path is a blob with other bytes than its name says.
+func (s *store) whole(ctx context.Context, path string) error {
+	match := data.FindStringSubmatch(path)
+	if match == nil {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(s.root, filepath.FromSlash(path)))
+	if err != nil {
+		return nil // the library knows the proper error
+	}
+	defer f.Close()
+	return s.checks.whole(ctx, f, match[1])
+}
+
+// Stat answers whether a blob exists, upon which clients send manifests that
+// need it. It counts as just written from then on.
+func (s *store) Stat(ctx context.Context, path string) (driver.FileInfo, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	info, err := s.StorageDriver.Stat(ctx, path)
+	match := data.FindStringSubmatch(path)
+	if err != nil || match == nil || info.IsDir() {
+		return info, err
+	}
+	file := filepath.Join(s.root, filepath.FromSlash(path))
+	if ctx.Value(writing{}) != nil && s.checks.damaged(file, match[1]) {
+		return nil, driver.PathNotFoundError{Path: path, DriverName: driverName}
+	}
+	s.touch(file, match[1], info.ModTime())
+	return info, nil
+}
+
+// writing marks the context of a request that sends something. To it a blob
+// that was found damaged is missing, so that it is written anew; a reader must
+// not take it for one that never was.
+type writing struct{}
+
+// freshFor is how old a blob may look that was asked for just now. Collections
+// in a server therefore take a multiple of it as their least age.
+const freshFor = 10 * time.Minute
+
+// touch gives an old blob the present as its time. Where that is not allowed
+// nothing can be removed either.
+func (s *store) touch(file, hex string, modified time.Time) {
+	now := time.Now()
+	if age := now.Sub(modified); age < freshFor && age > -freshFor {
+		return
+	}
+	before, err := os.Stat(file)
+	if err != nil || os.Chtimes(file, now, now) != nil {
+		return
+	}
+	if after, err := os.Stat(file); err == nil {
+		s.checks.moved(hex, before, after)
+	}
+}
+
+func (s *store) PutContent(ctx context.Context, path string, content []byte) error {
+	s.gate.RLock()
+	err := s.StorageDriver.PutContent(ctx, path, content)
+	s.gate.RUnlock()
+	if match := ghostly.FindStringSubmatch(path); err != nil && match != nil {
+		err = errors.Join(err, s.removeGhost(filepath.Join(s.root, filepath.FromSlash(match[1]))))
+	}
+	return diskError(err)
+}
+
+func (s *store) Writer(ctx context.Context, path string, appending bool) (driver.FileWriter, error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	w, err := s.StorageDriver.Writer(ctx, path, appending)
+	if err != nil {
+		return nil, diskError(err)
+	}
+	return diskWriter{w}, nil
+}
+
+func (s *store) Move(ctx context.Context, from, to string) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	return diskError(s.StorageDriver.Move(ctx, from, to))
+}
+
+// Delete takes the path away in one step: killed halfway through the files of a
+// tag it would leave one that is listed and cannot be read.
+func (s *store) Delete(_ context.Context, path string) error {
+	s.gate.RLock()
+	gone, err := s.discard(filepath.Join(s.root, filepath.FromSlash(path)))
+	s.gate.RUnlock()
+	if errors.Is(err, os.ErrNotExist) {
+		return driver.PathNotFoundError{Path: path, DriverName: driverName}
+	}
+	if err == nil {
+		err = os.RemoveAll(gone)
+	}
+	return diskError(err)
+}
+
+// trash holds what was taken away and is being removed.
+const trash = ".okara-trash"
+
+// discard moves a file or folder to the trash and returns where it is.
+func (s *store) discard(file string) (string, error) {
+	gone := filepath.Join(s.root, trash, rand.Text())
+	err := os.Rename(file, gone)
+	if !errors.Is(err, os.ErrNotExist) {
+		return gone, err
+	}
+	if _, err := os.Lstat(file); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(gone), 0o700); err != nil {
+		return "", err
+	}
+	return gone, os.Rename(file, gone)
+}
+
+func (s *store) emptyTrash() error { return os.RemoveAll(filepath.Join(s.root, trash)) }
+
+// diskWriter is what uploads go to.
+type diskWriter struct{ driver.FileWriter }
+
+func (w diskWriter) Write(p []byte) (int, error) {
+	n, err := w.FileWriter.Write(p)
+	return n, diskError(err)
+}
+
+func (w diskWriter) Commit(ctx context.Context) error { return diskError(w.FileWriter.Commit(ctx)) }
+
+// diskError keeps of an error of the disk what clients may know and can act
+// on: not the path, and the reason in words, which the library would send as a
+// number.
+func diskError(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return driver.Error{DriverName: driverName, Detail: errno}
+	}
+	return err
+}

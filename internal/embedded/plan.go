@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan finds what a collection removes. It keeps what it learned of manifests,
+// so that finding again is quick; a manifest takes some hundred bytes.
+type plan struct {
+	root   string
+	cutoff time.Time           // what was written since is left alone
+	refs   map[string]manifest // by digest; content that is whole never changes
+
+	blobs  map[string]blob   // of the directory
+	live   map[string]bool   // what a repository needs
+	owner  map[string]string // the first repository that had a blob which goes
+	loss   map[string]*Garbage
+	remove []string // in this order: nothing points to what went before
+	used   int64
+}
+
+// blob is what the directory has under a digest.
+type blob struct {
+	dir  string
+	size int64
+	seen time.Time
+}
+
+// manifest is what a manifest or an index leads to.
+type manifest struct {
+	to      []string
+	subject string
+}
+
+func newPlan(root string, age time.Duration) *plan {
+	p := &plan{root: root, cutoff: time.Unix(math.MaxInt32, 0), refs: map[string]manifest{}}
+	if age > 0 {
+		p.cutoff = time.Now().Add(-age)
+	}
+	return p
+}
+
+// young tells of a time that lies after the cutoff. One in the future says
+// nothing about the age, and is young.
+func (p *plan) young(t time.Time) bool { return !t.Before(p.cutoff) }
+
+func (p *plan) find(ctx context.Context) error {
+	p.blobs, p.live, p.owner = map[string]blob{}, map[string]bool{}, map[string]string{}
+	p.loss, p.remove, p.used = map[string]*Garbage{}, nil, 0
+	if err := p.readBlobs(ctx); err != nil {
+		return err
+	}
+	repositories, err := listRepositories(ctx, p.root)
+	if err != nil {
+		return err
+	}
+	for _, name := range repositories {
+		if err := p.repository(ctx, name); err != nil {
+			return fmt.Errorf("repository %s: %w", name, err)
+		}
+	}
+	for digest, b := range p.blobs {
+		if p.live[digest] || p.young(b.seen) {
+			p.used += b.size
+			continue
+		}
+		g := p.of(p.owner[digest])
+		g.Blobs, g.Bytes = g.Blobs+1, g.Bytes+b.size
+		p.remove = append(p.remove, b.dir)
+	}
+	return nil
+}
+
+// of returns what a repository loses.
+func (p *plan) of(name string) *Garbage {
+	if p.loss[name] == nil {
+		p.loss[name] = &Garbage{Repository: name}
+	}
+	return p.loss[name]
+}
+
+func (p *plan) collected() (c Collected) {
+	for _, g := range p.loss {
+		c.Repositories = append(c.Repositories, *g)
+		c.Blobs += g.Blobs
+		c.Bytes += g.Bytes
+	}
+	slices.SortFunc(c.Repositories, func(a, b Garbage) int { return cmp.Compare(a.Repository, b.Repository) })
+	c.Used = p.used
+	return c
+}
+
+// readBlobs lists blobs/sha256/xx/HEX/data. Other algorithms are left alone.
+func (p *plan) readBlobs(ctx context.Context) error {
+	top := filepath.Join(p.root, "docker", "registry", "v2", "blobs", "sha256")
+	prefixes, err := readDir(top)
+	if err != nil {
+		return err
+	}
+	for _, prefix := range prefixes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		list, err := readDir(filepath.Join(top, prefix.Name()))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			dir := filepath.Join(top, prefix.Name(), e.Name())
+			info, err := p.inside(dir, "data")
+			if err != nil {
+				return err
+			}
+			if info != nil {
+				b := blob{dir: dir, seen: info.ModTime()}
+				if !info.IsDir() {
+					b.size = info.Size()
+				}
+				p.blobs["sha256:"+e.Name()] = b
+			}
+		}
+	}
+	return nil
+}
+
+// inside returns the file of a folder that has one, or else the folder, or nil
+// if that has gone. What a killed write left beside the file is removed.
+func (p *plan) inside(dir, name string) (found fs.FileInfo, err error) {
+	list, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case e.Name() == name:
+			found = info
+		case !p.young(info.ModTime()):
+			p.remove = append(p.remove, filepath.Join(dir, e.Name()))
+		}
+	}
+	if found == nil {
+		if found, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	return found, err
+}
+
+// maxManifest is more than the library takes, 4 MiB.
+const maxManifest = 8 << 20
+
+// read returns what a manifest leads to: nothing if it is not there, which
+// nobody could read either, and an error if it is damaged, since nobody knows
+// what it needs.
+func (p *plan) read(digest string) (manifest, error) {
+	if m, ok := p.refs[digest]; ok {
+		return m, nil
+	}
+	b, ok := p.blobs[digest]
+	if !ok {
+		return manifest{}, nil
+	}
+	f, err := os.Open(filepath.Join(b.dir, "data"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return manifest{}, nil
+	}
+	if err != nil {
+		return manifest{}, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err != nil {
+		return manifest{}, err
+	}
+	if sum := sha256.Sum256(content); "sha256:"+hex.EncodeToString(sum[:]) != digest {
+		return manifest{}, fmt.Errorf("manifest %s: %w", digest, ErrDamaged)
+	}
+	p.refs[digest] = parseManifest(content)
+	return p.refs[digest], nil
+}
+
+func parseManifest(content []byte) (m manifest) {
+	type descriptor struct {
+		Digest string `json:"digest"`
+	}
+	var doc struct {
+		Config    descriptor   `json:"config"`
+		Layers    []descriptor `json:"layers"`
+		Manifests []descriptor `json:"manifests"`
+		Blobs     []descriptor `json:"blobs"`
+		Subject   descriptor   `json:"subject"`
+	}
+	if json.NewDecoder(bytes.NewReader(content)).Decode(&doc) != nil {
+		return m // the library took it for a manifest without references
+	}
+	m.subject = strings.Clone(doc.Subject.Digest)
+	for _, d := range slices.Concat([]descriptor{doc.Config}, doc.Layers, doc.Manifests, doc.Blobs) {
+		if d.Digest != "" {
+			m.to = append(m.to, d.Digest)
+		}
+	}
+	return m
+}

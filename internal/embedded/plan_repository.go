@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// contents is what one repository has, read from its folder.
+type contents struct {
+	name      string
+	tags      map[string]link // by tag
+	manifests map[string]link // by digest
+	layers    map[string]link
+}
+
+// link is a folder that points to a digest.
+type link struct {
+	dir  string
+	to   string // empty: it has no file named link
+	seen time.Time
+}
+
+// repository decides what of a repository goes. Reachable is what its tags lead
+// to, what was written lately with all that it leads to, and what refers to
+// something reachable.
+func (p *plan) repository(ctx context.Context, name string) error {
+	c, err := p.contents(name)
+	if err != nil {
+		return err
+	}
+	keep, err := p.mark(ctx, c)
+	if err != nil {
+		return err
+	}
+	g := Garbage{}
+	for tag, l := range c.tags {
+		if l.to == "" && !p.young(l.seen) || p.orphan(c, keep, tag, l) {
+			g.Tags++
+			p.remove = append(p.remove, l.dir)
+		}
+	}
+	for digest, l := range c.manifests {
+		if !keep[digest] && !p.young(l.seen) {
+			g.Manifests++
+			p.remove = append(p.remove, l.dir)
+			p.owner[digest] = name
+		}
+	}
+	for digest, l := range c.layers {
+		if keep[digest] {
+			continue
+		}
+		if p.young(l.seen) || p.young(p.blobs[digest].seen) {
+			p.live[digest] = true
+			continue
+		}
+		p.remove = append(p.remove, l.dir)
+		if p.owner[digest] == "" {
+			p.owner[digest] = name
+		}
+	}
+	for digest := range keep {
+		p.live[digest] = true
+	}
+	if err := p.uploads(name, &g); err != nil {
+		return err
+	}
+	if g != (Garbage{}) {
+		g.Repository = name
+		*p.of(name) = g
+	}
+	return nil
+}
+
+// mark returns everything that is reachable in a repository.
+func (p *plan) mark(ctx context.Context, c *contents) (map[string]bool, error) {
+	keep, referrers := map[string]bool{}, map[string][]string{}
+	var todo []string
+	for digest, l := range c.manifests {
+		if p.young(l.seen) || p.young(p.blobs[digest].seen) {
+			todo = append(todo, digest)
+		}
+		if m, err := p.read(digest); err == nil && m.subject != "" {
+			referrers[m.subject] = append(referrers[m.subject], digest)
+		}
+	}
+	for tag, l := range c.tags {
+		if subject := subjectOf(tag); c.has(subject) {
+			referrers[subject] = append(referrers[subject], l.to)
+			continue
+		}
+		todo = append(todo, l.to)
+	}
+	for len(todo) > 0 {
+		digest := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if digest == "" || keep[digest] {
+			continue
+		}
+		keep[digest] = true
+		todo = append(todo, referrers[digest]...)
+		if !c.has(digest) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m, err := p.read(digest)
+		if err != nil {
+			return nil, err
+		}
+		todo = append(todo, m.to...)
+	}
+	return keep, nil
+}
+
+func (c *contents) has(manifest string) bool {
+	l, ok := c.manifests[manifest]
+	return ok && l.to != ""
+}
+
+// subjectTag is the tag of a fallback index of referrers, with a suffix that of
+// a cosign signature: OCI distribution specification 1.1, "Referrers Tag
+// Schema", and cosign's SIGNATURE_SPEC.md.
+var subjectTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
+
+func subjectOf(tag string) string {
+	if m := subjectTag.FindStringSubmatch(tag); m != nil {
+		return "sha256:" + m[1]
+	}
+	return ""
+}
+
+// orphan tells of a tag that stands for what refers to a manifest of this
+// repository, when that one goes and nothing else keeps the referrer. Where the
+// subject lies elsewhere the tag is like any other.
+func (p *plan) orphan(c *contents, keep map[string]bool, tag string, l link) bool {
+	subject := subjectOf(tag)
+	return c.has(subject) && !keep[subject] && !keep[l.to] && !p.young(c.manifests[subject].seen)
+}
+
+func (p *plan) contents(name string) (*contents, error) {
+	dir := repositoryDir(p.root, name)
+	c := &contents{name: name}
+	var err, err2, err3 error
+	c.manifests, err = p.links(filepath.Join(dir, "_manifests", "revisions"))
+	c.layers, err2 = p.links(filepath.Join(dir, "_layers"))
+	c.tags, err3 = p.tags(filepath.Join(dir, "_manifests", "tags"))
+	return c, errors.Join(err, err2, err3)
+}
+
+// links reads ALGORITHM/HEX/link.
+func (p *plan) links(top string) (map[string]link, error) {
+	all := map[string]link{}
+	algorithms, err := readDir(top)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range algorithms {
+		list, err := readDir(filepath.Join(top, a.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			digest, dir := a.Name()+":"+e.Name(), filepath.Join(top, a.Name(), e.Name())
+			info, err := p.inside(dir, "link")
+			if err != nil {
+				return nil, err
+			}
+			if info == nil {
+				continue
+			}
+			l := link{dir: dir, seen: info.ModTime()}
+			if !info.IsDir() {
+				l.to = digest
+			}
+			all[digest] = l
+		}
+	}
+	return all, nil
+}
+
+// tags reads TAG/current/link. What TAG/index has is the tag's past, which
+// nothing reads.
+func (p *plan) tags(top string) (map[string]link, error) {
+	all := map[string]link{}
+	list, err := readDir(top)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		l := link{dir: filepath.Join(top, e.Name())}
+		info, err := os.Stat(l.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l.seen = info.ModTime()
+		if _, err := p.inside(filepath.Join(l.dir, "current"), "link"); err != nil {
+			return nil, err
+		}
+		to, err := os.ReadFile(filepath.Join(l.dir, "current", "link"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		l.to = strings.TrimSpace(string(to))
+		all[e.Name()] = l
+		if err := p.past(filepath.Join(l.dir, "index", "sha256"), l.to); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// past removes all but the present entry of a tag's index.
+func (p *plan) past(index, present string) error {
+	list, err := readDir(index)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if "sha256:"+e.Name() == present {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && !p.young(info.ModTime()) {
+			p.remove = append(p.remove, filepath.Join(index, e.Name()))
+		}
+	}
+	return nil
+}
+
+// uploads finds the cut ones by the last byte that they got.
+func (p *plan) uploads(name string, g *Garbage) error {
+	top := filepath.Join(repositoryDir(p.root, name), "_uploads")
+	list, err := readDir(top)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		dir := filepath.Join(top, e.Name())
+		var size int64
+		var last time.Time
+		err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if !e.IsDir() {
+				size += info.Size()
+			}
+			if info.ModTime().After(last) {
+				last = info.ModTime()
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case p.young(last):
+			p.used += size
+		default:
+			g.Uploads, g.Bytes = g.Uploads+1, g.Bytes+size
+			p.remove = append(p.remove, dir)
+		}
+	}
+	return nil
+}
