@@ -162,8 +162,10 @@ func rank(err error) int {
 // verify checks all packets that k could have made.
 func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
 	c := config(func() time.Time { return o.Now })
-	_, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
+	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(message), bytes.NewReader(signature), c)
 	switch {
+	case sig != nil && k.revoked(sig):
+		return ErrRevokedKey
 	case err == nil:
 		return nil
 	case errors.Is(err, pgperrors.ErrUnknownIssuer):
@@ -177,6 +179,15 @@ func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
 		return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
 	}
 	return fmt.Errorf("%w (%v)", ErrBadSignature, err)
+}
+
+// revoked reports whether the key, or the subkey that made a signature, has a
+// revocation. The library looks at its time, and so takes a clock that runs
+// behind, or one that was set back, for a time before.
+func (k PublicKey) revoked(sig *packet.Signature) bool {
+	return k.Revoked || slices.ContainsFunc(k.entity.Subkeys, func(sub openpgp.Subkey) bool {
+		return len(sub.Revocations) > 0 && sig.IssuerKeyId != nil && sub.PublicKey.KeyId == *sig.IssuerKeyId
+	})
 }
 
 // issuers returns the key IDs in the packets of a signature file.

@@ -3,6 +3,7 @@
 package signing_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -249,4 +253,86 @@ func TestParseSums(t *testing.T) {
 			t.Errorf("%q: got %v", s, err)
 		}
 	}
+}
+
+// TestVerifyClocks holds what keys signed against clocks that run right, ahead
+// and behind: a revocation is for all times, an expiry for its own.
+func TestVerifyClocks(t *testing.T) {
+	const message = "sums"
+	type made struct {
+		key signing.PublicKey
+		sig []byte
+	}
+	plain, plainPub := newKey(t, signing.KeyOptions{})
+	short, shortPub := newKey(t, signing.KeyOptions{Lifetime: 48 * time.Hour})
+	lost, _ := newKey(t, signing.KeyOptions{})
+	byLost := mustSign(t, lost, message, day(2))
+	if err := lost.Revoke(day(5), "lost"); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		made
+		expired bool
+		want    map[int]error // by the day on the clock
+	}{
+		"good":                 {made{plainPub, mustSign(t, plain, message, day(2))}, false, map[int]error{2: nil, 20: nil}},
+		"expires":              {made{shortPub, mustSign(t, short, message, day(2))}, false, map[int]error{2: nil, 4: signing.ErrExpiredKey, 20: signing.ErrExpiredKey}},
+		"expires, allowed":     {made{shortPub, mustSign(t, short, message, day(2))}, true, map[int]error{2: nil, 4: nil, 20: nil}},
+		"revoked on day 5":     {made{mustPublic(t, lost), byLost}, false, map[int]error{2: signing.ErrRevokedKey, 4: signing.ErrRevokedKey, 6: signing.ErrRevokedKey, 20: signing.ErrRevokedKey}},
+		"revoked, may expire":  {made{mustPublic(t, lost), byLost}, true, map[int]error{1: signing.ErrRevokedKey, 4: signing.ErrRevokedKey, 6: signing.ErrRevokedKey}},
+		"revoked, another one": {made{mustPublic(t, lost), mustSign(t, plain, message, day(2))}, true, map[int]error{4: signing.ErrUnknownKey, 6: signing.ErrUnknownKey}},
+	} {
+		for on, want := range test.want {
+			_, err := signing.Verify([]byte(message), test.sig, []signing.PublicKey{test.key}, signing.VerifyOptions{Now: day(on), AllowExpired: test.expired})
+			if !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("%s, day %d: got %v, want %v", name, on, err, want)
+			}
+		}
+	}
+}
+
+// TestVerifySubkeys has signatures of a subkey: alone it is good, revoked by
+// its own key it is not, whatever the clock says.
+func TestVerifySubkeys(t *testing.T) {
+	c := &packet.Config{Time: func() time.Time { return day(1) }}
+	entity, err := openpgp.NewEntity("Test", "", "", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := entity.AddSigningSubkey(c); err != nil {
+		t.Fatal(err)
+	}
+	var sig bytes.Buffer
+	if err := openpgp.DetachSign(&sig, entity, strings.NewReader("sums"), &packet.Config{Time: func() time.Time { return day(2) }}); err != nil {
+		t.Fatal(err)
+	}
+	public := func() []signing.PublicKey {
+		var text bytes.Buffer
+		w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
+		if err == nil {
+			err = errors.Join(entity.Serialize(w), w.Close())
+		}
+		keys, perr := signing.ParsePublicKeys(text.Bytes())
+		if err := errors.Join(err, perr); err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	check := func(want error) {
+		t.Helper()
+		for _, on := range []int{2, 4, 20} {
+			if _, err := signing.Verify([]byte("sums"), sig.Bytes(), public(), signing.VerifyOptions{Now: day(on), AllowExpired: true}); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("day %d: got %v, want %v", on, err, want)
+			}
+		}
+	}
+	check(nil)
+	for i := range entity.Subkeys {
+		if entity.Subkeys[i].Sig.FlagSign {
+			if err := entity.RevokeSubkey(&entity.Subkeys[i], packet.NoReason, "lost", &packet.Config{Time: func() time.Time { return day(5) }}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check(signing.ErrRevokedKey)
 }
