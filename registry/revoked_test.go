@@ -20,6 +20,8 @@ import (
 func TestRevokedKeys(t *testing.T) {
 	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
 	stolen, own := servedKey(must(thief.Public())), servedKey(must(testSigner().Public()))
+	disguised := oci.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
+	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                    // of the key
 	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
 	f := newFront(t, func(o *registry.Options) {
 		o.Revoked = must(registry.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
@@ -37,6 +39,8 @@ func TestRevokedKeys(t *testing.T) {
 		{"acme/five", release{keys: []oci.SigningKey{stolen, own}, sign: func(sums []byte) []byte {
 			return slices.Concat(byThief(sums), must(testSigner().Sign(sums, time.Now())))
 		}}, http.StatusOK},
+		{"acme/six", release{keys: []oci.SigningKey{disguised}, sign: byThief}, http.StatusNotFound},
+		{"acme/seven", release{keys: []oci.SigningKey{disguised, own}}, http.StatusOK},
 	} {
 		tt.rel.address, tt.rel.version, tt.rel.platforms = tt.address, "1.0.0", []string{"linux_amd64"}
 		f.provider(t, tt.rel)
@@ -44,7 +48,7 @@ func TestRevokedKeys(t *testing.T) {
 		if resp.StatusCode != tt.want {
 			t.Errorf("%s: %d %s, want %d", tt.address, resp.StatusCode, body, tt.want)
 		}
-		if bytes.Contains([]byte(body), []byte(stolen.KeyID)) {
+		if bytes.Contains([]byte(body), []byte(stolen.KeyID)) || bytes.Contains(body, line) {
 			t.Errorf("%s: the answer has the stolen key:\n%s", tt.address, body)
 		}
 		if _, err := c.Provider(t.Context(), f.services(t, c).Providers, "example.com", tt.address, "1.0.0", "linux", "amd64"); (err == nil) != (tt.want == http.StatusOK) {
