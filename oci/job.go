@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,12 @@ const (
 	annJobResult = "vnd.okara.job.result"
 	annJobData   = "vnd.okara.job.data." // followed by the key
 
+	annJobTry = "vnd.okara.job.try"
+
 	jobTagPrefix  = "job-"
 	doneTagPrefix = "done-"
+	tryTagPrefix  = "try-"  // followed by the number of the try
+	backTagPrefix = "back-" // likewise
 
 	// maxJob bounds what a job says, in bytes: a request is a few hundred.
 	maxJob = 64 << 10
@@ -46,6 +51,7 @@ type Job struct {
 // JobEnd is how a job ended.
 type JobEnd struct {
 	Failed bool
+	Parked bool   // failed, since no try came back
 	Result string // for people
 	Time   time.Time
 }
@@ -107,6 +113,9 @@ func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
 	if e.Failed {
 		state = "failed"
 	}
+	if e.Parked {
+		state = "parked"
+	}
 	_, err := r.putOnce(ctx, DoneTag(JobTag(id)), map[string]string{
 		annJobID: id, annJobState: state, annJobResult: plainText(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
 	})
@@ -114,6 +123,58 @@ func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
 		return fmt.Errorf("end job in %s: %w", r, err)
 	}
 	return nil
+}
+
+// BeginTry records that a try of the job begins, before it does. It is false if
+// there was a try of this number.
+func (r *Repo) BeginTry(ctx context.Context, id string, n int, at time.Time) (bool, error) {
+	begun, err := r.putTry(ctx, tryTagPrefix, id, n, at)
+	if err != nil {
+		return false, fmt.Errorf("record try %d of a job in %s: %w", n, r, err)
+	}
+	return begun, nil
+}
+
+// EndTry records that a try came back without ending the job.
+func (r *Repo) EndTry(ctx context.Context, id string, n int, at time.Time) error {
+	if _, err := r.putTry(ctx, backTagPrefix, id, n, at); err != nil {
+		return fmt.Errorf("record the end of try %d of a job in %s: %w", n, r, err)
+	}
+	return nil
+}
+
+// Try returns when a try began and whether it came back.
+func (r *Repo) Try(ctx context.Context, id string, n int) (began time.Time, back bool, err error) {
+	if _, began, err = r.jobAnnotations(ctx, tryTag(tryTagPrefix, id, n)); err != nil {
+		return began, false, err
+	}
+	_, err = r.Resolve(ctx, tryTag(backTagPrefix, id, n))
+	if errors.Is(err, ErrNotFound) {
+		return began, false, nil
+	}
+	return began, err == nil, err
+}
+
+func tryTag(prefix, id string, n int) string { return fmt.Sprintf("%s%s-%d", prefix, jobName(id), n) }
+
+// TriedJobTag returns the tag of the job that tag tells of a try of, "" if it is
+// no such tag.
+func TriedJobTag(tag string) string {
+	for _, prefix := range []string{tryTagPrefix, backTagPrefix} {
+		if rest, ok := strings.CutPrefix(tag, prefix); ok {
+			name, _, _ := strings.Cut(rest, "-")
+			if job := jobTagPrefix + name; DoneTag(job) != "" {
+				return job
+			}
+		}
+	}
+	return ""
+}
+
+func (r *Repo) putTry(ctx context.Context, prefix, id string, n int, at time.Time) (bool, error) {
+	return r.putOnce(ctx, tryTag(prefix, id, n), map[string]string{
+		annJobID: id, annJobTry: strconv.Itoa(n), annJobTime: at.UTC().Format(time.RFC3339Nano),
+	})
 }
 
 // putOnce writes a manifest of the queue unless its tag is taken.
@@ -167,7 +228,8 @@ func (r *Repo) JobEndAt(ctx context.Context, tag string) (JobEnd, error) {
 	if err != nil {
 		return JobEnd{}, err
 	}
-	return JobEnd{Failed: a[annJobState] == "failed", Result: plainText(a[annJobResult]), Time: at}, nil
+	parked := a[annJobState] == "parked"
+	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: plainText(a[annJobResult]), Time: at}, nil
 }
 
 func (r *Repo) jobAnnotations(ctx context.Context, tag string) (map[string]string, time.Time, error) {

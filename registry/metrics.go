@@ -66,14 +66,14 @@ func NewMetrics() *Metrics {
 	m.publish = counter("okara_publish_total", "Publications over HTTP.", "kind", "result")
 	m.verdicts = counter("okara_policy_checks_total", "Checks of versions against the policy of this server.", "kind", "result")
 	m.jobs = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "okara_queue_jobs", Help: "Jobs of the queue: waiting and running now, done and failed in this process since its start.",
+		Name: "okara_queue_jobs", Help: "Jobs of the queue: waiting and running now, done, failed and parked in this process since its start.",
 	}, []string{"state"})
 	m.keyExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "okara_key_expiry_seconds", Help: "Unix time at which a served signing key expires.",
 	}, []string{"address", "key"})
 	m.tagMoved = counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues()
 	m.mismatch = counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues()
-	for _, state := range []string{"waiting", "running", "done", "failed"} {
+	for _, state := range []string{"waiting", "running", "done", "failed", "parked"} {
 		m.jobs.WithLabelValues(state)
 	}
 	m.registry.MustRegister(m.streams, m.keyExpiry, m.jobs)

@@ -28,6 +28,13 @@ const (
 	jobFirstDelay = 10 * time.Second // doubles with each retry
 	jobMaxDelay   = time.Hour
 
+	// jobLosses is how many tries may begin and not come back, since their
+	// process ended, before the job is parked: it may be what ended them.
+	jobLosses = 3
+	jobAgain  = 10 // how often a parked job may be asked for again
+
+	backTimeout = 5 * time.Second // for the note that a try came back
+
 	// jobKept is how long the queue remembers a job that has ended. One with
 	// its id is new after that, which is harmless like any other repetition.
 	jobKept = 30 * 24 * time.Hour
@@ -81,7 +88,14 @@ type openJob struct {
 	due     time.Time
 	retries int
 	running bool
+	tries   int // that began, here or elsewhere; for the running try
+	losses  int // of them, those that did not come back; likewise
 }
+
+// elsewhereError says that a try began elsewhere and may still run.
+type elsewhereError struct{ until time.Time }
+
+func (e *elsewhereError) Error() string { return "another try may still run" }
 
 func newQueue(o Options, m *Metrics, handlers map[string]jobHandler) (*queue, error) {
 	r, err := o.Client.Repo(o.Layout.QueueRepo())
@@ -104,6 +118,22 @@ func (q *queue) add(ctx context.Context, id string, j job) (added bool, err erro
 		q.keep(oci.JobTag(id), &openJob{id: id, job: j, due: now})
 	}
 	return added, err
+}
+
+// addAgain is add for what a person asks for once more: a job that was parked
+// gets a new one in its place. It returns the id under which the job is.
+func (q *queue) addAgain(ctx context.Context, id string, j job) (now string, added bool, err error) {
+	now = id
+	for n := 2; n <= jobAgain+1; n++ {
+		if added, err = q.add(ctx, now, j); added || err != nil {
+			break
+		}
+		if end, err := q.repo.JobEnd(ctx, now); err != nil || !end.Parked {
+			break // outcome says why
+		}
+		now = fmt.Sprintf("%s again %d", id, n)
+	}
+	return now, added, err
 }
 
 // outcome says for people how far a job is.
@@ -223,10 +253,16 @@ func (q *queue) look(ctx context.Context) error {
 	return q.expire(ctx, list.Tags)
 }
 
-// expire deletes the jobs among tags that ended long ago, the job before its
-// end: the other way round it would be done again if this stops in between.
+// expire deletes the jobs among tags that ended long ago, the job and its tries
+// before its end: the other way round it would be done again if this stops in between.
 func (q *queue) expire(ctx context.Context, tags []string) error {
 	reads := jobEndsRead
+	tries := map[string][]string{}
+	for _, tag := range tags {
+		if job := oci.TriedJobTag(tag); job != "" {
+			tries[job] = append(tries[job], tag)
+		}
+	}
 	for _, tag := range tags {
 		job := oci.EndedJobTag(tag)
 		if job == "" || q.keepEnds {
@@ -248,7 +284,7 @@ func (q *queue) expire(ctx context.Context, tags []string) error {
 		if !known || q.now().Sub(at) < jobKept {
 			continue
 		}
-		for _, old := range []string{job, tag} {
+		for _, old := range slices.Concat([]string{job}, tries[job], []string{tag}) {
 			err := q.repo.Untag(ctx, old)
 			if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
 				q.log.Info("queue: the registry deletes no tags, so it keeps jobs that have ended", "reason", err)
@@ -322,12 +358,15 @@ func (q *queue) start(ctx context.Context, running *sync.WaitGroup, next time.Ti
 func (q *queue) try(ctx context.Context, tag string, j *openJob) {
 	again, err := q.attempt(ctx, j)
 	log := q.log.With("kind", j.Kind, "job", j.id)
+	var elsewhere *elsewhereError
 	q.mu.Lock()
 	j.running = false
 	switch {
 	case ctx.Err() != nil: // the server ends
 	case !again:
 		delete(q.open, tag)
+	case errors.As(err, &elsewhere):
+		j.due = elsewhere.until
 	default:
 		delay := min(jobFirstDelay<<j.retries, jobMaxDelay)
 		j.due = q.now().Add(delay)
@@ -344,7 +383,60 @@ func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	if _, err := q.repo.JobEnd(ctx, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
 	}
+	if err := q.begin(ctx, j); err != nil {
+		return true, err
+	}
+	if j.losses >= jobLosses {
+		return q.park(ctx, j)
+	}
 	result, err := q.do(ctx, j)
+	if again, err = q.end(ctx, j, result, err); again {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
+		defer cancel()
+		err = errors.Join(err, q.repo.EndTry(back, j.id, j.tries, q.now()))
+	}
+	return again, err
+}
+
+// begin records that a try begins, unless too many have not come back. What
+// began a short time ago may still run, here or in another replica.
+func (q *queue) begin(ctx context.Context, j *openJob) error {
+	for j.losses < jobLosses {
+		begun, err := q.repo.BeginTry(ctx, j.id, j.tries+1, q.now())
+		if begun {
+			j.tries++
+		}
+		if begun || err != nil {
+			return err
+		}
+		at, back, err := q.repo.Try(ctx, j.id, j.tries+1)
+		if err != nil {
+			return err
+		}
+		if !back {
+			if until := at.Add(jobTakeover); until.After(q.now()) {
+				return &elsewhereError{until}
+			}
+			j.losses++
+		}
+		j.tries++
+	}
+	return nil
+}
+
+// park ends a job that nobody tries again by itself.
+func (q *queue) park(ctx context.Context, j *openJob) (again bool, err error) {
+	end := oci.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
+	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+		return true, err
+	}
+	q.metrics.jobs.WithLabelValues("parked").Inc()
+	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what ended the server, then deliver the event again")
+	return false, nil
+}
+
+// end records what came of a try and returns whether there is to be another.
+func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
 	end := oci.JobEnd{Result: result, Time: q.now()}
 	if err != nil {
 		_, final := errors.AsType[permanentError](err)

@@ -89,10 +89,10 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 		}
 		doc.Module, doc.Version = m.Module.String(), m.Version.String()
 		s.decided(r, caller{mode: "github", subject: e.String()}, "publish", "module", doc.Module, "github "+owners[i].Owner)
-		added, err := s.queue.add(r.Context(), delivery, e.job(r.Header.Get(requestID)))
+		id, added, err := s.queue.addAgain(r.Context(), delivery, e.job(r.Header.Get(requestID)))
 		if err == nil && !added {
 			doc.Result, status = "duplicate", http.StatusOK
-			doc.Reason, err = s.queue.outcome(r.Context(), delivery)
+			doc.Reason, err = s.queue.outcome(r.Context(), id)
 		}
 		return err
 	}()

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	parkHost  = "OKARA_TEST_PARK_HOST"  // of the registry, in a process that a job ends
+	parkAfter = "OKARA_TEST_PARK_AFTER" // the start of the first process
+)
+
+// TestQueueParks lets a job end three processes, each started six minutes after
+// the one before. The fourth parks it and goes on.
+func TestQueueParks(t *testing.T) {
+	if host := os.Getenv(parkHost); host != "" {
+		endingProcess(t, host)
+		return
+	}
+	host := ocitest.New(t, ocitest.Quirks{})
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 4 {
+		cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestQueueParks$")
+		cmd.Env = append(os.Environ(), parkHost+"="+host, parkAfter+"="+(time.Duration(n)*6*time.Minute).String())
+		out, err := cmd.CombinedOutput()
+		code := 0
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			code, err = exit.ExitCode(), nil
+		}
+		if want := map[bool]int{true: 7, false: 0}[n < 3]; err != nil || code != want {
+			t.Fatalf("process %d: exit status %d, %v, want %d\n%s", n+1, code, err, want, out)
+		}
+		if parked := strings.Contains(string(out), "queue: job parked"); parked != (n == 3) {
+			t.Errorf("process %d: parked: %t\n%s", n+1, parked, out)
+		}
+	}
+}
+
+// endingProcess is a server whose job ends it as a stack overflow would: without
+// a panic that could be recovered, and without a last word.
+func endingProcess(t *testing.T, host string) {
+	after, err := time.ParseDuration(os.Getenv(parkAfter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := oci.New(host, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := newQueue(Options{
+		Client: c, Layout: addr.Layout{Prefix: "acme"}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Now: func() time.Time { return time.Now().Add(after) },
+	}, NewMetrics(), map[string]jobHandler{"ends": func(context.Context, job) (string, error) {
+		os.Exit(7)
+		return "", nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAdd(t, q, "id", job{Kind: "ends"}, after == 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		for err := oci.ErrNotFound; ctx.Err() == nil && err != nil; {
+			_, err = q.repo.JobEnd(ctx, "id")
+		}
+	}()
+	q.run(ctx)
+	if end := mustEnd(t, q, "id"); !end.Failed || !end.Parked {
+		t.Errorf("ended with %+v", end)
+	}
+	if n := testutil.ToFloat64(q.metrics.jobs.WithLabelValues("parked")); n != 1 {
+		t.Errorf("%v jobs parked", n)
+	}
+}
+
+// TestQueueAgain asks again for a job that was parked: a person has mended what
+// ended the server. The new job has its own tries, and the old one stays ended.
+func TestQueueAgain(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		h := &tries{}
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+		mustAdd(t, q, "id", job{Kind: "k"}, true)
+		for n := range jobLosses {
+			if begun, err := q.repo.BeginTry(t.Context(), "id", n+1, time.Now()); err != nil || !begun {
+				t.Fatal(begun, err)
+			}
+		}
+		time.Sleep(jobTakeover)
+		defer runQueue(t, q)()
+		synctest.Wait()
+		if end := mustEnd(t, q, "id"); !end.Parked || len(h.since(time.Now())) > 0 {
+			t.Fatalf("ended with %+v, want that it is parked", end)
+		}
+		id, added, err := q.addAgain(t.Context(), "id", job{Kind: "k"})
+		if err != nil || !added {
+			t.Fatal(id, added, err)
+		}
+		synctest.Wait()
+		if end := mustEnd(t, q, id); end.Failed {
+			t.Errorf("ended with %+v", end)
+		}
+		if again, added, err := q.addAgain(t.Context(), "id", job{Kind: "k"}); added || err != nil || again != id {
+			t.Errorf("a third delivery: %s, %t, %v; want that %s is done", again, added, err, id)
+		}
+	})
+}
+
+// TestQueueTriesThatComeBack shows that tries that fail, and servers that end in
+// order, park nothing; and that what the tries leave is deleted with the job.
+func TestQueueTriesThatComeBack(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		h := &tries{fails: 8, err: errors.New("down")}
+		start := time.Now()
+		for n := range 4 {
+			q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+			if n == 0 {
+				mustAdd(t, q, "id", job{Kind: "k"}, true)
+			}
+			stop := runQueue(t, q)
+			time.Sleep(6 * time.Minute)
+			synctest.Wait()
+			stop()
+		}
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+		defer runQueue(t, q)()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if end := mustEnd(t, q, "id"); end.Failed {
+			t.Errorf("ended with %+v after tries at %v", end, h.since(start))
+		}
+		time.Sleep(jobKept + time.Hour)
+		synctest.Wait()
+		list, err := q.repo.Snapshot(t.Context())
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(list.Tags, []string(nil)); diff != "" && len(list.Tags) > 0 {
+			t.Errorf("left in the queue: %s", diff)
+		}
+	})
+}
