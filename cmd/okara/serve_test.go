@@ -94,6 +94,19 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/state/shop/default", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "evil.example" // a name of a web page's site that resolves to this machine
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusMisdirectedRequest || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a state under a foreign name: %d", resp.StatusCode)
+	}
 	if !strings.Contains(notes(), dir) || !strings.Contains(notes(), "okara cli-config "+url) {
 		t.Errorf("the notes name neither the storage nor the next command: %s", notes())
 	}
