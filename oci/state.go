@@ -180,10 +180,10 @@ func (t StateTag) String() string {
 	return ""
 }
 
-// StateOrigin is where a stored state was first written. Sealed bytes are
-// bound to it, and copies (seals, replicas) keep it.
+// StateOrigin is the place that a state was written for. Sealed bytes are bound
+// to it. Replicas keep it; what is stored in clear has it for information.
 type StateOrigin struct {
-	Repository, Workspace string
+	Repository, Workspace string // the repository without its host
 	Version, Fence        int64
 	Parent                string
 }
@@ -229,10 +229,11 @@ func EmptyLayer() Descriptor {
 	return d
 }
 
-// NewStateManifest encodes s. Its layer is s.Layer; Empty ones get the empty layer.
+// NewStateManifest encodes s. Its layer is s.Layer; an Empty one gets the empty
+// layer unless a sealer vouches for there being no state.
 func NewStateManifest(s StateManifest) (Manifest, error) {
 	layer := s.Layer
-	if s.Empty {
+	if s.Empty && len(s.Envelope) == 0 {
 		layer = EmptyLayer()
 	}
 	ann := map[string]string{

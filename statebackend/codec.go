@@ -94,7 +94,7 @@ func (s *Store) decode(ctx context.Context, m oci.StateManifest, stored []byte) 
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
-			return nil, fmt.Errorf("version %d of workspace %q is encrypted and no key is configured", m.N, m.Workspace)
+			return nil, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, errNoKey)
 		}
 		plain, err := s.o.Sealer.Open(ctx, stored, m.Envelope, associatedData(m.Encoding(), m.Origin))
 		if err != nil {
@@ -151,9 +151,9 @@ func (s *Store) unzstd(stored []byte) ([]byte, error) {
 	return state, nil
 }
 
-// associatedData binds sealed bytes to the place and time of their first
-// writing, so that nobody can swap them between workspaces or versions. Lengths
-// in front of the strings keep the encoding unambiguous.
+// associatedData binds sealed bytes to what their manifest says of their origin,
+// which read compares with where they were found. Lengths in front of the
+// strings keep the encoding unambiguous.
 func associatedData(encoding string, o oci.StateOrigin) []byte {
 	var b bytes.Buffer
 	for _, part := range [...]string{

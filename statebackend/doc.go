@@ -96,6 +96,18 @@
 // costs. The store keeps what it saw between attempts, so whoever polls, or asks
 // a server that answers at once, makes the minute pass.
 //
+// # Encryption
+//
+// With a [Sealer] the bytes of a version are bound to repository (without host),
+// workspace and number, and a reader compares these with where it reads, since
+// annotations are the word of whoever may write to the registry. So the seal of
+// a takeover is sealed anew, and a version without state carries a sealed layer
+// of no bytes. What is in clear, or was sealed elsewhere, is [ErrUnsealed];
+// [Options].Primary names the repository that this one is a copy of. A writer of
+// the registry can still remove the newest versions, so that an older one is the
+// head again, and can change what manifests say beside the origin: lineage,
+// serial and times in a history are not sealed.
+//
 // # Reading
 //
 // Without a lock, state-W is read: one request if the state is small enough to

@@ -23,6 +23,11 @@ var (
 	ErrUnsafe = errors.New("locking refused")
 	// ErrReplica says that a repository is a read-only copy of another one.
 	ErrReplica = errors.New("repository is a replica")
+	// ErrUnsealed says that a version does not count where keys are configured:
+	// it is stored in clear, or was sealed for another place.
+	ErrUnsealed = errors.New("not sealed for this place")
+
+	errNoKey = errors.New("it is encrypted and no key is configured")
 )
 
 // LockedError says that somebody else holds the lock.

@@ -161,20 +161,17 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *oci.StateManifest) 
 	m.Workspace, m.N, m.Fence = l.x.workspace, l.next, l.claim.fence
 	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
 	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
-	m.Origin = oci.StateOrigin{Repository: l.s.repo.String(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	l.x.blobs = nil
-	if !m.Empty {
-		e, err := l.s.encode(ctx, state, m.Origin)
-		if err != nil {
-			return err
-		}
-		blob := oci.StateLayer(e.encoding, e.bytes)
+	blob, ok, err := l.s.store(ctx, state, m)
+	if err != nil {
+		return err
+	}
+	if ok {
 		if parent.Layer.Digest != blob.Digest { // else the registry has it
 			if err := l.s.repo.PushBlob(ctx, blob); err != nil {
 				return err
 			}
 		}
-		m.Layer, m.Envelope, m.SHA256 = blob.Descriptor, e.envelope, blob.Digest.Encoded()
 		l.x.blobs = []oci.Blob{blob}
 	}
 	l.x.head, err = oci.NewStateManifest(*m)

@@ -5,6 +5,7 @@ package statebackend
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strconv"
 )
 
@@ -15,8 +16,34 @@ func Meta(state []byte) (lineage string, serial uint64, ok bool) {
 	return h.lineage, h.serial, h.ok
 }
 
-// EncryptedByTool tells whether OpenTofu encrypted the state itself.
-func EncryptedByTool(state []byte) bool { return readHead(state).encrypted }
+// EncryptedByTool tells whether OpenTofu encrypted the state itself: it has the
+// members of an encrypted state and no others. Terraform ignores members that it
+// does not know, so one that says both would be read as if it were in clear. See
+// https://github.com/opentofu/opentofu/blob/main/internal/encryption/base.go.
+func EncryptedByTool(state []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(state))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	encrypted := false
+	for dec.More() {
+		switch t, _ := dec.Token(); t {
+		case "encrypted_data":
+			encrypted = true
+		case "serial", "lineage", "meta", "encryption_version":
+		default:
+			return false
+		}
+		if skipValue(dec) != nil {
+			return false
+		}
+	}
+	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
+		return false
+	}
+	_, err := dec.Token()
+	return encrypted && err == io.EOF
+}
 
 // head is what the top level of a state's JSON says.
 type head struct {

@@ -28,15 +28,28 @@ func (s *Store) Replica(ctx context.Context) (oci.ReplicaMark, error) {
 // had. Cut off, it goes on where it stopped. dst becomes a read-only replica;
 // one that was taken over meanwhile, or that has states of its own, is
 // ErrReplica.
+//
+// Sealed versions stay bound to the source: readers of dst name it in
+// [Options].Primary unless both repositories have the same name.
 func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	copied, err := s.replicate(ctx, dst, workspace)
+	return s.copyTo(ctx, dst, workspace, false)
+}
+
+// Reseal is Replicate, but opens each version and seals it for dst, which then
+// needs no Primary. Both stores need keys.
+func (s *Store) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+	return s.copyTo(ctx, dst, workspace, true)
+}
+
+func (s *Store) copyTo(ctx context.Context, dst *Store, workspace string, reseal bool) ([]int64, error) {
+	copied, err := s.replicate(ctx, dst, workspace, reseal)
 	if err != nil {
 		return copied, fmt.Errorf("replicating workspace %q of %s to %s: %w", workspace, s.repo, dst.repo, err)
 	}
 	return copied, nil
 }
 
-func (s *Store) replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
+func (s *Store) replicate(ctx context.Context, dst *Store, workspace string, reseal bool) ([]int64, error) {
 	from, err := s.tags(ctx)
 	if err != nil {
 		return nil, err
@@ -57,24 +70,39 @@ func (s *Store) replicate(ctx context.Context, dst *Store, workspace string) ([]
 	if len(there) > 0 && there[0] > list[0] {
 		return nil, fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica)
 	}
+	one := s.resealVersion
+	if !reseal {
+		one = s.copyVersion
+		if err := dst.checkResealed(ctx, s, x, there); err != nil {
+			return nil, err
+		}
+	}
 	var copied []int64
 	for _, n := range slices.Backward(list) {
 		if slices.Contains(there, n) {
 			continue
 		}
-		m, err := s.repo.Fetch(ctx, x.numbered(n))
-		if errors.Is(err, oci.ErrNotFound) {
-			continue // pruned meanwhile
-		}
-		if err != nil {
-			return copied, err
-		}
-		if err := copyState(ctx, s.repo, dst.repo, x.numbered(n), m); err != nil {
+		if err := one(ctx, dst, workspace, n); errors.Is(err, errPruned) {
+			continue
+		} else if err != nil {
 			return copied, fmt.Errorf("version %d: %w", n, err)
 		}
 		copied = append(copied, n)
 	}
 	return copied, movePointer(ctx, dst.repo, x.pointer(), x.numbered(list[0]))
+}
+
+// checkResealed refuses to copy above versions that were sealed for s: readers
+// would take neither for the other's successor.
+func (s *Store) checkResealed(ctx context.Context, src *Store, x *session, there []int64) error {
+	if len(there) == 0 || s.repo.Name() == src.repo.Name() {
+		return nil
+	}
+	m, err := s.fetchState(ctx, x.numbered(there[0]), x.workspace)
+	if err == nil && sealed(m) && m.Origin.Repository == s.repo.Name() {
+		err = fmt.Errorf("its versions were sealed for it: %w\nhint: go on with `okara state replicate --reseal`", ErrReplica)
+	}
+	return err
 }
 
 // movePointer makes the pointer a copy of the newest version.
@@ -93,22 +121,75 @@ func movePointer(ctx context.Context, repo *oci.Repo, pointer, newest string) er
 	return repo.PutTag(ctx, pointer, m)
 }
 
-// copyState copies what a manifest needs, then the manifest under its tag.
-func copyState(ctx context.Context, from, to *oci.Repo, tag string, m oci.Manifest) error {
+// errPruned says that a version was removed between the list and its reading.
+var errPruned = errors.New("pruned meanwhile")
+
+// copyVersion copies what the manifest of a version needs, then the manifest.
+func (s *Store) copyVersion(ctx context.Context, dst *Store, workspace string, n int64) error {
+	tag := s.session(workspace, LockInfo{}).numbered(n)
+	m, err := s.repo.Fetch(ctx, tag)
+	if errors.Is(err, oci.ErrNotFound) {
+		return errPruned
+	}
+	if err != nil {
+		return err
+	}
 	sm, err := oci.ParseState(m)
 	if err != nil {
 		return err
 	}
 	blobs := []oci.Blob{oci.EmptyBlob()}
-	if !sm.Empty {
-		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return from.Open(ctx, sm.Layer) }})
+	if !sm.Empty || sealed(sm) {
+		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return s.repo.Open(ctx, sm.Layer) }})
 	}
 	for _, b := range blobs {
-		if _, err := to.EnsureBlob(ctx, b); err != nil {
+		if _, err := dst.repo.EnsureBlob(ctx, b); err != nil {
 			return err
 		}
 	}
-	return to.PutTag(ctx, tag, m)
+	return dst.repo.PutTag(ctx, tag, m)
+}
+
+// resealVersion seals the content of a version for dst.
+func (s *Store) resealVersion(ctx context.Context, dst *Store, workspace string, n int64) error {
+	if dst.o.Sealer == nil {
+		return errors.New("sealing anew needs a key")
+	}
+	x := s.session(workspace, LockInfo{})
+	m, err := s.fetchState(ctx, x.numbered(n), workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		return errPruned
+	}
+	if err != nil {
+		return err
+	}
+	state, _, err := s.read(ctx, m, 0)
+	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
+		return err
+	}
+	h := readHead(state)
+	m.Lineage, m.Serial, m.Parent = h.lineage, h.serial, ""
+	if m.ParentN > 0 { // its manifest is another one there
+		d, err := dst.repo.Resolve(ctx, x.numbered(m.ParentN))
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+		m.Parent = d.Digest.String()
+	}
+	blob, _, err := dst.store(ctx, state, &m)
+	if err != nil {
+		return err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if _, err := dst.repo.EnsureBlob(ctx, b); err != nil {
+			return err
+		}
+	}
+	sealed, err := oci.NewStateManifest(m)
+	if err != nil {
+		return err
+	}
+	return dst.repo.PutTag(ctx, x.numbered(n), sealed)
 }
 
 // markReplica marks dst on the first run and checks the mark on later ones.

@@ -330,30 +330,6 @@ func (x *session) readPointer(ctx context.Context, n int64) (owner, error) {
 	return ownerBefore, nil
 }
 
-// seal prepares the copy of the head that a takeover writes under its first
-// number. It is built once: a repeated write must send the same bytes.
-func (x *session) seal(ctx context.Context, req request) error {
-	if x.sealed.Bytes != nil {
-		return nil
-	}
-	m := oci.StateManifest{Workspace: x.workspace, Empty: true}
-	var err error
-	switch {
-	case req.head > 0:
-		m, err = x.headToSeal(ctx, req.head)
-	case x.seen.pointer: // written by a tool without versions
-		m, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
-	}
-	if err != nil {
-		return fmt.Errorf("reading version %d to seal it: %w", req.head, definiteRead(err))
-	}
-	m.Parent, m.ParentN = m.Manifest.Digest.String(), m.N
-	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
-	m.Created, m.Tool = x.s.o.Now(), x.s.o.Tool
-	x.sealed, err = oci.NewStateManifest(m)
-	return err
-}
-
 // definiteRead keeps a failed read from being taken for an uncertain write.
 func definiteRead(err error) error {
 	if errors.Is(err, oci.ErrUncertain) {

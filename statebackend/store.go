@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Compression   string        // "zstd" (default), "gzip" or "none"
 	Sealer        Sealer        // encrypts states; nil: stored in clear
+	Primary       string        // name, without host, of the repository that this one is a copy of; "": none but its own
+	Unsealed      bool          // opens states in clear although there is a Sealer: for a command that seals them
 	LockTTL       time.Duration // lease: a lock without a beat for this long may be taken over; 0: never
 	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
 	MaxVersions   int           // pruned on release; 0: keep all
@@ -96,6 +98,15 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 	return s.read(ctx, m, m.N)
 }
 
+// GetTag returns the state under a tag of a workspace.
+func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Version, error) {
+	m, err := s.fetchState(ctx, tag, workspace)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	return s.read(ctx, m, 0)
+}
+
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
 func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error) {
@@ -137,35 +148,6 @@ func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]by
 	return s.read(ctx, m, 0)
 }
 
-// read returns the state of a manifest; head is the current version, 0 if not known.
-func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]byte, Version, error) {
-	v := newVersion(m)
-	v.Current = m.N == head
-	if m.Empty {
-		return nil, v, s.noState(m.Workspace)
-	}
-	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
-	if err != nil {
-		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
-	}
-	state, err := s.decode(ctx, m, stored)
-	return state, v, err
-}
-
-// Decode returns the state that a manifest and its stored bytes hold, without
-// a registry: for files that were copied out of one.
-func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
-	sm, err := oci.ParseState(m)
-	if err != nil {
-		return nil, Version{}, err
-	}
-	if !sm.Empty && sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
-		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
-	}
-	state, err := s.decode(ctx, sm, stored)
-	return state, newVersion(sm), err
-}
-
 // fetchState reads a state manifest and checks that it is of that workspace:
 // names may collide on registries that fold case.
 func (s *Store) fetchState(ctx context.Context, tag, workspace string) (oci.StateManifest, error) {
@@ -176,6 +158,9 @@ func (s *Store) fetchState(ctx context.Context, tag, workspace string) (oci.Stat
 	sm, err := oci.ParseState(m)
 	if err != nil {
 		return sm, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
+	}
+	if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered && sm.N != t.N {
+		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, s.repo, sm.N, oci.ErrCorrupt)
 	}
 	if sm.Workspace != "" && sm.Workspace != workspace {
 		return sm, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, s.repo, sm.Workspace, workspace, oci.ErrCorrupt)
@@ -241,11 +226,15 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 			if err != nil {
 				return nil // not ours, though its tag looks like it
 			}
-			if sm.Workspace == "" {
+			if !nameOf(t.Fragment, sm.Workspace) {
 				sm.Workspace = t.Fragment
 			}
 			if !sm.Empty {
 				names[i] = sm.Workspace
+				return nil
+			}
+			if _, _, err := s.read(ctx, sm, 0); !errors.Is(err, oci.ErrNotFound) {
+				names[i] = sm.Workspace // nobody with the keys says that it is gone
 			}
 			return nil
 		})
@@ -256,6 +245,12 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// nameOf tells whether a workspace of that name has that tag fragment: names in
+// annotations are the word of whoever may write to the registry.
+func nameOf(fragment, workspace string) bool {
+	return workspace != "" && (fragment == oci.StateFragment(workspace) || fragment == oci.OldStateFragment(workspace))
 }
 
 // newestTags returns for each workspace the tag of its highest version, or

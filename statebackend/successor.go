@@ -34,7 +34,8 @@ func CheckState(state []byte) error {
 // Put does not ask this, since both tools decide it for themselves; it is for
 // writes that reach a store without them having seen its current state. The
 // current state itself is read only where its manifest does not decide, and
-// where it is encrypted: who cannot open it has the wrong key.
+// where it is encrypted: who cannot open it has the wrong key. In a store for
+// sealing what is in clear, the same bytes in clear are not the same.
 func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bool, err error) {
 	head, err = l.Head(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
@@ -47,10 +48,13 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 	if !ok {
 		return head, false, fmt.Errorf("no JSON with lineage and serial: %w", ErrNotState)
 	}
-	if head.Lineage == "" || head.Serial == serial || head.Encrypted {
+	if head.Lineage == "" || head.Serial == serial || head.Encrypted && l.s.o.Sealer == nil {
 		state, _, err := l.Get(ctx)
-		if err != nil || bytes.Equal(state, next) {
-			return head, err == nil, err
+		if err != nil {
+			return head, false, err
+		}
+		if bytes.Equal(state, next) {
+			return head, !l.s.clear(head, state), nil
 		}
 		head.Lineage, head.Serial, _ = Meta(state)
 	}
@@ -63,14 +67,27 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 	return head, false, nil
 }
 
+// clear tells whether a state is to be sealed and is not.
+func (s *Store) clear(v Version, state []byte) bool {
+	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
+}
+
 // Head returns the current version without its state; oci.ErrNotFound if there
-// is none or the workspace was deleted.
+// is none or the workspace was deleted. With a Sealer the state is opened, since
+// what the manifest says of it is not sealed.
 func (l *Lock) Head(ctx context.Context) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.readHead(ctx)
 	if err != nil {
 		return Version{}, err
+	}
+	if l.s.o.Sealer != nil {
+		state, v, err := l.s.read(ctx, m, m.N)
+		if err == nil {
+			v.Lineage, v.Serial, _ = Meta(state)
+		}
+		return v, err
 	}
 	v := newVersion(m)
 	v.Current = true

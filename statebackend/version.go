@@ -35,7 +35,7 @@ func newVersion(m oci.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
 		Tool: m.Tool, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
-		Encrypted: len(m.Envelope) > 0,
+		Encrypted: sealed(m),
 	}
 	if !m.Empty {
 		v.Size = m.Layer.Size

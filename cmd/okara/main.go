@@ -86,7 +86,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, oci.ErrExists), errors.Is(err, statebackend.ErrLockLost), errors.Is(err, statebackend.ErrStale):
+	case errors.Is(err, oci.ErrExists), errors.Is(err, statebackend.ErrLockLost), errors.Is(err, statebackend.ErrStale), errors.Is(err, statebackend.ErrReplica):
 		return exitConflict
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return exitDenied

@@ -76,6 +76,7 @@ type layoutConfig struct {
 	Providers string    `hcl:"providers,optional"`
 	Mirror    string    `hcl:"mirror,optional"`
 	State     string    `hcl:"state,optional"`
+	Primary   string    `hcl:"state_primary,optional"`
 	Catalog   string    `hcl:"catalog,optional"`
 	Queue     string    `hcl:"queue,optional"`
 	Range     hcl.Range `hcl:",def_range"`
@@ -305,7 +306,7 @@ func (c *serveConfig) layout(to *addr.Layout) error {
 		return nil
 	}
 	*to = addr.Layout{
-		Prefix: to.Prefix, Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, Catalog: l.Catalog, Queue: l.Queue,
+		Prefix: to.Prefix, Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
 	}
 	if err := to.Validate(); err != nil {
 		return configError(l.Range, err)

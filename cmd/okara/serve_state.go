@@ -42,6 +42,10 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
 	}
+	o := s.options
+	if o.Primary, err = s.back.layout.StatePrimaryRepo(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.byName[name]; store != nil {
@@ -51,7 +55,7 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	if err != nil {
 		return nil, err
 	}
-	store := statebackend.New(r, s.options)
+	store := statebackend.New(r, o)
 	s.byName[name] = store
 	return store, nil
 }

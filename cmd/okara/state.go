@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,16 @@ Terraform. REPOSITORY is the repository of the block, HOST[:PORT]/PATH.
 
 States that okara encrypted need their keys: --key for each reference as in the
 encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
---identity or OKARA_STATE_IDENTITIES for age identity files.`
+--identity or OKARA_STATE_IDENTITIES for age identity files. They open only in the
+repository that they were sealed for. In a copy, name the one it was copied from:
+--primary-repository or OKARA_STATE_PRIMARY.`
 
 // stateFlags are the flags that every command below "state" has.
 type stateFlags struct {
 	keys       []string
 	identities []string
+	primary    string
+	unsealed   bool // set by commands that seal what is in clear
 }
 
 func newState(a *app) *cobra.Command {
@@ -35,6 +40,7 @@ func newState(a *app) *cobra.Command {
 	cmd.Long = stateLong
 	cmd.PersistentFlags().StringArrayVar(&f.keys, "key", nil, "key `REFERENCE` that opens and seals encrypted states; repeatable (OKARA_STATE_KEYS)")
 	cmd.PersistentFlags().StringArrayVar(&f.identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
+	cmd.PersistentFlags().StringVar(&f.primary, "primary-repository", "", "`REPOSITORY` that this one is a copy of, to open what was sealed there (OKARA_STATE_PRIMARY)")
 	cmd.AddCommand(
 		newStateList(a, &f),
 		newStateShow(a, &f),
@@ -57,7 +63,8 @@ func newState(a *app) *cobra.Command {
 // options returns how the commands store: as a backend block without further
 // arguments does, and with the keys of the command line.
 func (f *stateFlags) options(a *app) (statebackend.Options, error) {
-	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true}
+	o := statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger(), StrictReads: true, Unsealed: f.unsealed}
+	_, o.Primary, _ = strings.Cut(cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY")), "/") // without the host
 	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
 	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)
 	if len(keys)+len(identities) == 0 {

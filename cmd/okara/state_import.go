@@ -88,13 +88,15 @@ func (r importResult) String() string {
 }
 
 // importSources reads and checks a source and returns its versions by workspace.
-func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string, only bool) (map[string][]foreign.Version, error) {
-	reference, isRepo := strings.CutPrefix(source, "oci://")
+func importSources(ctx context.Context, a *app, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
+	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
-		versions, err := foreign.Files(ctx, source, func(file string) ([]byte, error) { return readState(nil, file) })
+		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
 		return map[string][]foreign.Version{ws: versions}, err
 	}
-	from, err := f.store(a, reference)
+	source := *f
+	source.unsealed = true // what is in clear is sealed where it goes
+	from, err := source.store(a, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +106,12 @@ func importSources(ctx context.Context, a *app, f *stateFlags, source, ws string
 	}
 	if only {
 		if sources[ws] == nil {
-			return nil, fmt.Errorf("workspace %q in %s: %w", ws, source, oci.ErrNotFound)
+			return nil, fmt.Errorf("workspace %q in %s: %w", ws, path, oci.ErrNotFound)
 		}
 		sources = map[string][]foreign.Version{ws: sources[ws]}
 	}
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("states in %s: %w", source, oci.ErrNotFound)
+		return nil, fmt.Errorf("states in %s: %w", path, oci.ErrNotFound)
 	}
 	return sources, nil
 }

@@ -16,11 +16,13 @@ import (
 
 func newStatePull(a *app, f *stateFlags) *cobra.Command {
 	var ws, output string
-	var version int64
+	var version, least int64
 	cmd := &cobra.Command{
 		Use:   "pull REPOSITORY",
 		Short: "Write a state to stdout or to a file",
 		Long: `Write the current state, or version N of it, exactly as the tool wrote it.
+With --min-version a current version below N is an error: who may write to the
+registry can hide the newest versions of a state, sealed or not.
 With --json the document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
@@ -37,6 +39,10 @@ With --json the document describes what was read and --output is required.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
+			if v.N < least {
+				return withHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
+					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
+			}
 			if output == "" {
 				_, err := a.out.Write(state)
 				return err
@@ -49,6 +55,7 @@ With --json the document describes what was read and --output is required.`,
 	}
 	f.workspaceFlag(a, cmd, &ws)
 	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
+	cmd.Flags().Int64Var(&least, "min-version", 0, "fail if the version read is below `N`")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
 	return cmd
 }

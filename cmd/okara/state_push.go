@@ -27,7 +27,10 @@ func newStatePush(a *app, f *stateFlags) *cobra.Command {
 		Short: "Store a state file as the new current version",
 		Long: `Store a state file ("-" is stdin) as the new current version, under the lock.
 Its lineage must be that of the current state and its serial must be higher;
---force skips this check. The same state again changes nothing.`,
+--force skips this check. The same state again changes nothing.
+
+With a key, the new version is sealed, also above one in clear, which no other
+command accepts: check that the file is the state that you know.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,6 +38,7 @@ Its lineage must be that of the current state and its serial must be higher;
 			if err != nil {
 				return err
 			}
+			f.unsealed = true // the one way from a state in clear to a sealed one
 			s, err := f.store(a, args[0])
 			if err != nil {
 				return err
@@ -64,7 +68,7 @@ func push(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (
 	if same {
 		return head, nil
 	}
-	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
+	if err != nil && !(force && (errors.Is(err, statebackend.ErrStale) || errors.Is(err, statebackend.ErrUnsealed))) {
 		return head, err
 	}
 	return l.Put(ctx, state)

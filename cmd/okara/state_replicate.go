@@ -14,13 +14,17 @@ import (
 
 func newStateReplicate(a *app, f *stateFlags) *cobra.Command {
 	var ws string
+	var reseal bool
 	cmd := &cobra.Command{
 		Use:   "replicate REPOSITORY DESTINATION",
 		Short: "Copy states to a read-only replica in another repository",
 		Long: `Copy the versions that DESTINATION lacks, in order, then move its current state.
 Locks are not copied. A run that was cut off is continued by the next one, so
 this is a command for a timer. Stored bytes are copied as they are: replicating
-encrypted states needs no key.
+encrypted states needs no key, but readers of DESTINATION then have to name
+REPOSITORY, with primary_repository in the backend block or --primary-repository,
+unless both have the same path. --reseal seals each version anew for DESTINATION,
+which needs the keys.
 
 The first run marks DESTINATION as a replica, and locks in it are refused. To
 fail over, make sure that nothing writes to REPOSITORY any more, then run
@@ -55,11 +59,15 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 				Copied    []int64 `json:"copied"`
 				Error     string  `json:"error,omitempty"`
 			}
+			replicate := src.Replicate
+			if reseal {
+				replicate = src.Reseal
+			}
 			results := []replicated{}
 			var lines []string
 			var errs []error
 			for _, name := range names {
-				copied, err := src.Replicate(ctx, dst, name)
+				copied, err := replicate(ctx, dst, name)
 				r := replicated{Workspace: name, Copied: append([]int64{}, copied...)}
 				if err != nil {
 					r.Error = err.Error()
@@ -82,6 +90,7 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
+	cmd.Flags().BoolVar(&reseal, "reseal", false, "seal each version anew for DESTINATION")
 	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
 	cmd.Flags().Lookup("workspace").DefValue = ""
 	return cmd

@@ -27,8 +27,11 @@ type Layout struct {
 	Providers string // default "{prefix}/providers/{namespace}/{type}"
 	Mirror    string // default "{prefix}/mirror/{hostname}/{namespace}/{type}"
 	State     string // default "{prefix}/state/{name}"
-	Catalog   string // default "{prefix}/catalog"
-	Queue     string // default "{prefix}/queue"
+	// StatePrimary is where the states were that those of State are a copy of;
+	// default: State itself. Nothing is stored there.
+	StatePrimary string
+	Catalog      string // default "{prefix}/catalog"
+	Queue        string // default "{prefix}/queue"
 }
 
 // Item is what a repository holds. Kind tells which other field is set.
@@ -50,6 +53,12 @@ func (l Layout) Validate() error {
 		}
 	}
 	kinds := l.kinds()
+	if l.StatePrimary != "" {
+		primary := layoutKind{"primary state", l.StatePrimary, []string{"name"}}
+		if err := primary.validate(l.Prefix); err != nil {
+			return err
+		}
+	}
 	for _, k := range kinds {
 		if err := k.validate(l.Prefix); err != nil {
 			return err
@@ -88,6 +97,16 @@ func (l Layout) StateRepo(name string) (string, error) {
 		return "", invalid("state name", name, "%s", p)
 	}
 	return l.render(KindState, map[string]string{"name": name}), nil
+}
+
+// StatePrimaryRepo returns the repository that the state name is a copy of, without
+// host; "" if the layout has no StatePrimary.
+func (l Layout) StatePrimaryRepo(name string) (string, error) {
+	if l.StatePrimary == "" {
+		return "", nil
+	}
+	l.State = l.StatePrimary
+	return l.StateRepo(name)
 }
 
 // CatalogRepo returns the repository of the catalogue, without host.

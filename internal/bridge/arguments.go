@@ -26,7 +26,7 @@ type Setting struct {
 type arguments struct {
 	Backend
 	dir        string
-	primary    string // primary_repository, an alias of repository
+	primary    string // primary_repository: alone an alias of repository
 	versioning struct {
 		enabled *bool
 		max     *int
@@ -231,8 +231,8 @@ func (a *arguments) environment(getenv func(string) string) error {
 		if v == "" || sealed && strings.HasPrefix(n, "encryption.") {
 			continue
 		}
-		// The alias and the name are one argument: the block wins over both.
-		if n == "primary_repository" && a.Repository != "" || n == "repository" && a.primary != "" {
+		// A block that uses the alias wins over the environment's name.
+		if n == "repository" && a.primary != "" {
 			continue
 		}
 		if err := a.assign(n, cty.StringVal(v), name); err != nil {

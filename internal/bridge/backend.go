@@ -17,6 +17,7 @@ import (
 // environment and flags. The zero value of every field is its default.
 type Backend struct {
 	Repository    string // HOST[:PORT]/PATH, may contain {workspace}
+	Primary       string // of which Repository is a copy; "": of none
 	Replicas      []string
 	CAFile        string
 	Insecure      bool

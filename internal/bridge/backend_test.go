@@ -56,6 +56,17 @@ func TestReadBackend(t *testing.T) {
 			want:  bridge.Backend{Repository: repository},
 		},
 		{
+			name:  "a copy",
+			files: files{"main.tf": block("repository = \"registry.example.com/team/state\"\nprimary_repository = \"old.example.com/a/state\"")},
+			want:  bridge.Backend{Repository: repository, Primary: "old.example.com/a/state"},
+		},
+		{
+			name:  "a copy, by the environment",
+			files: files{"main.tf": block(`repository = "registry.example.com/team/state"`)},
+			env:   map[string]string{"TF_BACKEND_OCI_PRIMARY_REPOSITORY": "old.example.com/a/state"},
+			want:  bridge.Backend{Repository: repository, Primary: "old.example.com/a/state"},
+		},
+		{
 			name: "every argument",
 			files: files{"main.tf": block(`
 				primary_repository = "registry.example.com/team/state"
@@ -108,7 +119,7 @@ func TestReadBackend(t *testing.T) {
 				"TF_BACKEND_OCI_VERSIONING_MAX_VERSIONS": "9", "TF_BACKEND_OCI_ENCRYPTION_KEY_ID": "gcpkms://k",
 			},
 			want: bridge.Backend{
-				Repository: repository, Insecure: true, Replicas: []string{"a.example.com/x", "b.example.com/y"},
+				Repository: repository, Primary: "other.example.com/x", Insecure: true, Replicas: []string{"a.example.com/x", "b.example.com/y"},
 				MaxVersions: 9, Encryption: []bridge.Encryption{{KeyID: "gcpkms://k"}},
 			},
 		},
@@ -192,7 +203,7 @@ func TestReadRefuses(t *testing.T) {
 		{"scheme", `repository = "https://registry.example.com/state"`, []string{"main.tf:2: ", "scheme"}},
 		{"tag", `repository = "registry.example.com/state:v1"`, []string{"main.tf:2: ", "tag"}},
 		{"host only", `repository = "registry.example.com"`, []string{"main.tf:2: ", "not a registry and a path"}},
-		{"repository and alias differ", "repository = \"a/b\"\nprimary_repository = \"a/c\"", []string{"contradicts primary_repository"}},
+		{"primary with a tag", "repository = \"a/b\"\nprimary_repository = \"a/c:v1\"", []string{"tag"}},
 		{"plain http with a CA", "repository = \"a/b\"\nplain_http = true\nca_file = \"x\"", []string{"plain_http contradicts"}},
 		{"insecure with a CA", "repository = \"a/b\"\ninsecure = true\nca_file = \"x\"", []string{"insecure contradicts"}},
 		{"versioning off with a number", "repository = \"a/b\"\nversioning {\nenabled = false\nmax_versions = 3\n}", []string{"contradicts max_versions"}},

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -45,16 +46,16 @@ func (a *arguments) check() error {
 }
 
 func (a *arguments) checkRepository() error {
-	if a.primary != "" && a.Repository != "" && a.primary != a.Repository {
-		return fmt.Errorf("repository %q contradicts primary_repository %q: they are two names of one argument", a.Repository, a.primary)
-	}
-	if a.Repository == "" {
+	switch {
+	case a.Repository == "": // then an alias
 		a.Repository = a.primary
+	case a.primary != a.Repository:
+		a.Primary = a.primary
 	}
 	if a.Repository == "" {
 		return errors.New("backend \"oci\" has no repository\nhint: write repository = \"registry.example.com/team/tofu-state\", or set TF_BACKEND_OCI_REPOSITORY")
 	}
-	for _, r := range append([]string{a.Repository}, a.Replicas...) {
+	for _, r := range append([]string{a.Repository, cmp.Or(a.Primary, a.Repository)}, a.Replicas...) {
 		if err := checkReference(r); err != nil {
 			return err
 		}

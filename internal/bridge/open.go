@@ -3,6 +3,8 @@
 package bridge
 
 import (
+	"strings"
+
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
@@ -31,6 +33,7 @@ func Open(b Backend, o OpenOptions) (*statebackend.Store, error) {
 	}
 	s := o.State
 	s.Compression, s.LockTTL, s.Settle, s.MaxVersions = b.Compression, b.LockTTL, b.LockSettle, b.MaxVersions
+	_, s.Primary, _ = strings.Cut(b.Primary, "/") // without the host
 	s.StrictReads, s.UnsafeLocking = b.StrictReads, b.UnsafeLocking
 	if len(b.Encryption) > 0 {
 		if s.Sealer, err = b.envelope(); err != nil {

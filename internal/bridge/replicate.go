@@ -37,6 +37,7 @@ func (o Options) copyTo(ctx context.Context, source Backend, replica, workspace 
 	target := source
 	source.Repository = strings.ReplaceAll(source.Repository, s3facade.WorkspaceVariable, workspace)
 	target.Repository = strings.ReplaceAll(replica, s3facade.WorkspaceVariable, workspace)
+	target.Primary = ""
 	from, err := o.Open(ctx, source)
 	if err != nil {
 		return err

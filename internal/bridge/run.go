@@ -93,6 +93,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		Open: func(ctx context.Context, p s3facade.Place) (*statebackend.Store, error) {
 			b := o.Config.For(p.Repository)
 			b.StrictReads = b.StrictReads || p.Remote
+			b.Primary = strings.ReplaceAll(b.Primary, s3facade.WorkspaceVariable, p.Workspace)
 			return o.Open(ctx, b)
 		},
 		Repositories: o.Config.Repositories(),

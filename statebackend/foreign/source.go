@@ -149,13 +149,13 @@ func place(s oci.ForeignState) int64 {
 
 // load fetches and unpacks a state.
 func load(ctx context.Context, from *statebackend.Store, s oci.ForeignState, limit int64) ([]byte, error) {
+	if s.Ours {
+		state, _, err := from.GetTag(ctx, s.Workspace, s.Tag)
+		return state, err
+	}
 	stored, err := from.Repo().ReadBlob(ctx, s.Layer, limit)
 	if err != nil {
 		return nil, fmt.Errorf("tag %s: %w", s.Tag, err)
-	}
-	if s.Ours {
-		state, _, err := from.Decode(ctx, s.Manifest, stored)
-		return state, err
 	}
 	switch s.Encoding {
 	case "":

@@ -156,7 +156,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func status(err error) int {
-	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica} {
+	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica, statebackend.ErrUnsealed} {
 		if errors.Is(err, conflict) {
 			return http.StatusConflict
 		}

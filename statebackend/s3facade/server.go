@@ -262,6 +262,7 @@ func classify(err error) (status int, code string) {
 		{statebackend.ErrStale, http.StatusConflict, "OperationAborted"},
 		{statebackend.ErrUnsafe, http.StatusConflict, "OperationAborted"},
 		{statebackend.ErrReplica, http.StatusConflict, "OperationAborted"},
+		{statebackend.ErrUnsealed, http.StatusConflict, "OperationAborted"},
 		{oci.ErrNotFound, http.StatusNotFound, "NoSuchKey"},
 		{oci.ErrUnauthenticated, http.StatusForbidden, "AllAccessDisabled"},
 		{oci.ErrDenied, http.StatusForbidden, "AllAccessDisabled"},

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// read returns the state of a manifest; head is the current version, 0 if not
+// known. Everything in a manifest is the word of whoever may write to the
+// registry. With a Sealer only bytes count that were sealed for the place they
+// are read from, or that OpenTofu encrypted.
+func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]byte, Version, error) {
+	v := newVersion(m)
+	v.Current = m.N == head
+	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
+		return nil, v, s.noState(m.Workspace)
+	}
+	if err := s.checkPlace(ctx, m); err != nil {
+		return nil, v, err
+	}
+	if m.Empty && !sealed(m) {
+		return nil, v, s.noState(m.Workspace)
+	}
+	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
+	if err != nil {
+		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
+	}
+	state, err := s.decode(ctx, m, stored)
+	if err == nil {
+		err = s.checkContent(m, state)
+	}
+	if err == nil && m.Empty {
+		err = s.noState(m.Workspace)
+	}
+	if err != nil {
+		return nil, v, err
+	}
+	return state, v, nil
+}
+
+// sealed tells whether a manifest says that its layer is sealed.
+func sealed(m oci.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
+
+// checkPlace compares what a sealed version says about its origin with where it
+// was found. That it says the truth is seen when it is opened, for the origin
+// is part of the associated data.
+func (s *Store) checkPlace(ctx context.Context, m oci.StateManifest) error {
+	switch {
+	case s.o.Sealer == nil:
+		return nil
+	case !sealed(m) && m.Empty && !s.o.Unsealed:
+		return s.unsealed(m, "says without a seal that there is no state", hintPush(s, m))
+	case !sealed(m):
+		return nil // checkContent decides
+	case m.Origin.Workspace != m.Workspace:
+		return s.misplaced(m, "if the workspace was not renamed by hand, somebody put one state in the place of another; "+hintDecrypt)
+	case m.Origin.Version != m.N:
+		return s.misplaced(m, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one; "+hintDecrypt)
+	case m.Origin.Repository == s.repo.Name() || m.Origin.Repository == s.repo.String():
+		return nil // with the host: written by an older okara
+	case m.Origin.Repository == s.o.Primary && s.o.Primary != "":
+		return s.checkBelow(ctx, m)
+	}
+	return s.misplaced(m, "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; "+hintDecrypt)
+}
+
+// checkBelow makes sure that no version below one of the primary's was written
+// here: a failover begins with one of this repository's, and from then on the
+// primary's count no more.
+func (s *Store) checkBelow(ctx context.Context, m oci.StateManifest) error {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return err
+	}
+	x := s.session(m.Workspace, LockInfo{})
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReads)
+	for _, n := range numbers(tags, x.fragment) {
+		if n >= m.N {
+			continue
+		}
+		g.Go(func() error {
+			below, err := s.fetchState(ctx, x.numbered(n), m.Workspace)
+			if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
+				return nil // it proves nothing
+			}
+			if err == nil && sealed(below) && below.Origin.Repository == s.repo.Name() {
+				err = s.misplaced(m, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// checkContent judges what was read: in clear, it counts only if OpenTofu
+// encrypted it; no bytes mean no state, and nothing else does.
+func (s *Store) checkContent(m oci.StateManifest, state []byte) error {
+	switch {
+	case s.o.Sealer == nil:
+		return nil
+	case !sealed(m) && (s.o.Unsealed || EncryptedByTool(state)):
+		return nil
+	case !sealed(m):
+		return s.unsealed(m, "is stored in clear, and keys are configured", hintPush(s, m))
+	case m.Empty != (len(state) == 0):
+		return s.unsealed(m, "does not hold what its manifest says", hintDecrypt)
+	}
+	return nil
+}
+
+const hintDecrypt = "`okara state decrypt` opens a version wherever it was found"
+
+func hintPush(s *Store, m oci.StateManifest) string {
+	ws := quoteArg(m.Workspace)
+	return fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", s.repo, ws, s.repo, ws)
+}
+
+func (s *Store) unsealed(m oci.StateManifest, what, hint string) error {
+	return fmt.Errorf("version %d of workspace %q in %s %s: %w\nhint: %s", m.N, m.Workspace, s.repo, what, ErrUnsealed, hint)
+}
+
+func (s *Store) misplaced(m oci.StateManifest, hint string) error {
+	o := m.Origin
+	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), hint)
+}
+
+// Decode returns the state that a manifest and its stored bytes hold, without
+// a registry: for files that were copied out of one. It opens what was sealed
+// for any place, and no bytes for a version without state.
+func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
+	sm, err := oci.ParseState(m)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	if sm.Empty {
+		return nil, newVersion(sm), nil
+	}
+	if sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
+		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
+	}
+	state, err := s.decode(ctx, sm, stored)
+	return state, newVersion(sm), err
+}
+
+// store encodes a state for the place that m names, fills the rest of m and
+// returns the blob to push; false if there is none.
+func (s *Store) store(ctx context.Context, state []byte, m *oci.StateManifest) (oci.Blob, bool, error) {
+	m.Layer, m.Envelope, m.SHA256 = oci.Descriptor{}, nil, ""
+	m.Origin = oci.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
+	if m.Empty && s.o.Sealer == nil {
+		return oci.Blob{}, false, nil
+	}
+	e, err := s.encode(ctx, state, m.Origin)
+	if err != nil {
+		return oci.Blob{}, false, err
+	}
+	blob := oci.StateLayer(e.encoding, e.bytes)
+	m.Layer, m.Envelope, m.SHA256 = blob.Descriptor, e.envelope, blob.Digest.Encoded()
+	return blob, true, nil
+}
+
+// seal prepares what a takeover writes under its first number: the content of
+// the head, sealed anew, since a version is bound to its number. It is built
+// once: a repeated write must send the same bytes.
+func (x *session) seal(ctx context.Context, req request) error {
+	if x.sealed.Bytes != nil {
+		return nil
+	}
+	head := oci.StateManifest{Workspace: x.workspace, Empty: true}
+	var err error
+	switch {
+	case req.head > 0:
+		head, err = x.headToSeal(ctx, req.head)
+	case x.seen.pointer: // written by a tool without versions
+		head, err = x.s.fetchState(ctx, x.pointer(), x.workspace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading version %d to seal it: %w", req.head, definiteRead(err))
+	}
+	m := head
+	m.Parent, m.ParentN = head.Manifest.Digest.String(), head.N
+	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
+	m.Created, m.Tool = x.s.o.Now(), x.s.o.Tool
+	if err := x.renew(ctx, head, &m); err != nil {
+		return fmt.Errorf("sealing version %d under another number: %w", req.head, definiteRead(err))
+	}
+	x.sealed, err = oci.NewStateManifest(m)
+	return err
+}
+
+// renew stores the content of head for the place of m. Without keys the bytes
+// stay as they are, and so they do for who reads what is not sealed: it must
+// not come out sealed.
+func (x *session) renew(ctx context.Context, head oci.StateManifest, m *oci.StateManifest) error {
+	s := x.s
+	if s.o.Sealer == nil {
+		if sealed(head) {
+			return errNoKey
+		}
+		return nil
+	}
+	state, _, err := s.read(ctx, head, 0)
+	switch {
+	case s.o.Unsealed && head.Manifest.Digest != "" && (!sealed(head) || errors.Is(err, ErrUnsealed)):
+		return nil
+	case err != nil && !errors.Is(err, oci.ErrNotFound):
+		return err
+	}
+	h := readHead(state)
+	m.Lineage, m.Serial = h.lineage, h.serial
+	blob, ok, err := s.store(ctx, state, m)
+	if err != nil || !ok {
+		return err
+	}
+	x.blobs = []oci.Blob{blob}
+	if err := s.repo.PushBlob(ctx, blob); err != nil {
+		return fmt.Errorf("%v: %w", err, definite(err))
+	}
+	return nil
+}
