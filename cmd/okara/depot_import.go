@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -67,7 +68,7 @@ func (a *app) depotImport(ctx context.Context, args []string, registry, namespac
 }
 
 func (a *app) importFiles(args []string) (entries []depot.Imported, interval int, err error) {
-	var locks []*depot.LockFile
+	var locks []*lockfile.File
 	for _, arg := range args {
 		if arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
 			src, err := a.readInput(arg)
@@ -93,15 +94,15 @@ func (a *app) importFiles(args []string) (entries []depot.Imported, interval int
 			locks = append(locks, l)
 		}
 	}
-	return append(entries, depot.ImportLockFiles(locks)...), interval, nil
+	return append(entries, lockfile.DepotEntries(locks)...), interval, nil
 }
 
-func readLockFile(name string) (*depot.LockFile, error) {
+func readLockFile(name string) (*lockfile.File, error) {
 	src, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return depot.ParseLockFile(name, src)
+	return lockfile.Parse(name, src)
 }
 
 // lockFiles returns the lock files that are named, or below folders that are.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -102,7 +103,7 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := depot.ParseLockFile(name, old)
+	file, err := lockfile.Parse(name, old)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 
 // lockAllowed checks the versions of the entries against the policy, nil for
 // none.
-func (a *app) lockAllowed(ctx context.Context, entries []depot.LockedProvider, own string, policy *depot.VerifyOptions) error {
+func (a *app) lockAllowed(ctx context.Context, entries []lockfile.Provider, own string, policy *depot.VerifyOptions) error {
 	if policy == nil {
 		return nil
 	}
@@ -191,8 +192,8 @@ func (a *app) lockSource(o lockOptions) (depot.Source, error) {
 
 // lockEntries returns the entries of the file and new ones for providers that
 // the configuration requires.
-func lockEntries(ctx context.Context, src depot.Source, dir string, file *depot.LockFile, o lockOptions) ([]depot.LockedProvider, error) {
-	entries := append([]depot.LockedProvider(nil), file.Providers...)
+func lockEntries(ctx context.Context, src depot.Source, dir string, file *lockfile.File, o lockOptions) ([]lockfile.Provider, error) {
+	entries := append([]lockfile.Provider(nil), file.Providers...)
 	required, err := moduledoc.RequiredProviders(os.DirFS(dir), o.defaultHost)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func lockEntries(ctx context.Context, src depot.Source, dir string, file *depot.
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, depot.LockedProvider{
+		entries = append(entries, lockfile.Provider{
 			Address: r.Address, Label: r.Address.String(), Version: v, Constraints: r.Text,
 		})
 	}
@@ -226,13 +227,13 @@ func newestAllowed(ctx context.Context, src depot.Source, r moduledoc.RequiredPr
 }
 
 // lockOne fills in the hashes of one entry.
-func (a *app) lockOne(ctx context.Context, src depot.Source, e *depot.LockedProvider, file *depot.LockFile, o lockOptions) (lockResult, error) {
-	now, err := depot.LockHashes(ctx, src, e.Address, e.Version, o.compute)
+func (a *app) lockOne(ctx context.Context, src depot.Source, e *lockfile.Provider, file *lockfile.File, o lockOptions) (lockResult, error) {
+	now, err := lockfile.Hashes(ctx, src, e.Address, e.Version, o.compute)
 	if err != nil {
 		return lockResult{}, fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
 	}
 	r := lockResult{Provider: e.Address.String(), Version: e.Version.String(), State: "complete", Verified: now.Verified}
-	merged, conflicts := depot.MergeLock(*e, now)
+	merged, conflicts := lockfile.Merge(*e, now)
 	r.Conflicts = conflicts
 	have := map[string]bool{}
 	for _, h := range e.Hashes {

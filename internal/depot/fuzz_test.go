@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 )
 
@@ -35,7 +36,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text string) {
 		_, _ = depot.ParseSet("depot.hcl", []byte(text))
 		_, _ = depot.ParseSet("depot.json", []byte(text))
-		_, _ = depot.ParseLockFile(".terraform.lock.hcl", []byte(text))
+		_, _ = lockfile.Parse(".terraform.lock.hcl", []byte(text))
 		_, _, _ = depot.ImportOpenDepot([]byte(text))
 	})
 }

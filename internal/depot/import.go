@@ -15,7 +15,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -73,29 +72,6 @@ func Render(entries []Imported, interval int) string {
 // quote writes an HCL string literal.
 func quote(s string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strconv.Quote(s))
-}
-
-// ImportLockFiles returns an entry for each provider of the lock files, with
-// exactly the versions that they use.
-func ImportLockFiles(files []*LockFile) []Imported {
-	versions := map[addr.Provider][]addr.Version{}
-	for _, f := range files {
-		for _, p := range f.Providers {
-			if !slices.Contains(versions[p.Address], p.Version) {
-				versions[p.Address] = append(versions[p.Address], p.Version)
-			}
-		}
-	}
-	var out []Imported
-	for p, list := range versions {
-		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
-		e := Imported{Kind: oci.KindMirror, Address: p.String(), Versions: list[0].String()}
-		for _, v := range list[1:] {
-			e.Pin = append(e.Pin, v.String())
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // openDepot is the part of OpenDepot's resources (group opendepot.defdev.io,

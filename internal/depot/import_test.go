@@ -82,22 +82,3 @@ func TestImportOpenDepot(t *testing.T) {
 		t.Error("broken YAML was accepted")
 	}
 }
-
-func TestImportLockFiles(t *testing.T) {
-	parse := func(version string) *depot.LockFile {
-		l, err := depot.ParseLockFile("x", []byte("provider \"registry.opentofu.org/hashicorp/time\" {\n version = \""+version+"\"\n}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	got := depot.Render(depot.ImportLockFiles([]*depot.LockFile{parse("0.13.0"), parse("0.14.2"), parse("0.13.0")}), 0)
-	want := `provider "registry.opentofu.org/hashicorp/time" {
-  versions = "0.14.2"
-  pin = ["0.13.0"]
-}
-`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}

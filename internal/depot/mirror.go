@@ -189,7 +189,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 		plan.Warnings = append(plan.Warnings, name+" is not signed")
 		return plan, nil
 	}
-	keys, err := publicKeys(first.Keys)
+	keys, err := PublicKeys(first.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	}
 	k := Package{Platform: pkg.Platform, Filename: pkg.Filename}
 	var err error
-	if k.SHA256, k.Size, err = fetchPackage(ctx, d.watchedPackage(pkg), io.NewOffsetWriter(f, 0)); err != nil {
+	if k.SHA256, k.Size, err = FetchPackage(ctx, d.watchedPackage(pkg), io.NewOffsetWriter(f, 0)); err != nil {
 		return Package{}, err
 	}
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {

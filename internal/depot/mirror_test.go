@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -267,7 +268,7 @@ func TestMirrorProviderResumes(t *testing.T) {
 func TestLockHashes(t *testing.T) {
 	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	v := mustVersion(t, "1.2.3")
-	locked, err := depot.LockHashes(t.Context(), src, upstreamDNS(), v, false)
+	locked, err := lockfile.Hashes(t.Context(), src, upstreamDNS(), v, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,12 +276,12 @@ func TestLockHashes(t *testing.T) {
 	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.opened.Load() != 0 {
 		t.Errorf("got %+v after %d downloads", locked, src.opened.Load())
 	}
-	computed, err := depot.LockHashes(t.Context(), src, upstreamDNS(), v, true)
+	computed, err := lockfile.Hashes(t.Context(), src, upstreamDNS(), v, true)
 	if err != nil || len(computed.Hashes) != 5 || len(computed.Missing) != 0 {
 		t.Errorf("computed %+v, %v", computed, err)
 	}
-	old := depot.LockedProvider{Version: v, Hashes: []string{"zh:" + sha256Hex([]byte("gone")), "h1:other", locked.Hashes[0]}}
-	merged, conflicts := depot.MergeLock(old, computed)
+	old := lockfile.Provider{Version: v, Hashes: []string{"zh:" + sha256Hex([]byte("gone")), "h1:other", locked.Hashes[0]}}
+	merged, conflicts := lockfile.Merge(old, computed)
 	if len(conflicts) != 1 || conflicts[0] != old.Hashes[0] || len(merged.Hashes) != 7 {
 		t.Errorf("merged %v, conflicts %v", merged.Hashes, conflicts)
 	}

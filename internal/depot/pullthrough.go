@@ -66,7 +66,7 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 // signed takes the hashes of all platforms from a SHA256SUMS whose signature
 // is right.
 func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o MirrorOptions) error {
-	keys, err := publicKeys(first.Keys)
+	keys, err := PublicKeys(first.Keys)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ var allowed = []row{
 	{"cmd/okara", []string{
 		"oci", "registry", "credentials", "statebackend", "statebackend/doctor", "statebackend/foreign", "statebackend/httpbackend", "statebackend/s3facade",
 		"internal/addr", "internal/archive", "internal/blobcache", "internal/bridge", "internal/depot", "internal/embedded", "internal/envelope",
-		"internal/frontend", "internal/httpserve", "internal/moduledoc", "internal/scan", "internal/signing", "internal/statefile", "internal/syntax", "internal/upstream", "internal/web",
+		"internal/frontend", "internal/httpserve", "internal/lockfile", "internal/moduledoc", "internal/scan", "internal/signing", "internal/statefile", "internal/syntax", "internal/upstream", "internal/web",
 	}, "the command wires everything together; test packages never reach a user"},
 	{"registry", []string{"oci", "internal/addr", "internal/archive", "internal/blobcache", "internal/cache", "internal/depot", "internal/moduledoc", "internal/signing", "internal/syntax", "internal/web"},
 		"the front-end serves artifacts; it knows nothing of state, flags or listeners"},
@@ -45,6 +45,7 @@ var allowed = []row{
 		"it publishes through a front-end what depot would publish into a registry; it knows no registry"},
 	{"internal/upstream", []string{"oci", "internal/addr", "internal/signing"}, "it only reads other people's registries"},
 	{"internal/blobcache", []string{"oci"}, "files by digest; what they are of is their readers' affair"},
+	{"internal/lockfile", []string{"oci", "internal/addr", "internal/depot", "internal/signing", "internal/syntax", "internal/upstream"}, "hashes of what depot could mirror"},
 	{"internal/moduledoc", []string{"oci", "internal/addr", "internal/archive", "internal/syntax"}, "configuration in, description out"},
 	{"internal/cache", []string{"oci"}, "it tells \"not found\", which is an answer, from a failure, which is none"},
 	{"internal/bridge", []string{"oci", "statebackend", "statebackend/s3facade", "internal/addr", "internal/envelope", "internal/httpserve", "internal/syntax"},

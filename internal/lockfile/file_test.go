@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package lockfile_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
 )
 
 const lockSource = `# This file is maintained automatically by "tofu init".
@@ -29,8 +29,8 @@ provider "registry.opentofu.org/zeta/last" {
 }
 `
 
-func TestLockFileWith(t *testing.T) {
-	l, err := depot.ParseLockFile("x.lock.hcl", []byte(lockSource))
+func TestFileWith(t *testing.T) {
+	l, err := lockfile.Parse("x.lock.hcl", []byte(lockSource))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func TestLockFileWith(t *testing.T) {
 	last, _ := l.Find(mustProvider(t, "registry.opentofu.org/zeta/last"))
 	time.Hashes = append(time.Hashes, "h1:aa=", "zh:bb")
 	last.Hashes = []string{"zh:cc"}
-	added := depot.LockedProvider{
+	added := lockfile.Provider{
 		Address: mustProvider(t, "registry.opentofu.org/hashicorp/zip"), Label: "registry.opentofu.org/hashicorp/zip",
 		Version: time.Version, Hashes: []string{"zh:dd", "h1:ee="},
 	}
-	got := string(l.With([]depot.LockedProvider{last, time, added}))
+	got := string(l.With([]lockfile.Provider{last, time, added}))
 	want := strings.NewReplacer(
 		"    \"zh:bb\",\n", "    \"h1:aa=\",\n    \"zh:bb\",\n",
 		"  version = \"1.0.0\"\n", "  version = \"1.0.0\"\n  hashes = [\n    \"zh:cc\",\n  ]\n",
@@ -61,7 +61,7 @@ provider "registry.opentofu.org/zeta/last"`).Replace(lockSource)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	again, err := depot.ParseLockFile("x", []byte(got))
+	again, err := lockfile.Parse("x", []byte(got))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ provider "registry.opentofu.org/zeta/last"`).Replace(lockSource)
 	}
 }
 
-func TestLockFileNew(t *testing.T) {
-	l, err := depot.ParseLockFile("x", nil)
+func TestFileNew(t *testing.T) {
+	l, err := lockfile.Parse("x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := depot.LockedProvider{
+	p := lockfile.Provider{
 		Address: mustProvider(t, "example.com/a/b"), Label: "example.com/a/b", Constraints: ">= 1.0.0", Hashes: []string{"zh:aa"},
 	}
 	p.Version, _ = addr.ParseVersion("1.2.3")
@@ -90,12 +90,12 @@ provider "example.com/a/b" {
   ]
 }
 `
-	if diff := cmp.Diff(want, string(l.With([]depot.LockedProvider{p}))); diff != "" {
+	if diff := cmp.Diff(want, string(l.With([]lockfile.Provider{p}))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestParseLockFileRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for name, src := range map[string]string{
 		"syntax":     `provider "a/b/c" {`,
 		"no version": `provider "example.com/b/c" {}`,
@@ -104,7 +104,7 @@ func TestParseLockFileRefuses(t *testing.T) {
 		"hashes":     "provider \"example.com/b/c\" {\n version = \"1.0.0\"\n hashes = [1]\n}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if l, err := depot.ParseLockFile("x.hcl", []byte(src)); err == nil {
+			if l, err := lockfile.Parse("x.hcl", []byte(src)); err == nil {
 				t.Fatalf("got %+v, want an error", l)
 			} else if !strings.Contains(err.Error(), "x.hcl:1") {
 				t.Errorf("error %q names no file and line", err)

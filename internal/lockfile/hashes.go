@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package lockfile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,45 +13,38 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Source is where provider packages come from. Package upstream has one for
-// each kind of origin.
-type Source interface {
-	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
-	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)
-	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
-}
-
-// Locked is what a source says about one version for a lock file.
-type Locked struct {
+// Known is what a source says about one version for a lock file.
+type Known struct {
 	Hashes   []string        // "h1:…" and "zh:…", sorted
 	Missing  []addr.Platform // platforms whose h1: the source does not tell
 	Verified bool            // SHA256SUMS has a signature by one of the source's keys
 }
 
-// LockHashes collects the hashes of all platforms of one version: zh: of each
+// Hashes collects the hashes of all platforms of one version: zh: of each
 // package, h1: where the source tells it or compute is set, and zh: of each line
 // of SHA256SUMS, which is what the registry protocol gives a client. A
 // SHA256SUMS whose signature is wrong, or that contradicts a package, is an
 // error; a source without one is not.
-func LockHashes(ctx context.Context, src Source, p addr.Provider, v addr.Version, compute bool) (Locked, error) {
+func Hashes(ctx context.Context, src depot.Source, p addr.Provider, v addr.Version, compute bool) (Known, error) {
 	platforms, err := src.Platforms(ctx, p, v)
 	if err != nil {
-		return Locked{}, err
+		return Known{}, err
 	}
-	var out Locked
+	var out Known
 	for _, t := range platforms {
 		pkg, err := src.Package(ctx, p, v, t)
 		if err != nil {
-			return Locked{}, err
+			return Known{}, err
 		}
 		if compute && (pkg.H1 == "" || pkg.Zh == "") {
 			if err := computeHashes(ctx, &pkg); err != nil {
-				return Locked{}, fmt.Errorf("hashing %s %s for %s: %w", p, v, t, err)
+				return Known{}, fmt.Errorf("hashing %s %s for %s: %w", p, v, t, err)
 			}
 		}
 		if pkg.H1 == "" {
@@ -63,13 +52,13 @@ func LockHashes(ctx context.Context, src Source, p addr.Provider, v addr.Version
 		}
 		sums, verified, err := verifiedSums(pkg)
 		if err != nil {
-			return Locked{}, fmt.Errorf("%s %s: %w", p, v, err)
+			return Known{}, fmt.Errorf("%s %s: %w", p, v, err)
 		}
 		out.Verified = verified
 		out.Hashes = append(out.Hashes, packageHashes(pkg, sums)...)
 	}
 	if len(out.Hashes) == 0 {
-		return Locked{}, fmt.Errorf("%s %s: the source tells no hashes: %w", p, v, oci.ErrNotFound)
+		return Known{}, fmt.Errorf("%s %s: the source tells no hashes: %w", p, v, oci.ErrNotFound)
 	}
 	out.Hashes = sortedHashes(out.Hashes)
 	return out, nil
@@ -97,7 +86,7 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	}
 	verified := false
 	if len(pkg.Signature) > 0 && len(pkg.Keys) > 0 {
-		keys, err := publicKeys(pkg.Keys)
+		keys, err := depot.PublicKeys(pkg.Keys)
 		if err != nil {
 			return nil, false, err
 		}
@@ -118,18 +107,6 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	return sums, verified, nil
 }
 
-func publicKeys(keys []oci.SigningKey) ([]signing.PublicKey, error) {
-	var out []signing.PublicKey
-	for _, k := range keys {
-		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
-		if err != nil {
-			return nil, fmt.Errorf("signing key %s: %w: %w", k.KeyID, oci.ErrCorrupt, err)
-		}
-		out = append(out, parsed...)
-	}
-	return out, nil
-}
-
 // computeHashes downloads a package to a temporary file and fills in its
 // hashes. A package that contradicts the origin's zh: is corrupt.
 func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
@@ -138,7 +115,7 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 		return err
 	}
 	defer os.Remove(f.Name())
-	zh, _, err := fetchPackage(ctx, *pkg, f)
+	zh, _, err := depot.FetchPackage(ctx, *pkg, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -147,38 +124,10 @@ func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
 	return err
 }
 
-// fetchPackage writes a package to w and returns SHA-256 and size of what it
-// wrote.
-func fetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh string, n int64, err error) {
-	body, err := pkg.Open(ctx)
-	if err != nil {
-		return "", 0, err
-	}
-	defer body.Close()
-	h := sha256.New()
-	if !pkg.Checked {
-		w = io.MultiWriter(w, h)
-	}
-	if n, err = io.CopyBuffer(w, body, make([]byte, copyBuffer)); err != nil {
-		return "", 0, fmt.Errorf("downloading %s: %w", pkg.Filename, err)
-	}
-	if pkg.Checked {
-		return pkg.Zh, n, nil
-	}
-	if zh = sum(h); pkg.Zh != "" && zh != pkg.Zh {
-		return "", 0, fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
-	}
-	return zh, n, nil
-}
-
-const copyBuffer = 256 << 10
-
-func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
-
-// MergeLock returns the entry for the lock file: the union of its hashes and
+// Merge returns the entry for the lock file: the union of its hashes and
 // the source's. Conflicts are old zh: hashes that the source does not know;
 // h1: hashes may come from platforms it lacks.
-func MergeLock(old LockedProvider, now Locked) (merged LockedProvider, conflicts []string) {
+func Merge(old Provider, now Known) (merged Provider, conflicts []string) {
 	merged = old
 	for _, h := range old.Hashes {
 		if strings.HasPrefix(h, "zh:") && !slices.Contains(now.Hashes, h) {

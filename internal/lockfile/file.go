@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package lockfile
 
 import (
 	"bytes"
@@ -20,15 +20,15 @@ const lockHeader = `# This file is maintained automatically by "tofu init".
 # Manual edits may be lost in future updates.
 `
 
-// LockFile is a dependency lock file, .terraform.lock.hcl. Changes touch only
+// File is a dependency lock file, .terraform.lock.hcl. Changes touch only
 // the provider blocks they concern; every other byte of the file stays.
-type LockFile struct {
+type File struct {
 	src       []byte
-	Providers []LockedProvider // in the order of the file
+	Providers []Provider // in the order of the file
 }
 
-// LockedProvider is one provider block of a lock file.
-type LockedProvider struct {
+// Provider is one provider block of a lock file.
+type Provider struct {
 	Address     addr.Provider // with its host name
 	Label       string        // the address as the file spells it
 	Version     addr.Version
@@ -40,19 +40,19 @@ type LockedProvider struct {
 	close  hcl.Range // the closing brace
 }
 
-// ParseLockFile reads a lock file; name is used in messages. An empty file is
+// Parse reads a lock file; name is used in messages. An empty file is
 // a lock file without providers.
-func ParseLockFile(name string, src []byte) (*LockFile, error) {
+func Parse(name string, src []byte) (*File, error) {
 	body, diags := syntax.ParseBody(src, name)
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("reading the lock file: %w", diags)
 	}
-	l := &LockFile{src: src}
+	l := &File{src: src}
 	for _, block := range body.Blocks {
 		if block.Type != "provider" {
 			continue
 		}
-		p, err := lockedProvider(block)
+		p, err := parseProvider(block)
 		if err != nil {
 			return nil, fmt.Errorf("reading the lock file: %s: %w", block.DefRange(), err)
 		}
@@ -61,24 +61,24 @@ func ParseLockFile(name string, src []byte) (*LockFile, error) {
 	return l, nil
 }
 
-func lockedProvider(block *hclsyntax.Block) (LockedProvider, error) {
+func parseProvider(block *hclsyntax.Block) (Provider, error) {
 	if len(block.Labels) != 1 {
-		return LockedProvider{}, fmt.Errorf("a provider block has one label, its address")
+		return Provider{}, fmt.Errorf("a provider block has one label, its address")
 	}
-	p := LockedProvider{Label: block.Labels[0], body: block.Range(), close: block.CloseBraceRange}
+	p := Provider{Label: block.Labels[0], body: block.Range(), close: block.CloseBraceRange}
 	var err error
 	if p.Address, err = addr.ParseProvider(p.Label); err != nil {
-		return LockedProvider{}, err
+		return Provider{}, err
 	}
 	for name, attr := range block.Body.Attributes {
 		value, diags := attr.Expr.Value(nil)
 		if diags.HasErrors() {
-			return LockedProvider{}, diags
+			return Provider{}, diags
 		}
 		switch ty := value.Type(); {
 		case name == "version" && ty.FriendlyName() == "string" && value.IsKnown() && !value.IsNull():
 			if p.Version, err = addr.ParseVersion(value.AsString()); err != nil {
-				return LockedProvider{}, err
+				return Provider{}, err
 			}
 		case name == "constraints" && ty.FriendlyName() == "string" && !value.IsNull():
 			p.Constraints = value.AsString()
@@ -86,23 +86,23 @@ func lockedProvider(block *hclsyntax.Block) (LockedProvider, error) {
 			p.hashes = attr.Range()
 			for _, h := range value.AsValueSlice() {
 				if h.Type().FriendlyName() != "string" || h.IsNull() {
-					return LockedProvider{}, fmt.Errorf("hashes are strings")
+					return Provider{}, fmt.Errorf("hashes are strings")
 				}
 				p.Hashes = append(p.Hashes, h.AsString())
 			}
 		}
 	}
 	if p.Version == (addr.Version{}) {
-		return LockedProvider{}, fmt.Errorf("the block has no version")
+		return Provider{}, fmt.Errorf("the block has no version")
 	}
 	return p, nil
 }
 
 // Find returns the entry of a provider.
-func (l *LockFile) Find(p addr.Provider) (LockedProvider, bool) {
-	i := slices.IndexFunc(l.Providers, func(have LockedProvider) bool { return have.Address == p })
+func (l *File) Find(p addr.Provider) (Provider, bool) {
+	i := slices.IndexFunc(l.Providers, func(have Provider) bool { return have.Address == p })
 	if i < 0 {
-		return LockedProvider{}, false
+		return Provider{}, false
 	}
 	return l.Providers[i], true
 }
@@ -111,12 +111,12 @@ func (l *LockFile) Find(p addr.Provider) (LockedProvider, bool) {
 // has none, inserted in the order of their addresses. Hashes are sorted by
 // bytes, one per line: any other form makes the clients write the file anew and
 // warn under -lockfile=readonly.
-func (l *LockFile) With(change []LockedProvider) []byte {
+func (l *File) With(change []Provider) []byte {
 	if len(l.Providers) == 0 && len(bytes.TrimSpace(l.src)) == 0 {
 		return l.insert([]byte(lockHeader), change)
 	}
 	out := slices.Clone(l.src)
-	var added []LockedProvider
+	var added []Provider
 	for i := len(l.Providers) - 1; i >= 0; i-- { // from the end, so that earlier ranges stay true
 		have := l.Providers[i]
 		for _, want := range change {
@@ -133,7 +133,7 @@ func (l *LockFile) With(change []LockedProvider) []byte {
 	return l.insert(out, added)
 }
 
-func (p LockedProvider) replaceHashes(src []byte, hashes []string) []byte {
+func (p Provider) replaceHashes(src []byte, hashes []string) []byte {
 	text := "hashes = " + hashList(hashes)
 	if p.hashes == (hcl.Range{}) {
 		at := p.close.Start.Byte
@@ -143,8 +143,8 @@ func (p LockedProvider) replaceHashes(src []byte, hashes []string) []byte {
 }
 
 // insert adds new blocks before the first existing block with a higher address.
-func (l *LockFile) insert(out []byte, added []LockedProvider) []byte {
-	slices.SortFunc(added, func(a, b LockedProvider) int { return strings.Compare(a.Label, b.Label) })
+func (l *File) insert(out []byte, added []Provider) []byte {
+	slices.SortFunc(added, func(a, b Provider) int { return strings.Compare(a.Label, b.Label) })
 	for _, p := range added {
 		next := len(out)
 		for _, have := range l.Providers {
@@ -163,7 +163,7 @@ func (l *LockFile) insert(out []byte, added []LockedProvider) []byte {
 	return out
 }
 
-func (p LockedProvider) text() string {
+func (p Provider) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "provider %q {\n", p.Label)
 	if p.Constraints == "" {

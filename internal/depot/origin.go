@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Source is where provider packages come from. Package upstream has one for
+// each kind of origin.
+type Source interface {
+	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
+	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)
+	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
+}
+
+// PublicKeys parses the keys that an origin publishes.
+func PublicKeys(keys []oci.SigningKey) ([]signing.PublicKey, error) {
+	var out []signing.PublicKey
+	for _, k := range keys {
+		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
+		if err != nil {
+			return nil, fmt.Errorf("signing key %s: %w: %w", k.KeyID, oci.ErrCorrupt, err)
+		}
+		out = append(out, parsed...)
+	}
+	return out, nil
+}
+
+// FetchPackage writes a package to w and returns SHA-256 and size of what it
+// wrote.
+func FetchPackage(ctx context.Context, pkg upstream.Package, w io.Writer) (zh string, n int64, err error) {
+	body, err := pkg.Open(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	defer body.Close()
+	h := sha256.New()
+	if !pkg.Checked {
+		w = io.MultiWriter(w, h)
+	}
+	if n, err = io.CopyBuffer(w, body, make([]byte, copyBuffer)); err != nil {
+		return "", 0, fmt.Errorf("downloading %s: %w", pkg.Filename, err)
+	}
+	if pkg.Checked {
+		return pkg.Zh, n, nil
+	}
+	if zh = sum(h); pkg.Zh != "" && zh != pkg.Zh {
+		return "", 0, fmt.Errorf("%s: the origin announces SHA-256 %s and sent %s: %w", pkg.Filename, pkg.Zh, zh, oci.ErrCorrupt)
+	}
+	return zh, n, nil
+}
+
+const copyBuffer = 256 << 10
+
+func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lockfile
+
+import (
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// DepotEntries returns an entry of a depot file for each provider of the lock files, with
+// exactly the versions that they use.
+func DepotEntries(files []*File) []depot.Imported {
+	versions := map[addr.Provider][]addr.Version{}
+	for _, f := range files {
+		for _, p := range f.Providers {
+			if !slices.Contains(versions[p.Address], p.Version) {
+				versions[p.Address] = append(versions[p.Address], p.Version)
+			}
+		}
+	}
+	var out []depot.Imported
+	for p, list := range versions {
+		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
+		e := depot.Imported{Kind: oci.KindMirror, Address: p.String(), Versions: list[0].String()}
+		for _, v := range list[1:] {
+			e.Pin = append(e.Pin, v.String())
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lockfile_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/lockfile"
+)
+
+func TestDepotEntries(t *testing.T) {
+	parse := func(version string) *lockfile.File {
+		l, err := lockfile.Parse("x", []byte("provider \"registry.opentofu.org/hashicorp/time\" {\n version = \""+version+"\"\n}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	got := depot.Render(lockfile.DepotEntries([]*lockfile.File{parse("0.13.0"), parse("0.14.2"), parse("0.13.0")}), 0)
+	want := `provider "registry.opentofu.org/hashicorp/time" {
+  versions = "0.14.2"
+  pin = ["0.13.0"]
+}
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
