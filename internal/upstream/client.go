@@ -20,7 +20,7 @@ import (
 // the public registries send: their longest version list has 400 KiB, a
 // SHA256SUMS of 20 platforms 3 KiB.
 const (
-	maxJSON    = 4 << 20
+	maxJSON    = 2 << 20
 	maxSums    = 1 << 20
 	maxPackage = 4 << 30
 )
