@@ -64,7 +64,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if !ok {
 				return usageError("%q names no version: ADDRESS@VERSION, or ADDRESS@* for all", args[0])
 			}
-			it, err := parseItem(address)
+			it, err := addr.ParseItem(address)
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -98,13 +98,13 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // announceItem records the announcement and returns the tag of the event.
-func (a *app) announceItem(ctx context.Context, s serverFlags, it item, an depot.Announcement) (tag string, err error) {
+func (a *app) announceItem(ctx context.Context, s serverFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
 	front, err := a.frontend(s, nil)
 	if err != nil {
 		return "", err
 	}
 	if front != nil {
-		path, err := it.frontPath()
+		path, err := frontPath(it)
 		switch {
 		case err != nil:
 			return "", err
@@ -118,7 +118,7 @@ func (a *app) announceItem(ctx context.Context, s serverFlags, it item, an depot
 	if err != nil {
 		return "", err
 	}
-	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it.repository(layout), an)
+	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it.Repository(layout), an)
 	for _, w := range warnings {
 		a.note("warning: %s", w)
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
@@ -17,7 +18,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 		Example: "  okara approve net/vpc/aws@1.4.0\n  okara approve registry.opentofu.org/hashicorp/time@0.14.2",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, v, err := parseItemVersion(args[0])
+			it, v, err := addr.ParseItemVersion(args[0])
 			if err != nil {
 				return err
 			}
@@ -25,7 +26,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			r, err := client.Repo(it.repository(layout))
+			r, err := client.Repo(it.Repository(layout))
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -38,7 +39,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: `  okara attach net/vpc/aws@1.4.0 sbom.spdx.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}

@@ -147,16 +147,16 @@ func bundleDigests(file string) (map[digest.Digest]bool, error) {
 }
 
 func (a *app) bundleItem(ctx context.Context, client *oci.Client, layout addr.Layout, s string) (depot.BundleItem, error) {
-	it, err := parseItem(s)
+	it, err := addr.ParseSelection(s)
 	if err != nil {
 		return depot.BundleItem{}, err
 	}
-	name := it.repository(layout)
+	name := it.Repository(layout)
 	r, err := client.Repo(name)
 	if err != nil {
 		return depot.BundleItem{}, err
 	}
-	selected, err := depot.SelectBundle(ctx, r, withoutPrefix(name, layout), it.selects)
+	selected, err := depot.SelectBundle(ctx, r, withoutPrefix(name, layout), it.Selects)
 	if err == nil && len(selected.Tags) == 0 {
 		err = fmt.Errorf("%s: no version of %s matches: %w", s, r, oci.ErrNotFound)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -46,11 +47,11 @@ module or provider.`,
 			d := depot.New(depot.Options{Client: client, Layout: layout})
 			var repositories []string
 			for _, arg := range args {
-				it, err := parseItem(arg)
+				it, err := addr.ParseSelection(arg)
 				if err != nil {
 					return usageError("%w", err)
 				}
-				repositories = append(repositories, it.repository(layout))
+				repositories = append(repositories, it.Repository(layout))
 			}
 			if rebuild {
 				n, err := d.RebuildCatalogue(cmd.Context(), repositories)

@@ -40,11 +40,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 			if len(args) == 0 {
 				return a.listCatalogue(cmd.Context(), d)
 			}
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			l, err := d.Versions(cmd.Context(), it.repository(layout))
+			l, err := d.Versions(cmd.Context(), it.Repository(layout))
 			if err != nil {
 				return err
 			}
@@ -81,11 +81,11 @@ type versionLine struct {
 	Yanked     *string `json:"yanked,omitempty"`
 }
 
-func (a *app) listVersions(l *depot.Listing, it item) error {
+func (a *app) listVersions(l *depot.Listing, it addr.Selection) error {
 	lines := []versionLine{}
 	var rows [][]string
 	for _, v := range l.Versions {
-		if !it.selects(v) {
+		if !it.Selects(v) {
 			continue
 		}
 		s := l.Status(v)
@@ -93,7 +93,7 @@ func (a *app) listVersions(l *depot.Listing, it item) error {
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
 	if len(lines) == 0 {
-		return fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.versions, oci.ErrNotFound)
+		return fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
 	}
 	return a.printResult(lines, table(rows))
 }
@@ -129,18 +129,18 @@ func statusText(s oci.Status) string {
 
 // itemVersion finds the version that an item on the command line means: the
 // highest that its constraint allows, the highest release without one.
-func itemVersion(ctx context.Context, d *depot.Depot, layout addr.Layout, it item) (*depot.Listing, addr.Version, error) {
-	l, err := d.Versions(ctx, it.repository(layout))
+func itemVersion(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection) (*depot.Listing, addr.Version, error) {
+	l, err := d.Versions(ctx, it.Repository(layout))
 	if err != nil {
 		return nil, addr.Version{}, err
 	}
-	if exact, err := addr.ParseVersion(it.versions); err == nil { // also one that has been yanked
+	if exact, err := addr.ParseVersion(it.Versions); err == nil { // also one that has been yanked
 		if !slices.Contains(l.Versions, exact) {
 			err = fmt.Errorf("%s has no version %s: %w", l.Repository, exact, oci.ErrNotFound)
 			return nil, exact, withHint(err, "the highest version is %s; okara list shows all", l.Versions[0])
 		}
 		return l, exact, nil
 	}
-	v, err := l.Highest(it.allow.Allows)
+	v, err := l.Highest(it.Allow.Allows)
 	return l, v, err
 }

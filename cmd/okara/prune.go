@@ -45,7 +45,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if keep < 1 {
 				return usageError("--keep %d: at least one version stays", keep)
 			}
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -54,11 +54,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 				return err
 			}
 			d := depot.New(depot.Options{Client: client, Layout: layout})
-			l, err := d.Versions(cmd.Context(), it.repository(layout))
+			l, err := d.Versions(cmd.Context(), it.Repository(layout))
 			if err != nil {
 				return err
 			}
-			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !it.selects(v) })
+			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !it.Selects(v) })
 			out := pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}
 			for _, v := range versions {
 				out.Versions = append(out.Versions, v.String())

@@ -162,3 +162,14 @@ func serverHint(err error) error {
 	}
 	return err
 }
+
+// frontPath is where a front-end takes changes of the item.
+func frontPath(it addr.Item) (string, error) {
+	switch it.Kind {
+	case addr.KindModule:
+		return frontend.ModulePath(it.Module), nil
+	case addr.KindProvider:
+		return frontend.ProviderPath(it.Provider), nil
+	}
+	return "", usageError("%s is mirrored; a front-end takes changes of what was published there only", it.Provider)
+}

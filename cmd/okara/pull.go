@@ -56,7 +56,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
   okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -82,12 +82,12 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			}
 			out := pulled{Version: v.String(), Dir: args[1]}
 			text := args[1]
-			if it.kind == addr.KindModule {
-				out.Address = it.module.String()
-				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.module, Version: v}, args[1], o)
+			if it.Kind == addr.KindModule {
+				out.Address = it.Module.String()
+				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.Module, Version: v}, args[1], o)
 			} else {
-				out.Address = it.provider.String()
-				if out.Files, err = d.PullProvider(cmd.Context(), it.provider, v, args[1], o); err == nil {
+				out.Address = it.Provider.String()
+				if out.Files, err = d.PullProvider(cmd.Context(), it.Provider, v, args[1], o); err == nil {
 					text = filePaths(args[1], out.Files)
 				}
 			}

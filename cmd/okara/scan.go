@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scan"
 )
@@ -35,7 +36,7 @@ exit code is 1 if there are findings of that level.`,
 }
 
 func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
-	it, v, err := parseItemVersion(what)
+	it, v, err := addr.ParseItemVersion(what)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
 	if err != nil {
 		return err
 	}
-	r, err := client.Repo(it.repository(layout))
+	r, err := client.Repo(it.Repository(layout))
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
   okara show acme/dns@1.2.3 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -101,7 +101,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				return err
 			}
 			if require != nil && s.Held == "" {
-				if s.Policy, err = judged(cmd.Context(), d, it.repository(layout), s.Version, *require); err != nil {
+				if s.Policy, err = judged(cmd.Context(), d, it.Repository(layout), s.Version, *require); err != nil {
 					return err
 				}
 			}
@@ -129,7 +129,7 @@ func judged(ctx context.Context, d *depot.Depot, repository, version string, o d
 	return "fulfilled", err
 }
 
-func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layout addr.Layout, it item) (shown, error) {
+func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layout addr.Layout, it addr.Selection) (shown, error) {
 	l, v, err := itemVersion(ctx, d, layout, it)
 	if err == nil {
 		return showTag(ctx, l, it, v, v.Tag())
@@ -137,7 +137,7 @@ func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layo
 	if !errors.Is(err, oci.ErrNotFound) {
 		return shown{}, err
 	}
-	if r, rerr := client.Repo(it.repository(layout)); rerr == nil {
+	if r, rerr := client.Repo(it.Repository(layout)); rerr == nil {
 		if s, herr := showHeld(ctx, d, r, it); herr == nil {
 			return s, nil
 		}
@@ -146,7 +146,7 @@ func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layo
 }
 
 // showTag shows the version v, which is under the tag.
-func showTag(ctx context.Context, l *depot.Listing, it item, v addr.Version, tag string) (shown, error) {
+func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Version, tag string) (shown, error) {
 	r := l.Repository
 	m, err := r.Fetch(ctx, tag)
 	if err != nil {
@@ -154,14 +154,14 @@ func showTag(ctx context.Context, l *depot.Listing, it item, v addr.Version, tag
 	}
 	status := l.StatusOf(v, m.Digest)
 	s := shown{
-		Kind: it.kind, Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
+		Kind: it.Kind, Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
 		Deprecated: eventMessage(status.Deprecated), Yanked: eventMessage(status.Yanked), status: status,
 	}
-	if it.kind == addr.KindModule {
-		s.Address = it.module.String()
+	if it.Kind == addr.KindModule {
+		s.Address = it.Module.String()
 		err = s.module(ctx, r, m)
 	} else {
-		s.Address = it.provider.String()
+		s.Address = it.Provider.String()
 		err = s.provider(ctx, r, m)
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 // showHeld shows a version that a scan or an approval rule keeps back: it has a
 // candidate tag only. The error wraps oci.ErrNotFound if there is none.
-func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it item) (shown, error) {
-	v, err := addr.ParseVersion(it.versions)
+func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selection) (shown, error) {
+	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {
 		return shown{}, err
 	}
@@ -37,16 +37,16 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it item) (shown,
 }
 
 // heldReason is what the depot's record says, or else what the reports say.
-func heldReason(ctx context.Context, d *depot.Depot, it item, v addr.Version, scan string) (string, error) {
+func heldReason(ctx context.Context, d *depot.Depot, it addr.Selection, v addr.Version, scan string) (string, error) {
 	rec, err := d.Record(ctx)
 	if err != nil {
 		return "", err
 	}
-	name := it.module.String()
-	if it.kind != addr.KindModule {
-		name = it.provider.String()
+	name := it.Module.String()
+	if it.Kind != addr.KindModule {
+		name = it.Provider.String()
 	}
-	if vr, ok := rec.Entries[it.kind+" "+name][v.String()]; ok && vr.Reason != "" {
+	if vr, ok := rec.Entries[it.Kind+" "+name][v.String()]; ok && vr.Reason != "" {
 		return string(vr.State) + ": " + vr.Reason, nil
 	}
 	if scan != "" {

@@ -72,11 +72,11 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 			if signKey == "" && cosignKey == "" {
 				return usageError("no key given: --sign-key or --cosign-key")
 			}
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			if signKey != "" && it.kind == addr.KindModule {
+			if signKey != "" && it.Kind == addr.KindModule {
 				return usageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
@@ -107,15 +107,15 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // signThrough signs one version through a front-end.
-func (a *app) signThrough(ctx context.Context, front *frontend.Client, address string, it item, keys signers) error {
+func (a *app) signThrough(ctx context.Context, front *frontend.Client, address string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return usageError("--server takes signatures of --cosign-key only")
 	}
-	v, err := addr.ParseVersion(it.versions)
+	v, err := addr.ParseVersion(it.Versions)
 	if err != nil {
 		return usageError("--server signs one version: %w", err)
 	}
-	path, err := it.frontPath()
+	path, err := frontPath(it.Item)
 	if err != nil {
 		return err
 	}
@@ -127,13 +127,13 @@ func (a *app) signThrough(ctx context.Context, front *frontend.Client, address s
 	return a.printResult(out, out.text())
 }
 
-func (a *app) sign(ctx context.Context, address string, it item, keys signers) error {
+func (a *app) sign(ctx context.Context, address string, it addr.Selection, keys signers) error {
 	client, layout, err := a.registryClient()
 	if err != nil {
 		return err
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
-	if exact, err := addr.ParseVersion(it.versions); err == nil {
+	if exact, err := addr.ParseVersion(it.Versions); err == nil {
 		one, err := signOne(ctx, d, layout, it, exact, keys)
 		if err != nil {
 			return err
@@ -159,29 +159,29 @@ func (a *app) sign(ctx context.Context, address string, it item, keys signers) e
 }
 
 // selectedVersions lists what the constraint of the item allows.
-func selectedVersions(ctx context.Context, d *depot.Depot, layout addr.Layout, it item) ([]addr.Version, error) {
-	l, err := d.Versions(ctx, it.repository(layout))
+func selectedVersions(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection) ([]addr.Version, error) {
+	l, err := d.Versions(ctx, it.Repository(layout))
 	if err != nil {
 		return nil, err
 	}
-	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.selects(v) })
+	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.versions, oci.ErrNotFound)
+		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
 	}
 	return versions, nil
 }
 
-func signOne(ctx context.Context, d *depot.Depot, layout addr.Layout, it item, v addr.Version, keys signers) (signed, error) {
+func signOne(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection, v addr.Version, keys signers) (signed, error) {
 	out := signed{Version: v.String()}
 	if keys.openpgp != nil {
-		e, err := d.SignProvider(ctx, it.provider, v, keys.openpgp, keys.replace)
+		e, err := d.SignProvider(ctx, it.Provider, v, keys.openpgp, keys.replace)
 		if err != nil {
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
 	}
 	if keys.cosign != nil {
-		m, err := d.SignCosign(ctx, it.repository(layout), v, keys.cosign)
+		m, err := d.SignCosign(ctx, it.Repository(layout), v, keys.cosign)
 		if err != nil {
 			return signed{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
@@ -41,7 +42,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
   okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := parseItem(args[0])
+			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
@@ -66,7 +67,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return err
 			}
-			checks, err := d.Verify(cmd.Context(), it.repository(layout), v, o)
+			checks, err := d.Verify(cmd.Context(), it.Repository(layout), v, o)
 			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
 				return err
 			}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import "strings"
+
+// Selection is one module or provider with the versions of it that are meant.
+type Selection struct {
+	Item
+	Versions string // the constraint as written; "" means all
+	Allow    Constraint
+}
+
+// ParseSelection reads ADDRESS[@CONSTRAINT].
+func ParseSelection(s string) (Selection, error) {
+	address, versions, _ := strings.Cut(s, "@")
+	allow, err := ParseConstraint(versions)
+	if err != nil {
+		return Selection{}, err
+	}
+	it, err := ParseItem(address)
+	return Selection{Item: it, Versions: versions, Allow: allow}, err
+}
+
+// Selects reports whether v is meant. Without a constraint every version is,
+// pre-releases and editions included.
+func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.Allows(v) }
+
+// ParseItem reads the address of a module or a provider. One of three parts is a
+// mirrored provider if the first is a host name, else a module; one of two parts
+// is an own provider.
+func ParseItem(address string) (Item, error) {
+	first, _, _ := strings.Cut(address, "/")
+	var it Item
+	var err error
+	switch {
+	case strings.Count(address, "/") == 1:
+		it.Kind = KindProvider
+		it.Provider, err = ParseProvider(address)
+	case strings.ContainsAny(first, ".:") || first == "localhost":
+		it.Kind = KindMirror
+		it.Provider, err = ParseProvider(address)
+	default:
+		it.Kind = KindModule
+		it.Module, err = ParseModule(address)
+	}
+	return it, err
+}
+
+// ParseItemVersion reads ADDRESS@VERSION.
+func ParseItemVersion(s string) (Item, Version, error) {
+	address, version, _ := strings.Cut(s, "@")
+	it, err := ParseItem(address)
+	if err != nil {
+		return Item{}, Version{}, err
+	}
+	v, err := ParseVersion(version)
+	return it, v, err
+}
+
+// Repository is where a layout keeps a module or a provider.
+func (it Item) Repository(l Layout) string {
+	switch it.Kind {
+	case KindModule:
+		return l.Module(it.Module)
+	case KindMirror:
+		return l.MirrorOf(it.Provider)
+	}
+	return l.Provider(it.Provider)
+}
