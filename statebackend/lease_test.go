@@ -91,3 +91,52 @@ func TestNoLease(t *testing.T) {
 		}
 	})
 }
+
+// Neither the registry's clock, hours wrong or set back, nor a clock of ours
+// that jumps ends a lease that is kept.
+func TestLeaseClocks(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		registry func(since time.Duration) time.Duration // how far its Date is off
+		own      func(since time.Duration) time.Duration
+	}{
+		{"registry hours behind", fixed(-7 * time.Hour), fixed(0)},
+		{"registry hours ahead", fixed(7 * time.Hour), fixed(0)},
+		{"registry set back", jumping(-5 * time.Hour), fixed(0)},
+		{"registry drifts", func(since time.Duration) time.Duration { return since / 10 }, fixed(0)},
+		{"own clock jumps ahead", fixed(0), jumping(24 * time.Hour)},
+		{"own clock jumps back", fixed(0), jumping(-24 * time.Hour)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := ocitest.Handler(t, ocitest.Quirks{})
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				d := dated{direct{h}, func() string { return httpDate(time.Now().Add(tc.registry(time.Since(begin)))) }}
+				o := statebackend.Options{LockTTL: time.Minute, Now: func() time.Time { return time.Now().Add(tc.own(time.Since(begin))) }}
+				a, b := newStore(t, ghostHost, d, o), newStore(t, ghostHost, d, o)
+				l := mustLock(t, a, "prod", "a")
+				for range 40 {
+					time.Sleep(77 * time.Second)
+					if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+						t.Fatalf("after %v: %v", time.Since(begin), err)
+					}
+				}
+				mustPut(t, l, []byte("a"))
+				mustUnlock(t, l)
+			})
+		})
+	}
+}
+
+func fixed(d time.Duration) func(time.Duration) time.Duration {
+	return func(time.Duration) time.Duration { return d }
+}
+
+func jumping(d time.Duration) func(time.Duration) time.Duration {
+	return func(since time.Duration) time.Duration {
+		if since < 10*time.Minute {
+			return 0
+		}
+		return d
+	}
+}
