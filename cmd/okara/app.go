@@ -37,6 +37,7 @@ type app struct {
 	transport http.RoundTripper    // built once by httpTransport
 	resolver  *credentials.Resolver
 	originSet originSet
+	origins   origins
 }
 
 // version is the module version of the binary, or "devel".

@@ -45,7 +45,8 @@ func newDepot(a *app) *cobra.Command {
 	return cmd
 }
 
-func (f *depotFlags) add(cmd *cobra.Command) {
+func (f *depotFlags) add(a *app, cmd *cobra.Command) {
+	a.origins.add(cmd.Flags())
 	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
@@ -84,6 +85,9 @@ func (a *app) syncer(f depotFlags) (s *depot.Syncer, done func(), err error) {
 func (a *app) newSyncer(set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := a.upstreamClient(namedBy(set)...); err != nil {
 		return nil, err
 	}
 	origins := func(name string) (depot.Origins, error) {
@@ -168,7 +172,7 @@ func (o *originSet) get(a *app, auth depot.Auth) (depot.Origins, error) {
 	if from, ok := o.made[auth]; ok {
 		return from, nil
 	}
-	from, err := a.origins(auth)
+	from, err := a.newOrigins(auth)
 	if err != nil {
 		return depot.Origins{}, err
 	}
@@ -179,7 +183,7 @@ func (o *originSet) get(a *app, auth depot.Auth) (depot.Origins, error) {
 	return from, nil
 }
 
-func (a *app) origins(auth depot.Auth) (depot.Origins, error) {
+func (a *app) newOrigins(auth depot.Auth) (depot.Origins, error) {
 	token, api, err := a.authToken(auth)
 	if err != nil {
 		return depot.Origins{}, err
@@ -188,9 +192,12 @@ func (a *app) origins(auth depot.Auth) (depot.Origins, error) {
 	if err != nil {
 		return depot.Origins{}, err
 	}
+	if api != nil {
+		a.origins.guard.Named(withPort(api))
+	}
 	client.Token = token
 	return depot.Origins{
-		Client: client, Git: &upstream.Git{Token: token}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: a.openRepo,
+		Client: client, Git: a.git(token), GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: a.openOrigin,
 		Provider: func(origin string) (depot.Source, error) {
 			if origin == "" {
 				return &upstream.Registry{Client: client}, nil
@@ -244,7 +251,11 @@ func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := a.upstreamClient()
+	var named []string
+	if api != nil {
+		named = append(named, withPort(api))
+	}
+	client, err := a.upstreamClient(named...)
 	if err != nil {
 		return nil, err
 	}

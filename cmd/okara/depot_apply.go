@@ -24,7 +24,7 @@ does only what is missing.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotApply(cmd.Context(), f) },
 	}
-	f.add(cmd)
+	f.add(a, cmd)
 	return cmd
 }
 

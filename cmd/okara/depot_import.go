@@ -38,6 +38,7 @@ func newDepotImport(a *app) *cobra.Command {
 			return a.depotImport(cmd.Context(), args, registry, namespace)
 		},
 	}
+	a.origins.add(cmd.Flags())
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
 	return cmd
@@ -49,7 +50,7 @@ func (a *app) depotImport(ctx context.Context, args []string, registry, namespac
 		return err
 	}
 	if registry != "" {
-		client, err := a.upstreamClient()
+		client, err := a.upstreamClient(registry)
 		if err != nil {
 			return err
 		}

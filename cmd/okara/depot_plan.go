@@ -22,7 +22,7 @@ func newDepotPlan(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.depotPlan(cmd.Context(), f, all) },
 	}
-	f.add(cmd)
+	f.add(a, cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
 	return cmd
 }

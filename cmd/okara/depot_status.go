@@ -21,7 +21,7 @@ func newDepotStatus(a *app) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotStatus(cmd.Context(), f) },
 	}
-	f.add(cmd)
+	f.add(a, cmd)
 	return cmd
 }
 

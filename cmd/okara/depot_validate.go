@@ -24,6 +24,6 @@ func newDepotValidate(a *app) *cobra.Command {
 			return a.printResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
 		},
 	}
-	f.add(cmd)
+	f.add(a, cmd)
 	return cmd
 }

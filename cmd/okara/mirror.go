@@ -33,6 +33,8 @@ accepted: a missing or wrong signature, other bytes than announced, a package th
 cannot be installed, other content for a version that is there. Failed is what
 could not be read or stored. Neither stops the others: the exit code is then 6.
 
+` + internalHelp + `
+
 ` + sourceHelp
 
 // mirrorOptions are the flags of okara mirror.
@@ -77,6 +79,7 @@ func newMirror(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mirror(cmd.Context(), args, o) },
 	}
 	f := cmd.Flags()
+	a.origins.add(f)
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses that name none")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or separated by commas; all without this flag")
@@ -229,6 +232,9 @@ func (m *mirrorer) plan(ctx context.Context, s string) ([]mirrorJob, error) {
 	if p.Hostname == "" {
 		p.Hostname = m.o.defaultHost
 	}
+	if _, err := m.a.upstreamClient(p.Hostname); err != nil {
+		return nil, err
+	}
 	have, err := m.src.Versions(ctx, p)
 	if err != nil {
 		return nil, err
@@ -285,7 +291,7 @@ func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool,
 	if err != nil {
 		return nil, err
 	}
-	client, err := m.a.upstreamClient()
+	client, err := m.a.upstreamClient(host)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +300,7 @@ func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool,
 	if err != nil {
 		return nil, err
 	}
-	fetcher := depot.Fetcher{Client: client, Git: &upstream.Git{Token: m.a.hostToken}, Open: m.a.openRepo}
+	fetcher := depot.Fetcher{Client: client, Git: m.a.git(m.a.hostToken), Open: m.a.openOrigin}
 	var jobs []mirrorJob
 	for _, v := range selectVersions(have, versions, allow) {
 		mv := addr.ModuleVersion{Module: module, Version: v}

@@ -109,6 +109,7 @@ func newServe(a *app) *cobra.Command {
 	fl.BoolVar(&f.passThrough, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&f.auditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
 	fl.StringVar(&f.depot.file, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
+	a.origins.add(fl)
 	fl.StringArrayVar(&f.depot.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
 	fl.StringVar(&f.redirect, "archive-redirect", "auto", "send archive downloads to the registry's own storage: `auto` or never")
 	fl.DurationVar(&f.archiveTTL, "archive-ttl", 4*time.Hour, "how long an archive link is good")
@@ -130,6 +131,9 @@ func (a *app) serve(ctx context.Context, f serveFlags, given func(flag string) b
 		var err error
 		if config, err = readServeConfig(f.config); err != nil {
 			return err
+		}
+		if !given("allow-internal") {
+			a.origins.allowed = config.AllowInternal
 		}
 		if err := config.flags(&f, given); err != nil {
 			return err

@@ -37,6 +37,7 @@ type serveConfig struct {
 
 	Depot          string    `hcl:"depot,optional"`
 	UsedBy         []string  `hcl:"used_by,optional"`
+	AllowInternal  []string  `hcl:"allow_internal,optional"`
 	Grace          string    `hcl:"grace,optional"`
 	GraceRange     hcl.Range `hcl:"grace,attr_value_range"`
 	Drain          string    `hcl:"drain,optional"`

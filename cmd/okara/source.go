@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -41,19 +40,23 @@ func (a *app) providerSource(from, own string) (depot.Source, error) {
 		}
 		return repositorySource(client, addr.Layout{Prefix: prefix}, own), nil
 	}
-	client, err := a.upstreamClient()
-	if err != nil {
-		return nil, err
-	}
 	if strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://") {
 		u, err := url.Parse(from)
 		if err != nil || u.Host == "" {
 			return nil, usageError("%q is not the address of a network mirror", from)
 		}
+		client, err := a.upstreamClient(withPort(u))
+		if err != nil {
+			return nil, err
+		}
 		return httpSource(client, u), nil
 	}
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		return &upstream.FilesystemMirror{FS: os.DirFS(from)}, nil
+	}
+	client, err := a.upstreamClient()
+	if err != nil {
+		return nil, err
 	}
 	if from == "registry" {
 		return &upstream.Registry{Client: client}, nil
@@ -61,6 +64,7 @@ func (a *app) providerSource(from, own string) (depot.Source, error) {
 	if from == "" || strings.ContainsAny(from, `/\ `) {
 		return nil, withHint(usageError("%q is no source of providers", from), "run the command with --help for the forms it takes")
 	}
+	a.origins.guard.Named(from)
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
@@ -84,16 +88,6 @@ func repositoryOf(l addr.Layout, p addr.Provider, own string) string {
 		return l.Provider(p)
 	}
 	return l.MirrorOf(p)
-}
-
-// upstreamClient sends requests to others' registries, with the tokens that
-// tofu and terraform would send there.
-func (a *app) upstreamClient() (*upstream.Client, error) {
-	t, err := a.httpTransport()
-	if err != nil {
-		return nil, err
-	}
-	return &upstream.Client{HTTP: &http.Client{Transport: t}, Token: a.hostToken, UserAgent: a.userAgent()}, nil
 }
 
 // hostToken returns the API token for a host, "" for none.

@@ -18,6 +18,9 @@ func parseModuleSource(s string) (ModuleSource, error) {
 	if host, m, ok := registryAddress(s); ok {
 		return ModuleSource{Kind: SourceRegistry, Host: host, Address: m}, nil
 	}
+	if l, ok := upstream.LocalGit(s); ok {
+		return ModuleSource{Kind: SourceGit, Location: l}, nil
+	}
 	l, err := upstream.ParseLocation(s)
 	if err != nil {
 		return ModuleSource{}, err

@@ -92,11 +92,7 @@ func (a *App) exchange(ctx context.Context, signed string) (installationToken, e
 	}
 	req.Header.Set("Authorization", "Bearer "+signed)
 	req.Header.Set("Accept", "application/vnd.github+json")
-	client := a.HTTP
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := careful(a.HTTP).Do(req)
 	if err != nil {
 		return installationToken{}, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
 	}

@@ -36,11 +36,16 @@ type Client struct {
 	UserAgent string
 }
 
-func (c *Client) http() *http.Client {
-	if c.HTTP != nil {
-		return c.HTTP
+func (c *Client) http() *http.Client { return careful(c.HTTP) }
+
+// careful returns a client that follows redirects as checkRedirect says.
+func careful(h *http.Client) *http.Client {
+	if h == nil {
+		h = http.DefaultClient
 	}
-	return http.DefaultClient
+	out := *h
+	out.CheckRedirect = checkRedirect
+	return &out
 }
 
 // get sends one GET. The host's token goes along only if auth is set: archive

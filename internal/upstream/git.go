@@ -3,9 +3,11 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/plumbing/transport/client"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
 
@@ -24,6 +27,31 @@ type Git struct {
 	// Token returns the HTTPS token for a host; "" is anonymous. SSH uses the
 	// user's agent.
 	Token TokenFunc
+	Guard *Guard // nil: any address
+}
+
+// InstallGit makes every Git of this process send its requests over h, and reach
+// repositories in no other way than https, http, ssh and, for what the user has
+// named, on this machine. The library keeps one client per scheme and process.
+func InstallGit(h *http.Client) {
+	for _, scheme := range []string{"https", "http"} {
+		client.InstallProtocol(scheme, githttp.NewClient(h))
+	}
+	client.InstallProtocol("git", nil)
+}
+
+// check refuses what is not read: other schemes, and hosts inside.
+func (g *Git) check(ctx context.Context, l Location) error {
+	switch {
+	case l.Local && l.URL.Scheme == "file":
+		return nil
+	case !gitScheme(l.URL):
+		return fmt.Errorf("git repositories are read over https and ssh: %w", oci.ErrUnsupported)
+	case g.Guard == nil:
+		return nil
+	}
+	port := map[string]string{"https": "443", "http": "80", "ssh": "22"}[l.URL.Scheme]
+	return g.Guard.Check(ctx, l.URL.Hostname(), cmp.Or(l.URL.Port(), port))
 }
 
 // Tag is a tag of a git repository with the commit it names.
@@ -44,6 +72,9 @@ func (g *Git) auth(l Location) transport.AuthMethod {
 
 // Tags lists the tags of a repository in one exchange, in name order.
 func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
+	if err := g.check(ctx, l); err != nil {
+		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), err)
+	}
 	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{l.URL.String()}})
 	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: g.auth(l), PeelingOption: git.AppendPeeled})
 	if err != nil {
@@ -74,7 +105,10 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 // servers hand out a commit by its hash. Submodules and LFS content are not
 // fetched.
 func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, error) {
-	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags}
+	if err := g.check(ctx, l); err != nil {
+		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
+	}
+	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules}
 	if plumbing.IsHash(l.Ref) {
 		o.NoCheckout = true
 		o.Tags = git.AllTags

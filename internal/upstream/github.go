@@ -47,15 +47,12 @@ type ownerClient struct {
 // asked with "HOST/OWNER", so that each organisation can have its own. h is
 // where requests go; nil is the default client.
 func NewGitHub(h *http.Client, api *url.URL, token TokenFunc) *GitHub {
-	if h == nil {
-		h = http.DefaultClient
-	}
-	conditional := *h
-	conditional.Transport = &conditionalTransport{next: h.Transport, kept: map[string]keptAnswer{}}
+	conditional := careful(h)
+	conditional.Transport = &conditionalTransport{next: conditional.Transport, kept: map[string]keptAnswer{}}
 	if api == nil {
 		api = &url.URL{Scheme: "https", Host: "api.github.com", Path: "/"}
 	}
-	return &GitHub{http: &conditional, api: api, token: token, wait: sleep, clients: map[string]ownerClient{}}
+	return &GitHub{http: conditional, api: api, token: token, wait: sleep, clients: map[string]ownerClient{}}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -79,11 +76,12 @@ func (g *GitHub) client(owner string) *github.Client {
 	if c, ok := g.clients[owner]; ok && c.token == token {
 		return c.Client
 	}
-	c := github.NewClient(g.http)
-	c.RateLimitRedirectionalEndpoints = true // for trees: tells one refusal from another
+	h := *g.http
 	if token != "" {
-		c = c.WithAuthToken(token)
+		h.Transport = bearer{token, g.api, g.http.Transport}
 	}
+	c := github.NewClient(&h)
+	c.RateLimitRedirectionalEndpoints = true // for trees: tells one refusal from another
 	base := *g.api
 	if !strings.HasSuffix(base.Path, "/") {
 		base.Path += "/"
@@ -91,6 +89,22 @@ func (g *GitHub) client(owner string) *github.Client {
 	c.BaseURL = &base
 	g.clients[owner] = ownerClient{c, token}
 	return c
+}
+
+// bearer adds a token to the requests for one origin. The library's own adds it to
+// those that follow a redirect, too, wherever that leads.
+type bearer struct {
+	token  string
+	origin *url.URL
+	next   http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if sameOrigin(r.URL, b.origin) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.next.RoundTrip(r)
 }
 
 // Tags lists the tags of a repository with their commits, all pages.

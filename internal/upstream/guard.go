@@ -10,7 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,12 +33,26 @@ const maxRedirects = 5
 // one are refused alike. Behind an HTTP proxy, which resolves names itself, it
 // sees only what is written as an address, and names of loopback.
 type Guard struct {
+	mu      sync.RWMutex // guards private
 	private []string
 }
 
 // NewGuard returns a guard that exempts the hosts in private, each a HOST or
 // HOST:PORT as a URL has it.
-func NewGuard(private []string) *Guard { return &Guard{private: private} }
+func NewGuard(private []string) *Guard { return &Guard{private: slices.Clone(private)} }
+
+// Named exempts hosts that whoever runs okara has named as origins themselves,
+// each on its one port: what such an origin answers with is not exempt.
+func (g *Guard) Named(hosts ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, host := range hosts {
+		u := url.URL{Host: host}
+		if address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")); host != "" && !slices.Contains(g.private, address) {
+			g.private = append(g.private, address)
+		}
+	}
+}
 
 // Dial connects as a net.Dialer does. What it refuses is oci.ErrDenied.
 func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -49,10 +66,33 @@ func (g *Guard) Dial(ctx context.Context, network, address string) (net.Conn, er
 // Client returns a client that follows few redirects, only to https, and sends
 // nothing to an address that is not public. Its transport must connect by Dial.
 func (g *Guard) Client(transport http.RoundTripper) *http.Client {
-	return &http.Client{Transport: guarded{g, transport}, CheckRedirect: checkRedirect}
+	return &http.Client{Transport: g.Transport(transport), CheckRedirect: checkRedirect}
+}
+
+// Transport refuses what a proxy would hide from Dial, by which next must connect.
+func (g *Guard) Transport(next http.RoundTripper) http.RoundTripper { return guarded{g, next} }
+
+// Check refuses a host, before it is connected to by other means than Dial, whose
+// name resolves to an address that is not public.
+func (g *Guard) Check(ctx context.Context, host, port string) error {
+	if g.exempt(net.JoinHostPort(host, port)) {
+		return nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	}
+	for _, ip := range ips {
+		if !IsPublic(ip) {
+			return notPublic(ip.String())
+		}
+	}
+	return nil
 }
 
 func (g *Guard) exempt(address string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
 	host, _, err := net.SplitHostPort(address)
 	return slices.Contains(g.private, address) || err == nil && slices.Contains(g.private, host)
 }
@@ -71,14 +111,35 @@ func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
+// checkRedirect follows few redirects, none from https to http. A token goes to the
+// scheme, host and port that it is for, and nowhere after a redirect has left
+// those: net/http itself keeps it for other ports, subdomains and for http.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errors.New("too many redirects")
 	}
-	if r.URL.Scheme != "https" && !isLoopback(r.URL.Hostname()) {
+	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !isLoopback(r.URL.Hostname())) {
 		return fmt.Errorf("redirected to %s: origins are read over https: %w", where(r.URL), oci.ErrUnsupported)
 	}
+	for _, hop := range slices.Concat(via[1:], []*http.Request{r}) {
+		if !sameOrigin(hop.URL, via[0].URL) {
+			r.Header.Del("Authorization")
+			r.Header.Del("Referer")
+		}
+	}
 	return nil
+}
+
+// sameOrigin compares as RFC 6454 does.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	if u.Port() == "" && u.Scheme == "https" {
+		return "443"
+	}
+	return cmp.Or(u.Port(), "80")
 }
 
 func publicAddress(address string) error {
@@ -93,5 +154,5 @@ func publicAddress(address string) error {
 }
 
 func notPublic(host string) error {
-	return fmt.Errorf("%s is not a public address, and not listed as private: %w", host, oci.ErrDenied)
+	return fmt.Errorf("%s is not a public address, and nobody allowed it by --allow-internal, or by private for pull_through: %w", host, oci.ErrDenied)
 }

@@ -119,6 +119,7 @@ type Location struct {
 	URL    *url.URL // without the subdirectory and the arguments below
 	Ref    string   // git: branch, tag or commit; oci: tag or digest; "" is the default
 	Subdir string   // below the root of the fetched tree
+	Local  bool     // git: URL may be a path of this machine
 }
 
 // ParseLocation takes a source address apart. Kinds that okara does not fetch
@@ -138,6 +139,9 @@ func ParseLocation(s string) (Location, error) {
 	q := u.Query()
 	switch {
 	case forced == "git", forced == "" && (u.Scheme == "ssh" || strings.HasSuffix(u.Path, ".git")):
+		if !gitScheme(u) {
+			return Location{}, fmt.Errorf("module source %q: git repositories are read over https and ssh: %w", redact(s), oci.ErrUnsupported)
+		}
 		l.Kind, l.Ref = KindGit, q.Get("ref")
 		q.Del("ref")
 		q.Del("depth")
@@ -156,6 +160,25 @@ func ParseLocation(s string) (Location, error) {
 	}
 	u.RawQuery = q.Encode()
 	return l, nil
+}
+
+// gitScheme reports whether a git repository is one that anybody else could name:
+// not a path of this machine, nor what runs a command. Without TLS only loopback.
+func gitScheme(u *url.URL) bool {
+	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && isLoopback(u.Hostname())) &&
+		u.Host != "" && !strings.HasPrefix(u.Hostname(), "-") && !strings.HasPrefix(u.User.Username(), "-")
+}
+
+// LocalGit returns the location of git::file:///PATH, a repository on this machine.
+// It is for what the user has written; ParseLocation, which takes what an origin
+// answers, refuses it.
+func LocalGit(s string) (Location, bool) {
+	path, ok := strings.CutPrefix(s, "git::file://")
+	path, sub := cutSubdir(path)
+	if !ok || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") {
+		return Location{}, false
+	}
+	return Location{Kind: KindGit, URL: &url.URL{Scheme: "file", Path: path}, Subdir: sub, Local: true}, true
 }
 
 // cutForced splits "git::ADDRESS" into its parts.

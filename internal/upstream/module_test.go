@@ -101,7 +101,7 @@ func newGitRepo(t *testing.T, tags ...string) (upstream.Location, []string) {
 		}
 		commits = append(commits, h.String())
 	}
-	return upstream.Location{Kind: upstream.KindGit, URL: &url.URL{Scheme: "file", Path: dir}}, commits
+	return upstream.Location{Kind: upstream.KindGit, URL: &url.URL{Scheme: "file", Path: dir}, Local: true}, commits
 }
 
 func TestGit(t *testing.T) {
