@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,17 +76,33 @@ func (f *overrideFile) write() error {
 	}
 	if f.current(lock) {
 		// In place, not by rename: the lock is on this very file.
-		err = os.WriteFile(f.path, f.text, 0o644)
+		err = f.overwrite()
 	}
 	return errors.Join(err, lock.Unlock())
+}
+
+func (f *overrideFile) overwrite() error {
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|noFollow, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(f.text)
+	return errors.Join(err, file.Close())
 }
 
 // read returns the text of the file, nil if there is none. A file that is not
 // ours is an error.
 func (f *overrideFile) read() ([]byte, error) {
-	b, err := os.ReadFile(f.path)
+	info, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file, and okara writes through no link\nhint: remove it; okara needs a file of that name for the time of a run", f.path)
+	}
+	var b []byte
+	if err == nil {
+		b, err = f.bytes()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the override file: %w", err)
@@ -96,13 +113,28 @@ func (f *overrideFile) read() ([]byte, error) {
 	return b, nil
 }
 
+// maxOverride is far more than any backend block needs.
+const maxOverride = 1 << 20
+
+func (f *overrideFile) bytes() ([]byte, error) {
+	file, err := os.OpenFile(f.path, os.O_RDONLY|noFollow, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // another run has just removed it
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxOverride))
+}
+
 func (f *overrideFile) newLock() *flock.Flock {
-	return flock.New(f.path, flock.SetPermissions(0o644))
+	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|noFollow))
 }
 
 // current reports whether the locked file is still the one of that name.
 func (f *overrideFile) current(l *flock.Flock) bool {
-	named, err := os.Stat(f.path)
+	named, err := os.Lstat(f.path)
 	if err != nil {
 		return false
 	}

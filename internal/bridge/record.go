@@ -85,10 +85,16 @@ func SaveSettings(dir string, getenv func(string) string, settings []Setting) er
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
-	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
+	tmp, err := os.CreateTemp(filepath.Dir(path), recordName+".*") // mode 0600, and no link
+	if err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	defer os.Remove(tmp.Name()) // gone after the rename
+	_, err = tmp.Write(append(b, '\n'))
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return fmt.Errorf("keeping backend settings: %w", err)
+	}
+	return os.Rename(tmp.Name(), path)
 }
 
 // readJSON decodes a file into v; a missing file leaves v alone.

@@ -237,3 +237,26 @@ func TestLockNote(t *testing.T) {
 		t.Errorf("got %q", note)
 	}
 }
+
+// TestRunWritesThroughNoLink has a link, whole or dangling, where the override is
+// to be: what it names belongs to somebody else.
+func TestRunWritesThroughNoLink(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		c := newConfig(t)
+		victim := filepath.Join(t.TempDir(), "authorized_keys")
+		if whole {
+			if err := os.WriteFile(victim, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(victim, filepath.Join(c.Dir, "okara_override.tf")); err != nil {
+			t.Skip(err)
+		}
+		if _, _, err := runScript(t, c, "true"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("got %v", err)
+		}
+		if b, err := os.ReadFile(victim); len(b) > 0 || os.IsNotExist(err) == whole {
+			t.Errorf("the file behind the link: %q, %v", b, err)
+		}
+	}
+}

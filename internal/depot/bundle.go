@@ -92,7 +92,10 @@ func (d *Depot) CreateBundle(ctx context.Context, file string, items []BundleIte
 	}
 	plan.progress = d.meter(filepath.Base(file), report.Bytes)
 	part := file + ".part"
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
+	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
+		return BundleReport{}, fmt.Errorf("creating the bundle: %s is not a regular file", part)
+	}
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|noFollow, 0o644)
 	if err != nil {
 		return BundleReport{}, fmt.Errorf("creating the bundle: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -321,5 +322,32 @@ func TestBundleDepth(t *testing.T) {
 	cancel()
 	if _, err := b.Verify(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("verify after the end: %v", err)
+	}
+}
+
+// TestBundleWritesThroughNoLink has links where okara writes beside a bundle.
+func TestBundleWritesThroughNoLink(t *testing.T) {
+	d, client, _ := counted(t)
+	publishVersions(t, d, 1)
+	item := depot.BundleItem{Name: bundledModule, Repo: mustRepoOf(t, client, moduleRepo), Tags: []string{"1.0.0"}}
+	dir := t.TempDir()
+	victim, file := filepath.Join(dir, "victim"), filepath.Join(dir, "b.tar")
+	for _, name := range []string{file + ".part", file + ".sig"} {
+		if err := os.Symlink(victim, name); err != nil {
+			t.Skip(err)
+		}
+	}
+	if _, err := d.CreateBundle(t.Context(), file, []depot.BundleItem{item}, depot.BundleOptions{}); err == nil {
+		t.Error("a bundle was written through a link")
+	}
+	if err := os.Remove(file + ".part"); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, file, []depot.BundleItem{item}, nil)
+	if _, err := mustOpenBundle(t, file).Sign(mustKey(t), time.Now()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(victim); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file behind the links: %v", err)
 	}
 }

@@ -212,9 +212,6 @@ func (l *bundleLoader) scope(ctx context.Context, wanted []bundleRoot) error {
 	return nil
 }
 
-// errUnvouched is why a bundle may not speak about what it does not bring.
-var errUnvouched = errors.New("it is about what the bundle does not bring, and nobody vouches for the bundle")
-
 // vouched checks that a manifest, whatever its tag is, refers to what is new with
 // the bundle only, unless somebody vouches for the bundle.
 func (l *bundleLoader) vouched(x bundleRoot, m oci.Manifest) error {

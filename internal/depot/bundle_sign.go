@@ -26,7 +26,7 @@ func (b *Bundle) Sign(k *signing.Key, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
-	if err := os.WriteFile(b.signatureFile(), sig, 0o644); err != nil {
+	if err := replaceFile(b.signatureFile(), sig); err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
 	return b.signatureFile(), nil

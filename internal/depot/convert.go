@@ -30,12 +30,11 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		return Published{}, err
 	}
 	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
-	file, err := fetchTemp(ctx, from, *foreign.Zip)
+	file, done, err := fetchTemp(ctx, from, *foreign.Zip)
 	if err != nil {
 		return Published{}, err
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
+	defer done()
 	if err := archive.Unpack(ctx, file, foreign.Zip.Size, dir, o.Limits); err != nil {
 		return Published{}, err
 	}

@@ -4,7 +4,6 @@ package depot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -96,14 +95,13 @@ func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) err
 }
 
 // unpackFolder is Unpack for one folder of a forge's archive.
-func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) (err error) {
+func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
-	file, err := os.CreateTemp("", "okara-*.archive")
+	file, done, err := scratchFile("")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer done()
 	n, err := io.CopyBuffer(file, io.LimitReader(body, maxArchive+1), make([]byte, copyBuffer))
 	if err != nil {
 		return err

@@ -254,19 +254,6 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	return nil
 }
 
-// scratchFile opens a temporary file. Where the system allows it the file has no
-// name, so that nothing is left of a process that was killed.
-func scratchFile(dir string) (f *os.File, done func(), err error) {
-	f, err = os.CreateTemp(dir, "okara-mirror-*")
-	if err != nil {
-		return nil, nil, err
-	}
-	if os.Remove(f.Name()) == nil {
-		return f, func() { _ = f.Close() }, nil
-	}
-	return f, func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }, nil // nobody needs what is in it
-}
-
 // transferOne uses f for the zip, whose end is not the file's.
 func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, plan *ProviderPlan, pkg upstream.Package, f *os.File) (Package, error) {
 	stored := false

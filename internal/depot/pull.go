@@ -49,12 +49,11 @@ func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string
 	if err := emptyDir(dir); err != nil {
 		return oci.ModuleManifest{}, err
 	}
-	tmp, err := os.CreateTemp(d.o.TempDir, "okara-*.zip")
+	tmp, done, err := scratchFile(d.o.TempDir)
 	if err != nil {
 		return oci.ModuleManifest{}, err
 	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
+	defer done()
 	if err := d.save(ctx, l.Repository, *parsed.Zip, tmp, m.Module.String()); err != nil {
 		return oci.ModuleManifest{}, err
 	}
@@ -132,7 +131,7 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 		if b == nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		if err := replaceFile(filepath.Join(dir, name), b); err != nil {
 			return nil, err
 		}
 		files = append(files, name)

@@ -63,12 +63,11 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 		return "", err
 	}
 	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
-	file, err := fetchTemp(ctx, r, layer)
+	file, done, err := fetchTemp(ctx, r, layer)
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
+	defer done()
 	if err := archive.Unpack(ctx, file, layer.Size, dir, archive.Limits{}); err != nil {
 		return "", err
 	}
@@ -79,19 +78,17 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 	return tree.ContentDigest(ctx)
 }
 
-// fetchTemp copies a blob into a temporary file, verified. The caller closes and
-// removes it.
-func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (*os.File, error) {
-	file, err := os.CreateTemp("", "okara-*.blob")
+// fetchTemp copies a blob into a temporary file, verified. The caller calls done.
+func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.File, done func(), err error) {
+	file, done, err = scratchFile("")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := (&Depot{}).save(ctx, r, blob, file, ""); err != nil {
-		_ = file.Close()
-		_ = os.Remove(file.Name())
-		return nil, err
+		done()
+		return nil, nil, err
 	}
-	return file, nil
+	return file, done, nil
 }
 
 // provider checks the index, SHA256SUMS and its signature, and every platform.
@@ -206,12 +203,11 @@ func checkListed(sums signing.Sums, p oci.ProviderPlatform, zip oci.Descriptor) 
 
 // deep reads the zip and computes its h1 hash again.
 func (x *verifier) deep(ctx context.Context, p oci.ProviderPlatform, zip oci.Descriptor) error {
-	file, err := fetchTemp(ctx, x.l.Repository, zip)
+	file, done, err := fetchTemp(ctx, x.l.Repository, zip)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
+	defer done()
 	h1, err := HashPackage(ctx, file, zip.Size, x.typ, p.Platform)
 	if err == nil && p.H1 != "" && p.H1 != h1 {
 		err = fmt.Errorf("the index says %s, the zip has %s", p.H1, h1)

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package depot
+
+import (
+	"errors"
+	"os"
+)
+
+func unnamedFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }
