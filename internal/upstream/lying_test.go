@@ -50,10 +50,10 @@ func TestLyingOrigin(t *testing.T) {
 			endless(t, w, ",{}")
 		}, oci.ErrTooLarge},
 		"deep JSON": {"versions", func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, `{"versions":`+strings.Repeat("[", 1<<20)+strings.Repeat("]", 1<<20)+"}")
+			_, _ = io.WriteString(w, `{"versions":`+strings.Repeat("[", 1<<18)+strings.Repeat("]", 1<<18)+"}")
 		}, oci.ErrCorrupt},
 		"deep JSON in what is not read": {"versions", func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, `{"x":`+strings.Repeat(`{"a":`, 1<<18)+"1"+strings.Repeat("}", 1<<18)+"}")
+			_, _ = io.WriteString(w, `{"x":`+strings.Repeat(`{"a":`, 1<<17)+"1"+strings.Repeat("}", 1<<17)+"}")
 		}, oci.ErrCorrupt},
 		"gzip bomb": {"versions", func(w http.ResponseWriter) {
 			var b bytes.Buffer
