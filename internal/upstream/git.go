@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,12 +15,18 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/client"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	maxCheckout     = 50_000  // files and directories of a tree
+	maxCheckoutSize = 2 << 30 // bytes of its files
 )
 
 // Git reads modules from git repositories.
@@ -108,9 +115,8 @@ func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, err
 	if err := g.check(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
 	}
-	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules}
+	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules, NoCheckout: true}
 	if plumbing.IsHash(l.Ref) {
-		o.NoCheckout = true
 		o.Tags = git.AllTags
 	} else {
 		o.Depth, o.SingleBranch = 1, true
@@ -126,7 +132,8 @@ func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", redact(l.URL.String()), err)
 	}
-	return head.Hash().String(), nil
+	l.Ref = head.Hash().String()
+	return l.Ref, checkoutCommit(repo, l)
 }
 
 // clone tries each reference that ref can mean.
@@ -143,6 +150,9 @@ func clone(ctx context.Context, dir, ref string, o *git.CloneOptions) (repo *git
 func checkoutCommit(repo *git.Repository, l Location) error {
 	tree, err := repo.Worktree()
 	if err == nil {
+		err = boundTree(repo, plumbing.NewHash(l.Ref))
+	}
+	if err == nil {
 		err = tree.Checkout(&git.CheckoutOptions{Hash: plumbing.NewHash(l.Ref)})
 	}
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
@@ -152,6 +162,41 @@ func checkoutCommit(repo *git.Repository, l Location) error {
 		return fmt.Errorf("checking out %s of %s: %w", l.Ref, redact(l.URL.String()), err)
 	}
 	return nil
+}
+
+// boundTree bounds what a checkout writes. A few trees that name each other many
+// times stand for any number of files.
+func boundTree(repo *git.Repository, hash plumbing.Hash) error {
+	commit, err := repo.CommitObject(hash)
+	if err != nil {
+		return err
+	}
+	tree, err := commit.Tree()
+	if err != nil {
+		return err
+	}
+	walk := object.NewTreeWalker(tree, true, nil)
+	defer walk.Close()
+	entries, size := 0, int64(0)
+	for {
+		_, entry, err := walk.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if entry.Mode.IsFile() {
+			n, err := repo.Storer.EncodedObjectSize(entry.Hash)
+			if err != nil {
+				return err
+			}
+			size += n
+		}
+		if entries++; entries > maxCheckout || size > maxCheckoutSize {
+			return fmt.Errorf("more than %d files and directories, or %d bytes: %w", maxCheckout, int64(maxCheckoutSize), oci.ErrTooLarge)
+		}
+	}
 }
 
 // refNames are the references that a short name can mean, tags first as git

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// try does a job once and records the end, if it was that.
+func (q *queue) try(ctx context.Context, tag string, j *openJob) {
+	again, err := q.attempt(ctx, j)
+	log := q.log.With("kind", j.Kind, "job", j.id)
+	var elsewhere *elsewhereError
+	q.mu.Lock()
+	j.running = false
+	switch {
+	case ctx.Err() != nil: // the server ends
+	case !again:
+		delete(q.open, tag)
+	case errors.As(err, &elsewhere):
+		j.due = elsewhere.until
+	default:
+		delay := min(jobFirstDelay<<j.retries, jobMaxDelay)
+		j.due = q.now().Add(delay)
+		j.retries = min(j.retries+1, jobRetries)
+		log.Warn("queue: job will be tried again", "in", delay.String(), "error", err)
+	}
+	q.count()
+	q.mu.Unlock()
+	q.signal()
+}
+
+// attempt returns whether the job is to be tried again, and why.
+func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
+	if _, err := q.repo.JobEnd(ctx, j.id); !errors.Is(err, oci.ErrNotFound) {
+		return err != nil, err // without error: another replica was faster
+	}
+	if err := q.begin(ctx, j); err != nil {
+		return true, err
+	}
+	if j.losses >= jobLosses {
+		return q.park(ctx, j)
+	}
+	result, err := q.do(ctx, j)
+	if again, err = q.end(ctx, j, result, err); again {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
+		defer cancel()
+		err = errors.Join(err, q.repo.EndTry(back, j.id, j.tries, q.now()))
+	}
+	return again, err
+}
+
+// begin records that a try begins, unless too many have not come back. What
+// began a short time ago may still run, here or in another replica.
+func (q *queue) begin(ctx context.Context, j *openJob) error {
+	for j.losses < jobLosses {
+		begun, err := q.repo.BeginTry(ctx, j.id, j.tries+1, q.now())
+		if begun {
+			j.tries++
+		}
+		if begun || err != nil {
+			return err
+		}
+		at, back, err := q.repo.Try(ctx, j.id, j.tries+1)
+		if err != nil {
+			return err
+		}
+		if !back {
+			if until := at.Add(jobTakeover); until.After(q.now()) {
+				return &elsewhereError{until}
+			}
+			j.losses++
+		}
+		j.tries++
+	}
+	return nil
+}
+
+// park ends a job that nobody tries again by itself.
+func (q *queue) park(ctx context.Context, j *openJob) (again bool, err error) {
+	end := oci.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
+	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+		return true, err
+	}
+	q.metrics.jobs.WithLabelValues("parked").Inc()
+	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what ended the server, then deliver the event again")
+	return false, nil
+}
+
+// end records what came of a try and returns whether there is to be another.
+func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
+	end := oci.JobEnd{Result: result, Time: q.now()}
+	if err != nil {
+		_, final := errors.AsType[permanentError](err)
+		if ctx.Err() != nil || !final && j.retries < jobRetries {
+			return true, err
+		}
+		end.Failed, end.Result = true, err.Error()
+	}
+	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+		return true, err
+	}
+	state, level := "done", slog.LevelInfo
+	if end.Failed {
+		state, level = "failed", slog.LevelError
+	}
+	q.metrics.jobs.WithLabelValues(state).Inc()
+	q.log.Log(ctx, level, "queue: job "+state, "kind", j.Kind, "job", j.id, "result", end.Result)
+	return false, nil
+}
+
+// do calls the handler. A panic is an error of this one job.
+func (q *queue) do(ctx context.Context, j *openJob) (result string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			q.log.Error("panic", "kind", j.Kind, "job", j.id, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return q.handlers[j.Kind](ctx, job{Kind: j.Kind, Data: maps.Clone(j.Data)})
+}
