@@ -246,10 +246,13 @@ const maxPruned = 20
 // prune keeps the configured number of versions. It is a courtesy: a failure
 // is logged, and the next lock tries again.
 func (l *Lock) prune(ctx context.Context) {
-	if l.s.o.MaxVersions <= 0 {
+	if l.s.o.MaxVersions <= 0 || len(l.x.numbers) <= l.s.o.MaxVersions {
 		return
 	}
-	_, err := l.x.prune(ctx, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+	tags, err := l.s.tags(ctx)
+	if err == nil {
+		_, err = l.x.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+	}
 	if err != nil {
 		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)
 	}

@@ -410,6 +410,45 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// TestPruneFreesManifests: a registry keeps a manifest without a tag, and its
+// blobs, for good. One that another tool has tagged stays.
+func TestPruneFreesManifests(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	r, err := oci.OpenRepo(host+"/infra/state", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var versions []oci.Descriptor
+	for i := range 4 {
+		l := mustLock(t, s, "prod", fmt.Sprint(i))
+		mustPut(t, l, fmt.Append(nil, i))
+		mustUnlock(t, l)
+		m, err := r.Fetch(t.Context(), fmt.Sprint("state-prod-v", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, m.Descriptor)
+		if i == 1 {
+			if err := r.PutTag(t.Context(), "before-migration", m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if gone, err := s.Prune(t.Context(), "prod", 1); err != nil || !slices.Equal(gone, []int64{1, 2, 3}) {
+		t.Fatalf("pruned %v, %v", gone, err)
+	}
+	for i, d := range versions {
+		_, err := r.Fetch(t.Context(), d.Digest.String())
+		if stays := i == 1 || i == 3; stays != (err == nil) {
+			t.Errorf("version %d: %v", i+1, err)
+		}
+	}
+	if _, err := r.Fetch(t.Context(), "before-migration"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCompression(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	want := testState(1, 100<<10)

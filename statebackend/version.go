@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -98,16 +99,20 @@ func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64,
 	x := s.session(workspace, LockInfo{})
 	x.seen = newView(tags, x.fragment)
 	list := numbers(tags, x.fragment)
-	return x.prune(ctx, list, max(keep, 1), len(list))
+	return x.prune(ctx, tags, list, max(keep, 1), len(list))
 }
 
 // prune looks at the versions after the first keep ones, oldest first, and
 // removes at most limit.
-func (x *session) prune(ctx context.Context, list []int64, keep, limit int) ([]int64, error) {
+func (x *session) prune(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
 	if len(list) <= keep {
 		return nil, nil
 	}
 	forks, err := x.forks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := x.shared(ctx, tags)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +130,7 @@ func (x *session) prune(ctx context.Context, list []int64, keep, limit int) ([]i
 				continue
 			}
 		}
-		if err := x.remove(ctx, n); err != nil {
+		if err := x.remove(ctx, n, shared); err != nil {
 			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, x.workspace, err)
 		}
 		gone = append(gone, n)
@@ -168,30 +173,74 @@ func jumped(list []int64) bool {
 	return false
 }
 
-// remove deletes the tag of a version; by digest, where a registry cannot
-// delete tags, and then only if state-W is not the same manifest.
-func (x *session) remove(ctx context.Context, n int64) error {
-	err := x.s.repo.Untag(ctx, x.numbered(n))
-	if errors.Is(err, oci.ErrUnsupported) {
-		err = x.removeManifest(ctx, n, err)
+// remove deletes a version: its tag, and its manifest if no other tag points to
+// that, since many registries keep manifests without a tag for good. Where tags
+// cannot be deleted the manifest is the only way.
+func (x *session) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
+	d, err := x.s.repo.Resolve(ctx, x.numbered(n))
+	if err == nil {
+		err = x.s.repo.Untag(ctx, x.numbered(n))
 	}
-	if errors.Is(err, oci.ErrNotFound) {
+	unsupported := errors.Is(err, oci.ErrUnsupported)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
 		return nil
+	case err != nil && !unsupported:
+		return err
+	case shared(d) && unsupported:
+		return fmt.Errorf("another tag is on the same manifest: %w", err)
+	case shared(d):
+		return nil
+	}
+	err = x.s.repo.Delete(ctx, d)
+	if errors.Is(err, oci.ErrNotFound) || !unsupported && (errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)) {
+		return nil // the version is gone; its space is for the registry's own collection
 	}
 	return err
 }
 
-func (x *session) removeManifest(ctx context.Context, n int64, unsupported error) error {
-	d, err := x.s.repo.Resolve(ctx, x.numbered(n))
-	if err != nil {
-		return err
+// maxForeign bounds how many tags of other tools are looked up before manifests
+// are deleted; where there are more, only tags are.
+const maxForeign = 100
+
+// shared tells of manifests that state-W or a tag of another tool points to.
+// Versions have a manifest each, and locks have other ones.
+func (x *session) shared(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
+	look := foreign(tags)
+	if len(look) > maxForeign {
+		return func(oci.Descriptor) bool { return true }, nil
 	}
-	p, err := x.s.repo.Resolve(ctx, x.pointer())
-	if err != nil && !errors.Is(err, oci.ErrNotFound) {
-		return err
+	var found []oci.Descriptor
+	for _, tag := range append(look, x.pointer()) {
+		d, err := x.s.repo.Resolve(ctx, tag)
+		if err == nil {
+			found = append(found, d)
+		} else if !errors.Is(err, oci.ErrNotFound) {
+			return nil, err
+		}
 	}
-	if err == nil && p.Digest == d.Digest {
-		return fmt.Errorf("state-%s is the same manifest: %w", x.fragment, unsupported)
+	return func(d oci.Descriptor) bool {
+		return slices.ContainsFunc(found, func(f oci.Descriptor) bool { return f.Digest == d.Digest })
+	}, nil
+}
+
+// foreign returns the tags that are not okara's: of no kind that it writes, or
+// state-X where X has no versions.
+func foreign(tags []string) (list []string) {
+	versioned := map[string]bool{}
+	for _, tag := range tags {
+		if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered {
+			versioned[t.Fragment] = true
+		}
 	}
-	return x.s.repo.Delete(ctx, d)
+	for _, tag := range tags {
+		t, ok := oci.ParseStateTag(tag)
+		switch {
+		case ok && (t.Kind != oci.StatePointer || versioned[t.Fragment]):
+		case tag == oci.TagVerdict, tag == oci.TagReplica, strings.HasPrefix(tag, "workspace-"):
+		default:
+			list = append(list, tag)
+		}
+	}
+	return list
 }

@@ -17,7 +17,8 @@ func newStatePrune(a *app, f *stateFlags) *cobra.Command {
 		Short: "Remove old versions of a state",
 		Long: `Remove all versions but the newest N. The highest version number always stays,
 also that of a deleted workspace, and so do versions that lost against another
-one in the last 30 days. A registry that refuses DELETE keeps everything.`,
+one in the last 30 days. The manifest of a version goes with it unless another tag
+points to it. A registry that refuses DELETE keeps everything.`,
 		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -148,13 +148,16 @@ func pushImage(t *testing.T, r *oci.Repo, tag string, subject *oci.Descriptor, t
 	return push(t, r, tag, m, b)
 }
 
+func indexOf(children ...oci.Manifest) (i ocispec.Index) {
+	for _, c := range children {
+		i.Manifests = append(i.Manifests, c.Descriptor)
+	}
+	return i
+}
+
 func pushIndex(t *testing.T, r *oci.Repo, tag string, children ...oci.Manifest) oci.Manifest {
 	t.Helper()
-	var list []oci.Descriptor
-	for _, c := range children {
-		list = append(list, c.Descriptor)
-	}
-	m, err := oci.NewIndex(ocispec.Index{Manifests: list})
+	m, err := oci.NewIndex(indexOf(children...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,11 @@ func (w diskWriter) Commit(ctx context.Context) error { return diskError(w.FileW
 // on: not the path, and the reason in words, which the library would send as a
 // number.
 func diskError(err error) error {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+	cause := err
+	if e, ok := errors.AsType[driver.Error](err); ok {
+		cause = e.Detail // which that type does not unwrap to
+	}
+	if errno, ok := errors.AsType[syscall.Errno](cause); ok {
 		return driver.Error{DriverName: driverName, Detail: errno}
 	}
 	return err

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+func blobFile(dir, hex string) string {
+	return filepath.Join(dir, "docker/registry/v2/blobs/sha256", hex[:2], hex, "data")
+}
+
+func tagDir(dir, tag string) string {
+	return filepath.Join(dir, "docker/registry/v2/repositories/test/repo/_manifests/tags", tag)
+}
+
+// damage changes one byte of a file in place, as a failing disk does.
+func damage(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamaged: a blob or manifest with other bytes than its digest was
+// delivered with 200 and its whole length.
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	r, _ := serveRegistry(t, dir, embedded.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	m, blob := image(t, nil, "0123456789")
+	push(t, r, "v1", m, blob)
+	answer := func(method, path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Host()+"/v2/test/repo/"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	digest := blob.Descriptor.Digest
+	if status, body := answer(http.MethodGet, "blobs/"+digest.String()); status != http.StatusOK || body != "0123456789" {
+		t.Fatalf("whole: %d %q", status, body)
+	}
+	damage(t, blobFile(dir, digest.Encoded()))
+	for range 2 {
+		if status, body := answer(http.MethodGet, "blobs/"+digest.String()); status != http.StatusInternalServerError || strings.Contains(body, "123456789") {
+			t.Errorf("damaged: %d %q", status, body)
+		}
+	}
+	if n := strings.Count(log.String(), "is damaged"); n != 1 {
+		t.Errorf("reported %d times:\n%s", n, &log)
+	}
+	if _, err := r.ReadBlob(t.Context(), blob.Descriptor, 100); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("to okara: %v, want corrupt data", err)
+	}
+	if status, _ := answer(http.MethodHead, "blobs/"+digest.String()); status != http.StatusNotFound {
+		t.Errorf("HEAD: %d, nobody would send it again", status)
+	}
+	push(t, r, "v1", m, blob)
+	if status, body := answer(http.MethodGet, "blobs/"+digest.String()); status != http.StatusOK || body != "0123456789" {
+		t.Errorf("pushed again: %d %q", status, body)
+	}
+
+	damage(t, blobFile(dir, m.Digest.Encoded()))
+	for range 2 { // never 404: who reads a state would take it for none
+		if status, body := answer(http.MethodGet, "manifests/v1"); status != http.StatusInternalServerError {
+			t.Errorf("manifest: %d %q", status, body)
+		}
+	}
+	push(t, r, "v1", m, blob)
+	if status, body := answer(http.MethodGet, "manifests/v1"); status != http.StatusOK {
+		t.Errorf("manifest pushed again: %d %q", status, body)
+	}
+}
+
+// TestDamagedManifest: nobody knows what a damaged manifest needs, so nothing
+// may be removed while a tag leads to one.
+func TestDamagedManifest(t *testing.T) {
+	dir := t.TempDir()
+	r, stop := newRepo(t, dir, embedded.Options{})
+	m := pushImage(t, r, "v1", nil, "one")
+	lost := pushImage(t, r, "", nil, "two")
+	stop()
+	damage(t, blobFile(dir, m.Digest.Encoded()))
+	if _, err := embedded.Collect(t.Context(), dir, embedded.Collection{}); !errors.Is(err, embedded.ErrDamaged) {
+		t.Errorf("got %v, want damaged", err)
+	}
+	if _, err := os.Stat(blobFile(dir, lost.Digest.Encoded())); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGhostTag: a tag whose writing was cut off was listed and never found.
+func TestGhostTag(t *testing.T) {
+	dir := t.TempDir()
+	r, stop := newRepo(t, dir, embedded.Options{})
+	m := pushImage(t, r, "v1", nil, "one")
+	stop()
+	for _, ghost := range []string{
+		"locked-default-000000000001-00/index/sha256/" + m.Digest.Encoded(),
+		"locked-default-000000000001-01/current",
+	} {
+		if err := os.MkdirAll(tagDir(dir, ghost), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(tagDir(dir, "locked-default-000000000001-01/current"), "link.x.tmp"), []byte("sha"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, stop = newRepo(t, dir, embedded.Options{})
+	defer stop()
+	mustList(t, r, "v1")
+
+	// A write that fails: the folder of the link is a file.
+	if err := os.MkdirAll(tagDir(dir, "v2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tagDir(dir, "v2"), "current"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "v2", m); err == nil {
+		t.Error("written")
+	}
+}
+
+func mustList(t *testing.T, r *oci.Repo, want ...string) {
+	t.Helper()
+	var got []string
+	for tag, err := range r.Tags(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, tag)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("tags %q, want %q", got, want)
+	}
+}
+
+// TestTwoServers: with a second one on the directory no collection would know
+// what is on its way.
+func TestTwoServers(t *testing.T) {
+	dir := t.TempDir()
+	_, stop := newRepo(t, dir, embedded.Options{})
+	if _, err := embedded.New(dir, embedded.Options{}); !errors.Is(err, embedded.ErrInUse) {
+		t.Errorf("second server: %v, want in use", err)
+	}
+	if _, err := embedded.Collect(t.Context(), dir, embedded.Collection{DryRun: true}); err != nil {
+		t.Errorf("a dry run beside the server: %v", err)
+	}
+	stop()
+	_, stop = newRepo(t, dir, embedded.Options{})
+	stop()
+}
+
+// TestCollectBesidePushes pushes indexes of old, untagged manifests, whose
+// layers no request of the push mentions, while collections run. What got a tag
+// must be whole.
+func TestCollectBesidePushes(t *testing.T) {
+	dir := t.TempDir()
+	r, registry := serveDir(t, dir)
+	const rounds = 8
+	var children []oci.Manifest
+	for i := range rounds {
+		children = append(children, pushImage(t, r, "", nil, fmt.Sprint("layer ", i)))
+	}
+	age(t, dir)
+	var group sync.WaitGroup
+	done := make(chan struct{})
+	group.Go(func() {
+		for {
+			if _, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	for i, child := range children {
+		tag := fmt.Sprint("v", i)
+		index, err := oci.NewIndex(indexOf(child))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.PutTag(t.Context(), tag, index); err != nil {
+			continue // the child was removed before: the client is told
+		}
+		if _, err := r.Fetch(t.Context(), tag); err != nil {
+			t.Errorf("%s: %v", tag, err)
+		}
+		mustHave(t, r, tag, child)
+		mustHave(t, r, tag, pushImage(t, r, tag+"-new", nil, "new "+tag))
+	}
+	close(done)
+	group.Wait()
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+)
+
+// mountSmall mounts a file system of that size until the end of the test.
+func mountSmall(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+		t.Skipf("mounting needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestDiskFull writes tags until the disk is full, and on. Every tag that is
+// listed must be readable, what was acknowledged must be there, and space that
+// is freed must be enough to go on.
+func TestDiskFull(t *testing.T) {
+	dir := mountSmall(t, "600k")
+	r, _ := serveDir(t, filepath.Join(dir, "registry"))
+	first := pushImage(t, r, "first", nil, strings.Repeat("x", 1000))
+	ballast := filepath.Join(dir, "ballast")
+	var acknowledged []string
+	var failed int
+	for i := 0; failed < 40 && i < 2000; i++ {
+		tag := fmt.Sprintf("v%04d", i)
+		err := r.PutTag(t.Context(), tag, first)
+		switch {
+		case err == nil:
+			acknowledged = append(acknowledged, tag)
+			if len(acknowledged) == 5 { // one page short of full from here on
+				fill(t, ballast)
+			}
+		case !strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), dir):
+			t.Fatalf("%s: %v; want the reason and no path", tag, err)
+		default:
+			failed++
+			if failed%2 == 0 {
+				shrink(t, ballast, 4096) // the next one gets a file further
+			}
+		}
+	}
+	var listed []string
+	for tag, err := range r.Tags(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, tag)
+		if _, err := r.Fetch(t.Context(), tag); err != nil {
+			t.Errorf("listed, but %v", err)
+		}
+	}
+	for _, tag := range acknowledged {
+		if !slices.Contains(listed, tag) {
+			t.Errorf("%s was acknowledged and is lost", tag)
+		}
+	}
+	t.Logf("%d written, %d refused, %d listed", len(acknowledged), failed, len(listed))
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	pushImage(t, r, "again", nil, "goes on")
+}
+
+func fill(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := make([]byte, 4096)
+	for err == nil {
+		_, err = f.Write(page)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shrink(t *testing.T, file string, by int64) {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil || info.Size() < by {
+		return
+	}
+	if err := os.Truncate(file, info.Size()-by); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadOnly: the disk became read-only below the server, and then a server
+// is started on it.
+func TestReadOnly(t *testing.T) {
+	dir := mountSmall(t, "1m")
+	r, registry, stop := start(t, dir, embedded.Options{})
+	m := pushImage(t, r, "v1", nil, "one")
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("remounting: %v", err) // the lock is open for writing
+	}
+	if err := r.PutTag(t.Context(), "v2", m); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("write: %v", err)
+	}
+	mustHave(t, r, "read", m)
+	mustList(t, r, "v1")
+	if _, err := registry.Collect(t.Context(), embedded.Collection{}); err != nil {
+		t.Errorf("nothing to collect: %v", err)
+	}
+	stop()
+	if _, err := embedded.New(dir, embedded.Options{}); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+		t.Errorf("start: %v", err)
+	}
+}
