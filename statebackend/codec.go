@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -89,8 +91,10 @@ func compress(state []byte, how string) (encoded, error) {
 	return encoded{}, fmt.Errorf("unknown compression %q, want zstd, gzip or none", how)
 }
 
-// decode undoes encode. Every size is bounded by the store's limit.
-func (s *Store) decode(ctx context.Context, m oci.StateManifest, stored []byte) ([]byte, error) {
+// decode undoes encode. A state that says that it expands to more than room
+// bytes is an expandError, one above the store's limit oci.ErrTooLarge; one that
+// expands to more than it says is oci.ErrCorrupt.
+func (s *Store) decode(ctx context.Context, m oci.StateManifest, stored []byte, room int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
@@ -102,17 +106,26 @@ func (s *Store) decode(ctx context.Context, m oci.StateManifest, stored []byte) 
 		}
 		stored = plain
 	}
-	var state []byte
-	var err error
+	size, expand := expandedGzip, gunzip
 	switch encoding {
 	case "":
 		return stored, nil
 	case suffixGzip:
-		state, err = gunzip(stored, s.o.MaxState)
 	case suffixZstd:
-		state, err = s.unzstd(stored)
+		size, expand = s.expandedZstd, unzstd
 	default:
 		return nil, fmt.Errorf("version %d of workspace %q is stored as %q, which this version cannot read: %w", m.N, m.Workspace, m.Layer.MediaType, oci.ErrUnsupported)
+	}
+	n, err := size(stored)
+	switch {
+	case err == nil && n > s.o.MaxState:
+		err = fmt.Errorf("state of more than %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
+	case err == nil && n > room:
+		err = expandError(n)
+	}
+	var state []byte
+	if err == nil {
+		state, err = expand(stored, n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, err)
@@ -120,31 +133,58 @@ func (s *Store) decode(ctx context.Context, m oci.StateManifest, stored []byte) 
 	return state, nil
 }
 
-func gunzip(stored []byte, limit int64) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(stored))
+// expandedGzip reads the last field of the format, the size of what was
+// compressed: https://www.rfc-editor.org/rfc/rfc1952#section-2.3.1
+func expandedGzip(stored []byte) (int64, error) {
+	if len(stored) < 18 {
+		return 0, fmt.Errorf("gzip: %d bytes: %w", len(stored), oci.ErrCorrupt)
+	}
+	return int64(binary.LittleEndian.Uint32(stored[len(stored)-4:])), nil
+}
+
+// gunzip expands one member, as which states are stored, to n bytes.
+func gunzip(stored []byte, n int64) ([]byte, error) {
+	in := bytes.NewReader(stored)
+	r, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %v: %w", err, oci.ErrCorrupt)
 	}
-	state, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
+	r.Multistream(false)
+	state := make([]byte, n)
+	if _, err := io.ReadFull(r, state); err != nil {
 		return nil, fmt.Errorf("gzip: %v: %w", err, oci.ErrCorrupt)
 	}
-	if int64(len(state)) > limit {
-		return nil, fmt.Errorf("state of more than %d bytes: %w", limit, oci.ErrTooLarge)
+	// The end of the member, where its checksum is compared, and of the bytes.
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != io.EOF || in.Len() > 0 {
+		return nil, fmt.Errorf("gzip: more than the %d bytes that it announces, or damaged (%v): %w", n, err, oci.ErrCorrupt)
 	}
 	return state, nil
 }
 
-func (s *Store) unzstd(stored []byte) ([]byte, error) {
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(s.o.MaxState)))
+// expandedZstd reads the frame header. okara's always have the size; without it
+// the state counts as the largest.
+func (s *Store) expandedZstd(stored []byte) (int64, error) {
+	var h zstd.Header
+	if err := h.Decode(stored); err != nil {
+		return 0, fmt.Errorf("zstd: %v: %w", err, oci.ErrCorrupt)
+	}
+	if !h.HasFCS {
+		return s.o.MaxState, nil
+	}
+	if h.FrameContentSize > math.MaxInt64 {
+		return 0, fmt.Errorf("zstd: size %d: %w", h.FrameContentSize, oci.ErrCorrupt)
+	}
+	return int64(h.FrameContentSize), nil
+}
+
+// unzstd expands to at most n bytes.
+func unzstd(stored []byte, n int64) ([]byte, error) {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(n, 1))), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, fmt.Errorf("zstd: %w", err)
 	}
 	defer r.Close()
-	state, err := r.DecodeAll(stored, nil)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, fmt.Errorf("state of more than %d bytes: %w", s.o.MaxState, oci.ErrTooLarge)
-	}
+	state, err := r.DecodeAll(stored, make([]byte, 0, n))
 	if err != nil {
 		return nil, fmt.Errorf("zstd: %v: %w", err, oci.ErrCorrupt)
 	}

@@ -14,36 +14,40 @@ import (
 )
 
 // read returns the state of a manifest; head is the current version, 0 if not
-// known. Everything in a manifest is the word of whoever may write to the
-// registry. With a Sealer only bytes count that were sealed for the place they
-// are read from, or that OpenTofu encrypted.
+// known. The bytes do not count for the budget after it has returned.
 func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]byte, Version, error) {
+	var state []byte
+	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
+		state = b
+		return nil
+	})
+	return state, v, err
+}
+
+// view passes the state of a manifest to use. Everything in a manifest is the
+// word of whoever may write to the registry. With a Sealer only bytes count that
+// were sealed for the place they are read from, or that OpenTofu encrypted.
+func (s *Store) view(ctx context.Context, m oci.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
-		return nil, v, s.noState(m.Workspace)
+		return v, s.noState(m.Workspace)
 	}
 	if err := s.checkPlace(ctx, m); err != nil {
-		return nil, v, err
+		return v, err
 	}
 	if m.Empty && !sealed(m) {
-		return nil, v, s.noState(m.Workspace)
+		return v, s.noState(m.Workspace)
 	}
-	stored, err := s.repo.ReadBlob(ctx, m.Layer, s.o.MaxState)
-	if err != nil {
-		return nil, v, fmt.Errorf("reading version %d of workspace %q: %w", m.N, m.Workspace, unreadable(err))
-	}
-	state, err := s.decode(ctx, m, stored)
-	if err == nil {
-		err = s.checkContent(m, state)
-	}
-	if err == nil && m.Empty {
-		err = s.noState(m.Workspace)
-	}
-	if err != nil {
-		return nil, v, err
-	}
-	return state, v, nil
+	return v, s.load(ctx, m, func(state []byte) error {
+		if err := s.checkContent(m, state); err != nil {
+			return err
+		}
+		if m.Empty {
+			return s.noState(m.Workspace)
+		}
+		return use(state, v)
+	})
 }
 
 // sealed tells whether a manifest says that its layer is sealed.
@@ -147,7 +151,7 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 	if sm.Layer.Digest != sm.Layer.Digest.Algorithm().FromBytes(stored) {
 		return nil, Version{}, fmt.Errorf("stored bytes are not those of the manifest: %w", oci.ErrCorrupt)
 	}
-	state, err := s.decode(ctx, sm, stored)
+	state, err := s.decode(ctx, sm, stored, s.o.MaxState)
 	return state, newVersion(sm), err
 }
 

@@ -30,6 +30,7 @@ type Options struct {
 	StrictReads   bool          // reads without a lock list the versions instead of trusting state-W
 	UnsafeLocking bool          // lock on registries that cannot keep a lock safe
 	MaxState      int64         // largest state, in bytes; 0: 512 MiB
+	Budget        *Budget       // bounds what states take in memory; nil: only MaxState does
 	Tool          string        // who writes, such as "okara/1.0.0"
 	Logger        *slog.Logger  // warnings; nil: none
 	Now           func() time.Time
@@ -76,26 +77,37 @@ func (s *Store) Repo() *oci.Repo { return s.repo }
 // Get returns the current state, without a lock. Where nothing was stored yet,
 // or the workspace was deleted, the error is oci.ErrNotFound.
 func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, error) {
+	var state []byte
+	v, err := s.View(ctx, workspace, func(b []byte, _ Version) error {
+		state = b
+		return nil
+	})
+	return state, v, err
+}
+
+// View is Get for servers: the state counts for the budget until use returns,
+// and so must not be kept.
+func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
 	x := s.session(workspace, LockInfo{})
 	if !s.o.StrictReads {
 		m, err := s.fetchState(ctx, x.pointer(), workspace)
 		if err == nil {
-			return s.read(ctx, m, m.N)
+			return s.view(ctx, m, m.N, use)
 		}
 		if !errors.Is(err, oci.ErrNotFound) {
-			return nil, Version{}, err
+			return Version{}, err
 		}
 	}
 	// No pointer does not mean no state: its writer may have died in between.
 	v, err := x.list(ctx)
 	if err != nil {
-		return nil, Version{}, err
+		return Version{}, err
 	}
 	m, err := x.newest(ctx, v)
 	if err != nil {
-		return nil, Version{}, err
+		return Version{}, err
 	}
-	return s.read(ctx, m, m.N)
+	return s.view(ctx, m, m.N, use)
 }
 
 // GetTag returns the state under a tag of a workspace.

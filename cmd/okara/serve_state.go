@@ -24,6 +24,10 @@ type stateStores struct {
 	byName map[string]*statebackend.Store
 }
 
+// stateMemory bounds what the states of all requests take in memory, once for
+// reading and once for writing.
+const stateMemory = 512 << 20
+
 // stateServer returns the state server over the states of the layout. States
 // are sealed with the keys of OKARA_STATE_KEYS, if there are any.
 func (a *app) stateServer(b backend, log *slog.Logger) (http.Handler, error) {
@@ -31,7 +35,7 @@ func (a *app) stateServer(b backend, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Logger = log
+	o.Logger, o.Budget = log, statebackend.NewBudget(stateMemory)
 	s := &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
 	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log}), nil
 }

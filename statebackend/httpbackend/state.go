@@ -19,21 +19,25 @@ import (
 )
 
 func (s *server) get(w http.ResponseWriter, r *http.Request, t target) error {
-	state, _, err := t.store.Get(r.Context(), t.workspace)
+	_, err := t.store.View(r.Context(), t.workspace, func(state []byte, _ statebackend.Version) error {
+		w.Header().Set("Content-MD5", checksum(state))
+		writeBytes(w, r, http.StatusOK, state)
+		return nil
+	})
 	if errors.Is(err, oci.ErrNotFound) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-MD5", checksum(state))
-	writeBytes(w, r, http.StatusOK, state)
-	return nil
+	return err
 }
 
 func (s *server) post(w http.ResponseWriter, r *http.Request, t target) error {
+	release, err := t.store.Reserve(r.Context(), r.ContentLength)
+	if err != nil {
+		return err
+	}
+	defer release()
 	state, err := readBody(w, r, s.o.MaxState)
 	if err != nil {
 		return err
