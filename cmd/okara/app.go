@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -104,19 +105,28 @@ func (a *app) registryClient() (*oci.Client, addr.Layout, error) {
 	if err != nil {
 		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
 	}
-	o, err := a.ociOptions()
+	c, err := a.clientOf(host)
 	if err != nil {
 		return nil, addr.Layout{}, err
-	}
-	c, err := oci.New(host, o)
-	if err != nil {
-		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
 	}
 	l := addr.Layout{Prefix: prefix}
 	if err := l.Validate(); err != nil {
 		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
 	}
 	return c, l, nil
+}
+
+// clientOf returns the client of a registry without a prefix.
+func (a *app) clientOf(host string) (*oci.Client, error) {
+	o, err := a.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	c, err := oci.New(host, o)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return c, nil
 }
 
 // openRepo returns the repository of a reference HOST[:PORT]/PATH.
@@ -157,4 +167,13 @@ func withoutTime(groups []string, attr slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return attr
+}
+
+// hostToken returns the API token for a host, "" for none.
+func (a *app) hostToken(host string) string {
+	c, err := a.credentials().Credential(context.Background(), host, "")
+	if err != nil {
+		return ""
+	}
+	return c.RegistryToken
 }

@@ -193,7 +193,7 @@ func (a *app) newOrigins(auth depot.Auth) (depot.Origins, error) {
 		return depot.Origins{}, err
 	}
 	if api != nil {
-		a.origins.guard.Named(withPort(api))
+		a.origins.guard.Named(upstream.HostPort(api))
 	}
 	client.Token = token
 	return depot.Origins{
@@ -253,7 +253,7 @@ func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
 	}
 	var named []string
 	if api != nil {
-		named = append(named, withPort(api))
+		named = append(named, upstream.HostPort(api))
 	}
 	client, err := a.upstreamClient(named...)
 	if err != nil {

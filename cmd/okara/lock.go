@@ -149,7 +149,7 @@ func (a *app) lockAllowed(ctx context.Context, entries []lockfile.Provider, own 
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	for _, e := range entries {
-		if _, err := d.Verify(ctx, repositoryOf(layout, e.Address, own), e.Version, *policy); err != nil {
+		if _, err := d.Verify(ctx, depot.ProviderRepository(layout, e.Address, own), e.Version, *policy); err != nil {
 			return fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
 		}
 	}
@@ -188,7 +188,7 @@ func (a *app) lockSource(o lockOptions) (depot.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repositorySource(client, layout, o.own), nil
+	return depot.RepositorySource(client, layout, o.own), nil
 }
 
 // lockEntries returns the entries of the file and new ones for providers that

@@ -362,3 +362,24 @@ func (a *app) printMirrored(results []mirrorResult) error {
 	}
 	return nil
 }
+
+const sourceHelp = `Where providers come from:
+  registry              the provider's own registry, found by its host name
+  HOST                  another registry that serves the same addresses
+  https://HOST/PATH/    a network mirror, or the provider protocol if PATH ends
+                        in v1/providers, as okara's /origin/HOSTNAME/v1/providers/
+  DIR                   a filesystem mirror, as "tofu providers mirror" writes it
+  oci://HOST[/PREFIX]   the mirror repositories of another OCI registry`
+
+// providerSource returns the source that the text names, see sourceHelp. own is
+// the host name under which the registry's own providers are addressed.
+func (a *app) providerSource(from, own string) (depot.Source, error) {
+	src, err := depot.OpenSource(from, depot.SourceOptions{Upstream: a.upstreamClient, Registry: a.clientOf, Own: own})
+	if e, ok := errors.AsType[*depot.SourceError](err); ok {
+		err = usageError("%w", err)
+		if !e.URL {
+			err = withHint(err, "run the command with --help for the forms it takes")
+		}
+	}
+	return src, err
+}

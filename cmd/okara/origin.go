@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -92,20 +91,11 @@ func namedBy(set *depot.Set) []string {
 	for _, e := range set.Modules {
 		hosts = append(hosts, e.Source.Host)
 		if u := e.Source.Location.URL; u != nil {
-			hosts = append(hosts, withPort(u))
+			hosts = append(hosts, upstream.HostPort(u))
 		}
 	}
 	for _, e := range set.Providers {
 		hosts = append(hosts, e.Address.Hostname)
 	}
 	return hosts
-}
-
-// withPort returns the host of an address with the port of its scheme.
-func withPort(u *url.URL) string {
-	port := map[string]string{"http": ":80", "ssh": ":22"}[u.Scheme]
-	if u.Port() != "" {
-		port = ""
-	}
-	return u.Host + port
 }

@@ -267,3 +267,44 @@ func publishHint(err error) error {
 	}
 	return err
 }
+
+// autoVersion on the command line means the version in the git tag.
+const autoVersion = "auto"
+
+// publishAnnotations returns what the environment says about the source.
+func (a *app) publishAnnotations() (map[string]string, error) {
+	annotations, err := depot.SourceAnnotations(a.getenv)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	return annotations, nil
+}
+
+// gitVersions returns the versions in the git tags of the commit in dir.
+func (a *app) gitVersions(ctx context.Context, dir string) (depot.VersionTags, error) {
+	tags, err := depot.CheckoutVersions(ctx, dir, a.getenv)
+	if _, ok := errors.AsType[*depot.NoVersionTagError](err); ok {
+		err = withHint(usageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+	}
+	return tags, err
+}
+
+// publishVersion parses the version of an argument, or finds it for autoVersion.
+func (a *app) publishVersion(ctx context.Context, s, dir string) (addr.Version, error) {
+	if s != autoVersion {
+		v, err := addr.ParseVersion(s)
+		if err != nil {
+			return addr.Version{}, usageError("%w", err)
+		}
+		return v, nil
+	}
+	tags, err := a.gitVersions(ctx, dir)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	v, ok := tags.For(dir)
+	if !ok {
+		return addr.Version{}, usageError("the git tags at HEAD name other directories than %s", dir)
+	}
+	return v, nil
+}

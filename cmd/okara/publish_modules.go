@@ -145,7 +145,7 @@ func (a *app) withVersions(ctx context.Context, root string, modules []moduleFol
 	}
 	var named []moduleFolder
 	for _, m := range modules {
-		if v, ok := versionFor(tags, m.dir); ok {
+		if v, ok := tags.For(m.dir); ok {
 			m.target.Version = v
 			named = append(named, m)
 		}

@@ -100,7 +100,7 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 		if err != nil || u.Host == "" || u.User != nil {
 			return nil, fmt.Errorf("from: %q is not the address of a network mirror", from)
 		}
-		return httpSource(client, u), nil
+		return depot.HTTPSource(client, u), nil
 	case strings.ContainsAny(from, `/\ `):
 		return nil, fmt.Errorf("from: %q is neither the HOST of a registry nor the https:// address of a network mirror", from)
 	}

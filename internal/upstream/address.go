@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -88,3 +89,12 @@ const (
 	special4 = "0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4"
 	special6 = "2001::/23 2001:db8::/32 3fff::/20" // Teredo is in the first
 )
+
+// HostPort returns the host of an address with the port of its scheme.
+func HostPort(u *url.URL) string {
+	port := map[string]string{"http": ":80", "ssh": ":22"}[u.Scheme]
+	if u.Port() != "" {
+		port = ""
+	}
+	return u.Host + port
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package depot
 
 import (
 	"bytes"
@@ -18,40 +18,40 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// autoVersion on the command line means the version in the git tag.
-const autoVersion = "auto"
-
-// publishAnnotations returns what the environment says about the source: GitHub
+// SourceAnnotations returns what the environment says about the source: GitHub
 // Actions and GitLab CI name the repository, the revision and the reference.
 // Only SOURCE_DATE_EPOCH or the time of the commit is a creation time, so that
 // the same source gives the same artifact at any time.
-func (a *app) publishAnnotations() (map[string]string, error) {
+func SourceAnnotations(getenv func(string) string) (map[string]string, error) {
 	annotations := map[string]string{}
 	set := func(key, value string) {
 		if value != "" {
 			annotations[key] = value
 		}
 	}
-	if repository := a.getenv("GITHUB_REPOSITORY"); repository != "" {
-		set(oci.AnnSource, cmp.Or(a.getenv("GITHUB_SERVER_URL"), "https://github.com")+"/"+repository)
+	if repository := getenv("GITHUB_REPOSITORY"); repository != "" {
+		set(oci.AnnSource, cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com")+"/"+repository)
 	}
-	set(oci.AnnRevision, cmp.Or(a.getenv("GITHUB_SHA"), a.getenv("CI_COMMIT_SHA")))
-	set(oci.AnnSourceRef, cmp.Or(a.getenv("GITHUB_REF_NAME"), a.getenv("CI_COMMIT_REF_NAME")))
-	set(oci.AnnSource, a.getenv("CI_PROJECT_URL"))
-	if s := a.getenv("CI_COMMIT_TIMESTAMP"); s != "" {
+	set(oci.AnnRevision, cmp.Or(getenv("GITHUB_SHA"), getenv("CI_COMMIT_SHA")))
+	set(oci.AnnSourceRef, cmp.Or(getenv("GITHUB_REF_NAME"), getenv("CI_COMMIT_REF_NAME")))
+	set(oci.AnnSource, getenv("CI_PROJECT_URL"))
+	if s := getenv("CI_COMMIT_TIMESTAMP"); s != "" {
 		if t, err := time.Parse(time.RFC3339, s); err == nil {
 			set(oci.AnnCreated, t.UTC().Format(time.RFC3339))
 		}
 	}
-	if s := a.getenv("SOURCE_DATE_EPOCH"); s != "" {
+	if s := getenv("SOURCE_DATE_EPOCH"); s != "" {
 		seconds, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return nil, usageError("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
+			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
 		}
 		set(oci.AnnCreated, time.Unix(seconds, 0).UTC().Format(time.RFC3339))
 	}
 	return annotations, nil
 }
+
+// VersionTags are the git tags of a commit that name a version.
+type VersionTags []versionTag
 
 // versionTag is a git tag that names a version, and perhaps the directory it is
 // for.
@@ -60,15 +60,23 @@ type versionTag struct {
 	version addr.Version
 }
 
-// gitVersions returns the versions of the commit: the tag that started the CI
-// job, else the tags at HEAD of the repository that dir is in.
-func (a *app) gitVersions(ctx context.Context, dir string) ([]versionTag, error) {
+// NoVersionTagError says that none of a commit's tags names a version.
+type NoVersionTagError struct{ Tags []string }
+
+func (e *NoVersionTagError) Error() string {
+	return fmt.Sprintf("no git tag at HEAD names a version, found %q", e.Tags)
+}
+
+// CheckoutVersions returns the versions of the commit: the tag that started the
+// CI job, else the tags at HEAD of the repository that dir is in. Without any it
+// is a *NoVersionTagError.
+func CheckoutVersions(ctx context.Context, dir string, getenv func(string) string) (VersionTags, error) {
 	var names []string
 	switch {
-	case a.getenv("GITHUB_REF_TYPE") == "tag":
-		names = []string{a.getenv("GITHUB_REF_NAME")}
-	case a.getenv("CI_COMMIT_TAG") != "":
-		names = []string{a.getenv("CI_COMMIT_TAG")}
+	case getenv("GITHUB_REF_TYPE") == "tag":
+		names = []string{getenv("GITHUB_REF_NAME")}
+	case getenv("CI_COMMIT_TAG") != "":
+		names = []string{getenv("CI_COMMIT_TAG")}
 	default:
 		cmd := exec.CommandContext(ctx, "git", "-C", dir, "tag", "--points-at", "HEAD")
 		var problem bytes.Buffer
@@ -79,22 +87,21 @@ func (a *app) gitVersions(ctx context.Context, dir string) ([]versionTag, error)
 		}
 		names = strings.Fields(string(out))
 	}
-	var tags []versionTag
+	var tags VersionTags
 	for _, name := range names {
 		if d, v, err := addr.VersionFromGit(name); err == nil {
 			tags = append(tags, versionTag{d, v})
 		}
 	}
 	if len(tags) == 0 {
-		return nil, withHint(usageError("no git tag at HEAD names a version, found %q", names),
-			"tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
+		return nil, &NoVersionTagError{names}
 	}
 	return tags, nil
 }
 
-// versionFor returns the version that the tags give a directory: a tag that
-// names it, else one that names none. It is false if all are for others.
-func versionFor(tags []versionTag, dir string) (addr.Version, bool) {
+// For returns the version that the tags give a directory: a tag that names it, else
+// one that names none. It is false if all are for others.
+func (tags VersionTags) For(dir string) (addr.Version, bool) {
 	var found []addr.Version
 	for _, t := range tags {
 		if t.dir != "" && hasPathSuffix(dir, t.dir) {
@@ -120,24 +127,4 @@ func hasPathSuffix(dir, suffix string) bool {
 		dir = abs
 	}
 	return strings.HasSuffix("/"+filepath.ToSlash(dir), "/"+strings.Trim(suffix, "/"))
-}
-
-// publishVersion parses the version of an argument, or finds it for autoVersion.
-func (a *app) publishVersion(ctx context.Context, s, dir string) (addr.Version, error) {
-	if s != autoVersion {
-		v, err := addr.ParseVersion(s)
-		if err != nil {
-			return addr.Version{}, usageError("%w", err)
-		}
-		return v, nil
-	}
-	tags, err := a.gitVersions(ctx, dir)
-	if err != nil {
-		return addr.Version{}, err
-	}
-	v, ok := versionFor(tags, dir)
-	if !ok {
-		return addr.Version{}, usageError("the git tags at HEAD name other directories than %s", dir)
-	}
-	return v, nil
 }

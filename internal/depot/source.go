@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// SourceError says that a text names no source of providers.
+type SourceError struct {
+	From string
+	URL  bool // it has the form of a mirror's address
+}
+
+func (e *SourceError) Error() string {
+	if e.URL {
+		return fmt.Sprintf("%q is not the address of a network mirror", e.From)
+	}
+	return fmt.Sprintf("%q is no source of providers", e.From)
+}
+
+// SourceOptions are the ways to the sources that users name.
+type SourceOptions struct {
+	// Upstream is the way to other people's registries and mirrors, and to the hosts
+	// that the text names.
+	Upstream func(named ...string) (*upstream.Client, error)
+	Registry func(host string) (*oci.Client, error) // to an OCI registry
+	Own      string                                 // host name under which a registry's own providers are addressed
+}
+
+// OpenSource returns the source that a text names:
+//
+//	registry              the provider's own registry, found by its host name
+//	HOST                  another registry that serves the same addresses
+//	https://HOST/PATH/    a network mirror, or the provider protocol if PATH ends
+//	                      in v1/providers
+//	DIR                   a filesystem mirror
+//	oci://HOST[/PREFIX]   the mirror repositories of another OCI registry
+//
+// A text that names none is a *SourceError.
+func OpenSource(from string, o SourceOptions) (Source, error) {
+	if where, ok := strings.CutPrefix(from, "oci://"); ok {
+		host, prefix, err := addr.SplitRegistry(where)
+		if err != nil {
+			return nil, err
+		}
+		client, err := o.Registry(host)
+		if err != nil {
+			return nil, err
+		}
+		return RepositorySource(client, addr.Layout{Prefix: prefix}, o.Own), nil
+	}
+	if strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://") {
+		u, err := url.Parse(from)
+		if err != nil || u.Host == "" {
+			return nil, &SourceError{From: from, URL: true}
+		}
+		client, err := o.Upstream(upstream.HostPort(u))
+		if err != nil {
+			return nil, err
+		}
+		return HTTPSource(client, u), nil
+	}
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
+		return &upstream.FilesystemMirror{FS: os.DirFS(from)}, nil
+	}
+	var named []string
+	switch {
+	case from == "registry":
+		from = "" // that of each provider
+	case from == "" || strings.ContainsAny(from, `/\ `):
+		return nil, &SourceError{From: from}
+	default:
+		named = []string{from}
+	}
+	client, err := o.Upstream(named...)
+	if err != nil {
+		return nil, err
+	}
+	return &upstream.Registry{Client: client, Host: from}, nil
+}
+
+// HTTPSource reads the provider protocol where the address is one of it, else a
+// network mirror.
+func HTTPSource(client *upstream.Client, u *url.URL) Source {
+	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
+		return &upstream.Registry{Client: client, Base: u}
+	}
+	return &upstream.NetworkMirror{Client: client, Base: u}
+}
+
+// RepositorySource reads providers from the repositories of a layout.
+func RepositorySource(client *oci.Client, l addr.Layout, own string) Source {
+	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(ProviderRepository(l, p, own)) })
+}
+
+// ProviderRepository returns where the registry keeps a provider.
+func ProviderRepository(l addr.Layout, p addr.Provider, own string) string {
+	if p.Hostname == "" || p.Hostname == own {
+		return l.Provider(p)
+	}
+	return l.MirrorOf(p)
+}
