@@ -11,7 +11,7 @@ COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 NESTED  := internal/e2e internal/conformance
 
-.PHONY: build tools test lint race cover bench fuzz demo interop models docs vuln
+.PHONY: build tools test lint race cover bench fuzz demo interop models docs vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 test: tools
@@ -43,6 +43,8 @@ interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/conformance && go test -count=1 ./...
+year: # a year of hourly applies and daily publishes, with kill -9
+	OKARA_TEST_DAYS=365 go test -count=1 -timeout 3h -run TestYear -v ./internal/embedded
 vuln: # asks vuln.go.dev; not part of lint, which needs no network
 	for m in . $(NESTED); do (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 -test ./...) || exit 1; done
 models:

@@ -126,7 +126,12 @@ func TestGhostTag(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := newRepo(t, dir, embedded.Options{})
 	m := pushImage(t, r, "v1", nil, "one")
+	deleted := pushImage(t, r, "state-default-v1", nil, "whose DELETE was cut off")
 	stop()
+	link := "docker/registry/v2/repositories/test/repo/_manifests/revisions/sha256/" + deleted.Digest.Encoded() + "/link"
+	if err := os.Remove(filepath.Join(dir, link)); err != nil {
+		t.Fatal(err)
+	}
 	for _, ghost := range []string{
 		"locked-default-000000000001-00/index/sha256/" + m.Digest.Encoded(),
 		"locked-default-000000000001-01/current",

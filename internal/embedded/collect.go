@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -114,8 +116,24 @@ func (p *plan) sweep(ctx context.Context, s *store) error {
 		if _, err := s.discard(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
+		s.removeEmpty(filepath.Dir(file))
 	}
 	return nil
+}
+
+// removeEmpty removes a folder of blobs or of repositories and those above it
+// that have nothing in them. The folders inside a repository stay.
+func (s *store) removeEmpty(dir string) {
+	top := filepath.Join(s.root, "docker", "registry", "v2")
+	for {
+		rel, err := filepath.Rel(top, dir)
+		parts := strings.Split(filepath.ToSlash(rel), "/")
+		inside := slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, "_") })
+		if err != nil || len(parts) < 2 || inside || os.Remove(dir) != nil {
+			return
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // Schedule is when a server collects.

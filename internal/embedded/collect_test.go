@@ -271,9 +271,19 @@ func TestStays(t *testing.T) {
 		}
 	}
 	pushImage(t, r, "kept", nil, "last")
-	age(t, dir)
-	if _, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}); err != nil {
+	other, err := oci.OpenRepo(r.Host()+"/instances/one", oci.Options{})
+	if err != nil {
 		t.Fatal(err)
+	}
+	pushImage(t, other, "v1", nil, "of a repository that ends")
+	if err := other.Untag(t.Context(), "v1"); err != nil {
+		t.Fatal(err)
+	}
+	age(t, dir)
+	for range 2 { // the second one finds the repository empty
+		if _, err := registry.Collect(t.Context(), embedded.Collection{MinAge: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if after := all(t, dir); after != before {
 		t.Errorf("left:\n%s\nwant:\n%s", after, before)
@@ -289,9 +299,7 @@ func all(t *testing.T, dir string) string {
 			return nil
 		}
 		rel, _ := filepath.Rel(dir, path)
-		if parts := strings.Split(rel, "/"); err == nil && !(e.IsDir() && len(parts) == 6 && parts[3] == "blobs") {
-			b.WriteString(rel + "\n")
-		}
+		b.WriteString(rel + "\n")
 		return err
 	})
 	if err != nil {

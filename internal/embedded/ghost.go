@@ -13,7 +13,9 @@ import (
 
 // The library makes the folder of a tag first and its link last. Killed, or
 // out of space, in between it leaves a tag that is listed and that nobody can
-// read: a claim of that kind would lock its state until somebody ends it.
+// read: a claim of that kind would lock its state until somebody ends it. A
+// DELETE of a manifest takes away its link first and its tags afterwards, and
+// can leave the same.
 
 // removeGhost removes the folder of a tag that has no link. It is alone with
 // the directory: others may be writing the same tag.
@@ -26,7 +28,8 @@ func (s *store) removeGhost(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// removeGhosts does so for all tags and returns how many there were.
+// removeGhosts removes all tags that nobody can read and returns how many there
+// were. Nobody else may have the directory open.
 func (s *store) removeGhosts(ctx context.Context) (n int, err error) {
 	repositories, err := listRepositories(ctx, s.root)
 	if err != nil {
@@ -40,16 +43,40 @@ func (s *store) removeGhosts(ctx context.Context) (n int, err error) {
 		}
 		for _, tag := range list {
 			dir := filepath.Join(tags, tag.Name())
-			if _, err := os.Lstat(filepath.Join(dir, "current", "link")); !errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err := s.removeGhost(dir); err != nil {
+			ghost, err := isGhost(repositoryDir(s.root, name), dir)
+			if err != nil {
 				return n, err
 			}
-			n++
+			if ghost {
+				if err := os.RemoveAll(dir); err != nil {
+					return n, err
+				}
+				n++
+			}
 		}
 	}
 	return n, nil
+}
+
+// isGhost tells of a tag without a link, or with one to a manifest that the
+// repository does not have.
+func isGhost(repository, tag string) (bool, error) {
+	to, err := os.ReadFile(filepath.Join(tag, "current", "link"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	algorithm, hex, ok := strings.Cut(strings.TrimSpace(string(to)), ":")
+	if !ok {
+		return false, nil
+	}
+	_, err = os.Lstat(filepath.Join(repository, "_manifests", "revisions", algorithm, hex, "link"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
 }
 
 func repositoryDir(root, name string) string {

@@ -70,8 +70,14 @@ func (p *plan) repository(ctx context.Context, name string) error {
 	for digest := range keep {
 		p.live[digest] = true
 	}
-	if err := p.uploads(name, &g); err != nil {
+	uploads, err := p.uploads(name, &g)
+	if err != nil {
 		return err
+	}
+	if len(c.tags)+len(c.manifests)+len(c.layers)+uploads == 0 {
+		for _, folder := range []string{"_manifests", "_layers", "_uploads"} {
+			p.remove = append(p.remove, filepath.Join(repositoryDir(p.root, name), folder))
+		}
 	}
 	if g != (Garbage{}) {
 		g.Repository = name
@@ -240,12 +246,13 @@ func (p *plan) past(index, present string) error {
 	return nil
 }
 
-// uploads finds the cut ones by the last byte that they got.
-func (p *plan) uploads(name string, g *Garbage) error {
+// uploads finds the cut ones by the last byte that they got, and returns how
+// many there are in all.
+func (p *plan) uploads(name string, g *Garbage) (int, error) {
 	top := filepath.Join(repositoryDir(p.root, name), "_uploads")
 	list, err := readDir(top)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, e := range list {
 		dir := filepath.Join(top, e.Name())
@@ -270,7 +277,7 @@ func (p *plan) uploads(name string, g *Garbage) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return err
+			return 0, err
 		case p.young(last):
 			p.used += size
 		default:
@@ -278,5 +285,5 @@ func (p *plan) uploads(name string, g *Garbage) error {
 			p.remove = append(p.remove, dir)
 		}
 	}
-	return nil
+	return len(list), nil
 }
