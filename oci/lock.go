@@ -3,10 +3,14 @@
 package oci
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -34,8 +38,9 @@ const (
 	annOldLockInfo = "org.terraform.lock.info"
 )
 
-// MaxLockInfo bounds the lock information that is read or written.
-const MaxLockInfo = 64 << 10
+// MaxLockInfo bounds the lock information that is read or written; the tools
+// send a few hundred bytes.
+const MaxLockInfo = 4 << 10
 
 // LockKind is what a lock manifest stands for.
 type LockKind string
@@ -92,9 +97,50 @@ func ClaimX(lockID string, attempt uint32) string {
 	return shortHash(lockID, 8) + fmt.Sprintf("%08x", attempt)
 }
 
-// ClaimOf tells whether x is of a claim with that lock id.
+// ClaimOf tells whether x is of a claim with that lock id, or with the id that
+// [ShownID] shows like that.
 func ClaimOf(x, lockID string) bool {
-	return len(x) == 16 && x[:8] == shortHash(lockID, 8)
+	if len(x) != 16 {
+		return false
+	}
+	hashed := len(lockID) == sha256.Size*2 && strings.Trim(lockID, "0123456789abcdef") == ""
+	return x[:8] == shortHash(lockID, 8) || hashed && x[:8] == lockID[:8]
+}
+
+// maxShownID bounds an id that is shown as it is; the tools' have 36 characters.
+const maxShownID = 128
+
+// idPattern is what no shell and no terminal takes for anything but text.
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+
+// ShownID is how the id of somebody else's lock is shown, for people paste it:
+// as it is, or as the hexadecimal digits of its SHA-256 where it has other
+// characters than A-Z a-z 0-9 . _ -.
+func ShownID(lockID string) string {
+	if len(lockID) <= maxShownID && idPattern.MatchString(lockID) {
+		return lockID
+	}
+	return shortHash(lockID, sha256.Size*2)
+}
+
+// shown returns what a stranger wrote in a form that can be shown.
+func (i LockInfo) shown() LockInfo {
+	i.ID = ShownID(i.ID)
+	for _, s := range [...]*string{&i.Operation, &i.Info, &i.Who, &i.Version, &i.Path} {
+		*s = printable(*s)
+	}
+	return i
+}
+
+// printable replaces control characters, and those that change the direction of
+// text, by spaces.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }
 
 // NewLockManifest encodes a claim, a tombstone or a marker.
@@ -139,7 +185,8 @@ func NewLockManifest(l LockManifest) (Manifest, error) {
 	})
 }
 
-// ParseLock reads any lock manifest. Of older tools' manifests only the lock
+// ParseLock reads any lock manifest. What it says of its holder is the word of
+// whoever may write to the registry, and is returned as it can be shown. Of older tools' manifests only the lock
 // information is known, and Nonce is empty.
 func ParseLock(m Manifest) (LockManifest, error) {
 	img, err := m.Image()
@@ -154,8 +201,8 @@ func ParseLock(m Manifest) (LockManifest, error) {
 		Workspace: ann[annStateWorkspace],
 		Fence:     r.int(annLockFence),
 		Nonce:     ann[annLockNonce],
-		Reason:    LockReason(ann[annLockReason]),
-		Who:       ann[annLockWho],
+		Reason:    LockReason(printable(ann[annLockReason])),
+		Who:       printable(ann[annLockWho]),
 		Created:   r.time(ocispec.AnnotationCreated),
 	}
 	if r.err != nil {
@@ -180,5 +227,6 @@ func ParseLock(m Manifest) (LockManifest, error) {
 			l.Info.ID = ann[key]
 		}
 	}
+	l.Info = l.Info.shown()
 	return l, nil
 }

@@ -19,6 +19,9 @@ const (
 	// maxTagPage bounds one page of a tag list: registries that ignore paging
 	// send all at once, about 100 bytes for the longest names.
 	maxTagPage = 64 << 20
+	// maxSnapshotTags and maxSnapshotSize bound a list that is kept whole.
+	maxSnapshotTags = 200_000
+	maxSnapshotSize = 64 << 20
 	// maxTagPages bounds the pages of one list.
 	maxTagPages = 100_000
 )
@@ -56,6 +59,7 @@ func (r *Repo) Tags(ctx context.Context) iter.Seq2[string, error] {
 // Snapshot lists all tags together with what is needed to judge the list.
 func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 	var l TagList
+	size := 0
 	seen := map[string]bool{}
 	for p, err := range r.tagPages(ctx) {
 		if err != nil {
@@ -68,8 +72,12 @@ func (r *Repo) Snapshot(ctx context.Context) (TagList, error) {
 		for _, t := range p.tags {
 			if !seen[t] {
 				seen[t] = true
+				size += len(t)
 				l.Tags = append(l.Tags, t)
 			}
+		}
+		if len(l.Tags) > maxSnapshotTags || size > maxSnapshotSize {
+			return TagList{}, fmt.Errorf("list tags of %s: more than %d, or %d MiB of them: %w", r, maxSnapshotTags, maxSnapshotSize>>20, ErrTooLarge)
 		}
 	}
 	return l, nil

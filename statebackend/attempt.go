@@ -217,9 +217,10 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 // infoOf reads the lock information of a claim to carry it on.
 func (x *session) infoOf(ctx context.Context, c claimID, id string) LockInfo {
 	info := x.lockedBy(ctx, c).Held
-	if info.ID != id {
-		info = LockInfo{ID: id}
+	if info.ID != oci.ShownID(id) {
+		info = LockInfo{}
 	}
+	info.ID = id
 	return info
 }
 

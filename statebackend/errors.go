@@ -67,9 +67,14 @@ func (e *LockedError) Error() string {
 	case e.Unreadable:
 		b.WriteString(ghostText(e.Repository, e.Workspace, h.ID))
 	case h.ID != "":
-		fmt.Fprintf(&b, "\nhint: if that run is gone: okara state unlock %s -w %s --id %s", e.Repository, quoteArg(e.Workspace), quoteArg(h.ID))
+		b.WriteString("\nhint: if that run is gone: " + UnlockCommand(e.Repository, e.Workspace, h.ID))
 	}
 	return b.String()
+}
+
+// UnlockCommand is the line that ends a lock, to be pasted into a shell.
+func UnlockCommand(repository, workspace, id string) string {
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", quoteArg(repository), quoteArg(workspace), quoteArg(oci.ShownID(id)))
 }
 
 // quoteArg makes s one word for a POSIX shell.

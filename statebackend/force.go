@@ -130,7 +130,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 			s.forget(l)
 		}
 		return nil
-	case res.asked && x.foreign.Info.ID == id:
+	case res.asked && x.foreign.Info.ID == oci.ShownID(id):
 		r := x.perform(ctx, request{op: opPutUnlocked})
 		return r.err
 	case res.asked:

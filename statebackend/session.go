@@ -123,6 +123,11 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 		return view{}, 0, err
 	}
 	tags := l.Tags
+	if x.locks {
+		if err := x.checkNumbers(tags); err != nil {
+			return view{}, 0, err
+		}
+	}
 	x.date = l.Date
 	var j judgement
 	if x.locks {
@@ -136,6 +141,21 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 	x.fresh = len(tags) == 0
 	x.seen, x.numbers = newView(tags, x.fragment), numbers(tags, x.fragment)
 	return x.seen, j.settle, nil
+}
+
+// maxNumber is the highest number that leaves room for two takeovers in the 12
+// digits of a tag. Nobody comes near it by using okara.
+const maxNumber = 1_000_000_000_000 - 2*jump
+
+// checkNumbers refuses to lock beside a number that nobody honest wrote: one
+// more would no longer sort above it, or not fit.
+func (x *session) checkNumbers(tags []string) error {
+	for _, tag := range tags {
+		if t, ok := oci.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
+			return fmt.Errorf("tag %s of %s has a number that no okara wrote, and no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
+		}
+	}
+	return nil
 }
 
 // copyCheck is what is known about a repository being a replica.

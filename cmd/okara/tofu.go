@@ -169,8 +169,8 @@ func (a *app) runBridge(ctx context.Context, config bridge.Config, wait time.Dur
 		return ownFailure(err)
 	}
 	for _, h := range res.Held {
-		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: okara state unlock %s -w %s --id %s\n",
-			command[0], h.Workspace, h.Repository, h.Repository, h.Workspace, h.Info.ID)
+		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
+			command[0], h.Workspace, h.Repository, statebackend.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {
 		a.note("okara: %v", err)

