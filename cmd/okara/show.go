@@ -292,3 +292,60 @@ func describedRows(m oci.DescribedModule) [][]string {
 }
 
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// showHeld shows a version that a scan or an approval rule keeps back: it has a
+// candidate tag only. The error wraps oci.ErrNotFound if there is none.
+func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selection) (shown, error) {
+	v, err := addr.ParseVersion(it.Versions)
+	if err != nil {
+		return shown{}, err
+	}
+	candidates, err := d.Candidates(ctx, r)
+	if err != nil {
+		return shown{}, err
+	}
+	for _, c := range candidates {
+		if c.Version != v {
+			continue
+		}
+		s, err := showTag(ctx, &depot.Listing{Repository: r}, it, v, c.Tag)
+		if err != nil {
+			return shown{}, err
+		}
+		s.Held, err = d.HeldReason(ctx, it.Item, v)
+		switch {
+		case err != nil || s.Held != "":
+		case s.Scan != "":
+			s.Held = "not published; the newest scan found " + s.Scan
+		default:
+			s.Held = "not published"
+		}
+		return s, err
+	}
+	return shown{}, fmt.Errorf("%s has no version %s: %w", r, v, oci.ErrNotFound)
+}
+
+// scanText sums up the newest scan report of a module or of the platforms of a
+// provider; "" if there is none.
+func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (string, error) {
+	var worst oci.ScanSummary
+	found := false
+	for _, subject := range subjects {
+		s, ok, err := r.NewestScan(ctx, subject)
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			continue
+		}
+		found = true
+		worst.Tool, worst.Time = s.Tool, s.Time
+		worst.Critical, worst.High = max(worst.Critical, s.Critical), max(worst.High, s.High)
+		worst.Medium, worst.Low = max(worst.Medium, s.Medium), max(worst.Low, s.Low)
+	}
+	if !found {
+		return "", nil
+	}
+	return fmt.Sprintf("%d critical, %d high, %d medium, %d low (%s, %s)",
+		worst.Critical, worst.High, worst.Medium, worst.Low, worst.Tool, worst.Time.UTC().Format("2006-01-02")), nil
+}

@@ -113,3 +113,20 @@ func (rec *Record) set(entry string, v addr.Version, vr VersionRecord) {
 }
 
 func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[entry], v.String()) }
+
+// HeldReason is what the record says about a version that it keeps back, "" if it
+// says nothing.
+func (d *Depot) HeldReason(ctx context.Context, it addr.Item, v addr.Version) (string, error) {
+	rec, err := d.Record(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := it.Module.String()
+	if it.Kind != addr.KindModule {
+		name = it.Provider.String()
+	}
+	if vr, ok := rec.Entries[it.Kind+" "+name][v.String()]; ok && vr.Reason != "" {
+		return string(vr.State) + ": " + vr.Reason, nil
+	}
+	return "", nil
+}
