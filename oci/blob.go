@@ -210,7 +210,7 @@ func (r *Repo) positioned(resp *http.Response, d Descriptor, offset int64) (io.R
 	if resp.StatusCode == http.StatusPartialContent {
 		if !strings.HasPrefix(resp.Header.Get("Content-Range"), "bytes "+strconv.FormatInt(offset, 10)+"-") {
 			resp.Body.Close()
-			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, plainText(resp.Header.Get("Content-Range")))
+			return nil, fmt.Errorf("blob %s of %s: %w: asked for bytes from %d, got %q", d.Digest, r, ErrCorrupt, offset, PlainText(resp.Header.Get("Content-Range")))
 		}
 		want -= offset
 		offset = 0

@@ -180,12 +180,12 @@ func parseErrors(body []byte) (codes []string, message string) {
 		Message string `json:"message"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, plainText(string(body))
+		return nil, PlainText(string(body))
 	}
 	var texts []string
 	for _, e := range doc.Errors {
 		if e.Code != "" && !slices.Contains(codes, e.Code) && len(codes) < maxErrorCodes {
-			codes = append(codes, plainText(e.Code))
+			codes = append(codes, PlainText(e.Code))
 		}
 		text := e.Message
 		if d := string(e.Detail); d != "" && d != "null" && d != "{}" && d != `""` {
@@ -198,11 +198,11 @@ func parseErrors(body []byte) (codes []string, message string) {
 	if len(texts) == 0 && doc.Message != "" {
 		texts = append(texts, doc.Message)
 	}
-	return codes, plainText(strings.Join(texts, "; "))
+	return codes, PlainText(strings.Join(texts, "; "))
 }
 
-// plainText makes foreign text safe for a terminal and a log line.
-func plainText(s string) string {
+// PlainText makes foreign text safe for a terminal and a log line.
+func PlainText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
 			return ' '
@@ -278,11 +278,11 @@ func (s *session) tokenError(e *errcode.ErrorResponse) error {
 	var texts []string
 	for _, x := range e.Errors {
 		if x.Code != "" && !slices.Contains(r.Codes, x.Code) && len(r.Codes) < maxErrorCodes {
-			r.Codes = append(r.Codes, plainText(x.Code))
+			r.Codes = append(r.Codes, PlainText(x.Code))
 		}
 		texts = append(texts, x.Message)
 	}
-	r.Message = s.secrets.redact(plainText(strings.Join(texts, "; ")))
+	r.Message = s.secrets.redact(PlainText(strings.Join(texts, "; ")))
 	switch {
 	case e.StatusCode == http.StatusForbidden:
 		r.sentinel = ErrDenied

@@ -119,12 +119,12 @@ func (m Manifest) decode(v any, types ...string) error {
 			return nil
 		}
 	}
-	return m.corrupt("media type %q instead of %q", plainText(m.MediaType), types[0])
+	return m.corrupt("media type %q instead of %q", PlainText(m.MediaType), types[0])
 }
 
 func (m Manifest) checkType(mediaType string, schema int) error {
 	if mediaType != "" && mediaType != m.MediaType {
-		return m.corrupt("says it is %q but was served as %q", plainText(mediaType), m.MediaType)
+		return m.corrupt("says it is %q but was served as %q", PlainText(mediaType), m.MediaType)
 	}
 	if schema != 2 {
 		return m.corrupt("schema version %d", schema)
@@ -135,7 +135,7 @@ func (m Manifest) checkType(mediaType string, schema int) error {
 func checkDescriptors(m Manifest, ds []Descriptor) error {
 	for _, d := range ds {
 		if err := d.Digest.Validate(); err != nil {
-			return m.corrupt("digest %q: %v", plainText(d.Digest.String()), err)
+			return m.corrupt("digest %q: %v", PlainText(d.Digest.String()), err)
 		}
 		if d.Size < 0 {
 			return m.corrupt("size %d of %s", d.Size, d.Digest)
@@ -268,7 +268,7 @@ func (r *Repo) verify(ref string, resp *http.Response, body []byte) (Manifest, e
 	d := digest.FromBytes(body)
 	if want != "" {
 		if want.Validate() != nil {
-			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: digest %q", ref, r, ErrCorrupt, plainText(want.String()))
+			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: digest %q", ref, r, ErrCorrupt, PlainText(want.String()))
 		}
 		if got := want.Algorithm().FromBytes(body); got != want {
 			return Manifest{}, fmt.Errorf("manifest %s of %s: %w: has digest %s instead of %s", ref, r, ErrCorrupt, got, want)

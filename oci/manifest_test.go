@@ -11,6 +11,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func manifestOf(mediaType, body string) oci.Manifest {
@@ -88,9 +89,9 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 		_, _ = manifestOf(ocispec.MediaTypeImageIndex, string(body)).Index()
-		_, _ = oci.ParseModule(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
-		_, _ = oci.ParseProviderIndex(manifestOf(ocispec.MediaTypeImageIndex, string(body)))
-		_, _ = oci.ParseLock(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
+		_, _ = artifact.ParseModule(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
+		_, _ = artifact.ParseProviderIndex(manifestOf(ocispec.MediaTypeImageIndex, string(body)))
+		_, _ = artifact.ParseLock(manifestOf(ocispec.MediaTypeImageManifest, string(body)))
 	})
 }
 

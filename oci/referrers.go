@@ -63,7 +63,7 @@ func (r *Repo) referrersPage(ctx context.Context, q request) ([]Descriptor, *url
 	defer resp.Body.Close()
 	// A registry that routes this path to something else has no such API.
 	if t := mediaType(resp.Header); t != ocispec.MediaTypeImageIndex {
-		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, plainText(t))
+		return nil, nil, fmt.Errorf("%w: answered with %q", ErrUnsupported, PlainText(t))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1))
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // stallTimeout ends a download whose client takes no byte for so long. There
@@ -238,7 +239,7 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	if item.Kind == addr.KindModule {
 		address = item.Module.String()
 	}
-	what := s.counts.add(oci.Counted{Kind: item.Kind, Address: address, Version: version})
+	what := s.counts.add(artifact.Counted{Kind: item.Kind, Address: address, Version: version})
 	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 

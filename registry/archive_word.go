@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // admitWord decides about a link with the word public or auth where others have
@@ -87,7 +87,7 @@ func moduleFile(m addr.Module, v addr.Version) string {
 func (p *providerVersion) offers(a addr.Provider, v addr.Version, b blobName) bool {
 	sums, signature := p.proof(a, v)
 	return b.Hex == sums.Hex && b.File == sums.File || b.Hex == signature.Hex && b.File == signature.File ||
-		slices.ContainsFunc(p.Platforms, func(t oci.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex })
+		slices.ContainsFunc(p.Platforms, func(t artifact.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex })
 }
 
 // proof returns SHA256SUMS and its signature, without a hash for a version that

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of lists of modules.
@@ -29,7 +30,7 @@ const (
 type catalog struct {
 	tags    []string // sorted
 	modules []addr.Module
-	byTag   map[string]oci.CatalogEntry
+	byTag   map[string]artifact.CatalogEntry
 }
 
 func (c *catalog) size() int { return 512 * len(c.tags) }
@@ -63,16 +64,16 @@ func (s *store) catalog(ctx context.Context) (*catalog, error) {
 }
 
 func readCatalog(ctx context.Context, r *oci.Repo, tags []string, old *catalog) (*catalog, error) {
-	entries := make([]oci.CatalogEntry, len(tags))
+	entries := make([]artifact.CatalogEntry, len(tags))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(browseParallel)
 	for i, tag := range tags {
-		if e, ok := old.byTag[tag]; ok || !oci.IsCatalogTag(tag) {
+		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
 			entries[i] = e
 			continue
 		}
 		g.Go(func() error {
-			e, err := r.CatalogEntry(ctx, tag)
+			e, err := artifact.ReadCatalogEntry(ctx, r, tag)
 			if errors.Is(err, oci.ErrCorrupt) {
 				return nil // a foreign tag
 			}
@@ -83,10 +84,10 @@ func readCatalog(ctx context.Context, r *oci.Repo, tags []string, old *catalog) 
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	c := &catalog{tags: tags, byTag: make(map[string]oci.CatalogEntry, len(tags))}
+	c := &catalog{tags: tags, byTag: make(map[string]artifact.CatalogEntry, len(tags))}
 	for i, e := range entries {
 		c.byTag[tags[i]] = e
-		if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == oci.KindModule {
+		if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {
 			c.modules = append(c.modules, m)
 		}
 	}
@@ -129,8 +130,8 @@ func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) 
 	return &moduleDoc{
 		Verified: verified,
 		ID:       m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
-		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[oci.AnnSource], PublishedAt: mv.Annotations[oci.AnnCreated],
-		Downloads: s.counts.total(oci.KindModule, m.String()),
+		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: mv.Annotations[artifact.AnnCreated],
+		Downloads: s.counts.total(artifact.KindModule, m.String()),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -36,16 +37,16 @@ type counts struct {
 	now  func() time.Time
 	id   string // of this process, in its tags
 
-	mu     sync.Mutex               // guards the fields below
-	days   map[string]*dayCounts    // of this process, by tag; old ones until they are written
-	series map[oci.Counted]struct{} // those of the metric
-	own    map[item]int64           // by this process, since its start
-	stored map[item]int64           // by all others, the sum of known
+	mu     sync.Mutex                    // guards the fields below
+	days   map[string]*dayCounts         // of this process, by tag; old ones until they are written
+	series map[artifact.Counted]struct{} // those of the metric
+	own    map[item]int64                // by this process, since its start
+	stored map[item]int64                // by all others, the sum of known
 	known  map[string]map[item]int64
 }
 
 type dayCounts struct {
-	by      map[oci.Counted]int64
+	by      map[artifact.Counted]int64
 	changed bool // since it was written
 }
 
@@ -60,20 +61,20 @@ func newCounts(o Options) (*counts, error) {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails
 	return &counts{
-		repo: r, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[oci.Counted]struct{}{},
+		repo: r, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[artifact.Counted]struct{}{},
 		own: map[item]int64{}, stored: map[item]int64{}, known: map[string]map[item]int64{},
 	}, nil
 }
 
 // add counts a download and returns the series of the metric that has it.
-func (c *counts) add(what oci.Counted) oci.Counted {
+func (c *counts) add(what artifact.Counted) artifact.Counted {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.own[item{what.Kind, what.Address}]++
-	tag := oci.CountTag(c.now(), c.id)
+	tag := artifact.CountTag(c.now(), c.id)
 	day := c.days[tag]
 	if day == nil {
-		day = &dayCounts{by: map[oci.Counted]int64{}}
+		day = &dayCounts{by: map[artifact.Counted]int64{}}
 		c.days[tag] = day
 	}
 	day.by[fit(day.by, what)]++
@@ -84,17 +85,17 @@ func (c *counts) add(what oci.Counted) oci.Counted {
 }
 
 // fit is the key of m under which a download is counted, so that m never has
-// more than [oci.MaxCounts] keys: when half of them are used, versions that are
+// more than [artifact.MaxCounts] keys: when half of them are used, versions that are
 // new count for all of their item, and at the end everything new is one.
-func fit[V any](m map[oci.Counted]V, what oci.Counted) oci.Counted {
-	if _, known := m[what]; known || len(m) < oci.MaxCounts/2 {
+func fit[V any](m map[artifact.Counted]V, what artifact.Counted) artifact.Counted {
+	if _, known := m[what]; known || len(m) < artifact.MaxCounts/2 {
 		return what
 	}
 	what.Version = ""
-	if _, known := m[what]; known || len(m) < oci.MaxCounts-1 {
+	if _, known := m[what]; known || len(m) < artifact.MaxCounts-1 {
 		return what
 	}
-	return oci.Counted{}
+	return artifact.Counted{}
 }
 
 // total is how often a module or provider was downloaded, as far as this
@@ -143,7 +144,7 @@ func (c *counts) finish(ctx context.Context) {
 func (c *counts) save(ctx context.Context) error {
 	var errs []error
 	for tag, by := range c.unsaved() {
-		if err := c.repo.PutCounts(ctx, tag, by); err != nil {
+		if err := artifact.PutCounts(ctx, c.repo, tag, by); err != nil {
 			c.mu.Lock()
 			c.days[tag].changed = true
 			c.mu.Unlock()
@@ -155,16 +156,16 @@ func (c *counts) save(ctx context.Context) error {
 
 // unsaved returns the days to write, by tag, and forgets those that are over
 // and written.
-func (c *counts) unsaved() map[string]map[oci.Counted]int64 {
+func (c *counts) unsaved() map[string]map[artifact.Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	todo := map[string]map[oci.Counted]int64{}
+	todo := map[string]map[artifact.Counted]int64{}
 	for tag, day := range c.days {
 		switch {
 		case day.changed:
 			todo[tag] = maps.Clone(day.by)
 			day.changed = false
-		case tag != oci.CountTag(c.now(), c.id):
+		case tag != artifact.CountTag(c.now(), c.id):
 			delete(c.days, tag)
 		}
 	}
@@ -183,7 +184,7 @@ func (c *counts) read(ctx context.Context) error {
 	g.SetLimit(countParallel)
 	for _, tag := range changing {
 		g.Go(func() error {
-			by, err := c.repo.Counts(ctx, tag)
+			by, err := artifact.ReadCounts(ctx, c.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				return nil // not ours, or deleted
 			}
@@ -216,7 +217,7 @@ func (c *counts) others(tags []string) (known map[string]map[item]int64, changin
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, tag := range tags {
-		day, id, ok := oci.ParseCountTag(tag)
+		day, id, ok := artifact.ParseCountTag(tag)
 		if !ok || id == c.id {
 			continue
 		}
@@ -231,7 +232,7 @@ func (c *counts) others(tags []string) (known map[string]map[item]int64, changin
 	return known, changing
 }
 
-func byItem(by map[oci.Counted]int64) map[item]int64 {
+func byItem(by map[artifact.Counted]int64) map[item]int64 {
 	items := map[item]int64{}
 	for what, n := range by {
 		items[item{what.Kind, what.Address}] += n

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newTestCounts(t *testing.T, transport http.RoundTripper) *counts {
@@ -52,8 +53,8 @@ func TestCountsOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var outage atomic.Bool
 		down := &ocitest.Fault{Base: ocitest.Direct{Handler: inner}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
-		what := oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
-		other := oci.Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
+		what := artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+		other := artifact.Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
 		wants := func(when string, c *counts, want int64) {
 			t.Helper()
 			synctest.Wait()
@@ -112,7 +113,7 @@ func TestCountsWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestCounts(t, &ocitest.Fault{Base: ocitest.Direct{Handler: http.NotFoundHandler()}, Times: -1, Do: do})
-				c.add(oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
+				c.add(artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
 				stop := runCounts(t, c)
 				synctest.Wait()
 				start := time.Now()
@@ -137,10 +138,10 @@ func TestCountsFail(t *testing.T) {
 		},
 		Times: 1, Do: ocitest.Status(http.StatusForbidden, -1),
 	})
-	what := oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
+	what := artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
 	now := time.Now()
 	c.now = func() time.Time { return now }
-	tags := []string{oci.CountTag(now, c.id), oci.CountTag(now.Add(day), c.id)}
+	tags := []string{artifact.CountTag(now, c.id), artifact.CountTag(now.Add(day), c.id)}
 	c.add(what)
 	now = now.Add(day)
 	c.add(what)
@@ -153,8 +154,8 @@ func TestCountsFail(t *testing.T) {
 		}
 	}
 	for _, tag := range tags {
-		got, err := c.repo.Counts(t.Context(), tag)
-		if diff := cmp.Diff(got, map[oci.Counted]int64{what: 1}); err != nil || diff != "" {
+		got, err := artifact.ReadCounts(t.Context(), c.repo, tag)
+		if diff := cmp.Diff(got, map[artifact.Counted]int64{what: 1}); err != nil || diff != "" {
 			t.Errorf("%s: %v, got - want +:\n%s", tag, err, diff)
 		}
 	}
@@ -163,19 +164,19 @@ func TestCountsFail(t *testing.T) {
 // TestCountsBounded counts more versions than there is room for.
 func TestCountsBounded(t *testing.T) {
 	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
-	for i := range 3 * oci.MaxCounts {
-		c.add(oci.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
+	for i := range 3 * artifact.MaxCounts {
+		c.add(artifact.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
 	}
 	var sum int64
 	for _, by := range c.unsaved() {
-		if len(by) > oci.MaxCounts {
+		if len(by) > artifact.MaxCounts {
 			t.Errorf("%d entries under one tag", len(by))
 		}
 		for _, n := range by {
 			sum += n
 		}
 	}
-	if len(c.series) > oci.MaxCounts || sum != 3*oci.MaxCounts {
+	if len(c.series) > artifact.MaxCounts || sum != 3*artifact.MaxCounts {
 		t.Errorf("%d series, %d downloads", len(c.series), sum)
 	}
 }

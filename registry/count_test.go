@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestDownloads shows in lists and details how often a module was downloaded:
@@ -18,8 +18,8 @@ func TestDownloads(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	a, b := newFrontAt(t, host, nil, nil), newFrontAt(t, host, nil, nil)
 	_, link := a.moduleLink(t, 1000)
-	entry := oci.CatalogEntry{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
-	if err := a.repo(t, a.layout.CatalogRepo()).AddCatalogEntry(t.Context(), entry); err != nil {
+	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}
+	if err := artifact.AddCatalogEntry(t.Context(), a.repo(t, a.layout.CatalogRepo()), entry); err != nil {
 		t.Fatal(err)
 	}
 	downloads := func(f *front) int {

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -91,10 +92,10 @@ func (f *front) module(t testing.TB, address, version string, files map[string]s
 	m := must(addr.ParseModule(address))
 	v := must(addr.ParseVersion(version))
 	archive := newZip(t, files)
-	zipBlob := oci.BytesBlob(oci.MediaZip, archive)
-	tar := oci.BytesBlob(oci.MediaModuleTar, []byte("tar of "+address))
-	description := oci.BytesBlob(oci.MediaModuleDescription, []byte("{}"))
-	root, err := oci.NewModule(oci.ModuleManifest{
+	zipBlob := oci.BytesBlob(artifact.MediaZip, archive)
+	tar := oci.BytesBlob(artifact.MediaModuleTar, []byte("tar of "+address))
+	description := oci.BytesBlob(artifact.MediaModuleDescription, []byte("{}"))
+	root, err := artifact.NewModule(artifact.ModuleManifest{
 		Address: m, Version: v, Tar: &tar.Descriptor, Zip: &zipBlob.Descriptor, Description: &description.Descriptor,
 		ContentDigest: tar.Digest.String(),
 	})
@@ -124,7 +125,7 @@ type release struct {
 	protocols []string
 	platforms []string
 	zips      map[string][]byte        // filled in by provider
-	keys      []oci.SigningKey         // nil: the test key
+	keys      []artifact.SigningKey    // nil: the test key
 	sign      func(sums []byte) []byte // nil: with the test key
 	unsigned  bool
 	bare      bool // no hashes in the index, as other tools leave it
@@ -137,9 +138,9 @@ func (f *front) provider(t testing.TB, rel release) release {
 	p := must(addr.ParseProvider(rel.address))
 	v := must(addr.ParseVersion(rel.version))
 	repository := f.layout.Provider(p)
-	kind := oci.KindProvider
+	kind := artifact.KindProvider
 	if p.Hostname != "" {
-		repository, kind = f.layout.MirrorOf(p), oci.KindMirror
+		repository, kind = f.layout.MirrorOf(p), artifact.KindMirror
 	}
 	if rel.protocols == nil {
 		rel.protocols = []string{"5.0"}
@@ -147,7 +148,7 @@ func (f *front) provider(t testing.TB, rel release) release {
 	if rel.platforms == nil {
 		rel.platforms = []string{"linux_amd64"}
 	}
-	index := oci.ProviderIndex{Version: v, Protocols: rel.protocols, Signature: "verified"}
+	index := artifact.ProviderIndex{Version: v, Protocols: rel.protocols, Signature: "verified"}
 	a := oci.Artifact{Blobs: []oci.Blob{oci.EmptyBlob()}}
 	sums := signing.Sums{}
 	rel.zips = map[string][]byte{}
@@ -156,18 +157,18 @@ func (f *front) provider(t testing.TB, rel release) release {
 		file := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, platform)
 		archive := newZip(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
 		rel.zips[name] = archive
-		blob := oci.BytesBlob(oci.MediaZip, archive)
-		target := must(oci.NewProviderTarget(blob.Descriptor))
+		blob := oci.BytesBlob(artifact.MediaZip, archive)
+		target := must(artifact.NewProviderTarget(blob.Descriptor))
 		a.Blobs, a.Children = append(a.Blobs, blob), append(a.Children, target)
 		sums[file] = blob.Digest.Encoded()
-		entry := oci.ProviderPlatform{Platform: platform, Manifest: target.Descriptor}
+		entry := artifact.ProviderPlatform{Platform: platform, Manifest: target.Descriptor}
 		if !rel.bare {
 			entry.Filename, entry.Zh, entry.Size = file, blob.Digest.Encoded(), blob.Size
 			entry.H1 = "h1:" + strings.Repeat("A", 43) + "="
 		}
 		index.Platforms = append(index.Platforms, entry)
 	}
-	meta := oci.ProviderMetadata{ShasumsName: fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", p.Type, v), ShasumsBytes: sums.Bytes()}
+	meta := artifact.ProviderMetadata{ShasumsName: fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", p.Type, v), ShasumsBytes: sums.Bytes()}
 	if rel.unsigned {
 		index.Signature = "none"
 	} else {
@@ -177,15 +178,15 @@ func (f *front) provider(t testing.TB, rel release) release {
 		}
 		meta.SignatureBytes = rel.sign(meta.ShasumsBytes)
 		if meta.Keys == nil {
-			meta.Keys = []oci.SigningKey{servedKey(must(testSigner().Public()))}
+			meta.Keys = []artifact.SigningKey{servedKey(must(testSigner().Public()))}
 		}
 	}
-	metadata, blobs, err := oci.NewProviderMetadata(meta)
+	metadata, blobs, err := artifact.NewProviderMetadata(meta)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
-	a.Root = must(oci.NewProviderIndex(kind, p, index, metadata))
+	a.Root = must(artifact.NewProviderIndex(kind, p, index, metadata))
 	f.push(t, repository, v.Tag(), a)
 	return rel
 }
@@ -203,8 +204,8 @@ func (c *clock) now() time.Time { return c.start.Add(time.Duration(c.passed.Load
 
 func (c *clock) add(d time.Duration) { c.passed.Add(int64(d)) }
 
-func servedKey(k signing.PublicKey) oci.SigningKey {
-	return oci.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}
+func servedKey(k signing.PublicKey) artifact.SigningKey {
+	return artifact.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor}
 }
 
 // testSigner is one key for the whole test binary: making one takes a while.

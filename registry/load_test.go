@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -246,14 +247,14 @@ func TestMovedTag(t *testing.T) {
 	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
 
 	other := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
-	target := must(oci.NewProviderTarget(oci.BytesBlob(oci.MediaZip, other).Descriptor))
+	target := must(artifact.NewProviderTarget(oci.BytesBlob(artifact.MediaZip, other).Descriptor))
 	r := f.repo(t, "acme/providers/acme/dns")
-	index := must(oci.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
+	index := must(artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))
 	index.Platforms[0].Manifest, index.Platforms[0].Zh = target.Descriptor, hexSum(other)
 	metadata := must(r.Fetch(t.Context(), index.Metadata.Digest.String()))
-	moved := must(oci.NewProviderIndex(oci.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
+	moved := must(artifact.NewProviderIndex(artifact.KindProvider, must(addr.ParseProvider("acme/dns")), index, metadata))
 	f.push(t, "acme/providers/acme/dns", "1.0.0", oci.Artifact{
-		Blobs: []oci.Blob{oci.BytesBlob(oci.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
+		Blobs: []oci.Blob{oci.BytesBlob(artifact.MediaZip, other), oci.EmptyBlob()}, Children: []oci.Manifest{target}, Root: moved,
 	})
 	clock.add(time.Hour)
 	f.count.Take()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -29,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	_, link := f.moduleLink(t, 1000)
 	key := servedKey(must(testSigner().Public()))
 	key.Expires = "2099-01-01T00:00:00Z"
-	f.provider(t, release{address: "acme/dns", version: "1.0.0", keys: []oci.SigningKey{key}})
+	f.provider(t, release{address: "acme/dns", version: "1.0.0", keys: []artifact.SigningKey{key}})
 	for range 2 {
 		ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/versions"))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // moduleLatest redirects to the archive of the latest release.
@@ -41,15 +42,15 @@ type moduleDetailDoc struct {
 
 // moduleDirDoc is one directory of a module.
 type moduleDirDoc struct {
-	Path                 string                  `json:"path"`
-	Name                 string                  `json:"name"`
-	Readme               string                  `json:"readme"`
-	Empty                bool                    `json:"empty"`
-	Inputs               []moduleInputDoc        `json:"inputs"`
-	Outputs              []moduleOutputDoc       `json:"outputs"`
-	Dependencies         []oci.DescribedCall     `json:"dependencies"`
-	ProviderDependencies []moduleRequirementDoc  `json:"provider_dependencies"`
-	Resources            []oci.DescribedResource `json:"resources"`
+	Path                 string                       `json:"path"`
+	Name                 string                       `json:"name"`
+	Readme               string                       `json:"readme"`
+	Empty                bool                         `json:"empty"`
+	Inputs               []moduleInputDoc             `json:"inputs"`
+	Outputs              []moduleOutputDoc            `json:"outputs"`
+	Dependencies         []artifact.DescribedCall     `json:"dependencies"`
+	ProviderDependencies []moduleRequirementDoc       `json:"provider_dependencies"`
+	Resources            []artifact.DescribedResource `json:"resources"`
 }
 
 type moduleInputDoc struct {
@@ -114,8 +115,8 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 
 // description reads the description layer; a module made by another tool has
 // none.
-func (s *store) description(ctx context.Context, repository string, mv *moduleVersion) (oci.ModuleDescription, error) {
-	var d oci.ModuleDescription
+func (s *store) description(ctx context.Context, repository string, mv *moduleVersion) (artifact.ModuleDescription, error) {
+	var d artifact.ModuleDescription
 	if mv.Description == nil {
 		return d, nil
 	}
@@ -135,7 +136,7 @@ func (s *store) description(ctx context.Context, repository string, mv *moduleVe
 	return d, nil
 }
 
-func newDirDocs(list []oci.DescribedModule) []moduleDirDoc {
+func newDirDocs(list []artifact.DescribedModule) []moduleDirDoc {
 	docs := make([]moduleDirDoc, 0, len(list))
 	for _, d := range list {
 		docs = append(docs, newDirDoc(d))
@@ -143,7 +144,7 @@ func newDirDocs(list []oci.DescribedModule) []moduleDirDoc {
 	return docs
 }
 
-func newDirDoc(d oci.DescribedModule) moduleDirDoc {
+func newDirDoc(d artifact.DescribedModule) moduleDirDoc {
 	doc := moduleDirDoc{
 		Path: d.Path, Name: d.Path[strings.LastIndexByte(d.Path, '/')+1:], Inputs: inputDocs(d),
 		Outputs: make([]moduleOutputDoc, 0, len(d.Outputs)), Dependencies: nonNil(d.ModuleCalls), Resources: nonNil(d.Resources),
@@ -170,7 +171,7 @@ func nonNil[T any](s []T) []T {
 }
 
 // inputDocs reads the variables out of their JSON Schema.
-func inputDocs(d oci.DescribedModule) []moduleInputDoc {
+func inputDocs(d artifact.DescribedModule) []moduleInputDoc {
 	var schema struct {
 		Properties map[string]struct {
 			Description string          `json:"description"`

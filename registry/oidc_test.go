@@ -22,7 +22,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -313,9 +313,9 @@ func TestCITokens(t *testing.T) {
 				return
 			}
 			raw := must(f.repo(t, "acme/modules/acme/vpc/aws").Fetch(t.Context(), "1.0.0"))
-			m := must(oci.ParseModule(raw))
-			if m.Annotations[oci.AnnSource] != tt.source || m.Annotations[oci.AnnRevision] != sha {
-				t.Errorf("the module says it comes from %s at %s", m.Annotations[oci.AnnSource], m.Annotations[oci.AnnRevision])
+			m := must(artifact.ParseModule(raw))
+			if m.Annotations[artifact.AnnSource] != tt.source || m.Annotations[artifact.AnnRevision] != sha {
+				t.Errorf("the module says it comes from %s at %s", m.Annotations[artifact.AnnSource], m.Annotations[artifact.AnnRevision])
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // providerOf parses the address in the path, for a provider of this front-end
@@ -169,7 +169,7 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider, v addr.Version, pv *providerVersion, pkg oci.ProviderPlatform) providerPackageDoc {
+func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider, v addr.Version, pv *providerVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
 	link := func(hex, file string) string {
 		return root + s.links.path(blobName{Repository: repository, Hex: hex, File: file}, exp)
 	}

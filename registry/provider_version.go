@@ -13,13 +13,14 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // providerVersion is the index under the version tag of a provider, with its
 // checksums, signature and keys.
 type providerVersion struct {
-	oci.ProviderIndex
-	meta   oci.ProviderMetadata
+	artifact.ProviderIndex
+	meta   artifact.ProviderMetadata
 	broken error // why the index cannot be used; nothing else is set then
 	answers
 }
@@ -33,10 +34,10 @@ func (p *providerVersion) size() int {
 	return n * (1 + len(p.Platforms))
 }
 
-func (p *providerVersion) platform(target addr.Platform) (oci.ProviderPlatform, bool) {
-	i := slices.IndexFunc(p.Platforms, func(t oci.ProviderPlatform) bool { return t.Platform == target })
+func (p *providerVersion) platform(target addr.Platform) (artifact.ProviderPlatform, bool) {
+	i := slices.IndexFunc(p.Platforms, func(t artifact.ProviderPlatform) bool { return t.Platform == target })
 	if i < 0 {
-		return oci.ProviderPlatform{}, false
+		return artifact.ProviderPlatform{}, false
 	}
 	return p.Platforms[i], true
 }
@@ -192,9 +193,9 @@ func (s *store) learn(repository string, pv *providerVersion) {
 // readableKeys are the keys in the order in which the clients should try them,
 // one to an entry: they read the first block of an entry only, and a key that
 // they cannot read ends the installation although a later one would fit.
-func (s *store) readableKeys(repository string, v addr.Version, stored []oci.SigningKey) []oci.SigningKey {
+func (s *store) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
 	var keys []signing.PublicKey
-	from := map[string]oci.SigningKey{}
+	from := map[string]artifact.SigningKey{}
 	for _, k := range stored {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
 		if err != nil {
@@ -207,7 +208,7 @@ func (s *store) readableKeys(repository string, v addr.Version, stored []oci.Sig
 		keys = append(keys, parsed...)
 	}
 	signing.SortKeys(keys, s.now())
-	served := make([]oci.SigningKey, 0, len(keys))
+	served := make([]artifact.SigningKey, 0, len(keys))
 	for _, p := range keys {
 		k := from[p.Armor]
 		k.KeyID, k.ASCIIArmor = p.ID, p.Armor
@@ -223,27 +224,27 @@ func (s *store) knownProvider(repository string, v addr.Version, l *listing) (*p
 
 // readProvider reads an index. One that breaks the format is a value, not an
 // error: it is remembered as broken, so that lists leave it out.
-func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []oci.StatusEvent) (*providerVersion, error) {
+func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []artifact.StatusEvent) (*providerVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
 		return nil, err
 	}
 	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
 	if errors.Is(err, oci.ErrCorrupt) {
-		return &providerVersion{ProviderIndex: oci.ProviderIndex{Index: raw.Descriptor}, broken: err}, nil
+		return &providerVersion{ProviderIndex: artifact.ProviderIndex{Index: raw.Descriptor}, broken: err}, nil
 	}
 	return pv, err
 }
 
-func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []oci.StatusEvent) (*providerVersion, error) {
-	idx, err := oci.ParseProviderIndex(raw)
+func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []artifact.StatusEvent) (*providerVersion, error) {
+	idx, err := artifact.ParseProviderIndex(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 	}
 	pv := &providerVersion{ProviderIndex: idx}
-	status := oci.FoldStatus(events, v.String(), idx.Index.Digest)
+	status := artifact.FoldStatus(events, v.String(), idx.Index.Digest)
 	if idx.Metadata != nil || status.Resigned != nil {
-		if pv.meta, err = r.Resigned(ctx, idx, status); err != nil {
+		if pv.meta, err = artifact.Resigned(ctx, r, idx, status); err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
 		}
 	}
@@ -257,14 +258,14 @@ func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ stri
 
 // complete fills in what an index made elsewhere does not say, at the price of
 // one request.
-func complete(ctx context.Context, r *oci.Repo, t *oci.ProviderPlatform, typ string, v addr.Version) error {
+func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
 	if t.Filename == "" {
 		t.Filename = "terraform-provider-" + typ + "_" + v.String() + "_" + t.Platform.String() + ".zip"
 	}
 	if t.Zh != "" && t.Size > 0 {
 		return nil
 	}
-	zip, err := r.ProviderZip(ctx, *t)
+	zip, err := artifact.ResolveProviderZip(ctx, r, *t)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxModuleUpload bounds the archive of a module that is sent over HTTP.
@@ -175,7 +176,7 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 // was written is nothing that a token knows.
 func origin(r *http.Request, g grant) (map[string]string, error) {
 	q, a := r.URL.Query(), map[string]string{}
-	for key, name := range map[string]string{oci.AnnSource: "source", oci.AnnRevision: "revision", oci.AnnSourceRef: "ref"} {
+	for key, name := range map[string]string{artifact.AnnSource: "source", artifact.AnnRevision: "revision", artifact.AnnSourceRef: "ref"} {
 		if v := g.caller.origin[name]; v != "" {
 			a[key] = v
 		} else if v := q.Get(name); v != "" && len(g.caller.origin) == 0 {
@@ -186,7 +187,7 @@ func origin(r *http.Request, g grant) (map[string]string, error) {
 		if _, err := time.Parse(time.RFC3339, v); err != nil {
 			return nil, fmt.Errorf("created %q: want a time such as 2006-01-02T15:04:05Z", v)
 		}
-		a[oci.AnnCreated] = v
+		a[artifact.AnnCreated] = v
 	}
 	return a, nil
 }

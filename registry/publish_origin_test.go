@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -74,10 +74,10 @@ func TestPublishOrigin(t *testing.T) {
 			m := must(f.repo(t, f.layout.Prefix+"/modules/acme/"+tt.name+"/aws").Fetch(t.Context(), "1.0.0"))
 			image := must(m.Image())
 			got := map[string]string{}
-			for _, key := range []string{oci.AnnSource, oci.AnnRevision, oci.AnnSourceRef, oci.AnnCreated} {
+			for _, key := range []string{artifact.AnnSource, artifact.AnnRevision, artifact.AnnSourceRef, artifact.AnnCreated} {
 				got[key] = image.Annotations[key]
 			}
-			want := map[string]string{oci.AnnSource: tt.source, oci.AnnRevision: tt.revision, oci.AnnSourceRef: tt.ref, oci.AnnCreated: "2026-01-02T03:04:05Z"}
+			want := map[string]string{artifact.AnnSource: tt.source, artifact.AnnRevision: tt.revision, artifact.AnnSourceRef: tt.ref, artifact.AnnCreated: "2026-01-02T03:04:05Z"}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of the publication of a provider.
@@ -71,7 +72,7 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	blob := oci.Blob{
-		Descriptor: oci.Descriptor{MediaType: oci.MediaZip, Digest: u.Digest, Size: u.Size},
+		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: u.Digest, Size: u.Size},
 		Open:       func() (io.ReadCloser, error) { return os.Open(file.Name()) },
 	}
 	if _, err := repo.EnsureBlob(r.Context(), blob); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of a signature that is sent over HTTP. An RSA key of 8192 bits makes
@@ -88,7 +89,7 @@ func (s *server) listSignatures(w http.ResponseWriter, r *http.Request, x signab
 	if err != nil {
 		return err
 	}
-	signatures, err := repo.CosignSignatures(r.Context(), subject.Digest)
+	signatures, err := artifact.ReadCosignSignatures(r.Context(), repo, subject.Digest)
 	if err != nil {
 		return err
 	}
@@ -134,16 +135,16 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 	if subject.Digest != in.Digest {
 		return &httpError{status: http.StatusConflict, text: fmt.Sprintf("%s %s has the digest %s, the signature is for %q", x.address, x.version, subject.Digest, in.Digest)}
 	}
-	sig := oci.CosignSignature(in.signatureDoc)
+	sig := artifact.CosignSignature(in.signatureDoc)
 	if err := sig.Names(repo.Name(), subject.Digest); err != nil {
 		return unprocessable(err)
 	}
-	have, err := repo.CosignSignatures(r.Context(), subject.Digest)
+	have, err := artifact.ReadCosignSignatures(r.Context(), repo, subject.Digest)
 	if err != nil {
 		return err
 	}
 	answer := map[string]any{"repository": s.reference(r, repo.String()), "tag": x.version.Tag(), "digest": subject.Digest}
-	if slices.ContainsFunc(have, func(h oci.CosignSignature) bool {
+	if slices.ContainsFunc(have, func(h artifact.CosignSignature) bool {
 		return bytes.Equal(h.Payload, sig.Payload) && bytes.Equal(h.Signature, sig.Signature)
 	}) {
 		return writeDocument(w, http.StatusOK, answer)
@@ -151,7 +152,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 	if len(have) >= maxSignatures {
 		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", x.address, x.version, len(have)))
 	}
-	m, err := repo.AddCosignSignature(r.Context(), subject, sig)
+	m, err := artifact.AddCosignSignature(r.Context(), repo, subject, sig)
 	s.published(r, x.grant.caller, "sign", x.kind, x.address, x.version.String(), depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -34,7 +34,7 @@ func TestPublishSignature(t *testing.T) {
 	type listing struct {
 		Repository string
 		Digest     digest.Digest
-		Signatures []oci.CosignSignature
+		Signatures []artifact.CosignSignature
 	}
 	list := func(path string) listing {
 		status, body := f.send(t, http.MethodGet, path, all, nil)
@@ -45,7 +45,7 @@ func TestPublishSignature(t *testing.T) {
 	}
 	m, p := list(module), list(provider)
 	request := func(repository string, subject, about digest.Digest) []byte {
-		payload := must(oci.CosignPayload(repository, about))
+		payload := must(artifact.CosignPayload(repository, about))
 		return must(json.Marshal(map[string]any{"digest": subject, "payload": payload, "signature": must(signing.SignECDSA(key, payload))}))
 	}
 	good, long := request(m.Repository, m.Digest, m.Digest), strings.Repeat("QUFB", 50_000)

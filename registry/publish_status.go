@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of a change of status.
@@ -49,7 +49,7 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 	if err := s.readJSON(r, maxStatusRequest, &in); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{oci.ActionDeprecate, oci.ActionUndeprecate, oci.ActionYank, oci.ActionUnyank}, in.Action) {
+	if !slices.Contains([]string{artifact.ActionDeprecate, artifact.ActionUndeprecate, artifact.ActionYank, artifact.ActionUnyank}, in.Action) {
 		return unprocessable(fmt.Errorf("action %q: want deprecate, undeprecate, yank or unyank", in.Action))
 	}
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
@@ -62,7 +62,7 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 	if _, err := repo.Resolve(r.Context(), v.Tag()); err != nil {
 		return missing(err, "%s %s %s", kind, address, v)
 	}
-	e, err := repo.PutStatusEvent(r.Context(), oci.StatusEvent{
+	e, err := artifact.PutStatusEvent(r.Context(), repo, artifact.StatusEvent{
 		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.caller.subject, maxActor), Time: s.now(),
 	})
 	s.published(r, g.caller, in.Action, kind, address, v.String(), depot.Published{}, err)

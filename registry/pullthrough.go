@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // PullRule lets the front-end fetch versions of some providers from their
@@ -314,12 +315,12 @@ func (p *pullThrough) known(a addr.Provider, v addr.Version) (*providerVersion, 
 
 // atOrigin shows a release as the index that it will be.
 func atOrigin(r *depot.Release) *providerVersion {
-	signature := oci.SignatureVerified
+	signature := artifact.SignatureVerified
 	if len(r.Metadata.SignatureBytes) == 0 {
-		signature = oci.SignatureNone
+		signature = artifact.SignatureNone
 	}
 	return &providerVersion{
-		ProviderIndex: oci.ProviderIndex{Version: r.Version, Protocols: r.Protocols, Signature: signature, Platforms: r.Platforms},
+		ProviderIndex: artifact.ProviderIndex{Version: r.Version, Protocols: r.Protocols, Signature: signature, Platforms: r.Platforms},
 		meta:          r.Metadata,
 	}
 }

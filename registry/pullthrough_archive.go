@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxPulls bounds the packages that come from origins at once.
@@ -60,7 +61,7 @@ func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *
 	if err != nil {
 		return oci.Descriptor{}, nil, err
 	}
-	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
+	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
 	for _, small := range [][]byte{r.version.meta.ShasumsBytes, r.version.meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
 			s.store.blobs.Put(b.Hex, small)
@@ -97,7 +98,7 @@ func (s *server) linked(b blobName) (addr.Provider, addr.Version, bool) {
 // pullPackage joins the fetch of a package, or begins it, and returns when its
 // size is known. One that has come to an end in the meantime is in the
 // registry, and is not fetched again.
-func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, t oci.ProviderPlatform) (*pulled, error) {
+func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
 	key := b.Repository + "@" + b.Hex
 	s.pulls.mu.Lock()
 	f, ok := s.pulls.running[key]
@@ -126,7 +127,7 @@ func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, 
 func pullVersion(p addr.Provider, v addr.Version) string { return p.String() + " " + v.String() }
 
 // fetchPackage runs to its end whoever waits for it.
-func (s *server) fetchPackage(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t oci.ProviderPlatform) {
+func (s *server) fetchPackage(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
 	err := recovered(func() error {
 		if err := s.receivePackage(ctx, f, r, t); err != nil {
 			return err
@@ -156,7 +157,7 @@ func recovered(f func() error) (err error) {
 // receivePackage writes a package to a file, which the clients follow. Where
 // the origin does not announce the size they wait for the end: without a size
 // they could not tell a broken download from a whole one.
-func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease, t oci.ProviderPlatform) error {
+func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease, t artifact.ProviderPlatform) error {
 	ready := sync.OnceFunc(func() { close(f.opened) })
 	defer ready()
 	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
@@ -214,7 +215,7 @@ func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *ori
 	if err != nil {
 		return err
 	}
-	d := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: f.spool.Written()}
+	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: f.spool.Written()}
 	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.Open() }}); err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Versio
 // packages of it are in the registry: its last job failed, or somebody removed
 // the version. The clients need no more of it than they have.
 func (s *server) resumePull(ctx context.Context, repository string, r *originRelease) {
-	here := slices.ContainsFunc(r.version.Platforms, func(t oci.ProviderPlatform) bool {
+	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
 		_, ok := s.store.sizes.Peek(repository + "@" + t.Zh)
 		return ok
 	})

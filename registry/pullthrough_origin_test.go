@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -245,8 +246,8 @@ func TestPullThroughUnsigned(t *testing.T) {
 			}
 			synctest.Wait()
 			r := f.repo(t, pulledRepo)
-			index, err := oci.ParseProviderIndex(must(r.Fetch(t.Context(), "1.2.0")))
-			if err != nil || len(index.Platforms) != 2 || index.Signature != oci.SignatureNone {
+			index, err := artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.2.0")))
+			if err != nil || len(index.Platforms) != 2 || index.Signature != artifact.SignatureNone {
 				t.Errorf("stored: %+v, %v", index, err)
 			}
 		})
@@ -276,8 +277,8 @@ func TestPullThroughChain(t *testing.T) {
 			t.Errorf("versions: %s", got)
 		}
 		synctest.Wait()
-		index, err := oci.ParseProviderIndex(must(f.repo(t, pulledRepo).Fetch(t.Context(), "1.2.0")))
-		if err != nil || len(index.Platforms) != 1 || index.Signature != oci.SignatureVerified {
+		index, err := artifact.ParseProviderIndex(must(f.repo(t, pulledRepo).Fetch(t.Context(), "1.2.0")))
+		if err != nil || len(index.Platforms) != 1 || index.Signature != artifact.SignatureVerified {
 			t.Errorf("stored: %+v, %v", index, err)
 		}
 	})
@@ -460,8 +461,8 @@ func TestPullThroughKeepsWithdrawn(t *testing.T) {
 	from, _ := newOrigin(t)
 	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
 	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
-	e := oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
-	if _, err := f.repo(t, pulledRepo).PutStatusEvent(t.Context(), e); err != nil {
+	e := artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
+	if _, err := artifact.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -82,7 +82,7 @@ func checkPulledPackage(t *testing.T, f *front) {
 		ShasumsURL  string `json:"shasums_url"`
 		SigURL      string `json:"shasums_signature_url"`
 		SigningKeys struct {
-			Keys []oci.SigningKey `json:"gpg_public_keys"`
+			Keys []artifact.SigningKey `json:"gpg_public_keys"`
 		} `json:"signing_keys"`
 	}](t, f.get(t, pulledOrigin+"1.2.0/download/linux/amd64"))
 	at := func(ref string) []byte { return f.get(t, path.Join(pulledOrigin, "1.2.0/download/linux", ref)) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -111,9 +112,9 @@ func newQueue(o Options, m *Metrics, handlers map[string]jobHandler) (*queue, er
 // id.
 func (q *queue) add(ctx context.Context, id string, j job) (added bool, err error) {
 	now := q.now()
-	added, err = q.repo.AddJob(ctx, oci.Job{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
+	added, err = artifact.AddJob(ctx, q.repo, artifact.Job{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
 	if added {
-		q.keep(oci.JobTag(id), &openJob{id: id, job: j, due: now})
+		q.keep(artifact.JobTag(id), &openJob{id: id, job: j, due: now})
 	}
 	return added, err
 }
@@ -126,7 +127,7 @@ func (q *queue) addAgain(ctx context.Context, id string, j job) (now string, add
 		if added, err = q.add(ctx, now, j); added || err != nil {
 			break
 		}
-		if end, err := q.repo.JobEnd(ctx, now); err != nil || !end.Parked {
+		if end, err := artifact.ReadJobEnd(ctx, q.repo, now); err != nil || !end.Parked {
 			break // outcome says why
 		}
 		now = fmt.Sprintf("%s again %d", id, n)
@@ -136,7 +137,7 @@ func (q *queue) addAgain(ctx context.Context, id string, j job) (now string, add
 
 // outcome says for people how far a job is.
 func (q *queue) outcome(ctx context.Context, id string) (string, error) {
-	end, err := q.repo.JobEnd(ctx, id)
+	end, err := artifact.ReadJobEnd(ctx, q.repo, id)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return "not done yet", nil
@@ -231,13 +232,13 @@ func (q *queue) look(ctx context.Context) error {
 		ended[tag] = true
 	}
 	for _, tag := range list.Tags {
-		done := oci.DoneTag(tag)
+		done := artifact.DoneTag(tag)
 		switch {
 		case done == "":
 		case ended[done]:
 			q.forget(tag)
 		case !q.knows(tag):
-			j, err := q.repo.Job(ctx, tag)
+			j, err := artifact.ReadJob(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				q.log.Warn("queue: damaged job", "tag", tag, "error", err) // it must not keep the others from being done
 				continue
@@ -257,19 +258,19 @@ func (q *queue) expire(ctx context.Context, tags []string) error {
 	reads := jobEndsRead
 	tries := map[string][]string{}
 	for _, tag := range tags {
-		if job := oci.TriedJobTag(tag); job != "" {
+		if job := artifact.TriedJobTag(tag); job != "" {
 			tries[job] = append(tries[job], tag)
 		}
 	}
 	for _, tag := range tags {
-		job := oci.EndedJobTag(tag)
+		job := artifact.EndedJobTag(tag)
 		if job == "" || q.keepEnds {
 			continue
 		}
 		at, known := q.ends[tag]
 		if !known && reads > 0 {
 			reads--
-			end, err := q.repo.JobEndAt(ctx, tag)
+			end, err := artifact.ReadJobEndAt(ctx, q.repo, tag)
 			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
 				continue // another replica was faster
 			}

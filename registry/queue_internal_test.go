@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // newTestQueue returns the queue of one replica at a registry.
@@ -81,9 +82,9 @@ func mustAdd(t *testing.T, q *queue, id string, j job, want bool) {
 	}
 }
 
-func mustEnd(t *testing.T, q *queue, id string) oci.JobEnd {
+func mustEnd(t *testing.T, q *queue, id string) artifact.JobEnd {
 	t.Helper()
-	end, err := q.repo.JobEnd(t.Context(), id)
+	end, err := artifact.ReadJobEnd(t.Context(), q.repo, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +100,13 @@ func TestQueueRetries(t *testing.T) {
 		fails   int
 		err     error
 		want    []int // seconds
-		wantEnd oci.JobEnd
+		wantEnd artifact.JobEnd
 	}{
-		{name: "at once", want: all[:1], wantEnd: oci.JobEnd{Result: "fine"}},
-		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: oci.JobEnd{Result: "fine"}},
-		{name: "last try", fails: 12, err: down, want: all, wantEnd: oci.JobEnd{Result: "fine"}},
-		{name: "never", fails: 99, err: down, want: all, wantEnd: oci.JobEnd{Failed: true, Result: "down"}},
-		{name: "hopeless", fails: 99, err: permanentError{down}, want: all[:1], wantEnd: oci.JobEnd{Failed: true, Result: "down"}},
+		{name: "at once", want: all[:1], wantEnd: artifact.JobEnd{Result: "fine"}},
+		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: artifact.JobEnd{Result: "fine"}},
+		{name: "last try", fails: 12, err: down, want: all, wantEnd: artifact.JobEnd{Result: "fine"}},
+		{name: "never", fails: 99, err: down, want: all, wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
+		{name: "hopeless", fails: 99, err: permanentError{down}, want: all[:1], wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestQueueReplicas(t *testing.T) {
 		if got := testutil.ToFloat64(qb.metrics.jobs.WithLabelValues("done")); got != 2 {
 			t.Errorf("%v jobs done by the second replica, want 2", got)
 		}
-		if _, err := qb.repo.JobEnd(t.Context(), "c"); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := artifact.ReadJobEnd(t.Context(), qb.repo, "c"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a job that nobody can do: %v, want that it waits", err)
 		}
 	})
@@ -314,7 +315,7 @@ func TestQueueLostJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ids := []string{"one", "two"}
-			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(oci.JobTag(a), oci.JobTag(b)) }) // as the registry lists them
+			slices.SortFunc(ids, func(a, b string) int { return strings.Compare(artifact.JobTag(a), artifact.JobTag(b)) }) // as the registry lists them
 			inner := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			q := newTestQueue(t, inner, nil)
 			for _, id := range ids {
@@ -322,12 +323,14 @@ func TestQueueLostJob(t *testing.T) {
 			}
 			restarted := newTestQueue(t, &ocitest.Fault{
 				Base: inner, Times: -1, Do: do,
-				Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/"+oci.JobTag(ids[0])) },
+				Match: func(r *http.Request) bool {
+					return strings.HasSuffix(r.URL.Path, "/manifests/"+artifact.JobTag(ids[0]))
+				},
 			}, nil)
 			if err := restarted.look(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if !restarted.knows(oci.JobTag(ids[1])) {
+			if !restarted.knows(artifact.JobTag(ids[1])) {
 				t.Error("the other job is not known")
 			}
 		})
@@ -341,9 +344,9 @@ func TestQueueForgets(t *testing.T) {
 		quirks ocitest.Quirks
 		want   []string
 	}{
-		"deleted": {ocitest.Quirks{}, []string{oci.DoneTag(oci.JobTag("new")), oci.JobTag("new"), oci.JobTag("open")}},
+		"deleted": {ocitest.Quirks{}, []string{artifact.DoneTag(artifact.JobTag("new")), artifact.JobTag("new"), artifact.JobTag("open")}},
 		"kept": {ocitest.Quirks{NoDelete: true}, []string{
-			oci.DoneTag(oci.JobTag("new")), oci.DoneTag(oci.JobTag("old")), oci.JobTag("new"), oci.JobTag("old"), oci.JobTag("open"),
+			artifact.DoneTag(artifact.JobTag("new")), artifact.DoneTag(artifact.JobTag("old")), artifact.JobTag("new"), artifact.JobTag("old"), artifact.JobTag("open"),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +359,7 @@ func TestQueueForgets(t *testing.T) {
 				if id == "open" {
 					continue
 				}
-				if err := q.repo.EndJob(t.Context(), id, oci.JobEnd{Result: "done", Time: at}); err != nil {
+				if err := artifact.EndJob(t.Context(), q.repo, id, artifact.JobEnd{Result: "done", Time: at}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -81,7 +82,7 @@ func endingProcess(t *testing.T, host string) {
 	go func() {
 		defer cancel()
 		for err := oci.ErrNotFound; ctx.Err() == nil && err != nil; {
-			_, err = q.repo.JobEnd(ctx, "id")
+			_, err = artifact.ReadJobEnd(ctx, q.repo, "id")
 		}
 	}()
 	q.run(ctx)
@@ -102,7 +103,7 @@ func TestQueueAgain(t *testing.T) {
 		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
 		mustAdd(t, q, "id", job{Kind: "k"}, true)
 		for n := range jobLosses {
-			if begun, err := q.repo.BeginTry(t.Context(), "id", n+1, time.Now()); err != nil || !begun {
+			if begun, err := artifact.BeginTry(t.Context(), q.repo, "id", n+1, time.Now()); err != nil || !begun {
 				t.Fatal(begun, err)
 			}
 		}

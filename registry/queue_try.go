@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // try does a job once and records the end, if it was that.
@@ -39,7 +40,7 @@ func (q *queue) try(ctx context.Context, tag string, j *openJob) {
 
 // attempt returns whether the job is to be tried again, and why.
 func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
-	if _, err := q.repo.JobEnd(ctx, j.id); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := artifact.ReadJobEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
 	}
 	if err := q.begin(ctx, j); err != nil {
@@ -52,7 +53,7 @@ func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 	if again, err = q.end(ctx, j, result, err); again {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 		defer cancel()
-		err = errors.Join(err, q.repo.EndTry(back, j.id, j.tries, q.now()))
+		err = errors.Join(err, artifact.EndTry(back, q.repo, j.id, j.tries, q.now()))
 	}
 	return again, err
 }
@@ -61,14 +62,14 @@ func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 // began a short time ago may still run, here or in another replica.
 func (q *queue) begin(ctx context.Context, j *openJob) error {
 	for j.losses < jobLosses {
-		begun, err := q.repo.BeginTry(ctx, j.id, j.tries+1, q.now())
+		begun, err := artifact.BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
 		if begun {
 			j.tries++
 		}
 		if begun || err != nil {
 			return err
 		}
-		at, back, err := q.repo.Try(ctx, j.id, j.tries+1)
+		at, back, err := artifact.ReadTry(ctx, q.repo, j.id, j.tries+1)
 		if err != nil {
 			return err
 		}
@@ -85,8 +86,8 @@ func (q *queue) begin(ctx context.Context, j *openJob) error {
 
 // park ends a job that nobody tries again by itself.
 func (q *queue) park(ctx context.Context, j *openJob) (again bool, err error) {
-	end := oci.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
-	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+	end := artifact.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
+	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
 	q.metrics.jobs.WithLabelValues("parked").Inc()
@@ -96,7 +97,7 @@ func (q *queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 
 // end records what came of a try and returns whether there is to be another.
 func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
-	end := oci.JobEnd{Result: result, Time: q.now()}
+	end := artifact.JobEnd{Result: result, Time: q.now()}
 	if err != nil {
 		_, final := errors.AsType[permanentError](err)
 		if ctx.Err() != nil || !final && j.retries < jobRetries {
@@ -104,7 +105,7 @@ func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (
 		}
 		end.Failed, end.Result = true, err.Error()
 	}
-	if err := q.repo.EndJob(ctx, j.id, end); err != nil {
+	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
 	state, level := "done", slog.LevelInfo

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -35,7 +36,7 @@ func (f *front) report(t testing.TB, repository, version string, at time.Time, c
 	t.Helper()
 	r := f.repo(t, repository)
 	subject := must(r.Resolve(t.Context(), version))
-	must(r.Attach(t.Context(), subject, "application/sarif+json", []byte(version+at.String()), &oci.ScanSummary{Tool: "test", Time: at, Critical: critical}))
+	must(artifact.AttachReport(t.Context(), r, subject, "application/sarif+json", []byte(version+at.String()), &artifact.ScanSummary{Tool: "test", Time: at, Critical: critical}))
 }
 
 func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
@@ -66,7 +67,7 @@ func TestRequire(t *testing.T) {
 	f.report(t, mirror, "1.1.0", clock.now(), 1)
 	f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	f.provider(t, release{
-		address: "acme/dns", version: "1.1.0", keys: []oci.SigningKey{servedKey(must(other.Public()))},
+		address: "acme/dns", version: "1.1.0", keys: []artifact.SigningKey{servedKey(must(other.Public()))},
 		sign: func(sums []byte) []byte { return must(other.Sign(sums, time.Now())) },
 	})
 	f.provider(t, release{address: "acme/dns", version: "1.2.0", unsigned: true})
@@ -246,7 +247,7 @@ func TestRequireOnWords(t *testing.T) {
 	}
 	for _, repository := range []string{modules, providers} {
 		r := f.repo(t, strings.TrimSuffix(repository, "/"))
-		must(r.PutStatusEvent(t.Context(), oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Time: time.Now()}))
+		must(artifact.PutStatusEvent(t.Context(), r, artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Time: time.Now()}))
 	}
 	other := oci.BytesBlob("text/plain", []byte("not of a version"))
 	for _, repository := range []string{"acme/modules/net/vpc/aws", "acme/catalog", "acme/queue", "acme/state/shop", "acme/state/a/b", "else/where"} {

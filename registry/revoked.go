@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // keyIDRE is an OpenPGP key ID or a version 4 fingerprint, which ends with it.
@@ -36,7 +36,7 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 // withdraw takes the revoked keys out of md. If none of the rest made the
 // signature it takes all of them out, and says so: without keys the version is
 // like an unsigned one until somebody signs it again.
-func (r RevokedKeys) withdraw(md *oci.ProviderMetadata) error {
+func (r RevokedKeys) withdraw(md *artifact.ProviderMetadata) error {
 	if !slices.ContainsFunc(md.Keys, r.has) {
 		return nil
 	}
@@ -60,6 +60,6 @@ func (r RevokedKeys) withdraw(md *oci.ProviderMetadata) error {
 	return nil
 }
 
-func (r RevokedKeys) has(k oci.SigningKey) bool {
+func (r RevokedKeys) has(k artifact.SigningKey) bool {
 	return slices.Contains(r.ids, strings.ToUpper(k.KeyID))
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -20,8 +20,8 @@ import (
 func TestRevokedKeys(t *testing.T) {
 	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
 	stolen, own := servedKey(must(thief.Public())), servedKey(must(testSigner().Public()))
-	disguised := oci.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
-	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                    // of the key
+	disguised := artifact.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
+	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                         // of the key
 	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
 	f := newFront(t, func(o *registry.Options) {
 		o.Revoked = must(registry.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
@@ -32,15 +32,15 @@ func TestRevokedKeys(t *testing.T) {
 		rel     release
 		want    int
 	}{
-		{"acme/one", release{keys: []oci.SigningKey{own}}, http.StatusOK},
-		{"acme/two", release{keys: []oci.SigningKey{stolen}, sign: byThief}, http.StatusNotFound},
-		{"acme/three", release{keys: []oci.SigningKey{stolen, own}, sign: byThief}, http.StatusNotFound},
-		{"acme/four", release{keys: []oci.SigningKey{stolen, own}}, http.StatusOK},
-		{"acme/five", release{keys: []oci.SigningKey{stolen, own}, sign: func(sums []byte) []byte {
+		{"acme/one", release{keys: []artifact.SigningKey{own}}, http.StatusOK},
+		{"acme/two", release{keys: []artifact.SigningKey{stolen}, sign: byThief}, http.StatusNotFound},
+		{"acme/three", release{keys: []artifact.SigningKey{stolen, own}, sign: byThief}, http.StatusNotFound},
+		{"acme/four", release{keys: []artifact.SigningKey{stolen, own}}, http.StatusOK},
+		{"acme/five", release{keys: []artifact.SigningKey{stolen, own}, sign: func(sums []byte) []byte {
 			return slices.Concat(byThief(sums), must(testSigner().Sign(sums, time.Now())))
 		}}, http.StatusOK},
-		{"acme/six", release{keys: []oci.SigningKey{disguised}, sign: byThief}, http.StatusNotFound},
-		{"acme/seven", release{keys: []oci.SigningKey{disguised, own}}, http.StatusOK},
+		{"acme/six", release{keys: []artifact.SigningKey{disguised}, sign: byThief}, http.StatusNotFound},
+		{"acme/seven", release{keys: []artifact.SigningKey{disguised, own}}, http.StatusOK},
 	} {
 		tt.rel.address, tt.rel.version, tt.rel.platforms = tt.address, "1.0.0", []string{"linux_amd64"}
 		f.provider(t, tt.rel)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of the warnings of a provider, which both tools show on every init.
@@ -24,27 +25,27 @@ const (
 
 // readEvents returns the status events among tags. Events never change, so
 // those of the old listing are kept and only new tags are read.
-func readEvents(ctx context.Context, r *oci.Repo, tags []string, old *listing) ([]oci.StatusEvent, error) {
+func readEvents(ctx context.Context, r *oci.Repo, tags []string, old *listing) ([]artifact.StatusEvent, error) {
 	var known []string
-	var events []oci.StatusEvent
+	var events []artifact.StatusEvent
 	if old != nil {
 		known, events = old.tags, old.events
 	}
 	var fresh []string
 	for _, t := range tags {
-		if _, ok := slices.BinarySearch(known, t); !ok && oci.IsStatusTag(t) {
+		if _, ok := slices.BinarySearch(known, t); !ok && artifact.IsStatusTag(t) {
 			fresh = append(fresh, t)
 		}
 	}
 	if len(fresh) == 0 {
 		return events, nil
 	}
-	read, err := r.StatusEvents(ctx, fresh)
+	read, err := artifact.ReadStatusEvents(ctx, r, fresh)
 	if err != nil {
 		return nil, err
 	}
 	events = append(slices.Clone(events), read...)
-	slices.SortFunc(events, func(a, b oci.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
+	slices.SortFunc(events, func(a, b artifact.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	return events, nil
 }
 
@@ -54,9 +55,9 @@ func (l *listing) split(all []addr.Version) {
 		l.versions = all
 		return
 	}
-	l.yanked = map[addr.Version]oci.StatusEvent{}
+	l.yanked = map[addr.Version]artifact.StatusEvent{}
 	for _, v := range all {
-		if s := oci.FoldStatus(l.events, v.String(), ""); s.Yanked != nil {
+		if s := artifact.FoldStatus(l.events, v.String(), ""); s.Yanked != nil {
 			l.yanked[v] = *s.Yanked
 		} else {
 			l.versions = append(l.versions, v)
@@ -78,11 +79,11 @@ func (l *listing) available(v addr.Version) error {
 
 // withdrawn reports whether a version is, though it need not be in the registry.
 func (l *listing) withdrawn(v addr.Version) bool {
-	return oci.FoldStatus(l.events, v.String(), "").Yanked != nil
+	return artifact.FoldStatus(l.events, v.String(), "").Yanked != nil
 }
 
 // because are the words of the person who made an event.
-func because(e oci.StatusEvent) string {
+func because(e artifact.StatusEvent) string {
 	text := ""
 	if e.Message != "" {
 		text = ": " + e.Message
@@ -97,7 +98,7 @@ func because(e oci.StatusEvent) string {
 // version, "" if there is none.
 func (l *listing) resigned(v addr.Version) string {
 	for _, e := range slices.Backward(l.events) {
-		if e.Action == oci.ActionResign && (e.Version == v.String() || e.Version == oci.AllVersions) {
+		if e.Action == artifact.ActionResign && (e.Version == v.String() || e.Version == artifact.AllVersions) {
 			return e.Tag
 		}
 	}
@@ -116,7 +117,7 @@ func (l *listing) warnings(now time.Time) []string {
 		versions[words] = append(versions[words], v.String())
 	}
 	for _, v := range l.versions {
-		if s := oci.FoldStatus(l.events, v.String(), ""); s.Deprecated != nil {
+		if s := artifact.FoldStatus(l.events, v.String(), ""); s.Deprecated != nil {
 			add("deprecated"+because(*s.Deprecated), v)
 		}
 	}

@@ -16,14 +16,15 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
 // event writes a status event at a time of its own.
-func (f *front) event(t testing.TB, repository string, at time.Time, e oci.StatusEvent, blobs ...oci.Blob) {
+func (f *front) event(t testing.TB, repository string, at time.Time, e artifact.StatusEvent, blobs ...oci.Blob) {
 	t.Helper()
 	e.Time = at
-	if _, err := f.repo(t, repository).PutStatusEvent(t.Context(), e, blobs...); err != nil {
+	if _, err := artifact.PutStatusEvent(t.Context(), f.repo(t, repository), e, blobs...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +56,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("warnings, got - want +:\n%s", diff)
 		}
 	}
-	everywhere := func(e oci.StatusEvent) {
+	everywhere := func(e artifact.StatusEvent) {
 		for _, r := range []string{module, provider, mirror} {
 			f.event(t, r, clock.now(), e)
 		}
@@ -64,11 +65,11 @@ func TestStatus(t *testing.T) {
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
 
 	for _, v := range []string{"1.0.0", "1.1.0"} {
-		everywhere(oci.StatusEvent{Action: oci.ActionDeprecate, Version: v, Message: "old", Replacement: "1.2.0"})
+		everywhere(artifact.StatusEvent{Action: artifact.ActionDeprecate, Version: v, Message: "old", Replacement: "1.2.0"})
 	}
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0"})
 
-	everywhere(oci.StatusEvent{Action: oci.ActionYank, Version: "1.2.0", Message: "leaks"})
+	everywhere(artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Message: "leaks"})
 	look(t, []string{"1.1.0", "1.0.0"}, []string{"1.1.0, 1.0.0 are deprecated: old; use 1.2.0", "1.2.0 is withdrawn: leaks"})
 	for _, path := range []string{
 		"/v1/modules/net/vpc/aws/1.2.0/download", "/v1/providers/acme/dns/1.2.0/download/linux/amd64",
@@ -80,14 +81,14 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	everywhere(oci.StatusEvent{Action: oci.ActionUndeprecate, Version: oci.AllVersions})
+	everywhere(artifact.StatusEvent{Action: artifact.ActionUndeprecate, Version: artifact.AllVersions})
 	clock.add(91 * 24 * time.Hour)
 	look(t, []string{"1.1.0", "1.0.0"}, nil)
 
-	everywhere(oci.StatusEvent{Action: oci.ActionUnyank, Version: "1.2.0"})
+	everywhere(artifact.StatusEvent{Action: artifact.ActionUnyank, Version: "1.2.0"})
 	look(t, []string{"1.2.0", "1.1.0", "1.0.0"}, nil)
 
-	everywhere(oci.StatusEvent{Action: oci.ActionYank, Version: oci.AllVersions})
+	everywhere(artifact.StatusEvent{Action: artifact.ActionYank, Version: artifact.AllVersions})
 	if got := must(c.ModuleVersions(t.Context(), s.Modules, "net/vpc/aws")); len(got) != 0 {
 		t.Errorf("all withdrawn: %v, want an empty list", got)
 	}
@@ -109,8 +110,8 @@ func TestStatusCost(t *testing.T) {
 	for i := range 8 {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.provider(t, release{address: "acme/dns", version: v})
-		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), oci.StatusEvent{
-			Action: oci.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
+		f.event(t, "acme/providers/acme/dns", clock.now().Add(time.Duration(i)), artifact.StatusEvent{
+			Action: artifact.ActionDeprecate, Version: v, Message: strings.Repeat(string(rune('a'+i)), 298) + "ä",
 		})
 	}
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
@@ -148,27 +149,27 @@ func TestTofuKeys(t *testing.T) {
 	if err := gone.Revoke(time.Now().Add(-time.Minute), "stolen"); err != nil {
 		t.Fatal(err)
 	}
-	key := func(k *signing.Key) oci.SigningKey { return servedKey(must(k.Public())) }
+	key := func(k *signing.Key) artifact.SigningKey { return servedKey(must(k.Public())) }
 	own, foreign, expired, revoked := key(testSigner()), key(other), key(old), key(gone)
-	garbage := oci.SigningKey{KeyID: "0123456789ABCDEF", ASCIIArmor: "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"}
-	joined := oci.SigningKey{KeyID: foreign.KeyID, ASCIIArmor: foreign.ASCIIArmor + own.ASCIIArmor}
+	garbage := artifact.SigningKey{KeyID: "0123456789ABCDEF", ASCIIArmor: "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n"}
+	joined := artifact.SigningKey{KeyID: foreign.KeyID, ASCIIArmor: foreign.ASCIIArmor + own.ASCIIArmor}
 	tests := []struct {
 		name string
 		rel  release
 		ok   bool
 	}{
-		{"its key", release{keys: []oci.SigningKey{own}}, true},
-		{"foreign key first", release{keys: []oci.SigningKey{foreign, own}}, true},
-		{"two keys in one entry", release{keys: []oci.SigningKey{joined}}, true},
-		{"expired key beside", release{keys: []oci.SigningKey{expired, own}}, true},
-		{"revoked key beside", release{keys: []oci.SigningKey{revoked, own}}, true},
-		{"unreadable key beside", release{keys: []oci.SigningKey{garbage, own}}, true},
-		{"signed by an expired key", release{keys: []oci.SigningKey{expired}, sign: func(sums []byte) []byte { return must(old.Sign(sums, past())) }}, true},
-		{"signed by a revoked key", release{keys: []oci.SigningKey{revoked}, sign: byGone}, false},
-		{"foreign key only", release{keys: []oci.SigningKey{foreign}}, false},
-		{"unreadable key only", release{keys: []oci.SigningKey{garbage}}, false},
-		{"signature of other sums", release{keys: []oci.SigningKey{own}, sign: func([]byte) []byte { return must(testSigner().Sign([]byte("x"), time.Now())) }}, false},
-		{"garbage for a signature", release{keys: []oci.SigningKey{own}, sign: func([]byte) []byte { return []byte("garbage") }}, false},
+		{"its key", release{keys: []artifact.SigningKey{own}}, true},
+		{"foreign key first", release{keys: []artifact.SigningKey{foreign, own}}, true},
+		{"two keys in one entry", release{keys: []artifact.SigningKey{joined}}, true},
+		{"expired key beside", release{keys: []artifact.SigningKey{expired, own}}, true},
+		{"revoked key beside", release{keys: []artifact.SigningKey{revoked, own}}, true},
+		{"unreadable key beside", release{keys: []artifact.SigningKey{garbage, own}}, true},
+		{"signed by an expired key", release{keys: []artifact.SigningKey{expired}, sign: func(sums []byte) []byte { return must(old.Sign(sums, past())) }}, true},
+		{"signed by a revoked key", release{keys: []artifact.SigningKey{revoked}, sign: byGone}, false},
+		{"foreign key only", release{keys: []artifact.SigningKey{foreign}}, false},
+		{"unreadable key only", release{keys: []artifact.SigningKey{garbage}}, false},
+		{"signature of other sums", release{keys: []artifact.SigningKey{own}, sign: func([]byte) []byte { return must(testSigner().Sign([]byte("x"), time.Now())) }}, false},
+		{"garbage for a signature", release{keys: []artifact.SigningKey{own}, sign: func([]byte) []byte { return []byte("garbage") }}, false},
 		{"no signature", release{unsigned: true}, false},
 	}
 	f := newFront(t, nil)
@@ -237,11 +238,11 @@ func TestResign(t *testing.T) {
 		t.Fatal("an unsigned version was installed")
 	}
 	sums := signing.Sums{"terraform-provider-dns_1.0.0_linux_amd64.zip": hexSum(rel.zips["linux_amd64"])}.Bytes()
-	signature := oci.BytesBlob(oci.MediaShasumsSignature, must(testSigner().Sign(sums, clock.now())))
-	keys := oci.BytesBlob(oci.MediaSigningKeys, must(json.Marshal(oci.SigningKeys{Keys: []oci.SigningKey{servedKey(must(testSigner().Public()))}})))
+	signature := oci.BytesBlob(artifact.MediaShasumsSignature, must(testSigner().Sign(sums, clock.now())))
+	keys := oci.BytesBlob(artifact.MediaSigningKeys, must(json.Marshal(artifact.SigningKeys{Keys: []artifact.SigningKey{servedKey(must(testSigner().Public()))}})))
 	index := must(f.repo(t, "acme/providers/acme/dns").Resolve(t.Context(), "1.0.0"))
-	f.event(t, "acme/providers/acme/dns", clock.now(), oci.StatusEvent{
-		Action: oci.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
+	f.event(t, "acme/providers/acme/dns", clock.now(), artifact.StatusEvent{
+		Action: artifact.ActionResign, Version: "1.0.0", Subject: index.Digest, Layers: []oci.Descriptor{signature.Descriptor, keys.Descriptor},
 	}, signature, keys)
 	clock.add(10 * time.Minute)
 	if _, err := c.Provider(t.Context(), s.Providers, "example.com", "acme/dns", "1.0.0", "linux", "amd64"); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Bounds of the caches, in bytes.
@@ -98,9 +99,9 @@ func (s *store) ping(ctx context.Context) error {
 type listing struct {
 	tags     []string       // sorted
 	versions []addr.Version // highest first, editions included, withdrawn and lost ones not
-	yanked   map[addr.Version]oci.StatusEvent
+	yanked   map[addr.Version]artifact.StatusEvent
 	refused  map[addr.Version]error // by the policy of this server, or because they are lost
-	events   []oci.StatusEvent      // in the order in which they count
+	events   []artifact.StatusEvent // in the order in which they count
 	learned  atomic.Int64           // how often more became known about a version
 	base     *listing               // in a union with the versions of an origin: what is in the registry
 	answers
@@ -176,7 +177,7 @@ func versionsOf(tags []string) []addr.Version {
 
 // moduleVersion is the manifest under the version tag of a module.
 type moduleVersion struct {
-	oci.ModuleManifest
+	artifact.ModuleManifest
 	made atomic.Pointer[madeLink] // to the zip
 }
 
@@ -228,7 +229,7 @@ func (s *store) anyModule(ctx context.Context, repository string, v addr.Version
 		if err != nil {
 			return nil, err
 		}
-		m, err := oci.ParseModule(raw)
+		m, err := artifact.ParseModule(raw)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
 		}

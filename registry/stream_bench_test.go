@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -46,7 +47,7 @@ func BenchmarkStreams(b *testing.B) {
 	d := digest.SHA256.Digester()
 	_, _ = io.Copy(d.Hash(), io.LimitReader(zeros{}, streamSize)) // neither fails
 	blob := oci.Blob{
-		Descriptor: oci.Descriptor{MediaType: oci.MediaZip, Digest: d.Digest(), Size: streamSize},
+		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: d.Digest(), Size: streamSize},
 		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, streamSize)), nil },
 	}
 	const repository = "acme/modules/net/vpc/aws"

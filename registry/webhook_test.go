@@ -34,6 +34,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -373,14 +374,14 @@ func TestHookPublishes(t *testing.T) {
 		annotations       map[string]string
 	}{
 		{name: "push", event: "push", body: pushed("acme/terraform-aws-vpc", "v1.2.3", commitA), module: "acme/vpc/aws", version: "1.2.3",
-			annotations: map[string]string{oci.AnnRevision: commitA, oci.AnnSourceRef: "v1.2.3", oci.AnnSource: "https://forge.test/acme/terraform-aws-vpc"}},
+			annotations: map[string]string{artifact.AnnRevision: commitA, artifact.AnnSourceRef: "v1.2.3", artifact.AnnSource: "https://forge.test/acme/terraform-aws-vpc"}},
 		{name: "create", event: "create", body: created("acme/terraform-aws-vpc", "v1.2.4"), module: "acme/vpc/aws", version: "1.2.4",
-			annotations: map[string]string{oci.AnnRevision: commitB, oci.AnnSourceRef: "v1.2.4"}},
+			annotations: map[string]string{artifact.AnnRevision: commitB, artifact.AnnSourceRef: "v1.2.4"}},
 		{name: "release", event: "release", body: released("acme/terraform-aws-vpc", "v1.2.4"), module: "acme/vpc/aws", version: "1.2.4"},
 		{name: "second secret", event: "push", body: pushed("acme/terraform-aws-vpc", "2", commitA), secret: "another-" + hookSecret, module: "acme/vpc/aws", version: "2.0.0"},
 		{name: "capitals", event: "push", body: pushed("ACME/Terraform-AWS-Big-Data", "v1.0.0-rc.1", commitA), module: "acme/big-data/aws", version: "1.0.0-rc.1"},
 		{name: "hook block", event: "push", body: pushed("acme/storage", "v1.0.0", commitA), module: "data/bucket/aws", version: "1.0.0",
-			annotations: map[string]string{oci.AnnSourcePath: "terraform/bucket"}},
+			annotations: map[string]string{artifact.AnnSourcePath: "terraform/bucket"}},
 		{name: "folder of the hook block", event: "push", body: pushed("acme/storage", "terraform/bucket/v1.1.0", commitA), module: "data/bucket/aws", version: "1.1.0"},
 		{name: "monorepo", event: "push", body: pushed("acme/infra", "modules/dns/v0.1.0", commitA), module: "net/dns/aws", version: "0.1.0"},
 		{name: "monorepo by system", event: "create", body: created("acme/by-system", "azurerm/dns/v0.2.0"), module: "net/dns/azurerm", version: "0.2.0"},
@@ -416,7 +417,7 @@ func TestHookPublishes(t *testing.T) {
 					t.Fatal(h.log.take())
 				}
 				r := must(h.client.Repo("platform/modules/" + tt.module))
-				m := must(oci.ParseModule(must(r.Fetch(t.Context(), strings.ReplaceAll(tt.version, "+", "_")))))
+				m := must(artifact.ParseModule(must(r.Fetch(t.Context(), strings.ReplaceAll(tt.version, "+", "_")))))
 				for key, want := range tt.annotations {
 					if m.Annotations[key] != want {
 						t.Errorf("annotation %s: %q, want %q", key, m.Annotations[key], want)
@@ -595,7 +596,7 @@ func TestHookBadTrees(t *testing.T) {
 					t.Errorf("%d requests to GitHub, want those of one try", n)
 				}
 				h.mustVersions(t, "acme/vpc/aws", "0.9.0")
-				end, err := must(h.client.Repo("platform/queue")).JobEnd(t.Context(), "72d3162e-cc78-11e3-81ab-000000000002")
+				end, err := artifact.ReadJobEnd(t.Context(), must(h.client.Repo("platform/queue")), "72d3162e-cc78-11e3-81ab-000000000002")
 				if err != nil || !end.Failed || !strings.Contains(end.Result, tt.want) {
 					t.Errorf("ended with %+v, %v; want a failure with %q", end, err, tt.want)
 				}

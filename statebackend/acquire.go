@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // acquirer takes a lock. Its phases name the reply it waits for.
@@ -146,7 +146,7 @@ func (a *acquirer) looked(r reply) request {
 	if r.promoted {
 		// What still arrives from the old primary must stay below, as if a lock
 		// there had been taken over.
-		a.doomed = append(a.doomed, claimID{fence: r.view.newest + 1, x: oci.ClaimX(a.lockID, a.base)})
+		a.doomed = append(a.doomed, claimID{fence: r.view.newest + 1, x: artifact.ClaimX(a.lockID, a.base)})
 	}
 	if r.view.marker && !a.takeOver {
 		a.phase = phaseMarker
@@ -174,8 +174,8 @@ func (a *acquirer) overtake() request {
 	if a.rules.forceDeletes {
 		return request{op: opUntagClaim, claim: a.doomed[0]}
 	}
-	reason := cmp.Or(a.overdue[a.doomed[0]], oci.ReasonForced)
-	forced := !a.rules.ghostClean || reason != oci.ReasonGhost
+	reason := cmp.Or(a.overdue[a.doomed[0]], artifact.ReasonForced)
+	forced := !a.rules.ghostClean || reason != artifact.ReasonGhost
 	return request{op: opPutTombstone, claim: a.doomed[0], forced: forced, reason: reason}
 }
 
@@ -202,7 +202,7 @@ func (a *acquirer) makeClaim() request {
 	if !a.rules.noJump {
 		first = max(first, a.seen.floor())
 	}
-	a.claim = claimID{fence: first, x: oci.ClaimX(a.lockID, a.base+a.attempt)}
+	a.claim = claimID{fence: first, x: artifact.ClaimX(a.lockID, a.base+a.attempt)}
 	a.phase, a.waits, a.settled = phaseClaim, 0, false
 	return request{op: opPutClaim, claim: a.claim}
 }
@@ -380,7 +380,7 @@ func (a *acquirer) withdrew(r reply) request {
 // bury ends our claim by a tombstone, whether or not it ever arrived.
 func (a *acquirer) bury(res acquired) request {
 	a.phase, a.result, a.repeats = phaseBury, res, 0
-	return request{op: opPutTombstone, claim: a.claim, reason: oci.ReasonUncertain}
+	return request{op: opPutTombstone, claim: a.claim, reason: artifact.ReasonUncertain}
 }
 
 func (a *acquirer) buryForced(res acquired) request {
@@ -392,7 +392,7 @@ func (a *acquirer) buryForced(res acquired) request {
 
 func (a *acquirer) buried(r reply) request {
 	if a.repeats++; r.status != statusDone && a.repeats < maxRepeats {
-		return request{op: opPutTombstone, claim: a.claim, forced: a.release.forced, reason: oci.ReasonUncertain}
+		return request{op: opPutTombstone, claim: a.claim, forced: a.release.forced, reason: artifact.ReasonUncertain}
 	}
 	if r.status != statusDone {
 		a.result.err = errors.Join(a.result.err, r.err)

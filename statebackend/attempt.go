@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // lockTime bounds one attempt to lock.
@@ -69,10 +70,10 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		case !ok || try == maxTries:
 			return nil, err
 		case e.expired:
-			over[a.result.by] = oci.ReasonExpired
+			over[a.result.by] = artifact.ReasonExpired
 		case e.ghost:
 			x.warnGhost(ctx, a.result.by)
-			over[a.result.by] = oci.ReasonGhost
+			over[a.result.by] = artifact.ReasonGhost
 		case !e.Unreadable && !e.gone || s.pause(ctx, again()) != nil:
 			return nil, err
 		}
@@ -87,7 +88,7 @@ const maxTries = 4
 func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
 	if a.result.sealed {
-		sealed, err := oci.ParseState(x.sealed)
+		sealed, err := artifact.ParseState(x.sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +205,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	}
 	live := v.live()
 	for _, c := range live {
-		if oci.ClaimOf(c.x, id) {
+		if artifact.ClaimOf(c.x, id) {
 			return s.Lock(ctx, workspace, x.infoOf(ctx, c, id))
 		}
 	}
@@ -217,7 +218,7 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 // infoOf reads the lock information of a claim to carry it on.
 func (x *session) infoOf(ctx context.Context, c claimID, id string) LockInfo {
 	info := x.lockedBy(ctx, c).Held
-	if info.ID != oci.ShownID(id) {
+	if info.ID != artifact.ShownID(id) {
 		info = LockInfo{}
 	}
 	info.ID = id

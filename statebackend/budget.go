@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/seed-141914ff/okara/oci/artifact"
 
-	"github.com/seed-141914ff/okara/oci"
+	"golang.org/x/sync/semaphore"
 )
 
 // Budget bounds the memory that states take while they are read and written,
@@ -70,7 +70,7 @@ func (e expandError) Error() string { return fmt.Sprintf("the state expands to %
 
 // load fetches and opens the bytes of a manifest and passes them to use, within
 // the budget until use returns.
-func (s *Store) load(ctx context.Context, m oci.StateManifest, use func(state []byte) error) error {
+func (s *Store) load(ctx context.Context, m artifact.StateManifest, use func(state []byte) error) error {
 	room := min(s.o.MaxState, likelyRatio*min(m.Layer.Size, s.o.MaxState)+leastRoom)
 	for {
 		state, release, err := s.tryLoad(ctx, m, room)
@@ -88,7 +88,7 @@ func (s *Store) load(ctx context.Context, m oci.StateManifest, use func(state []
 
 // tryLoad loads a state that expands to at most room bytes; else the error is an
 // expandError, and nothing is held.
-func (s *Store) tryLoad(ctx context.Context, m oci.StateManifest, room int64) ([]byte, func(), error) {
+func (s *Store) tryLoad(ctx context.Context, m artifact.StateManifest, room int64) ([]byte, func(), error) {
 	release := func() {}
 	if b := s.o.Budget; b == nil {
 		room = s.o.MaxState

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed-141914ff/okara/oci/artifact"
+
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -143,8 +145,8 @@ func TestExpandedSize(t *testing.T) {
 		{"gzip that says less", "+gzip", append(gz(large)[:len(gz(large))-4], 1, 0, 0, 0), oci.ErrCorrupt},
 		{"gzip, short", "+gzip", []byte("{}"), oci.ErrCorrupt},
 	} {
-		blob := oci.StateLayer(tc.encoding, tc.stored)
-		m, err := oci.NewStateManifest(oci.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor})
+		blob := artifact.StateLayer(tc.encoding, tc.stored)
+		m, err := artifact.NewStateManifest(artifact.StateManifest{Workspace: "prod", N: 1, Layer: blob.Descriptor})
 		if err != nil {
 			t.Fatal(err)
 		}

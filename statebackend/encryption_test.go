@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -68,12 +69,12 @@ func TestEncryptionBindsWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sm, err := oci.ParseState(m)
+	sm, err := artifact.ParseState(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sm.Workspace, sm.Origin.Workspace = "dev", "dev"
-	if m, err = oci.NewStateManifest(sm); err != nil {
+	if m, err = artifact.NewStateManifest(sm); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Repo().PutTag(t.Context(), "state-dev", m); err != nil {

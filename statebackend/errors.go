@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 var (
@@ -74,7 +74,7 @@ func (e *LockedError) Error() string {
 
 // UnlockCommand is the line that ends a lock, to be pasted into a shell.
 func UnlockCommand(repository, workspace, id string) string {
-	return fmt.Sprintf("okara state unlock %s -w %s --id %s", quoteArg(repository), quoteArg(workspace), quoteArg(oci.ShownID(id)))
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", quoteArg(repository), quoteArg(workspace), quoteArg(artifact.ShownID(id)))
 }
 
 // quoteArg makes s one word for a POSIX shell.
@@ -89,7 +89,7 @@ func quoteArg(s string) string {
 }
 
 // lostError says who took a lock over, and where the bytes are.
-func lostError(repository, workspace string, kept int64, by oci.LockManifest) error {
+func lostError(repository, workspace string, kept int64, by artifact.LockManifest) error {
 	var b strings.Builder
 	b.WriteString("the lock was taken over")
 	if !by.Created.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // forcer ends the claims of a lock id that may be another process's. It never
@@ -70,7 +71,7 @@ func (f *forcer) listed(r reply) request {
 		return f.end()
 	}
 	for _, c := range r.view.live() {
-		if oci.ClaimOf(c.x, f.lockID) || c.x == f.lockID { // x, where a claim cannot be read
+		if artifact.ClaimOf(c.x, f.lockID) || c.x == f.lockID { // x, where a claim cannot be read
 			f.doomed = append(f.doomed, c)
 		} else {
 			f.result.held = append(f.result.held, c)
@@ -92,7 +93,7 @@ func (f *forcer) endNext() request {
 	if f.rules.forceDeletes {
 		return request{op: opUntagClaim, claim: f.doomed[0]}
 	}
-	return request{op: opPutTombstone, claim: f.doomed[0], forced: true, reason: oci.ReasonForced}
+	return request{op: opPutTombstone, claim: f.doomed[0], forced: true, reason: artifact.ReasonForced}
 }
 
 func (f *forcer) ended(r reply) request {
@@ -130,7 +131,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 			s.forget(l)
 		}
 		return nil
-	case res.asked && x.foreign.Info.ID == oci.ShownID(id):
+	case res.asked && x.foreign.Info.ID == artifact.ShownID(id):
 		r := x.perform(ctx, request{op: opPutUnlocked})
 		return r.err
 	case res.asked:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // A registry that dies, or runs out of space, while it writes a tag may list
@@ -83,7 +84,7 @@ func ghostInfo(tag, x string) LockInfo {
 }
 
 func (x *session) claimTag(c claimID) string {
-	return oci.StateTag{Kind: oci.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}.String()
+	return artifact.StateTag{Kind: artifact.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}.String()
 }
 
 // warnGhost says whose lock an attempt ends, and why.
@@ -100,17 +101,17 @@ func ghostText(repository, workspace, id string) string {
 
 // overdue are claims that may be ended without a command, and why: their lease
 // is over, or they were never acknowledged.
-type overdue map[claimID]oci.LockReason
+type overdue map[claimID]artifact.LockReason
 
 // mayEnd tells whether the acquirer may end a live claim.
 func (a *acquirer) mayEnd(c claimID) bool {
 	_, over := a.overdue[c]
-	return a.takeOver || over || oci.ClaimOf(c.x, a.lockID)
+	return a.takeOver || over || artifact.ClaimOf(c.x, a.lockID)
 }
 
 // ignores is the mutant that goes past a ghost.
 func (a *acquirer) ignores(c claimID) bool {
-	return a.rules.ghostIgnored && a.overdue[c] == oci.ReasonGhost
+	return a.rules.ghostIgnored && a.overdue[c] == artifact.ReasonGhost
 }
 
 // maxGhostVersions bounds how many versions a takeover goes back.
@@ -119,7 +120,7 @@ const maxGhostVersions = 20
 // headToSeal reads the head that a takeover seals. A version that is listed and
 // cannot be read was hardly ever acknowledged, but to go back to the one before
 // it without a word would be wrong if it was: only a takeover by command does.
-func (x *session) headToSeal(ctx context.Context, head int64) (oci.StateManifest, error) {
+func (x *session) headToSeal(ctx context.Context, head int64) (artifact.StateManifest, error) {
 	m, err := x.s.fetchState(ctx, x.numbered(head), x.workspace)
 	if !errors.Is(err, oci.ErrNotFound) {
 		return m, err
@@ -135,7 +136,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (oci.StateManifest
 	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
 		old, err = p, nil
 		if perr != nil {
-			old = oci.StateManifest{Workspace: x.workspace, Empty: true}
+			old = artifact.StateManifest{Workspace: x.workspace, Empty: true}
 		}
 	}
 	if err == nil {
@@ -146,21 +147,21 @@ func (x *session) headToSeal(ctx context.Context, head int64) (oci.StateManifest
 }
 
 // readable returns the newest version below head that can be read.
-func (x *session) readable(ctx context.Context, head int64) (oci.StateManifest, error) {
+func (x *session) readable(ctx context.Context, head int64) (artifact.StateManifest, error) {
 	tried := 0
 	for _, n := range x.numbers {
 		if n >= head {
 			continue
 		}
 		if tried++; tried > maxGhostVersions {
-			return oci.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
+			return artifact.StateManifest{}, fmt.Errorf("none of the %d versions before %d can be read: %w", maxGhostVersions, head, oci.ErrCorrupt)
 		}
 		m, err := x.s.fetchState(ctx, x.numbered(n), x.workspace)
 		if !errors.Is(err, oci.ErrNotFound) {
 			return m, err
 		}
 	}
-	return oci.StateManifest{}, oci.ErrNotFound
+	return artifact.StateManifest{}, oci.ErrNotFound
 }
 
 // unreadableVersion tells a version that is listed and not found from no state.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -111,7 +112,7 @@ func checkTombstone(t *testing.T, h http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := oci.ParseLock(m); err != nil || l.Reason != oci.ReasonGhost {
+	if l, err := artifact.ParseLock(m); err != nil || l.Reason != artifact.ReasonGhost {
 		t.Errorf("tombstone %+v, %v", l, err)
 	}
 }
@@ -199,7 +200,7 @@ func TestGhostClaimByCommand(t *testing.T) {
 			l := mustLock(t, s, ws, "a")
 			mustPut(t, l, []byte("a"))
 			mustUnlock(t, l)
-			tag := oci.StateTag{Kind: oci.LockClaim, Fragment: oci.StateFragment(ws), N: 2, X: ghostX}.String()
+			tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: artifact.StateFragment(ws), N: 2, X: ghostX}.String()
 			g.Add("infra/state", tag)
 			g.Add("infra/state", "locked-other") // a marker that cannot be read locks nothing
 			held, err := s.Locks(t.Context())

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // leaseGrace is added to a lease before it counts as expired: the Date header
@@ -77,7 +77,7 @@ func (x *session) clone() *session {
 
 // expired tells whether the lease of a claim is over, judged by the registry's
 // clock alone: now is the Date header of a list. Without one it never is.
-func expired(l oci.LockManifest, now time.Time) bool {
+func expired(l artifact.LockManifest, now time.Time) bool {
 	if now.IsZero() || l.Beat.IsZero() || l.TTL <= 0 {
 		return false
 	}

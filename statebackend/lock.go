@@ -11,11 +11,12 @@ import (
 	"sync"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // LockInfo describes who holds a lock, in the field names that OpenTofu and
 // Terraform use.
-type LockInfo = oci.LockInfo
+type LockInfo = artifact.LockInfo
 
 // Lock is a lock that this process won. It is safe for concurrent use, one
 // request after the other.
@@ -24,11 +25,11 @@ type Lock struct {
 	x     *session
 	claim claimID
 
-	mu        sync.Mutex         // guards the fields below
-	beats     *beats             // nil without a lease
-	newest    int64              // the head when last seen
-	next      int64              // the number of the next write
-	head      *oci.StateManifest // of newest, if it was read or written
+	mu        sync.Mutex              // guards the fields below
+	beats     *beats                  // nil without a lease
+	newest    int64                   // the head when last seen
+	next      int64                   // the number of the next write
+	head      *artifact.StateManifest // of newest, if it was read or written
 	wrote     bool
 	uncertain bool // a write may still arrive
 	beaten    bool // the claim was renewed
@@ -58,7 +59,7 @@ func (l *Lock) Get(ctx context.Context) ([]byte, Version, error) {
 
 // readHead reads the manifest of the head. state-W has it unless its writer
 // died before moving it, or a dead holder's write came late.
-func (l *Lock) readHead(ctx context.Context) (oci.StateManifest, error) {
+func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
@@ -72,7 +73,7 @@ func (l *Lock) readHead(ctx context.Context) (oci.StateManifest, error) {
 	case err != nil || m.N < l.newest:
 		m, err = l.x.newest(ctx, view{newest: l.newest})
 		if errors.Is(err, oci.ErrNotFound) {
-			m, err = oci.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
+			m, err = artifact.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
 		}
 		if err != nil {
 			return m, err
@@ -92,17 +93,17 @@ func (l *Lock) Put(ctx context.Context, state []byte) (Version, error) {
 		return Version{}, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(state), l.s.o.MaxState, oci.ErrTooLarge)
 	}
 	h := readHead(state)
-	return l.write(ctx, state, oci.StateManifest{Lineage: h.lineage, Serial: h.serial})
+	return l.write(ctx, state, artifact.StateManifest{Lineage: h.lineage, Serial: h.serial})
 }
 
 // Delete deletes the workspace: its history stays until it is pruned, and a
 // later Put revives the name.
 func (l *Lock) Delete(ctx context.Context) error {
-	_, err := l.write(ctx, nil, oci.StateManifest{Empty: true, Deleted: true})
+	_, err := l.write(ctx, nil, artifact.StateManifest{Empty: true, Deleted: true})
 	return err
 }
 
-func (l *Lock) write(ctx context.Context, state []byte, m oci.StateManifest) (Version, error) {
+func (l *Lock) write(ctx context.Context, state []byte, m artifact.StateManifest) (Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.released {
@@ -121,7 +122,7 @@ func (l *Lock) write(ctx context.Context, state []byte, m oci.StateManifest) (Ve
 }
 
 // settled turns the outcome of a saver into that of a write.
-func (l *Lock) settled(ctx context.Context, m oci.StateManifest, res saved) (Version, error) {
+func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved) (Version, error) {
 	kept := int64(0)
 	if res.written {
 		kept = m.N
@@ -148,12 +149,12 @@ func (l *Lock) settled(ctx context.Context, m oci.StateManifest, res saved) (Ver
 }
 
 // prepare encodes a state, pushes its blob and fills the manifest.
-func (l *Lock) prepare(ctx context.Context, state []byte, m *oci.StateManifest) error {
+func (l *Lock) prepare(ctx context.Context, state []byte, m *artifact.StateManifest) error {
 	parent, err := l.readHead(ctx)
 	if errors.Is(err, ErrLockLost) || errors.Is(err, oci.ErrCorrupt) {
 		// The bytes are to be kept all the same, and whether the lock is lost is
 		// decided after they are written.
-		parent, err = oci.StateManifest{N: l.newest}, nil
+		parent, err = artifact.StateManifest{N: l.newest}, nil
 	}
 	if err != nil {
 		return err
@@ -174,17 +175,17 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *oci.StateManifest) 
 		}
 		l.x.blobs = []oci.Blob{blob}
 	}
-	l.x.head, err = oci.NewStateManifest(*m)
+	l.x.head, err = artifact.NewStateManifest(*m)
 	m.Manifest = l.x.head.Descriptor
 	return err
 }
 
 // overtaken reads who ended our claim, and says where the bytes are.
 func (l *Lock) overtaken(ctx context.Context, kept int64) error {
-	tag := oci.StateTag{Kind: oci.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
+	tag := artifact.StateTag{Kind: artifact.ForceTombstone, Fragment: l.x.fragment, N: l.claim.fence, X: l.claim.x}
 	by, err := l.s.fetchLock(ctx, tag.String(), l.x.workspace)
 	if err != nil {
-		by = oci.LockManifest{} // the message does without
+		by = artifact.LockManifest{} // the message does without
 	}
 	return lostError(l.s.repo.String(), l.x.workspace, kept, by)
 }

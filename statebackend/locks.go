@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Held is a lock that somebody holds.
@@ -47,19 +48,19 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 		}
 		still := lockTags(tags)
 		held = slices.DeleteFunc(held, func(h Held) bool {
-			return h.Unreadable && !slices.ContainsFunc(still, func(t oci.StateTag) bool { return t.String() == h.Tag })
+			return h.Unreadable && !slices.ContainsFunc(still, func(t artifact.StateTag) bool { return t.String() == h.Tag })
 		})
 	}
 	return held, nil
 }
 
 // lockTags returns the claims without a tombstone, and the markers.
-func lockTags(tags []string) []oci.StateTag {
-	var list []oci.StateTag
+func lockTags(tags []string) []artifact.StateTag {
+	var list []artifact.StateTag
 	ended := endings(tags)
 	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
-		if ok && (t.Kind == oci.LockMarker || t.Kind == oci.LockClaim && !ended[t]) {
+		t, ok := artifact.ParseStateTag(tag)
+		if ok && (t.Kind == artifact.LockMarker || t.Kind == artifact.LockClaim && !ended[t]) {
 			list = append(list, t)
 		}
 	}
@@ -67,18 +68,18 @@ func lockTags(tags []string) []oci.StateTag {
 }
 
 // heldBy reads a claim or a marker; false if that is no lock.
-func (s *Store) heldBy(ctx context.Context, t oci.StateTag) (Held, bool, error) {
+func (s *Store) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, error) {
 	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
 	l, err := s.fetchLock(ctx, h.Tag, "")
 	switch {
-	case errors.Is(err, oci.ErrNotFound) && t.Kind == oci.LockMarker:
+	case errors.Is(err, oci.ErrNotFound) && t.Kind == artifact.LockMarker:
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
 		h.Workspace, h.Info, h.Unreadable = s.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
 		return h, true, nil
 	case err != nil:
 		return h, false, err
-	case t.Kind == oci.LockMarker && (l.Nonce != "" || l.Kind == oci.KindUnlocked || l.Info.ID == ""):
+	case t.Kind == artifact.LockMarker && (l.Nonce != "" || l.Kind == artifact.KindUnlocked || l.Info.ID == ""):
 		return h, false, nil // says what a claim says
 	}
 	if l.Workspace != "" {
@@ -94,26 +95,26 @@ func (s *Store) heldBy(ctx context.Context, t oci.StateTag) (Held, bool, error) 
 // workspaceOf returns the workspace of a fragment, as its state tells it: most names
 // are their own fragment, and the others cannot be read off it.
 func (s *Store) workspaceOf(ctx context.Context, fragment string) string {
-	if oci.StateFragment(fragment) == fragment {
+	if artifact.StateFragment(fragment) == fragment {
 		return fragment
 	}
-	m, err := s.repo.Fetch(ctx, oci.StateTag{Kind: oci.StatePointer, Fragment: fragment}.String())
+	m, err := s.repo.Fetch(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: fragment}.String())
 	if err != nil {
 		return fragment
 	}
-	if sm, err := oci.ParseState(m); err == nil && oci.StateFragment(sm.Workspace) == fragment {
+	if sm, err := artifact.ParseState(m); err == nil && artifact.StateFragment(sm.Workspace) == fragment {
 		return sm.Workspace
 	}
 	return fragment
 }
 
 // endings returns the claims that have a tombstone.
-func endings(tags []string) map[oci.StateTag]bool {
-	ended := map[oci.StateTag]bool{}
+func endings(tags []string) map[artifact.StateTag]bool {
+	ended := map[artifact.StateTag]bool{}
 	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
-		if ok && (t.Kind == oci.LockTombstone || t.Kind == oci.ForceTombstone) {
-			t.Kind = oci.LockClaim
+		t, ok := artifact.ParseStateTag(tag)
+		if ok && (t.Kind == artifact.LockTombstone || t.Kind == artifact.ForceTombstone) {
+			t.Kind = artifact.LockClaim
 			ended[t] = true
 		}
 	}

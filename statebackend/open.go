@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // read returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes do not count for the budget after it has returned.
-func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]byte, Version, error) {
+func (s *Store) read(ctx context.Context, m artifact.StateManifest, head int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
 		state = b
@@ -27,7 +28,7 @@ func (s *Store) read(ctx context.Context, m oci.StateManifest, head int64) ([]by
 // view passes the state of a manifest to use. Everything in a manifest is the
 // word of whoever may write to the registry. With a Sealer only bytes count that
 // were sealed for the place they are read from, or that OpenTofu encrypted.
-func (s *Store) view(ctx context.Context, m oci.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
+func (s *Store) view(ctx context.Context, m artifact.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
@@ -51,12 +52,12 @@ func (s *Store) view(ctx context.Context, m oci.StateManifest, head int64, use f
 }
 
 // sealed tells whether a manifest says that its layer is sealed.
-func sealed(m oci.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
+func sealed(m artifact.StateManifest) bool { return strings.HasSuffix(m.Layer.MediaType, suffixSealed) }
 
 // checkPlace compares what a sealed version says about its origin with where it
 // was found. That it says the truth is seen when it is opened, for the origin
 // is part of the associated data.
-func (s *Store) checkPlace(ctx context.Context, m oci.StateManifest) error {
+func (s *Store) checkPlace(ctx context.Context, m artifact.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -79,7 +80,7 @@ func (s *Store) checkPlace(ctx context.Context, m oci.StateManifest) error {
 // checkBelow makes sure that no version below one of the primary's was written
 // here: a failover begins with one of this repository's, and from then on the
 // primary's count no more.
-func (s *Store) checkBelow(ctx context.Context, m oci.StateManifest) error {
+func (s *Store) checkBelow(ctx context.Context, m artifact.StateManifest) error {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (s *Store) checkBelow(ctx context.Context, m oci.StateManifest) error {
 
 // checkContent judges what was read: in clear, it counts only if OpenTofu
 // encrypted it; no bytes mean no state, and nothing else does.
-func (s *Store) checkContent(m oci.StateManifest, state []byte) error {
+func (s *Store) checkContent(m artifact.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -123,16 +124,16 @@ func (s *Store) checkContent(m oci.StateManifest, state []byte) error {
 
 const hintDecrypt = "`okara state decrypt` opens a version wherever it was found"
 
-func hintPush(s *Store, m oci.StateManifest) string {
+func hintPush(s *Store, m artifact.StateManifest) string {
 	ws := quoteArg(m.Workspace)
 	return fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", s.repo, ws, s.repo, ws)
 }
 
-func (s *Store) unsealed(m oci.StateManifest, what, hint string) error {
+func (s *Store) unsealed(m artifact.StateManifest, what, hint string) error {
 	return fmt.Errorf("version %d of workspace %q in %s %s: %w\nhint: %s", m.N, m.Workspace, s.repo, what, ErrUnsealed, hint)
 }
 
-func (s *Store) misplaced(m oci.StateManifest, hint string) error {
+func (s *Store) misplaced(m artifact.StateManifest, hint string) error {
 	o := m.Origin
 	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), hint)
 }
@@ -141,7 +142,7 @@ func (s *Store) misplaced(m oci.StateManifest, hint string) error {
 // a registry: for files that were copied out of one. It opens what was sealed
 // for any place, and no bytes for a version without state.
 func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]byte, Version, error) {
-	sm, err := oci.ParseState(m)
+	sm, err := artifact.ParseState(m)
 	if err != nil {
 		return nil, Version{}, err
 	}
@@ -157,9 +158,9 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 
 // store encodes a state for the place that m names, fills the rest of m and
 // returns the blob to push; false if there is none.
-func (s *Store) store(ctx context.Context, state []byte, m *oci.StateManifest) (oci.Blob, bool, error) {
+func (s *Store) store(ctx context.Context, state []byte, m *artifact.StateManifest) (oci.Blob, bool, error) {
 	m.Layer, m.Envelope, m.SHA256 = oci.Descriptor{}, nil, ""
-	m.Origin = oci.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
+	m.Origin = artifact.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	if m.Empty && s.o.Sealer == nil {
 		return oci.Blob{}, false, nil
 	}
@@ -167,7 +168,7 @@ func (s *Store) store(ctx context.Context, state []byte, m *oci.StateManifest) (
 	if err != nil {
 		return oci.Blob{}, false, err
 	}
-	blob := oci.StateLayer(e.encoding, e.bytes)
+	blob := artifact.StateLayer(e.encoding, e.bytes)
 	m.Layer, m.Envelope, m.SHA256 = blob.Descriptor, e.envelope, blob.Digest.Encoded()
 	return blob, true, nil
 }
@@ -179,7 +180,7 @@ func (x *session) seal(ctx context.Context, req request) error {
 	if x.sealed.Bytes != nil {
 		return nil
 	}
-	head := oci.StateManifest{Workspace: x.workspace, Empty: true}
+	head := artifact.StateManifest{Workspace: x.workspace, Empty: true}
 	var err error
 	switch {
 	case req.head > 0:
@@ -197,14 +198,14 @@ func (x *session) seal(ctx context.Context, req request) error {
 	if err := x.renew(ctx, head, &m); err != nil {
 		return fmt.Errorf("sealing version %d under another number: %w", req.head, definiteRead(err))
 	}
-	x.sealed, err = oci.NewStateManifest(m)
+	x.sealed, err = artifact.NewStateManifest(m)
 	return err
 }
 
 // renew stores the content of head for the place of m. Without keys the bytes
 // stay as they are, and so they do for who reads what is not sealed: it must
 // not come out sealed.
-func (x *session) renew(ctx context.Context, head oci.StateManifest, m *oci.StateManifest) error {
+func (x *session) renew(ctx context.Context, head artifact.StateManifest, m *artifact.StateManifest) error {
 	s := x.s
 	if s.o.Sealer == nil {
 		if sealed(head) {

@@ -2,7 +2,9 @@
 
 package statebackend
 
-import "github.com/seed-141914ff/okara/oci"
+import (
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
 
 // ability is what is known of a registry.
 type ability uint8
@@ -168,9 +170,9 @@ func (e *releaser) tombstone() request {
 
 func (e *releaser) bury() request {
 	e.phase = releaseBuried
-	req := request{op: opPutTombstone, claim: e.claim, reason: oci.ReasonReleased}
+	req := request{op: opPutTombstone, claim: e.claim, reason: artifact.ReasonReleased}
 	if e.forced && !e.rules.cleanAlways {
-		req.forced, req.reason = true, oci.ReasonUncertain
+		req.forced, req.reason = true, artifact.ReasonUncertain
 	}
 	return req
 }

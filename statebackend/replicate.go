@@ -10,16 +10,17 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Replica returns the mark that makes this repository a copy of another one;
 // oci.ErrNotFound if it is none.
-func (s *Store) Replica(ctx context.Context) (oci.ReplicaMark, error) {
-	m, err := s.repo.Fetch(ctx, oci.TagReplica)
+func (s *Store) Replica(ctx context.Context) (artifact.ReplicaMark, error) {
+	m, err := s.repo.Fetch(ctx, artifact.TagReplica)
 	if err != nil {
-		return oci.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", s.repo, err)
+		return artifact.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", s.repo, err)
 	}
-	return oci.ParseReplicaMark(m)
+	return artifact.ParseReplicaMark(m)
 }
 
 // Replicate copies the versions of a workspace that dst lacks, in order, and
@@ -134,7 +135,7 @@ func (s *Store) copyVersion(ctx context.Context, dst *Store, workspace string, n
 	if err != nil {
 		return err
 	}
-	sm, err := oci.ParseState(m)
+	sm, err := artifact.ParseState(m)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (s *Store) resealVersion(ctx context.Context, dst *Store, workspace string,
 			return err
 		}
 	}
-	sealed, err := oci.NewStateManifest(m)
+	sealed, err := artifact.NewStateManifest(m)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (s *Store) resealVersion(ctx context.Context, dst *Store, workspace string,
 
 // markReplica marks dst on the first run and checks the mark on later ones.
 func (s *Store) markReplica(ctx context.Context, dst *Store, tags []string) error {
-	if slices.Contains(tags, oci.TagReplica) {
+	if slices.Contains(tags, artifact.TagReplica) {
 		mark, err := dst.Replica(ctx)
 		switch {
 		case err != nil:
@@ -206,21 +207,21 @@ func (s *Store) markReplica(ctx context.Context, dst *Store, tags []string) erro
 		}
 		return nil
 	}
-	if slices.ContainsFunc(tags, func(tag string) bool { _, ok := oci.ParseStateTag(tag); return ok }) {
+	if slices.ContainsFunc(tags, func(tag string) bool { _, ok := artifact.ParseStateTag(tag); return ok }) {
 		return fmt.Errorf("it has states of its own: %w", ErrReplica)
 	}
-	return dst.putReplicaMark(ctx, oci.ReplicaMark{Source: s.repo.String(), Updated: s.o.Now().UTC()})
+	return dst.putReplicaMark(ctx, artifact.ReplicaMark{Source: s.repo.String(), Updated: s.o.Now().UTC()})
 }
 
-func (s *Store) putReplicaMark(ctx context.Context, mark oci.ReplicaMark) error {
-	m, err := oci.NewReplicaMark(mark)
+func (s *Store) putReplicaMark(ctx context.Context, mark artifact.ReplicaMark) error {
+	m, err := artifact.NewReplicaMark(mark)
 	if err != nil {
 		return err
 	}
 	if _, err := s.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
-	return s.repo.PutTag(ctx, oci.TagReplica, m)
+	return s.repo.PutTag(ctx, artifact.TagReplica, m)
 }
 
 // promote makes a replica a repository of its own, before a takeover. The tag
@@ -242,7 +243,7 @@ func (s *Store) promote(ctx context.Context) error {
 
 // checkReplica refuses writes to a replica. Only a takeover ends its being one.
 func (s *Store) checkReplica(ctx context.Context, tags []string) error {
-	if !slices.Contains(tags, oci.TagReplica) {
+	if !slices.Contains(tags, artifact.TagReplica) {
 		return nil
 	}
 	mark, err := s.Replica(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // machine is one of acquirer, saver and releaser.
@@ -33,14 +34,14 @@ type session struct {
 	takes   bool                     // whoever holds the lock
 	copy    copyCheck                // whether the repository is a replica
 	claims  map[claimID]oci.Manifest // own claims, as written
-	foreign oci.LockManifest         // the marker an older tool wrote
+	foreign artifact.LockManifest    // the marker an older tool wrote
 	sealed  oci.Manifest             // the seal, as written
 	head    oci.Manifest             // the version to write
 	blobs   []oci.Blob               // what head needs, pushed again if the registry lost it
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
-	return &session{s: s, workspace: workspace, fragment: oci.StateFragment(workspace), info: info, claims: map[claimID]oci.Manifest{}}
+	return &session{s: s, workspace: workspace, fragment: artifact.StateFragment(workspace), info: info, claims: map[claimID]oci.Manifest{}}
 }
 
 // run performs requests until m is done.
@@ -151,7 +152,7 @@ const maxNumber = 1_000_000_000_000 - 2*jump
 // more would no longer sort above it, or not fit.
 func (x *session) checkNumbers(tags []string) error {
 	for _, tag := range tags {
-		if t, ok := oci.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
+		if t, ok := artifact.ParseStateTag(tag); ok && t.Fragment == x.fragment && t.N >= maxNumber {
 			return fmt.Errorf("tag %s of %s has a number that no okara wrote, and no room for the next: %w\nhint: find out who wrote it, and remove the tag", tag, x.s.repo, oci.ErrCorrupt)
 		}
 	}
@@ -184,8 +185,8 @@ func (x *session) checkCopy(ctx context.Context, tags []string) error {
 
 func (x *session) write(ctx context.Context, req request) error {
 	repo := x.s.repo
-	tag := func(k oci.StateTagKind) string {
-		return oci.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
+	tag := func(k artifact.StateTagKind) string {
+		return artifact.StateTag{Kind: k, Fragment: x.fragment, N: req.claim.fence, X: req.claim.x}.String()
 	}
 	switch req.op {
 	case opPutClaim:
@@ -199,11 +200,11 @@ func (x *session) write(ctx context.Context, req request) error {
 			}
 			x.fresh = false
 		}
-		return x.put(ctx, tag(oci.LockClaim), m)
+		return x.put(ctx, tag(artifact.LockClaim), m)
 	case opPutTombstone:
-		kind := oci.LockTombstone
+		kind := artifact.LockTombstone
 		if req.forced {
-			kind = oci.ForceTombstone
+			kind = artifact.ForceTombstone
 		}
 		m, err := x.tombstone(req)
 		if err != nil {
@@ -216,15 +217,15 @@ func (x *session) write(ctx context.Context, req request) error {
 		}
 		return x.put(ctx, x.numbered(req.n), x.sealed)
 	case opPutMarker:
-		return x.put(ctx, tag(oci.LockMarker), x.claims[req.claim])
+		return x.put(ctx, tag(artifact.LockMarker), x.claims[req.claim])
 	case opPutUnlocked:
-		return x.putUnlocked(ctx, tag(oci.LockMarker), tag(oci.UnlockMarker))
+		return x.putUnlocked(ctx, tag(artifact.LockMarker), tag(artifact.UnlockMarker))
 	case opDelete:
 		return repo.Delete(ctx, x.claims[req.claim].Descriptor)
 	case opUntagMarker:
-		return repo.Untag(ctx, tag(oci.LockMarker))
+		return repo.Untag(ctx, tag(artifact.LockMarker))
 	case opUntagClaim:
-		return repo.Untag(ctx, tag(oci.LockClaim))
+		return repo.Untag(ctx, tag(artifact.LockClaim))
 	case opPutVersion:
 		return x.put(ctx, x.numbered(req.n), x.head)
 	case opPutPointer:
@@ -275,8 +276,8 @@ func blobMissing(err error) bool {
 }
 
 func (x *session) claim(c claimID) (oci.Manifest, error) {
-	m, err := oci.NewLockManifest(oci.LockManifest{
-		Kind: oci.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
+	m, err := artifact.NewLockManifest(artifact.LockManifest{
+		Kind: artifact.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
 		Beat: x.beatTime(), TTL: x.s.o.LockTTL,
 	})
 	if err == nil {
@@ -294,8 +295,8 @@ func (x *session) beatTime() time.Time {
 }
 
 func (x *session) tombstone(req request) (oci.Manifest, error) {
-	return oci.NewLockManifest(oci.LockManifest{
-		Kind: oci.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
+	return artifact.NewLockManifest(artifact.LockManifest{
+		Kind: artifact.KindTombstone, Workspace: x.workspace, Fence: req.claim.fence, Nonce: req.claim.x,
 		Reason: req.reason, Who: x.info.Who, Created: x.s.o.Now(),
 	})
 }
@@ -303,7 +304,7 @@ func (x *session) tombstone(req request) (oci.Manifest, error) {
 // putUnlocked turns the marker for people and older tools; unlocked-W is
 // written only if it is not there yet.
 func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) error {
-	m, err := oci.NewLockManifest(oci.LockManifest{Kind: oci.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
+	m, err := artifact.NewLockManifest(artifact.LockManifest{Kind: artifact.KindUnlocked, Workspace: x.workspace, Nonce: "0"})
 	if err != nil {
 		return err
 	}
@@ -316,15 +317,15 @@ func (x *session) putUnlocked(ctx context.Context, locked, unlocked string) erro
 // readMarker tells whether locked-W is an older tool's lock. Where such a tool
 // cannot delete it, it unlocks by making it the same manifest as unlocked-W.
 func (x *session) readMarker(ctx context.Context) (owner, error) {
-	l, err := x.s.fetchLock(ctx, oci.StateTag{Kind: oci.LockMarker, Fragment: x.fragment}.String(), x.workspace)
+	l, err := x.s.fetchLock(ctx, artifact.StateTag{Kind: artifact.LockMarker, Fragment: x.fragment}.String(), x.workspace)
 	if err != nil {
 		return ownerNobody, err
 	}
-	if l.Nonce != "" || l.Kind == oci.KindUnlocked {
+	if l.Nonce != "" || l.Kind == artifact.KindUnlocked {
 		return ownerOurs, nil
 	}
 	if x.seen.written {
-		d, err := x.s.repo.Resolve(ctx, oci.StateTag{Kind: oci.UnlockMarker, Fragment: x.fragment}.String())
+		d, err := x.s.repo.Resolve(ctx, artifact.StateTag{Kind: artifact.UnlockMarker, Fragment: x.fragment}.String())
 		if err == nil && d.Digest == l.Manifest.Digest {
 			return ownerOurs, nil
 		}
@@ -359,11 +360,11 @@ func definiteRead(err error) error {
 }
 
 func (x *session) pointer() string {
-	return oci.StateTag{Kind: oci.StatePointer, Fragment: x.fragment}.String()
+	return artifact.StateTag{Kind: artifact.StatePointer, Fragment: x.fragment}.String()
 }
 
 func (x *session) numbered(n int64) string {
-	return oci.StateTag{Kind: oci.StateNumbered, Fragment: x.fragment, N: n}.String()
+	return artifact.StateTag{Kind: artifact.StateNumbered, Fragment: x.fragment, N: n}.String()
 }
 
 // pause waits; it returns early with the context's error.

@@ -5,7 +5,7 @@ package statebackend
 import (
 	"time"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // The lock protocol is three small machines without input or output of their
@@ -39,10 +39,10 @@ const (
 type request struct {
 	op     op
 	claim  claimID
-	n      int64          // version
-	head   int64          // opPutSeal: the version to copy, 0: none
-	forced bool           // opPutTombstone
-	reason oci.LockReason // opPutTombstone
+	n      int64               // version
+	head   int64               // opPutSeal: the version to copy, 0: none
+	forced bool                // opPutTombstone
+	reason artifact.LockReason // opPutTombstone
 	wait   pause
 }
 

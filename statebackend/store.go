@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Options configure a Store. The zero value works.
@@ -121,7 +122,7 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
-func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error) {
+func (x *session) newest(ctx context.Context, v view) (artifact.StateManifest, error) {
 	switch {
 	case v.newest > 0:
 		m, err := x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
@@ -130,11 +131,11 @@ func (x *session) newest(ctx context.Context, v view) (oci.StateManifest, error)
 		m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
 		return m, unreadable(err)
 	}
-	old := oci.OldStateFragment(x.workspace)
+	old := artifact.OldStateFragment(x.workspace)
 	if x.fragment != x.workspace {
-		return x.s.fetchState(ctx, oci.StateTag{Kind: oci.StatePointer, Fragment: old}.String(), x.workspace)
+		return x.s.fetchState(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: old}.String(), x.workspace)
 	}
-	return oci.StateManifest{}, x.s.noState(x.workspace)
+	return artifact.StateManifest{}, x.s.noState(x.workspace)
 }
 
 // unreadable tells what is listed and missing from what does not exist: a state
@@ -162,16 +163,16 @@ func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]by
 
 // fetchState reads a state manifest and checks that it is of that workspace:
 // names may collide on registries that fold case.
-func (s *Store) fetchState(ctx context.Context, tag, workspace string) (oci.StateManifest, error) {
+func (s *Store) fetchState(ctx context.Context, tag, workspace string) (artifact.StateManifest, error) {
 	m, err := s.repo.Fetch(ctx, tag)
 	if err != nil {
-		return oci.StateManifest{}, err
+		return artifact.StateManifest{}, err
 	}
-	sm, err := oci.ParseState(m)
+	sm, err := artifact.ParseState(m)
 	if err != nil {
 		return sm, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
 	}
-	if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered && sm.N != t.N {
+	if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && sm.N != t.N {
 		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, s.repo, sm.N, oci.ErrCorrupt)
 	}
 	if sm.Workspace != "" && sm.Workspace != workspace {
@@ -181,12 +182,12 @@ func (s *Store) fetchState(ctx context.Context, tag, workspace string) (oci.Stat
 	return sm, nil
 }
 
-func (s *Store) fetchLock(ctx context.Context, tag, workspace string) (oci.LockManifest, error) {
+func (s *Store) fetchLock(ctx context.Context, tag, workspace string) (artifact.LockManifest, error) {
 	m, err := s.repo.Fetch(ctx, tag)
 	if err != nil {
-		return oci.LockManifest{}, err
+		return artifact.LockManifest{}, err
 	}
-	l, err := oci.ParseLock(m)
+	l, err := artifact.ParseLock(m)
 	if err != nil {
 		return l, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
 	}
@@ -234,7 +235,7 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			sm, err := oci.ParseState(m)
+			sm, err := artifact.ParseState(m)
 			if err != nil {
 				return nil // not ours, though its tag looks like it
 			}
@@ -262,23 +263,23 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 // nameOf tells whether a workspace of that name has that tag fragment: names in
 // annotations are the word of whoever may write to the registry.
 func nameOf(fragment, workspace string) bool {
-	return workspace != "" && (fragment == oci.StateFragment(workspace) || fragment == oci.OldStateFragment(workspace))
+	return workspace != "" && (fragment == artifact.StateFragment(workspace) || fragment == artifact.OldStateFragment(workspace))
 }
 
 // newestTags returns for each workspace the tag of its highest version, or
 // state-W where a tool without versions wrote it.
-func newestTags(tags []string) []oci.StateTag {
-	heads := map[string]oci.StateTag{}
+func newestTags(tags []string) []artifact.StateTag {
+	heads := map[string]artifact.StateTag{}
 	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
-		if !ok || t.Kind != oci.StateNumbered && t.Kind != oci.StatePointer {
+		t, ok := artifact.ParseStateTag(tag)
+		if !ok || t.Kind != artifact.StateNumbered && t.Kind != artifact.StatePointer {
 			continue
 		}
 		if old, ok := heads[t.Fragment]; !ok || old.N < t.N {
 			heads[t.Fragment] = t
 		}
 	}
-	list := make([]oci.StateTag, 0, len(heads))
+	list := make([]artifact.StateTag, 0, len(heads))
 	for _, t := range heads {
 		list = append(list, t)
 	}

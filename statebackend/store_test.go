@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -534,7 +535,7 @@ func TestSweep(t *testing.T) {
 			}
 			n := 0
 			for _, tag := range tags.Tags {
-				if st, ok := oci.ParseStateTag(tag); ok && (st.Kind == oci.LockClaim || st.Kind == oci.ForceTombstone) {
+				if st, ok := artifact.ParseStateTag(tag); ok && (st.Kind == artifact.LockClaim || st.Kind == artifact.ForceTombstone) {
 					n++
 				}
 			}

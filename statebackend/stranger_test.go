@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/oci/artifact"
+
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -36,7 +38,7 @@ func TestStrangersLock(t *testing.T) {
 	if _, err := l.Put(t.Context(), testState(1, 10)); !errors.Is(err, statebackend.ErrLockLost) {
 		t.Errorf("write after it: %v", err)
 	}
-	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", oci.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
+	if _, err := s.Lock(t.Context(), "dev", statebackend.LockInfo{ID: "c", Info: strings.Repeat("x", artifact.MaxLockInfo)}); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("large lock information: %v", err)
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Values of oci.Verdict's field Locking.
+// Values of artifact.Verdict's field Locking.
 const (
 	LockingExact   = "exact"   // a tag list shows a finished push
 	LockingSettle  = "settle"  // it does so after a moment
@@ -23,12 +24,12 @@ const (
 // Verdict reads what the last check of the registry found out. It is kept in
 // the repository and goes before what is known of the host; oci.ErrNotFound
 // without one.
-func (s *Store) Verdict(ctx context.Context) (oci.Verdict, error) {
-	m, err := s.repo.Fetch(ctx, oci.TagVerdict)
+func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) {
+	m, err := s.repo.Fetch(ctx, artifact.TagVerdict)
 	if err != nil {
-		return oci.Verdict{}, fmt.Errorf("verdict on %s: %w", s.repo, err)
+		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", s.repo, err)
 	}
-	v, err := oci.ParseVerdict(m)
+	v, err := artifact.ParseVerdict(m)
 	if err != nil {
 		return v, fmt.Errorf("verdict on %s: %w", s.repo, err)
 	}
@@ -36,12 +37,12 @@ func (s *Store) Verdict(ctx context.Context) (oci.Verdict, error) {
 }
 
 // RecordVerdict keeps a verdict in the repository.
-func (s *Store) RecordVerdict(ctx context.Context, v oci.Verdict) error {
-	m, err := oci.NewVerdict(v)
+func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
+	m, err := artifact.NewVerdict(v)
 	if err != nil {
 		return err
 	}
-	if err := s.session("", LockInfo{}).put(ctx, oci.TagVerdict, m); err != nil {
+	if err := s.session("", LockInfo{}).put(ctx, artifact.TagVerdict, m); err != nil {
 		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)
 	}
 	s.mu.Lock()
@@ -51,7 +52,7 @@ func (s *Store) RecordVerdict(ctx context.Context, v oci.Verdict) error {
 }
 
 // abilitiesOf returns how a checked registry deletes.
-func abilitiesOf(v oci.Verdict) abilities {
+func abilitiesOf(v artifact.Verdict) abilities {
 	can := abilities{byDigest: unable, byTag: unable}
 	if v.DeleteDigest && v.DigestDropsTags {
 		can.byDigest = able
@@ -78,7 +79,7 @@ func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
 		return *known, known.err
 	}
 	verdict := HostVerdict(s.repo.Host())
-	if slices.Contains(tags, oci.TagVerdict) {
+	if slices.Contains(tags, artifact.TagVerdict) {
 		v, err := s.Verdict(ctx)
 		switch {
 		case err == nil:
@@ -112,7 +113,7 @@ const settleTime = 2 * time.Second
 
 // HostVerdict is what is known of registries by their names. Others are taken
 // for one that shows its own writes; each lock checks that it does.
-func HostVerdict(host string) oci.Verdict {
+func HostVerdict(host string) artifact.Verdict {
 	for _, known := range [...]struct{ pattern, locking, reason string }{
 		{"docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
 		{"*.docker.io", LockingRefused, "Docker Hub serves tag lists from caches and counts pulls"},
@@ -125,8 +126,8 @@ func HostVerdict(host string) oci.Verdict {
 		{"*-docker.pkg.dev", LockingSettle, ""},
 	} {
 		if ok, err := path.Match(known.pattern, host); err == nil && ok {
-			return oci.Verdict{Locking: known.locking, Reason: known.reason}
+			return artifact.Verdict{Locking: known.locking, Reason: known.reason}
 		}
 	}
-	return oci.Verdict{Locking: LockingExact}
+	return artifact.Verdict{Locking: LockingExact}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -22,7 +23,7 @@ func TestVerdict(t *testing.T) {
 	if _, err := s.Verdict(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no verdict: %v", err)
 	}
-	want := oci.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
+	want := artifact.Verdict{Locking: statebackend.LockingRefused, Reason: "two sides did not see each other", Host: host}
 	if err := s.RecordVerdict(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestCachedListIsRefused(t *testing.T) {
 
 func mustVerdict(t *testing.T) oci.Manifest {
 	t.Helper()
-	m, err := oci.NewVerdict(oci.Verdict{})
+	m, err := artifact.NewVerdict(artifact.Verdict{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Version describes one stored version of a workspace's state.
@@ -32,7 +33,7 @@ type Version struct {
 	Encrypted bool  // by a Sealer
 }
 
-func newVersion(m oci.StateManifest) Version {
+func newVersion(m artifact.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
 		Tool: m.Tool, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
@@ -48,7 +49,7 @@ func newVersion(m oci.StateManifest) Version {
 func numbers(tags []string, fragment string) []int64 {
 	var list []int64
 	for _, tag := range tags {
-		if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered && t.Fragment == fragment {
+		if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && t.Fragment == fragment {
 			list = append(list, t.N)
 		}
 	}
@@ -229,15 +230,15 @@ func (x *session) shared(ctx context.Context, tags []string) (func(oci.Descripto
 func foreign(tags []string) (list []string) {
 	versioned := map[string]bool{}
 	for _, tag := range tags {
-		if t, ok := oci.ParseStateTag(tag); ok && t.Kind == oci.StateNumbered {
+		if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered {
 			versioned[t.Fragment] = true
 		}
 	}
 	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
+		t, ok := artifact.ParseStateTag(tag)
 		switch {
-		case ok && (t.Kind != oci.StatePointer || versioned[t.Fragment]):
-		case tag == oci.TagVerdict, tag == oci.TagReplica, strings.HasPrefix(tag, "workspace-"):
+		case ok && (t.Kind != artifact.StatePointer || versioned[t.Fragment]):
+		case tag == artifact.TagVerdict, tag == artifact.TagReplica, strings.HasPrefix(tag, "workspace-"):
 		default:
 			list = append(list, tag)
 		}

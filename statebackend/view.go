@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // jump is how many version numbers a claim may use, and so the distance by
@@ -48,7 +48,7 @@ const (
 func newView(tags []string, fragment string) view {
 	v := view{ended: map[claimID]ending{}}
 	for _, tag := range tags {
-		t, ok := oci.ParseStateTag(tag)
+		t, ok := artifact.ParseStateTag(tag)
 		if !ok || t.Fragment != fragment {
 			continue
 		}
@@ -58,22 +58,22 @@ func newView(tags []string, fragment string) view {
 	return v
 }
 
-func (v *view) add(t oci.StateTag) {
+func (v *view) add(t artifact.StateTag) {
 	c := claimID{fence: t.N, x: t.X}
 	switch t.Kind {
-	case oci.StatePointer:
+	case artifact.StatePointer:
 		v.pointer = true
-	case oci.StateNumbered:
+	case artifact.StateNumbered:
 		v.newest = max(v.newest, t.N)
-	case oci.LockMarker:
+	case artifact.LockMarker:
 		v.marker = true
-	case oci.UnlockMarker:
+	case artifact.UnlockMarker:
 		v.written = true
-	case oci.LockClaim:
+	case artifact.LockClaim:
 		v.claims = append(v.claims, c)
-	case oci.LockTombstone:
+	case artifact.LockTombstone:
 		v.ended[c] = max(v.ended[c], endedClean)
-	case oci.ForceTombstone:
+	case artifact.ForceTombstone:
 		v.ended[c] = endedForced
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // The world is a registry and some clients that run the real machines. Every
@@ -352,7 +353,7 @@ func (w *world) start(i, how int) {
 	}
 	over := overdue{}
 	if how == 2 {
-		over[c.ghost] = oci.ReasonGhost
+		over[c.ghost] = artifact.ReasonGhost
 	}
 	c.ghost = claimID{}
 	c.cycles--

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // The properties of the world: what must hold after each step.
@@ -17,8 +17,8 @@ func (w *world) update(u update) {
 	if w.lists == listPrefix {
 		w.order = append(w.order, u)
 	}
-	t, ok := oci.ParseStateTag(u.tag)
-	if !ok || t.Kind != oci.StateNumbered || u.remove {
+	t, ok := artifact.ParseStateTag(u.tag)
+	if !ok || t.Kind != artifact.StateNumbered || u.remove {
 		return
 	}
 	i := slices.Index(w.numbers, t.N)
@@ -47,12 +47,12 @@ func (w *world) holds(c *client) bool {
 }
 
 func (w *world) overtaken(c claimID) bool {
-	return w.has(oci.StateTag{Kind: oci.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	return w.has(artifact.StateTag{Kind: artifact.ForceTombstone, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 }
 
 // half tells whether a claim is listed and cannot be read.
 func (w *world) half(c claimID) bool {
-	i, ok := w.find(oci.StateTag{Kind: oci.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
+	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.fence, X: c.x}.String())
 	return ok && w.tags[i].half
 }
 

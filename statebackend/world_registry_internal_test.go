@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // The registry of the world: what requests change and what lists show.
@@ -106,22 +106,22 @@ func (w *world) content(c *client) content {
 
 // updates returns the changes that the client's request makes.
 func (w *world) updates(c *client) []update {
-	tag := func(k oci.StateTagKind, n int64) string {
-		return oci.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
+	tag := func(k artifact.StateTagKind, n int64) string {
+		return artifact.StateTag{Kind: k, Fragment: worldWorkspace, N: n, X: c.req.claim.x}.String()
 	}
 	put := func(tag string) []update { return []update{{entry: entry{tag: tag, content: w.content(c)}}} }
 	remove := func(tag string) update { return update{entry: entry{tag: tag}, remove: true} }
 	f := c.req.claim.fence
 	switch c.req.op {
 	case opPutClaim:
-		return put(tag(oci.LockClaim, f))
+		return put(tag(artifact.LockClaim, f))
 	case opPutTombstone:
 		if c.req.forced {
-			return put(tag(oci.ForceTombstone, f))
+			return put(tag(artifact.ForceTombstone, f))
 		}
-		return put(tag(oci.LockTombstone, f))
+		return put(tag(artifact.LockTombstone, f))
 	case opPutSeal, opPutVersion:
-		return put(tag(oci.StateNumbered, c.req.n))
+		return put(tag(artifact.StateNumbered, c.req.n))
 	case opPutPointer:
 		return put("state-" + worldWorkspace)
 	case opPutMarker, opPutUnlocked:
@@ -129,9 +129,9 @@ func (w *world) updates(c *client) []update {
 	case opUntagMarker:
 		return []update{remove("locked-" + worldWorkspace)}
 	case opUntagClaim:
-		return []update{remove(tag(oci.LockClaim, f))}
+		return []update{remove(tag(artifact.LockClaim, f))}
 	case opDelete:
-		return w.deleted(c, tag(oci.LockClaim, f), remove)
+		return w.deleted(c, tag(artifact.LockClaim, f), remove)
 	}
 	return nil
 }

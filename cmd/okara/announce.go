@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // announced is the result of deprecate, yank and their opposites.
@@ -22,18 +22,18 @@ type announced struct {
 }
 
 func newDeprecate(a *app) *cobra.Command {
-	return newAnnounce(a, oci.ActionDeprecate, "Warn the users of a version",
+	return newAnnounce(a, artifact.ActionDeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.`)
 }
 
 func newUndeprecate(a *app) *cobra.Command {
-	return newAnnounce(a, oci.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
+	return newAnnounce(a, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
 }
 
 func newYank(a *app) *cobra.Command {
-	return newAnnounce(a, oci.ActionYank, "Withdraw a version",
+	return newAnnounce(a, artifact.ActionYank, "Withdraw a version",
 		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
 Direct access by oci:// still works, unless --delete-tag removes the tag, which not
@@ -41,7 +41,7 @@ every registry allows.`)
 }
 
 func newUnyank(a *app) *cobra.Command {
-	return newAnnounce(a, oci.ActionUnyank, "Take back a yank", `Take back a yank.`)
+	return newAnnounce(a, artifact.ActionUnyank, "Take back a yank", `Take back a yank.`)
 }
 
 func newAnnounce(a *app, action, short, long string) *cobra.Command {
@@ -68,7 +68,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			if version != oci.AllVersions {
+			if version != artifact.AllVersions {
 				v, err := addr.ParseVersion(version)
 				if err != nil {
 					return usageError("%w", err)
@@ -88,10 +88,10 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 	f.StringVarP(&an.Message, "message", "m", "", "`TEXT` for the users, up to 300 bytes")
 	f.StringVar(&an.Actor, "actor", "", "`WHO` does this, for the record")
 	switch action {
-	case oci.ActionDeprecate, oci.ActionYank:
+	case artifact.ActionDeprecate, artifact.ActionYank:
 		f.StringVar(&an.Replacement, "replacement", "", "`VERSION` or address to use instead")
 	}
-	if action == oci.ActionYank {
+	if action == artifact.ActionYank {
 		f.BoolVar(&an.DeleteTag, "delete-tag", false, "also remove the tag, where the registry can")
 	}
 	return cmd
@@ -108,7 +108,7 @@ func (a *app) announceItem(ctx context.Context, s serverFlags, it addr.Item, an 
 		switch {
 		case err != nil:
 			return "", err
-		case an.Version == oci.AllVersions, an.Actor != "", an.DeleteTag:
+		case an.Version == artifact.AllVersions, an.Actor != "", an.DeleteTag:
 			return "", usageError("through --server it is one version, the actor is who the token is for, and tags stay")
 		}
 		tag, err := front.Announce(ctx, path, an)
@@ -127,9 +127,9 @@ func (a *app) announceItem(ctx context.Context, s serverFlags, it addr.Item, an 
 
 func exampleMessage(action string) string {
 	switch action {
-	case oci.ActionDeprecate:
+	case artifact.ActionDeprecate:
 		return ` -m "has no IPv6" --replacement 2.0.0`
-	case oci.ActionYank:
+	case artifact.ActionYank:
 		return ` -m "deletes the wrong subnet"`
 	}
 	return ""

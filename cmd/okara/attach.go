@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxAttachment bounds a document that is attached.
@@ -60,7 +61,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			m, err := l.Repository.Attach(cmd.Context(), subject, mediaType, document, nil)
+			m, err := artifact.AttachReport(cmd.Context(), l.Repository, subject, mediaType, document, nil)
 			if err != nil {
 				return err
 			}
@@ -92,11 +93,11 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 	}
 	switch {
 	case doc.SPDX != "":
-		return document, oci.ReportSPDX, nil
+		return document, artifact.ReportSPDX, nil
 	case doc.Bom == "CycloneDX":
-		return document, oci.ReportCycloneDX, nil
-	case doc.Type != "" || doc.Payload == oci.ReportInToto:
-		return document, oci.ReportInToto, nil
+		return document, artifact.ReportCycloneDX, nil
+	case doc.Type != "" || doc.Payload == artifact.ReportInToto:
+		return document, artifact.ReportInToto, nil
 	}
 	return nil, "", usageError("%s is neither SPDX nor CycloneDX nor an in-toto statement", file)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // writes is a registry that counts the requests that change it.
@@ -271,7 +272,7 @@ type sums struct{ text, signature []byte }
 // badKey is a signing key with its files. It may no longer be sound.
 type badKey struct {
 	id, private, public string
-	served              oci.SigningKey
+	served              artifact.SigningKey
 	signer              *signing.Key // the key while it was sound
 	when                time.Time    // when it was
 }
@@ -325,7 +326,7 @@ func newBadKey(t *testing.T, when time.Time, revoked bool) badKey {
 	}
 	dir := t.TempDir()
 	k.id, k.private, k.public = public.ID, filepath.Join(dir, "key.asc"), filepath.Join(dir, "key.pub.asc")
-	k.served = oci.SigningKey{KeyID: public.ID, ASCIIArmor: public.Armor}
+	k.served = artifact.SigningKey{KeyID: public.ID, ASCIIArmor: public.Armor}
 	mustWrite(t, k.private, private)
 	mustWrite(t, k.public, []byte(public.Armor))
 	return k
@@ -357,9 +358,9 @@ func badModuleVersion(version string) makeArgs {
 func badArchive(archive []byte) makeArgs {
 	return func(t *testing.T) []string {
 		r := newBadRepo(t, "foreign")
-		blob := oci.BytesBlob(oci.MediaZip, archive)
+		blob := oci.BytesBlob(artifact.MediaZip, archive)
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: oci.ArtifactModule, Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{blob.Descriptor},
+			ArtifactType: artifact.ArtifactModule, Config: oci.EmptyBlob().Descriptor, Layers: []oci.Descriptor{blob.Descriptor},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -407,19 +408,19 @@ func badOriginOf(zip []byte, s sums, key badKey) makeArgs {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blob := oci.BytesBlob(oci.MediaZip, zip)
-		target, err := oci.NewProviderTarget(blob.Descriptor)
+		blob := oci.BytesBlob(artifact.MediaZip, zip)
+		target, err := artifact.NewProviderTarget(blob.Descriptor)
 		if err != nil {
 			t.Fatal(err)
 		}
-		md, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{
-			ShasumsName: badStem + "SHA256SUMS", ShasumsBytes: s.text, SignatureBytes: s.signature, Keys: []oci.SigningKey{key.served},
+		md, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{
+			ShasumsName: badStem + "SHA256SUMS", ShasumsBytes: s.text, SignatureBytes: s.signature, Keys: []artifact.SigningKey{key.served},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := oci.NewProviderIndex(oci.KindMirror, p, oci.ProviderIndex{
-			Version: v, Protocols: []string{"5.0"}, Platforms: []oci.ProviderPlatform{{
+		root, err := artifact.NewProviderIndex(artifact.KindMirror, p, artifact.ProviderIndex{
+			Version: v, Protocols: []string{"5.0"}, Platforms: []artifact.ProviderPlatform{{
 				Platform: addr.Platform{OS: "linux", Arch: "amd64"}, Filename: badZip, Zh: sha256Of(zip), Size: int64(len(zip)), Manifest: target.Descriptor,
 			}},
 		}, md)
@@ -457,8 +458,8 @@ func badBundle(files ...tarFile) makeArgs { return badBundleOf("modules/net/vpc/
 
 func badBundleOf(reference string, files ...tarFile) makeArgs {
 	return func(t *testing.T) []string {
-		blob := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, strings.Repeat("0", 64)), Size: 1}
-		m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: blob, Layers: []oci.Descriptor{blob}})
+		blob := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, strings.Repeat("0", 64)), Size: 1}
+		m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifact.ArtifactModule, Config: blob, Layers: []oci.Descriptor{blob}})
 		if err != nil {
 			t.Fatal(err)
 		}

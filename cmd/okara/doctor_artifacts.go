@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newDoctorArtifacts(a *app) *cobra.Command {
@@ -78,7 +79,7 @@ module or provider.`,
 				some, err := d.Examine(cmd.Context(), repository, deep)
 				if errors.Is(err, oci.ErrNotFound) && len(args) == 0 {
 					some, err = []depot.Finding{{
-						Repository: client.Host() + "/" + layout.CatalogRepo(), Tag: oci.CatalogTag(repository),
+						Repository: client.Host() + "/" + layout.CatalogRepo(), Tag: artifact.CatalogTag(repository),
 						Problem: "the entry is for " + repository + ", which has no version", Remedy: "publish one, or delete the tag",
 					}}, nil
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
@@ -105,12 +106,12 @@ func TestDoctorArtifactsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := oci.CatalogEntry{Kind: oci.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
-	if err := r.AddCatalogEntry(t.Context(), gone); err != nil {
+	gone := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/gone/aws", Repository: "modules/net/gone/aws"}
+	if err := artifact.AddCatalogEntry(t.Context(), r, gone); err != nil {
 		t.Fatal(err)
 	}
 	o := okara(t, "doctor", "artifacts", "--registry", host)
-	if o.code != exitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+oci.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
+	if o.code != exitFailure || !strings.HasPrefix(o.out, host+"/catalog:"+artifact.CatalogTag(gone.Repository)+"  the entry is for modules/net/gone/aws, which has no version") || !strings.Contains(o.err, "2 repositories examined") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.err)
 	}
 	if o := okara(t, "doctor", "artifacts", "net/gone/aws", "--registry", host); o.code != exitNotFound {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const kills = 20
@@ -200,13 +201,13 @@ func mustBeWhole(t *testing.T, r *oci.Repo) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := oci.ParseProviderIndex(m)
+	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range index.Platforms {
-		bare := oci.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest} // so that the manifest is read
-		zip, err := r.ProviderZip(t.Context(), bare)
+		bare := artifact.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest} // so that the manifest is read
+		zip, err := artifact.ResolveProviderZip(t.Context(), r, bare)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func mustBeWhole(t *testing.T, r *oci.Repo) {
 			t.Errorf("%s %s is visible without its zip, %v", r, p.Platform, err)
 		}
 	}
-	if md, err := r.ProviderMetadata(t.Context(), index); err != nil || len(md.SignatureBytes) == 0 || len(index.Platforms) != releasePlatforms {
+	if md, err := artifact.ReadProviderMetadata(t.Context(), r, index); err != nil || len(md.SignatureBytes) == 0 || len(index.Platforms) != releasePlatforms {
 		t.Errorf("%s: %d platforms, signature of %d bytes, %v", r, len(index.Platforms), len(md.SignatureBytes), err)
 	}
 }

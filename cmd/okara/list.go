@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newList(a *app) *cobra.Command {
@@ -98,7 +99,7 @@ func (a *app) listVersions(l *depot.Listing, it addr.Selection) error {
 	return a.printResult(lines, table(rows))
 }
 
-func eventMessage(e *oci.StatusEvent) *string {
+func eventMessage(e *artifact.StatusEvent) *string {
 	if e == nil {
 		return nil
 	}
@@ -106,11 +107,11 @@ func eventMessage(e *oci.StatusEvent) *string {
 }
 
 // statusText describes a status in a few words, "" if there is nothing to say.
-func statusText(s oci.Status) string {
+func statusText(s artifact.Status) string {
 	var parts []string
 	for _, p := range []struct {
 		word  string
-		event *oci.StatusEvent
+		event *artifact.StatusEvent
 	}{{"yanked", s.Yanked}, {"deprecated", s.Deprecated}} {
 		if p.event == nil {
 			continue

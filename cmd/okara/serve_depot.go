@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -114,12 +114,12 @@ func (r *depotRunner) once(ctx context.Context, set *depot.Set) error {
 	return err
 }
 
-func (r *depotRunner) lockInfo() oci.LockInfo {
+func (r *depotRunner) lockInfo() artifact.LockInfo {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return oci.LockInfo{
+	return artifact.LockInfo{
 		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
 		Operation: "depot", Who: "okara serve on " + host, Version: r.a.version, Created: time.Now().UTC(),
 	}

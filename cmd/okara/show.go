@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxShownDescription bounds the description that show reads.
@@ -33,16 +34,16 @@ type shown struct {
 	Scan        string            `json:"scan,omitempty"`   // sum of the newest reports
 	Referrers   []referrerLine    `json:"referrers,omitempty"`
 
-	ContentDigest string                 `json:"contentDigest,omitempty"`
-	Size          int64                  `json:"size,omitempty"`
-	Description   *oci.ModuleDescription `json:"description,omitempty"`
+	ContentDigest string                      `json:"contentDigest,omitempty"`
+	Size          int64                       `json:"size,omitempty"`
+	Description   *artifact.ModuleDescription `json:"description,omitempty"`
 
 	Protocols []string        `json:"protocols,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 	Keys      []shownKey      `json:"keys,omitempty"`
 	Platforms []shownPlatform `json:"platforms,omitempty"`
 
-	status  oci.Status
+	status  artifact.Status
 	scanned []oci.Descriptor // platforms, which have reports of their own
 }
 
@@ -181,7 +182,7 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 }
 
 func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
-	parsed, err := oci.ParseModule(m)
+	parsed, err := artifact.ParseModule(m)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (s *shown) module(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
 }
 
 func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error {
-	index, err := oci.ParseProviderIndex(m)
+	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error
 		s.Platforms = append(s.Platforms, shownPlatform{p.Platform.String(), p.Filename, p.Size, p.Zh, p.H1})
 		s.scanned = append(s.scanned, p.Manifest)
 	}
-	md, err := r.Resigned(ctx, index, s.status)
+	md, err := artifact.Resigned(ctx, r, index, s.status)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil
 	}
@@ -219,9 +220,9 @@ func (s *shown) provider(ctx context.Context, r *oci.Repo, m oci.Manifest) error
 	return err
 }
 
-func (s *shown) readme() oci.DescribedReadme {
+func (s *shown) readme() artifact.DescribedReadme {
 	if s.Description == nil || s.Description.Root.Readme == nil {
-		return oci.DescribedReadme{}
+		return artifact.DescribedReadme{}
 	}
 	return *s.Description.Root.Readme
 }
@@ -237,8 +238,8 @@ func (s *shown) text() string {
 	add("policy", s.Policy)
 	add("status", statusText(s.status))
 	add("scan", s.Scan)
-	add("source", s.Annotations[oci.AnnSource])
-	add("revision", s.Annotations[oci.AnnRevision])
+	add("source", s.Annotations[artifact.AnnSource])
+	add("revision", s.Annotations[artifact.AnnRevision])
 	add("content", s.ContentDigest)
 	add("protocols", strings.Join(s.Protocols, ", "))
 	add("signature", s.Signature)
@@ -263,7 +264,7 @@ func (s *shown) text() string {
 	return table(rows)
 }
 
-func describedRows(m oci.DescribedModule) [][]string {
+func describedRows(m artifact.DescribedModule) [][]string {
 	var rows [][]string
 	var inputs struct {
 		Properties map[string]struct {
@@ -328,10 +329,10 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 // scanText sums up the newest scan report of a module or of the platforms of a
 // provider; "" if there is none.
 func scanText(ctx context.Context, r *oci.Repo, subjects []oci.Descriptor) (string, error) {
-	var worst oci.ScanSummary
+	var worst artifact.ScanSummary
 	found := false
 	for _, subject := range subjects {
-		s, ok, err := r.NewestScan(ctx, subject)
+		s, ok, err := artifact.NewestScan(ctx, r, subject)
 		if err != nil {
 			return "", err
 		}

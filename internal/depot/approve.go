@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Candidate is an artifact that a gate kept back.
@@ -53,7 +54,7 @@ func versionOf(m oci.Manifest) (addr.Version, bool) {
 	} else if image, err := m.Image(); err == nil {
 		annotations = image.Annotations
 	}
-	v, err := addr.ParseVersion(annotations[oci.AnnOkaraVersion])
+	v, err := addr.ParseVersion(annotations[artifact.AnnOkaraVersion])
 	return v, err == nil
 }
 

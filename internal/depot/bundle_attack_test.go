@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // forged is a bundle as somebody else may write it.
@@ -150,8 +151,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 // TestLoadBundlePassesOverCatalogue: a foreign entry could name anything.
 func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 	var f forged
-	f.list("catalog:"+oci.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
-		ArtifactType: oci.ArtifactCatalog, Annotations: map[string]string{oci.AnnKind: oci.KindModule, oci.AnnAddress: "e/v/il"},
+	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
+		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
 	}))
 	d, _, _ := counted(t)
 	if _, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{}); err != nil {
@@ -163,7 +164,7 @@ func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 }
 
 func statusEvent(action, version string) ocispec.Manifest {
-	return ocispec.Manifest{ArtifactType: oci.ArtifactStatus, Annotations: map[string]string{
+	return ocispec.Manifest{ArtifactType: artifact.ArtifactStatus, Annotations: map[string]string{
 		"vnd.okara.status.action": action, "vnd.okara.status.version": version, "vnd.okara.status.time": time.Now().Format(time.RFC3339),
 	}}
 }
@@ -179,22 +180,22 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 		trusted int // entries refused of a trusted bundle
 	}{
 		{"yank", func(t *testing.T, f *forged, _ oci.Descriptor) {
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, "1.0.0")))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, "1.0.0")))
 		}, 0},
 		{"yank all", func(t *testing.T, f *forged, _ oci.Descriptor) {
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, oci.AllVersions)))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, artifact.AllVersions)))
 		}, 0},
 		{"yank of what it brings as the registry has it", func(t *testing.T, f *forged, have oci.Descriptor) {
 			f.list(bundledModule+":1.0.0", have)
 			f.index.Annotations = map[string]string{"vnd.okara.bundle.requires": have.Digest.String()}
-			f.list(bundledModule+statusTag, f.image(t, statusEvent(oci.ActionYank, "1.0.0")))
+			f.list(bundledModule+statusTag, f.image(t, statusEvent(artifact.ActionYank, "1.0.0")))
 		}, 0},
 		{"report", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
 			f.list(bundledModule+"@"+d.Digest.String(), d)
 		}, 0},
 		{"report in a list", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
 			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
 			if err != nil {
 				t.Fatal(err)
@@ -202,14 +203,14 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			f.list(bundledModule+":sha256-"+have.Digest.Encoded(), f.manifest(list))
 		}, 0},
 		{"report as signature", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
 			f.list(bundledModule+":sha256-"+have.Digest.Encoded()+".sig", d)
 		}, 1},
 		{"report as version", func(t *testing.T, f *forged, have oci.Descriptor) {
-			f.list(bundledModule+":2.0.0", f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have}))
+			f.list(bundledModule+":2.0.0", f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have}))
 		}, 1},
 		{"report within a version", func(t *testing.T, f *forged, have oci.Descriptor) {
-			d := f.image(t, ocispec.Manifest{ArtifactType: oci.ReportSARIF, Subject: &have})
+			d := f.image(t, ocispec.Manifest{ArtifactType: artifact.ReportSARIF, Subject: &have})
 			list, err := oci.NewIndex(ocispec.Index{Manifests: []oci.Descriptor{d}})
 			if err != nil {
 				t.Fatal(err)
@@ -248,7 +249,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	var f forged
 	x := f.image(t, ocispec.Manifest{ArtifactType: "application/x-evil"})
-	x.ArtifactType, x.Data = oci.ArtifactModule, []byte(`{"artifactType":"`+oci.ArtifactModule+`"}`)
+	x.ArtifactType, x.Data = artifact.ArtifactModule, []byte(`{"artifactType":"`+artifact.ArtifactModule+`"}`)
 	f.list(bundledModule+":1.0.0", x)
 	d, client, _ := counted(t)
 	report, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{Policy: &depot.VerifyOptions{}})

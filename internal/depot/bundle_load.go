@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // LoadOptions say what a bundle may do. The zero value loads what is new.
@@ -232,7 +233,7 @@ func (l *bundleLoader) root(ctx context.Context, x bundleRoot, listing *Listing)
 	switch x.kind {
 	case rootSignature:
 		if err = l.vouched(x, m); err == nil {
-			err = x.repo.MergeCosignSignatures(ctx, x.tag, m)
+			err = artifact.MergeCosignSignatures(ctx, x.repo, x.tag, m)
 		}
 	case rootStatus:
 		if err = l.vouchedStatus(ctx, x, m); err == nil {

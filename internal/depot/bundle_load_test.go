@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const bundledModule = "modules/net/vpc/aws"
@@ -102,7 +103,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	if _, err := d.SignCosign(t.Context(), moduleRepo, mustVersion(t, "1.1.0"), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: oci.ActionYank, Version: "1.2.0"}); err != nil {
+	if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
 	b := bundleOf(t, d, client, bundledModule)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // A rootKind says what an entry of index.json is. Nothing else is loaded: in
@@ -55,7 +56,7 @@ func (l *bundleLoader) parseRoot(desc oci.Descriptor) (x bundleRoot, skip bool, 
 	switch {
 	case !ok, !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindCatalog}, item.Kind):
 		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
-	case item.Kind == addr.KindCatalog && oci.IsCatalogTag(ref.tag):
+	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
 		return bundleRoot{}, true, nil
 	case item.Kind == addr.KindCatalog:
 		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no entry of the catalogue: %w", ref.tag, oci.ErrCorrupt)
@@ -78,9 +79,9 @@ func kindOfTag(tag string) (rootKind, bool) {
 	switch {
 	case tag == "", isFallbackTag(tag):
 		return rootReferrer, true
-	case oci.IsCosignTag(tag):
+	case artifact.IsCosignTag(tag):
 		return rootSignature, true
-	case oci.IsStatusTag(tag):
+	case artifact.IsStatusTag(tag):
 		return rootStatus, true
 	}
 	return rootVersion, isVersion(tag)
@@ -232,17 +233,17 @@ func (l *bundleLoader) vouched(x bundleRoot, m oci.Manifest) error {
 // onlySignatures reports whether nobody can take the manifest for a scan report.
 func onlySignatures(m oci.Manifest) bool {
 	image, err := m.Image()
-	return err == nil && image.ArtifactType == oci.ArtifactCosign &&
-		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != oci.MediaCosign })
+	return err == nil && image.ArtifactType == artifact.ArtifactCosign &&
+		!slices.ContainsFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != artifact.MediaCosign })
 }
 
 // vouchedStatus is vouched for what a status event says.
 func (l *bundleLoader) vouchedStatus(ctx context.Context, x bundleRoot, m oci.Manifest) error {
-	e, err := oci.ParseStatusEvent(x.tag, m)
+	e, err := artifact.ParseStatusEvent(x.tag, m)
 	if err != nil || l.trusted {
 		return err
 	}
-	if e.Version == oci.AllVersions {
+	if e.Version == artifact.AllVersions {
 		list, err := x.repo.Snapshot(ctx)
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err

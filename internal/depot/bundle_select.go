@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // SelectBundle returns the item of a repository for a bundle: the versions that
@@ -23,9 +24,9 @@ func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr
 		}
 		v, isVersion := addr.VersionFromTag(tag)
 		switch {
-		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), oci.IsStatusTag(tag):
+		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), artifact.IsStatusTag(tag):
 			item.Tags = append(item.Tags, tag)
-		case oci.IsCosignTag(tag):
+		case artifact.IsCosignTag(tag):
 			signatures = append(signatures, tag)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newBundleRepo(t *testing.T, host, name string) *oci.Repo {
@@ -261,7 +262,7 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	entries, err := d.Catalogue(t.Context())
-	want := []oci.CatalogEntry{{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
+	want := []artifact.CatalogEntry{{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
 	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
 		t.Errorf("catalogue: %v\n%s", err, diff)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // RebuildCatalogue adds the repositories that hold a version to the catalogue; those
@@ -37,7 +38,7 @@ func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (in
 		case err != nil:
 			return n, err
 		}
-		if err := catalogue.AddCatalogEntry(ctx, entry); err != nil {
+		if err := artifact.AddCatalogEntry(ctx, catalogue, entry); err != nil {
 			return n, err
 		}
 		n++
@@ -46,16 +47,16 @@ func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (in
 }
 
 // catalogEntry returns the entry of a repository of modules or providers.
-func catalogEntry(l addr.Layout, repository string) (oci.CatalogEntry, bool) {
+func catalogEntry(l addr.Layout, repository string) (artifact.CatalogEntry, bool) {
 	it, ok := l.Parse(repository)
 	if !ok {
-		return oci.CatalogEntry{}, false
+		return artifact.CatalogEntry{}, false
 	}
 	switch it.Kind {
 	case addr.KindModule:
-		return oci.CatalogEntry{Kind: oci.KindModule, Address: it.Module.String(), Repository: repository}, true
+		return artifact.CatalogEntry{Kind: artifact.KindModule, Address: it.Module.String(), Repository: repository}, true
 	case addr.KindProvider, addr.KindMirror:
-		return oci.CatalogEntry{Kind: providerKind(it.Provider), Address: it.Provider.String(), Repository: repository}, true
+		return artifact.CatalogEntry{Kind: providerKind(it.Provider), Address: it.Provider.String(), Repository: repository}, true
 	}
-	return oci.CatalogEntry{}, false
+	return artifact.CatalogEntry{}, false
 }

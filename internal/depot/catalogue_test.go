@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestRebuildCatalogue loses the catalogue and makes it anew.
@@ -32,15 +33,15 @@ func TestRebuildCatalogue(t *testing.T) {
 		if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalogue that was not written: %v, %v", entries, err)
 		}
-		module := oci.CatalogEntry{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: moduleRepo}
-		provider := oci.CatalogEntry{Kind: oci.KindProvider, Address: "acme/dns", Repository: providerRepo}
+		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: moduleRepo}
+		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: providerRepo}
 		for _, step := range []struct {
 			names []string
-			want  []oci.CatalogEntry
+			want  []artifact.CatalogEntry
 		}{
-			{[]string{moduleRepo, "p/state/x", "p/modules/net/none/aws"}, []oci.CatalogEntry{module}},
-			{nil, []oci.CatalogEntry{module, provider}},
-			{nil, []oci.CatalogEntry{module, provider}},
+			{[]string{moduleRepo, "p/state/x", "p/modules/net/none/aws"}, []artifact.CatalogEntry{module}},
+			{nil, []artifact.CatalogEntry{module, provider}},
+			{nil, []artifact.CatalogEntry{module, provider}},
 		} {
 			n, err := d.RebuildCatalogue(t.Context(), step.names)
 			if err != nil || n != len(step.want) {

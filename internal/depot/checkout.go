@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // SourceAnnotations returns what the environment says about the source: GitHub
@@ -30,14 +30,14 @@ func SourceAnnotations(getenv func(string) string) (map[string]string, error) {
 		}
 	}
 	if repository := getenv("GITHUB_REPOSITORY"); repository != "" {
-		set(oci.AnnSource, cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com")+"/"+repository)
+		set(artifact.AnnSource, cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com")+"/"+repository)
 	}
-	set(oci.AnnRevision, cmp.Or(getenv("GITHUB_SHA"), getenv("CI_COMMIT_SHA")))
-	set(oci.AnnSourceRef, cmp.Or(getenv("GITHUB_REF_NAME"), getenv("CI_COMMIT_REF_NAME")))
-	set(oci.AnnSource, getenv("CI_PROJECT_URL"))
+	set(artifact.AnnRevision, cmp.Or(getenv("GITHUB_SHA"), getenv("CI_COMMIT_SHA")))
+	set(artifact.AnnSourceRef, cmp.Or(getenv("GITHUB_REF_NAME"), getenv("CI_COMMIT_REF_NAME")))
+	set(artifact.AnnSource, getenv("CI_PROJECT_URL"))
 	if s := getenv("CI_COMMIT_TIMESTAMP"); s != "" {
 		if t, err := time.Parse(time.RFC3339, s); err == nil {
-			set(oci.AnnCreated, t.UTC().Format(time.RFC3339))
+			set(artifact.AnnCreated, t.UTC().Format(time.RFC3339))
 		}
 	}
 	if s := getenv("SOURCE_DATE_EPOCH"); s != "" {
@@ -45,7 +45,7 @@ func SourceAnnotations(getenv func(string) string) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds", s)
 		}
-		set(oci.AnnCreated, time.Unix(seconds, 0).UTC().Format(time.RFC3339))
+		set(artifact.AnnCreated, time.Unix(seconds, 0).UTC().Format(time.RFC3339))
 	}
 	return annotations, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ConvertModule publishes the files of a module package that another tool made,
@@ -21,7 +22,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	if err != nil {
 		return Published{}, err
 	}
-	foreign, err := oci.ParseModule(m)
+	foreign, err := artifact.ParseModule(m)
 	if err != nil {
 		return Published{}, err
 	}
@@ -40,7 +41,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	}
 	annotations := map[string]string{}
 	for key, value := range foreign.Annotations {
-		if !strings.HasPrefix(key, "vnd.okara.") && key != oci.AnnTitle && key != oci.AnnVersion {
+		if !strings.HasPrefix(key, "vnd.okara.") && key != artifact.AnnTitle && key != artifact.AnnVersion {
 			annotations[key] = value
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Options say where a depot is.
@@ -143,10 +144,10 @@ func nextFree(ctx context.Context, r *oci.Repo, v addr.Version) addr.Version {
 
 // addToCatalogue records the repository, so that it can be listed. Nothing
 // depends on it: a failure is a warning.
-func (d *Depot) addToCatalogue(ctx context.Context, e oci.CatalogEntry) []string {
+func (d *Depot) addToCatalogue(ctx context.Context, e artifact.CatalogEntry) []string {
 	r, err := d.repo(d.o.Layout.CatalogRepo())
 	if err == nil {
-		err = r.AddCatalogEntry(ctx, e)
+		err = artifact.AddCatalogEntry(ctx, r, e)
 	}
 	if errors.Is(err, oci.ErrDenied) {
 		return []string{fmt.Sprintf("not listed in the catalogue, unless the registry is okara serve, which does so itself: %v", err)}
@@ -168,7 +169,7 @@ func (d *Depot) AddToCatalogue(ctx context.Context, repository string) error {
 	if err != nil {
 		return err
 	}
-	return r.AddCatalogEntry(ctx, entry)
+	return artifact.AddCatalogEntry(ctx, r, entry)
 }
 
 // watched reports how far the upload of b is.

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Errors of a folder that is to be published as a provider.
@@ -148,7 +149,7 @@ var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	name := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json")
 	if name == "" {
-		return nil, []string{oci.DefaultProtocol}, nil
+		return nil, []string{artifact.DefaultProtocol}, nil
 	}
 	if text, err = d.read(name); err != nil {
 		return nil, nil, err
@@ -181,7 +182,7 @@ func ParseRegistryManifest(text []byte) ([]string, error) {
 		}
 	}
 	if len(doc.Metadata.ProtocolVersions) == 0 {
-		return []string{oci.DefaultProtocol}, nil
+		return []string{artifact.DefaultProtocol}, nil
 	}
 	return doc.Metadata.ProtocolVersions, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestExamineProvider(t *testing.T) {
@@ -46,7 +47,7 @@ func TestExamineProvider(t *testing.T) {
 	}
 	r := mustRepoOf(t, client, providerRepo)
 	good := mustFetch(t, r, "1.2.3")
-	index, err := oci.ParseProviderIndex(good)
+	index, err := artifact.ParseProviderIndex(good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func TestExamineProvider(t *testing.T) {
 }
 
 // rezipped returns an index whose hash of a package is not that of its layer.
-func rezipped(t *testing.T, index oci.ProviderIndex) oci.Manifest {
+func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 	t.Helper()
 	p := index.Platforms[0]
 	p.Zh = sha256Hex([]byte("other"))
@@ -82,11 +83,11 @@ func rezipped(t *testing.T, index oci.ProviderIndex) oci.Manifest {
 }
 
 // newIndex returns an index that proves a package with the metadata of another.
-func newIndex(t *testing.T, index oci.ProviderIndex, version string, p oci.ProviderPlatform) oci.Manifest {
+func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p artifact.ProviderPlatform) oci.Manifest {
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
-	index.Version, index.Annotations, index.Platforms = mustVersion(t, version), nil, []oci.ProviderPlatform{p}
-	m, err := oci.NewProviderIndex(oci.KindProvider, dns(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
+	index.Version, index.Annotations, index.Platforms = mustVersion(t, version), nil, []artifact.ProviderPlatform{p}
+	m, err := artifact.NewProviderIndex(artifact.KindProvider, dns(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +105,12 @@ func TestExamineRezipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, providerRepo)
-	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	zip := oci.BytesBlob(oci.MediaZip, newZip(t, zipEntry{"terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755}, zipEntry{"LICENSE", "free", 0o644}))
-	target, err := oci.NewProviderTarget(zip.Descriptor)
+	zip := oci.BytesBlob(artifact.MediaZip, newZip(t, zipEntry{"terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755}, zipEntry{"LICENSE", "free", 0o644}))
+	target, err := artifact.NewProviderTarget(zip.Descriptor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestExamineRezipped(t *testing.T) {
 
 	tests := []struct {
 		name     string
-		platform oci.ProviderPlatform
+		platform artifact.ProviderPlatform
 		deep     bool
 		want     string // "": nothing is found
 	}{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // previousIndexPrefix is the tag prefix of an index that an extension replaced.
@@ -19,7 +20,7 @@ const previousIndexPrefix = "okara-index-"
 // extendProvider adds the platforms that the stored version lacks. This is the
 // one way in which the tag of a provider moves: every old platform keeps its
 // descriptor byte for byte, so that no lock file breaks.
-func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, stored oci.ProviderIndex, o ProviderOptions) (Published, error) {
+func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, stored artifact.ProviderIndex, o ProviderOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	if stored.Platforms == nil {
 		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", r, v.Tag(), oci.ErrExists)
@@ -50,10 +51,10 @@ func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider
 
 // addedPackages returns the packages of platforms that stored does not have.
 // Those that it has must be the same, and SHA256SUMS must list all of them.
-func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored oci.ProviderIndex) ([]Package, error) {
+func addedPackages(ctx context.Context, r *oci.Repo, plan *ProviderPlan, stored artifact.ProviderIndex) ([]Package, error) {
 	added := slices.Clone(plan.Packages)
 	for _, have := range stored.Platforms {
-		zip, err := r.ProviderZip(ctx, have)
+		zip, err := artifact.ResolveProviderZip(ctx, r, have)
 		if err != nil {
 			return nil, err
 		}

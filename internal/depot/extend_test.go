@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestExtendProvider(t *testing.T) {
@@ -25,7 +26,7 @@ func TestExtendProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := mustRepoOf(t, client, providerRepo)
-		before, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		before, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +34,7 @@ func TestExtendProvider(t *testing.T) {
 		if err != nil || second.Existing || second.Digest == first.Digest {
 			t.Fatalf("%+v, %v", second, err)
 		}
-		after, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		after, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 		if err != nil || len(after.Platforms) != 2 {
 			t.Fatalf("%+v, %v", after, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // maxArchive bounds a module archive from an origin, in bytes.
@@ -34,11 +35,11 @@ type Fetcher struct {
 // Fetch writes the tree that l names below dir, which must be empty, and returns
 // it with the annotations that say where it is from.
 func (f Fetcher) Fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
-	source := map[string]string{oci.AnnSource: publicURL(l)}
+	source := map[string]string{artifact.AnnSource: publicURL(l)}
 	var err error
 	switch l.Kind {
 	case upstream.KindGit:
-		source[oci.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
+		source[artifact.AnnRevision], err = f.Git.Checkout(ctx, l, dir)
 	case upstream.KindOCI:
 		err = f.oci(ctx, l, dir)
 	default:
@@ -125,7 +126,7 @@ func (f Fetcher) oci(ctx context.Context, l upstream.Location, dir string) error
 	if err != nil {
 		return err
 	}
-	parsed, err := oci.ParseModule(m)
+	parsed, err := artifact.ParseModule(m)
 	if err != nil {
 		return err
 	}

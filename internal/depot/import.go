@@ -17,11 +17,12 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Imported is one entry of a depot file that was made from something else.
 type Imported struct {
-	Kind      string // oci.KindModule or oci.KindMirror
+	Kind      string // artifact.KindModule or artifact.KindMirror
 	Address   string
 	Source    string // of a module
 	Versions  string // constraint
@@ -43,7 +44,7 @@ func Render(entries []Imported, interval int) string {
 	}
 	for _, e := range entries {
 		block := "provider"
-		if e.Kind == oci.KindModule {
+		if e.Kind == artifact.KindModule {
 			block = "module"
 		}
 		fmt.Fprintf(&b, "\n%s %s {\n", block, quote(e.Address))
@@ -184,7 +185,7 @@ func (d openDepot) entries() []Imported {
 func (m openModule) entry(namespace string) Imported {
 	url := cmp.Or(m.RepoURL, "https://github.com/"+m.RepoOwner+"/"+m.Name)
 	e := Imported{
-		Kind: oci.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
+		Kind: artifact.KindModule, Address: cmp.Or(namespace, m.RepoOwner) + "/" + m.Name + "/" + m.Provider,
 		Source: "git::" + strings.TrimSuffix(url, ".git") + ".git", Versions: m.Constraints,
 	}
 	if m.Immutable != nil && !*m.Immutable {
@@ -194,7 +195,7 @@ func (m openModule) entry(namespace string) Imported {
 }
 
 func (p openProvider) entry() Imported {
-	e := Imported{Kind: oci.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
+	e := Imported{Kind: artifact.KindMirror, Address: cmp.Or(p.Namespace, "hashicorp") + "/" + p.Name, Versions: p.Constraints}
 	for _, os := range p.OperatingSystems {
 		for _, arch := range p.Architectures {
 			e.Platforms = append(e.Platforms, os+"_"+arch)
@@ -212,7 +213,7 @@ func ImportRegistry(ctx context.Context, r *upstream.ModuleRegistry, namespace s
 	}
 	var out []Imported
 	for _, m := range modules {
-		out = append(out, Imported{Kind: oci.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
+		out = append(out, Imported{Kind: artifact.KindModule, Address: m.String(), Source: r.Host + "/" + m.String()})
 	}
 	return out, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // mirrorParallel is how many packages of one version move at a time.
@@ -126,10 +127,10 @@ func wantedPlatforms(ctx context.Context, src Source, p addr.Provider, v addr.Ve
 }
 
 // mirrored answers for a version that is in the registry.
-func mirrored(r *oci.Repo, v addr.Version, stored oci.ProviderIndex, wanted []addr.Platform) (Published, error) {
+func mirrored(r *oci.Repo, v addr.Version, stored artifact.ProviderIndex, wanted []addr.Platform) (Published, error) {
 	out := Published{Repository: r.String(), Tag: v.Tag(), Digest: stored.Index.Digest.String(), Existing: true}
 	for _, t := range wanted {
-		if !slices.ContainsFunc(stored.Platforms, func(have oci.ProviderPlatform) bool { return have.Platform == t }) {
+		if !slices.ContainsFunc(stored.Platforms, func(have artifact.ProviderPlatform) bool { return have.Platform == t }) {
 			return out, fmt.Errorf("%s:%s is mirrored without %s, and a version never changes: %w", r, v.Tag(), t, oci.ErrExists)
 		}
 	}
@@ -169,7 +170,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	first := packages[0]
 	plan := &ProviderPlan{Protocols: first.Protocols}
 	if len(plan.Protocols) == 0 {
-		plan.Protocols = []string{oci.DefaultProtocol}
+		plan.Protocols = []string{artifact.DefaultProtocol}
 	}
 	name := stemOf(p, v) + "SHA256SUMS"
 	if len(first.Shasums) > 0 {

@@ -24,12 +24,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // release is an origin that serves one release folder and lets a test lie.
 type release struct {
 	dist      fstest.MapFS
-	keys      []oci.SigningKey
+	keys      []artifact.SigningKey
 	platforms []string
 	versions  []addr.Version
 	change    func(*upstream.Package)
@@ -41,7 +42,7 @@ func newRelease(t *testing.T, k *signing.Key, platforms ...string) *release {
 	r := &release{dist: newDist(t, platforms...), platforms: platforms}
 	sign(t, r.dist, k)
 	public := mustPublic(t, k)
-	r.keys = []oci.SigningKey{{KeyID: public.ID, ASCIIArmor: public.Armor}}
+	r.keys = []artifact.SigningKey{{KeyID: public.ID, ASCIIArmor: public.Armor}}
 	return r
 }
 
@@ -93,14 +94,14 @@ func TestMirrorProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
-	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(index.Platforms) != 2 || index.Signature != oci.SignatureVerified || fmt.Sprint(index.Protocols) != "[6.0]" {
+	if len(index.Platforms) != 2 || index.Signature != artifact.SignatureVerified || fmt.Sprint(index.Protocols) != "[6.0]" {
 		t.Errorf("index %+v", index)
 	}
-	md, err := r.ProviderMetadata(t.Context(), index)
+	md, err := artifact.ReadProviderMetadata(t.Context(), r, index)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestMirrorProvider(t *testing.T) {
 }
 
 func TestMirrorProviderRefuses(t *testing.T) {
-	other := []oci.SigningKey{{ASCIIArmor: mustPublic(t, newKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
+	other := []artifact.SigningKey{{ASCIIArmor: mustPublic(t, newKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
 	for name, test := range map[string]struct {
 		change func(*upstream.Package)
 		want   error
@@ -140,7 +141,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums, 0},
 		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature, 0},
 		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey, 0},
-		"garbage key":       {func(p *upstream.Package) { p.Keys = []oci.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt, 0},
+		"garbage key":       {func(p *upstream.Package) { p.Keys = []artifact.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt, 0},
 		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned, 0},
 		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned, 0},
 		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt, 2},
@@ -174,7 +175,7 @@ func TestMirrorProviderExpiredKey(t *testing.T) {
 	past := time.Now().Add(-2 * time.Hour)
 	k := newKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
 	src := &release{dist: newDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
-	src.keys = []oci.SigningKey{{ASCIIArmor: mustPublic(t, k).Armor}}
+	src.keys = []artifact.SigningKey{{ASCIIArmor: mustPublic(t, k).Armor}}
 	name := stem + "linux_amd64.zip"
 	signSums(t, src.dist, signing.Sums{name: sha256Hex(src.dist[name].Data)}, k, past.Add(time.Minute))
 	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
@@ -195,8 +196,8 @@ func TestMirrorProviderUnsigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
-	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
-	if err != nil || index.Signature != oci.SignatureNone {
+	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	if err != nil || index.Signature != artifact.SignatureNone {
 		t.Errorf("index %+v, %v", index, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ErrNoModule says that a folder holds no configuration.
@@ -48,7 +49,7 @@ type ModulePlan struct {
 	Tree     *archive.Tree
 	Warnings []string
 
-	description oci.ModuleDescription
+	description artifact.ModuleDescription
 }
 
 // PlanModule checks a tree without a registry.
@@ -110,7 +111,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if !o.NoLatest {
 		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
 	}
-	entry := oci.CatalogEntry{Kind: oci.KindModule, Address: m.Module.String(), Repository: r.Name()}
+	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: m.Module.String(), Repository: r.Name()}
 	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
 	return out, nil
 }
@@ -158,7 +159,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 
 // found completes out if the stored module has its content, else returns the
 // conflict.
-func found(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored oci.ModuleManifest) (Published, error) {
+func found(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest, out.Existing = stored.Manifest.Digest.String(), true
 		return out, nil
@@ -171,7 +172,7 @@ func found(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stor
 }
 
 // storedModule returns what the tag holds, nil if there is no such tag.
-func storedModule(ctx context.Context, r *oci.Repo, tag string) (*oci.ModuleManifest, error) {
+func storedModule(ctx context.Context, r *oci.Repo, tag string) (*artifact.ModuleManifest, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -179,9 +180,9 @@ func storedModule(ctx context.Context, r *oci.Repo, tag string) (*oci.ModuleMani
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := oci.ParseModule(m)
+	parsed, err := artifact.ParseModule(m)
 	if err != nil {
-		return &oci.ModuleManifest{Manifest: m.Descriptor}, nil // something else holds the tag: other content
+		return &artifact.ModuleManifest{Manifest: m.Descriptor}, nil // something else holds the tag: other content
 	}
 	return &parsed, nil
 }
@@ -191,12 +192,12 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 	if err != nil {
 		return oci.Artifact{}, err
 	}
-	tarball, zip := packedBlob(oci.MediaModuleTar, packed.Tar), packedBlob(oci.MediaZip, packed.Zip)
-	description := oci.BytesBlob(oci.MediaModuleDescription, text)
+	tarball, zip := packedBlob(artifact.MediaModuleTar, packed.Tar), packedBlob(artifact.MediaZip, packed.Zip)
+	description := oci.BytesBlob(artifact.MediaModuleDescription, text)
 	zip.Annotations = map[string]string{
-		oci.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",
+		artifact.AnnTitle: strings.ReplaceAll(m.Module.String(), "/", "-") + "-" + m.Version.Tag() + ".zip",
 	}
-	root, err := oci.NewModule(oci.ModuleManifest{
+	root, err := artifact.NewModule(artifact.ModuleManifest{
 		Address: m.Module, Version: m.Version, ContentDigest: packed.ContentDigest, Annotations: o.Annotations,
 		Tar: &tarball.Descriptor, Zip: &zip.Descriptor, Description: &description.Descriptor,
 	})

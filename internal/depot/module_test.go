@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func mustModule(t *testing.T, address, version string) addr.ModuleVersion {
@@ -94,7 +95,7 @@ func TestPublishModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, client := newDepot(t, host, oci.Options{})
 		m := mustModule(t, "net/vpc/aws", "1.0.0+b.1")
-		first, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{oci.AnnRevision: "abc"}})
+		first, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: "abc"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +106,11 @@ func TestPublishModule(t *testing.T) {
 			t.Errorf("got %s, want %s…", first, want)
 		}
 		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
-		parsed, err := oci.ParseModule(mustFetch(t, r, "1.0.0_b.1"))
+		parsed, err := artifact.ParseModule(mustFetch(t, r, "1.0.0_b.1"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if parsed.Address != m.Module || parsed.Version != m.Version || parsed.ContentDigest != first.ContentDigest || parsed.Annotations[oci.AnnRevision] != "abc" {
+		if parsed.Address != m.Module || parsed.Version != m.Version || parsed.ContentDigest != first.ContentDigest || parsed.Annotations[artifact.AnnRevision] != "abc" {
 			t.Errorf("stored %+v", parsed)
 		}
 		checkModuleLayers(t, r, parsed)
@@ -122,14 +123,14 @@ func TestPublishModule(t *testing.T) {
 		if diff := cmp.Diff(again, first); diff != "" {
 			t.Errorf("second publish (-got +want)\n%s", diff)
 		}
-		entry, err := mustRepoOf(t, client, "p/catalog").CatalogEntry(t.Context(), oci.CatalogTag(r.Name()))
-		if diff := cmp.Diff(entry, oci.CatalogEntry{Kind: oci.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
+		entry, err := artifact.ReadCatalogEntry(t.Context(), mustRepoOf(t, client, "p/catalog"), artifact.CatalogTag(r.Name()))
+		if diff := cmp.Diff(entry, artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
 			t.Errorf("catalogue: %v (-got +want)\n%s", err, diff)
 		}
 	})
 }
 
-func checkModuleLayers(t *testing.T, r *oci.Repo, m oci.ModuleManifest) {
+func checkModuleLayers(t *testing.T, r *oci.Repo, m artifact.ModuleManifest) {
 	t.Helper()
 	for _, layer := range []*oci.Descriptor{m.Tar, m.Zip} {
 		b, err := r.ReadBlob(t.Context(), *layer, 1<<20)
@@ -149,7 +150,7 @@ func checkModuleLayers(t *testing.T, r *oci.Repo, m oci.ModuleManifest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d oci.ModuleDescription
+	var d artifact.ModuleDescription
 	if err := json.Unmarshal(b, &d); err != nil {
 		t.Fatal(err)
 	}

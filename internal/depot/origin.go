@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Source is where provider packages come from. Package upstream has one for
@@ -25,7 +26,7 @@ type Source interface {
 }
 
 // PublicKeys parses the keys that an origin publishes.
-func PublicKeys(keys []oci.SigningKey) ([]signing.PublicKey, error) {
+func PublicKeys(keys []artifact.SigningKey) ([]signing.PublicKey, error) {
 	var out []signing.PublicKey
 	for _, k := range keys {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Package is one zip of a provider with its hashes.
@@ -148,7 +149,7 @@ func (k Package) blob() oci.Blob {
 }
 
 func (k Package) descriptor() oci.Descriptor {
-	return oci.Descriptor{MediaType: oci.MediaZip, Digest: digestOf(k.SHA256), Size: k.Size}
+	return oci.Descriptor{MediaType: artifact.MediaZip, Digest: digestOf(k.SHA256), Size: k.Size}
 }
 
 // contextReader ends a long read when the context is done.
@@ -181,16 +182,16 @@ func expiryWarning(k signing.PublicKey, now time.Time) []string {
 
 // servedKeys are the keys as the provider protocol serves them, without
 // duplicates.
-func servedKeys(keys []signing.PublicKey, now time.Time) []oci.SigningKey {
+func servedKeys(keys []signing.PublicKey, now time.Time) []artifact.SigningKey {
 	signing.SortKeys(keys, now)
 	seen := map[string]bool{}
-	var out []oci.SigningKey
+	var out []artifact.SigningKey
 	for _, k := range keys {
 		if seen[k.Fingerprint] {
 			continue
 		}
 		seen[k.Fingerprint] = true
-		served := oci.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor, Source: k.UserID}
+		served := artifact.SigningKey{KeyID: k.ID, ASCIIArmor: k.Armor, Source: k.UserID}
 		if !k.Expires.IsZero() {
 			served.Expires = k.Expires.Format(time.RFC3339)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ProviderOptions say how a provider is published.
@@ -38,7 +39,7 @@ type ProviderPlan struct {
 
 	sums     signing.Sums
 	signers  []string // IDs of the keys whose signature verified
-	metadata oci.ProviderMetadata
+	metadata artifact.ProviderMetadata
 }
 
 // Texts returns the files of the release besides the packages: SHA256SUMS, its
@@ -143,7 +144,7 @@ func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	entry := oci.CatalogEntry{Kind: providerKind(p), Address: p.String(), Repository: r.Name()}
+	entry := artifact.CatalogEntry{Kind: providerKind(p), Address: p.String(), Repository: r.Name()}
 	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
 	return out, nil
 }
@@ -157,9 +158,9 @@ func (d *Depot) providerRepo(p addr.Provider) string {
 
 func providerKind(p addr.Provider) string {
 	if p.Hostname != "" {
-		return oci.KindMirror
+		return artifact.KindMirror
 	}
-	return oci.KindProvider
+	return artifact.KindProvider
 }
 
 // pushProvider pushes what is missing, the version tag last.
@@ -200,16 +201,16 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 
 // providerArtifact builds the manifests and gathers the blobs. The platforms in
 // have are in the registry; they come first in the index.
-func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, have []oci.ProviderPlatform, o ProviderOptions) (oci.Artifact, error) {
-	index := oci.ProviderIndex{
-		Version: v, Protocols: plan.Protocols, Signature: oci.SignatureVerified, Annotations: maps.Clone(o.Annotations), Platforms: slices.Clone(have),
+func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, have []artifact.ProviderPlatform, o ProviderOptions) (oci.Artifact, error) {
+	index := artifact.ProviderIndex{
+		Version: v, Protocols: plan.Protocols, Signature: artifact.SignatureVerified, Annotations: maps.Clone(o.Annotations), Platforms: slices.Clone(have),
 	}
 	if plan.metadata.SignatureBytes == nil {
-		index.Signature = oci.SignatureNone
+		index.Signature = artifact.SignatureNone
 	}
 	var a oci.Artifact
 	for _, k := range plan.Packages {
-		target, err := oci.NewProviderTarget(k.descriptor())
+		target, err := artifact.NewProviderTarget(k.descriptor())
 		if err != nil {
 			return oci.Artifact{}, err
 		}
@@ -217,16 +218,16 @@ func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *Provider
 			a.Blobs = append(a.Blobs, d.watched(k.blob(), k.Filename))
 		}
 		a.Children = append(a.Children, target)
-		index.Platforms = append(index.Platforms, oci.ProviderPlatform{
+		index.Platforms = append(index.Platforms, artifact.ProviderPlatform{
 			Platform: k.Platform, Filename: k.Filename, Zh: k.SHA256, H1: k.H1, Size: k.Size, Manifest: target.Descriptor,
 		})
 	}
-	metadata, blobs, err := oci.NewProviderMetadata(plan.metadata)
+	metadata, blobs, err := artifact.NewProviderMetadata(plan.metadata)
 	if err != nil {
 		return oci.Artifact{}, err
 	}
 	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
-	a.Root, err = oci.NewProviderIndex(providerKind(p), p, index, metadata)
+	a.Root, err = artifact.NewProviderIndex(providerKind(p), p, index, metadata)
 	return a, err
 }
 
@@ -245,7 +246,7 @@ func sumsDigest(s signing.Sums) string {
 }
 
 // storedProvider returns what the tag holds, nil if there is no such tag.
-func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*oci.ProviderIndex, error) {
+func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.ProviderIndex, error) {
 	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
@@ -253,17 +254,17 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*oci.Provider
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := oci.ParseProviderIndex(m)
+	parsed, err := artifact.ParseProviderIndex(m)
 	if err != nil {
-		return &oci.ProviderIndex{Index: m.Descriptor}, nil // something else holds the tag: other content
+		return &artifact.ProviderIndex{Index: m.Descriptor}, nil // something else holds the tag: other content
 	}
 	return &parsed, nil
 }
 
-func foundProvider(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored oci.ProviderIndex) (Published, error) {
+func foundProvider(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored artifact.ProviderIndex) (Published, error) {
 	sums := signing.Sums{}
 	for _, p := range stored.Platforms {
-		zip, err := r.ProviderZip(ctx, p)
+		zip, err := artifact.ResolveProviderZip(ctx, r, p)
 		if err != nil {
 			return Published{}, err
 		}

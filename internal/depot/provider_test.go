@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func sha256Hex(b []byte) string {
@@ -43,11 +44,11 @@ func TestPublishProvider(t *testing.T) {
 			t.Errorf("got %+v, want %s…", first, want)
 		}
 		r := mustRepoOf(t, client, "p/providers/acme/dns")
-		index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(index.Protocols, []string{"5.0", "6.0"}); diff != "" || index.Version != v || index.Signature != oci.SignatureVerified {
+		if diff := cmp.Diff(index.Protocols, []string{"5.0", "6.0"}); diff != "" || index.Version != v || index.Signature != artifact.SignatureVerified {
 			t.Errorf("index %+v", index)
 		}
 		checkPackages(t, r, index, dist)
@@ -67,14 +68,14 @@ func TestPublishProvider(t *testing.T) {
 	})
 }
 
-func checkPackages(t *testing.T, r *oci.Repo, index oci.ProviderIndex, dist fstest.MapFS) {
+func checkPackages(t *testing.T, r *oci.Repo, index artifact.ProviderIndex, dist fstest.MapFS) {
 	t.Helper()
 	if len(index.Platforms) != 2 {
 		t.Fatalf("%d platforms", len(index.Platforms))
 	}
 	for _, p := range index.Platforms {
 		want := dist[p.Filename].Data
-		zip, err := r.ProviderZip(t.Context(), p)
+		zip, err := artifact.ResolveProviderZip(t.Context(), r, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,14 +92,14 @@ func checkPackages(t *testing.T, r *oci.Repo, index oci.ProviderIndex, dist fste
 			t.Errorf("%s: h1 %s, want %s, %v", p.Platform, p.H1, h1, err)
 		}
 		// Without annotations, as in an index of another tool.
-		bare, err := r.ProviderZip(t.Context(), oci.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest})
+		bare, err := artifact.ResolveProviderZip(t.Context(), r, artifact.ProviderPlatform{Platform: p.Platform, Manifest: p.Manifest})
 		if err != nil || bare.Digest != zip.Digest {
 			t.Errorf("%s by its manifest: %s, %v", p.Platform, bare.Digest, err)
 		}
 	}
 }
 
-func checkMetadata(t *testing.T, r *oci.Repo, index oci.ProviderIndex) {
+func checkMetadata(t *testing.T, r *oci.Repo, index artifact.ProviderIndex) {
 	t.Helper()
 	for _, inline := range []bool{true, false} {
 		x := index
@@ -107,7 +108,7 @@ func checkMetadata(t *testing.T, r *oci.Repo, index oci.ProviderIndex) {
 			d.Data = nil
 			x.Metadata = &d
 		}
-		md, err := r.ProviderMetadata(t.Context(), x)
+		md, err := artifact.ReadProviderMetadata(t.Context(), r, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,15 +132,15 @@ func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, "p/providers/acme/dns")
-	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	count.Take()
-	if _, err := r.ProviderMetadata(t.Context(), index); err != nil {
+	if _, err := artifact.ReadProviderMetadata(t.Context(), r, index); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ProviderZip(t.Context(), index.Platforms[0]); err != nil {
+	if _, err := artifact.ResolveProviderZip(t.Context(), r, index.Platforms[0]); err != nil {
 		t.Fatal(err)
 	}
 	if got := count.Take(); len(got) > 0 {
@@ -155,11 +156,11 @@ func TestPublishProviderKeepsASignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, "p/providers/acme/dns")
-	index, err := oci.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	md, err := r.ProviderMetadata(t.Context(), index)
+	md, err := artifact.ReadProviderMetadata(t.Context(), r, index)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Prunable returns the versions beyond the keep highest ones. An edition goes
@@ -36,8 +37,8 @@ func (l *Listing) Prunable(keep int, pinned func(addr.Version) bool) []addr.Vers
 func (d *Depot) PruneVersions(ctx context.Context, r *oci.Repo, versions []addr.Version) error {
 	var unsupported error
 	for _, v := range versions {
-		if _, err := r.PutStatusEvent(ctx, oci.StatusEvent{
-			Action: oci.ActionYank, Version: v.String(), Message: "removed by retention", Time: time.Now().UTC(),
+		if _, err := artifact.PutStatusEvent(ctx, r, artifact.StatusEvent{
+			Action: artifact.ActionYank, Version: v.String(), Message: "removed by retention", Time: time.Now().UTC(),
 		}); err != nil {
 			return fmt.Errorf("prune %s of %s: %w", v, r, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // PullOptions say what is pulled.
@@ -37,25 +38,25 @@ func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version,
 
 // PullModule unpacks a version of a module into dir, which must be empty or not
 // exist. The zip is verified against its digest before it is unpacked.
-func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (oci.ModuleManifest, error) {
+func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (artifact.ModuleManifest, error) {
 	l, raw, err := d.pullable(ctx, d.o.Layout.Module(m.Module), m.Version, o)
 	if err != nil {
-		return oci.ModuleManifest{}, err
+		return artifact.ModuleManifest{}, err
 	}
-	parsed, err := oci.ParseModule(raw)
+	parsed, err := artifact.ParseModule(raw)
 	if err != nil {
-		return oci.ModuleManifest{}, err
+		return artifact.ModuleManifest{}, err
 	}
 	if err := emptyDir(dir); err != nil {
-		return oci.ModuleManifest{}, err
+		return artifact.ModuleManifest{}, err
 	}
 	tmp, done, err := scratchFile(d.o.TempDir)
 	if err != nil {
-		return oci.ModuleManifest{}, err
+		return artifact.ModuleManifest{}, err
 	}
 	defer done()
 	if err := d.save(ctx, l.Repository, *parsed.Zip, tmp, m.Module.String()); err != nil {
-		return oci.ModuleManifest{}, err
+		return artifact.ModuleManifest{}, err
 	}
 	return parsed, archive.Unpack(ctx, tmp, parsed.Zip.Size, dir, archive.Limits{})
 }
@@ -96,7 +97,7 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if err != nil {
 		return nil, err
 	}
-	index, err := oci.ParseProviderIndex(m)
+	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p, v, o.Platforms, oci.ErrNotFound)
 	}
-	md, err := l.Repository.Resigned(ctx, index, l.StatusOf(v, m.Digest))
+	md, err := artifact.Resigned(ctx, l.Repository, index, l.StatusOf(v, m.Digest))
 	if errors.Is(err, oci.ErrNotFound) {
 		return files, nil // made by another tool
 	}
@@ -142,12 +143,12 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 
 // pullZip writes a zip under a temporary name first, so that a file with the
 // final name is whole.
-func (d *Depot) pullZip(ctx context.Context, r *oci.Repo, t oci.ProviderPlatform, file string) error {
-	blob, err := r.ProviderZip(ctx, t)
+func (d *Depot) pullZip(ctx context.Context, r *oci.Repo, t artifact.ProviderPlatform, file string) error {
+	blob, err := artifact.ResolveProviderZip(ctx, r, t)
 	if err != nil {
 		return err
 	}
-	if have, err := oci.FileBlob(oci.MediaZip, file); err == nil && have.Digest == blob.Digest {
+	if have, err := oci.FileBlob(artifact.MediaZip, file); err == nil && have.Digest == blob.Digest {
 		return nil
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*.zip")

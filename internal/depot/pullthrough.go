@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Release is one version of a provider at its origin, its proof verified and
@@ -23,8 +24,8 @@ type Release struct {
 	Provider  addr.Provider
 	Version   addr.Version
 	Protocols []string
-	Platforms []oci.ProviderPlatform // Filename and Zh; H1 where the origin tells; no size
-	Metadata  oci.ProviderMetadata   // empty if the origin publishes no SHA256SUMS
+	Platforms []artifact.ProviderPlatform // Filename and Zh; H1 where the origin tells; no size
+	Metadata  artifact.ProviderMetadata   // empty if the origin publishes no SHA256SUMS
 
 	src Source
 }
@@ -50,7 +51,7 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 	}
 	r := &Release{Provider: p, Version: v, Protocols: first.Protocols, src: src}
 	if len(r.Protocols) == 0 {
-		r.Protocols = []string{oci.DefaultProtocol}
+		r.Protocols = []string{artifact.DefaultProtocol}
 	}
 	if len(first.Signature) > 0 && len(first.Keys) > 0 {
 		err = r.signed(first, platforms, o)
@@ -91,12 +92,12 @@ func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o Mi
 		if !ok {
 			return fmt.Errorf("SHA256SUMS does not list %s: %w", name, signing.ErrSums)
 		}
-		r.Platforms = append(r.Platforms, oci.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
+		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: t, Filename: name, Zh: zh, H1: first.Others[t.String()]})
 	}
-	r.Metadata = oci.ProviderMetadata{
+	r.Metadata = artifact.ProviderMetadata{
 		ShasumsName:  fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", r.Provider.Type, r.Version),
-		ShasumsBytes: first.Shasums, Shasums: descriptor(oci.MediaShasums, first.Shasums),
-		SignatureBytes: first.Signature, Signature: descriptor(oci.MediaShasumsSignature, first.Signature),
+		ShasumsBytes: first.Shasums, Shasums: descriptor(artifact.MediaShasums, first.Shasums),
+		SignatureBytes: first.Signature, Signature: descriptor(artifact.MediaShasumsSignature, first.Signature),
 		Keys: servedKeys(keys, now),
 	}
 	return nil
@@ -119,7 +120,7 @@ func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o Mir
 		if digestOf(k.Zh).Validate() != nil {
 			return fmt.Errorf("the origin announces no SHA-256 of %s: %w", k.Filename, ErrUnsigned)
 		}
-		r.Platforms = append(r.Platforms, oci.ProviderPlatform{Platform: k.Platform, Filename: k.Filename, Zh: k.Zh, H1: k.H1})
+		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: k.Platform, Filename: k.Filename, Zh: k.Zh, H1: k.H1})
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (r *Release) SignedBy(o VerifyOptions) error {
 
 // Open starts the download of a package. size is -1 if the origin does not say
 // it. Nothing is known of the bytes: the caller compares their hash with Zh.
-func (r *Release) Open(ctx context.Context, t oci.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
+func (r *Release) Open(ctx context.Context, t artifact.ProviderPlatform) (body io.ReadCloser, size int64, err error) {
 	k, err := r.src.Package(ctx, r.Provider, r.Version, t.Platform)
 	if err != nil {
 		return nil, 0, err

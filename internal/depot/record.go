@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // State is what a depot knows of one version.
@@ -52,7 +53,7 @@ func (d *Depot) Record(ctx context.Context) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.Record(ctx)
+	b, err := artifact.ReadRecord(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the depot's record: %w", err)
 	}
@@ -79,7 +80,7 @@ func (d *Depot) saveRecord(ctx context.Context, rec *Record) error {
 	if err != nil {
 		return err
 	}
-	if err := r.PutRecord(ctx, b); err != nil {
+	if err := artifact.PutRecord(ctx, r, b); err != nil {
 		return err
 	}
 	rec.read = b

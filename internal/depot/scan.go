@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ErrBlocked says that a scan found something at or above the level that the
@@ -24,10 +25,10 @@ var ErrBlocked = errors.New("blocked by the scan policy")
 // findings reach the level that the policy blocks; the reports are attached then
 // too.
 func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy, now time.Time) (scan.Counts, error) {
-	if index, err := oci.ParseProviderIndex(m); err == nil {
+	if index, err := artifact.ParseProviderIndex(m); err == nil {
 		return scanProvider(ctx, r, index, p, now)
 	}
-	module, err := oci.ParseModule(m)
+	module, err := artifact.ParseModule(m)
 	if err != nil {
 		return scan.Counts{}, err
 	}
@@ -39,11 +40,11 @@ func ScanArtifact(ctx context.Context, r *oci.Repo, m oci.Manifest, p ScanPolicy
 }
 
 // scanProvider scans every platform; the counts are those of the worst.
-func scanProvider(ctx context.Context, r *oci.Repo, index oci.ProviderIndex, p ScanPolicy, now time.Time) (scan.Counts, error) {
+func scanProvider(ctx context.Context, r *oci.Repo, index artifact.ProviderIndex, p ScanPolicy, now time.Time) (scan.Counts, error) {
 	var worst scan.Counts
 	var held error
 	for _, t := range index.Platforms {
-		zip, err := r.ProviderZip(ctx, t)
+		zip, err := artifact.ResolveProviderZip(ctx, r, t)
 		if err != nil {
 			return worst, err
 		}
@@ -89,12 +90,12 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 		return scan.Counts{}, err
 	}
 	c = report.Counts
-	summary := &oci.ScanSummary{Tool: report.Tool, Time: now, Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low}
-	if _, err := r.Attach(ctx, subject, oci.ReportSARIF, report.SARIF, summary); err != nil {
+	summary := &artifact.ScanSummary{Tool: report.Tool, Time: now, Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low}
+	if _, err := artifact.AttachReport(ctx, r, subject, artifact.ReportSARIF, report.SARIF, summary); err != nil {
 		return c, err
 	}
 	if report.CycloneDX != nil {
-		_, err = r.Attach(ctx, subject, oci.ReportCycloneDX, report.CycloneDX, nil)
+		_, err = artifact.AttachReport(ctx, r, subject, artifact.ReportCycloneDX, report.CycloneDX, nil)
 	}
 	return c, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // SignCosign adds a cosign-compatible signature to a version of a module or
@@ -27,16 +28,16 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	have, err := r.CosignSignatures(ctx, subject.Digest)
+	have, err := artifact.ReadCosignSignatures(ctx, r, subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if slices.ContainsFunc(have, func(s oci.CosignSignature) bool {
+	if slices.ContainsFunc(have, func(s artifact.CosignSignature) bool {
 		return s.Names(d.below(repository), subject.Digest) == nil && signing.VerifyECDSA(&key.PublicKey, s.Payload, s.Signature) == nil
 	}) {
 		return oci.Descriptor{}, nil
 	}
-	payload, err := oci.CosignPayload(r.String(), subject.Digest)
+	payload, err := artifact.CosignPayload(r.String(), subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
@@ -44,7 +45,7 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	return r.AddCosignSignature(ctx, subject, oci.CosignSignature{Payload: payload, Signature: signature})
+	return artifact.AddCosignSignature(ctx, r, subject, artifact.CosignSignature{Payload: payload, Signature: signature})
 }
 
 // SignProvider signs SHA256SUMS of a version that exists. The new signature joins
@@ -52,47 +53,47 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 // no longer count. The index does not change: a status event carries signature
 // and keys. A version that the key has signed is left as it is, except with
 // replace; the event is then zero.
-func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Version, key *signing.Key, replace bool) (oci.StatusEvent, error) {
+func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Version, key *signing.Key, replace bool) (artifact.StatusEvent, error) {
 	l, err := d.Versions(ctx, d.providerRepo(p))
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
-	index, err := oci.ParseProviderIndex(m)
+	index, err := artifact.ParseProviderIndex(m)
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
-	md, err := l.Repository.Resigned(ctx, index, l.StatusOf(v, m.Digest))
+	md, err := artifact.Resigned(ctx, l.Repository, index, l.StatusOf(v, m.Digest))
 	if errors.Is(err, oci.ErrNotFound) {
 		md, err = sumsOf(ctx, l.Repository, p, v, index)
 	}
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
 	public, err := key.Public()
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
-		return oci.StatusEvent{}, nil
+		return artifact.StatusEvent{}, nil
 	}
 	if err := addSignature(&md, key, public, d.eventTime(l), replace); err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
-	layers, blobs, err := oci.NewSignatureLayers(md, index.Metadata == nil)
+	layers, blobs, err := artifact.NewSignatureLayers(md, index.Metadata == nil)
 	if err != nil {
-		return oci.StatusEvent{}, err
+		return artifact.StatusEvent{}, err
 	}
-	return l.Repository.PutStatusEvent(ctx, oci.StatusEvent{
-		Action: oci.ActionResign, Version: v.String(), Subject: m.Digest, Layers: layers, Time: d.eventTime(l),
+	return artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
+		Action: artifact.ActionResign, Version: v.String(), Subject: m.Digest, Layers: layers, Time: d.eventTime(l),
 	}, blobs...)
 }
 
 // addSignature adds a packet by key and the public key to md.
-func addSignature(md *oci.ProviderMetadata, key *signing.Key, public signing.PublicKey, now time.Time, replace bool) error {
+func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signing.PublicKey, now time.Time, replace bool) error {
 	signature, err := key.Sign(md.ShasumsBytes, now)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func addSignature(md *oci.ProviderMetadata, key *signing.Key, public signing.Pub
 	return nil
 }
 
-func parseServed(served []oci.SigningKey) ([]signing.PublicKey, error) {
+func parseServed(served []artifact.SigningKey) ([]signing.PublicKey, error) {
 	var keys []signing.PublicKey
 	for _, k := range served {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
@@ -123,15 +124,15 @@ func parseServed(served []oci.SigningKey) ([]signing.PublicKey, error) {
 }
 
 // sumsOf makes SHA256SUMS for an index that another tool made.
-func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index oci.ProviderIndex) (oci.ProviderMetadata, error) {
+func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index artifact.ProviderIndex) (artifact.ProviderMetadata, error) {
 	stem := stemOf(p, v)
 	sums := signing.Sums{}
 	for _, t := range index.Platforms {
-		zip, err := r.ProviderZip(ctx, t)
+		zip, err := artifact.ResolveProviderZip(ctx, r, t)
 		if err != nil {
-			return oci.ProviderMetadata{}, err
+			return artifact.ProviderMetadata{}, err
 		}
 		sums[stem+t.Platform.String()+".zip"] = zip.Digest.Encoded()
 	}
-	return oci.ProviderMetadata{ShasumsName: stem + "SHA256SUMS", ShasumsBytes: sums.Bytes()}, nil
+	return artifact.ProviderMetadata{ShasumsName: stem + "SHA256SUMS", ShasumsBytes: sums.Bytes()}, nil
 }

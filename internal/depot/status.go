@@ -11,12 +11,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Announcement changes how a version is listed.
 type Announcement struct {
-	Action      string // oci.ActionDeprecate, …Undeprecate, …Yank or …Unyank
-	Version     string // exact, or oci.AllVersions
+	Action      string // artifact.ActionDeprecate, …Undeprecate, …Yank or …Unyank
+	Version     string // exact, or artifact.AllVersions
 	Message     string // shown to the users
 	Replacement string // version or address to use instead
 	Actor       string
@@ -25,26 +26,26 @@ type Announcement struct {
 
 // Announce records the announcement in the repository. The version must exist.
 // The warning says that a wanted deletion is not supported.
-func (d *Depot) Announce(ctx context.Context, repository string, an Announcement) (event oci.StatusEvent, warnings []string, err error) {
+func (d *Depot) Announce(ctx context.Context, repository string, an Announcement) (event artifact.StatusEvent, warnings []string, err error) {
 	l, err := d.Versions(ctx, repository)
 	if err != nil {
-		return oci.StatusEvent{}, nil, err
+		return artifact.StatusEvent{}, nil, err
 	}
 	v, err := addr.ParseVersion(an.Version)
 	switch {
-	case an.Version == oci.AllVersions:
+	case an.Version == artifact.AllVersions:
 	case err != nil:
-		return oci.StatusEvent{}, nil, err
+		return artifact.StatusEvent{}, nil, err
 	case !slices.Contains(l.Versions, v):
-		return oci.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
+		return artifact.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
 	}
-	event, err = l.Repository.PutStatusEvent(ctx, oci.StatusEvent{
+	event, err = artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
 		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: d.eventTime(l),
 	})
 	if err != nil {
 		return event, nil, err
 	}
-	if an.DeleteTag && an.Action == oci.ActionYank && an.Version != oci.AllVersions {
+	if an.DeleteTag && an.Action == artifact.ActionYank && an.Version != artifact.AllVersions {
 		err = l.Repository.Untag(ctx, v.Tag())
 		if errors.Is(err, oci.ErrUnsupported) {
 			return event, []string{fmt.Sprintf("the registry does not delete tags: %s is yanked, but can still be pulled by name", v)}, nil
@@ -58,7 +59,7 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 func (d *Depot) eventTime(l *Listing) time.Time {
 	now := time.Now().UTC()
 	if n := len(l.events); n > 0 {
-		if last := oci.StatusTime(l.events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
+		if last := artifact.StatusTime(l.events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
 			return last.Add(time.Millisecond)
 		}
 	}

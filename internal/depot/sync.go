@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Result is what became of one step.
@@ -170,7 +171,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: oci.KindModule + " " + e.Address.String(), repo: r}
+	it := item{Entry: e.Entry, key: artifact.KindModule + " " + e.Address.String(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
@@ -195,7 +196,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: oci.KindMirror + " " + e.Address.String(), repo: r}
+	it := item{Entry: e.Entry, key: artifact.KindMirror + " " + e.Address.String(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		offers := make([]offer, len(versions))
@@ -291,8 +292,8 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 		l.Ref = o.ref
 	}
 	tree, source, err := f.Fetch(ctx, l, dir)
-	if err == nil && o.commit != "" && source[oci.AnnRevision] != o.commit {
-		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, source[oci.AnnRevision], oci.ErrCorrupt)
+	if err == nil && o.commit != "" && source[artifact.AnnRevision] != o.commit {
+		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, source[artifact.AnnRevision], oci.ErrCorrupt)
 	}
 	return tree, source, err
 }
@@ -307,9 +308,9 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 	if err != nil {
 		return nil, nil, err
 	}
-	source := map[string]string{oci.AnnSource: publicURL(e.Source.Location), oci.AnnSourceRef: o.ref}
+	source := map[string]string{artifact.AnnSource: publicURL(e.Source.Location), artifact.AnnSourceRef: o.ref}
 	if o.commit != "" {
-		source[oci.AnnRevision] = o.commit
+		source[artifact.AnnRevision] = o.commit
 	}
 	return tree, source, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // origin is a git repository, served by git's own http-backend.
@@ -211,7 +212,7 @@ func TestSyncIgnores(t *testing.T) {
 	o.tag("v1.0.0", "# x")
 	r.apply(moduleEntry(o, "ignore = [\"*.md\"]"))
 	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
-	parsed, err := oci.ParseModule(mustFetch(t, repo, "1.0.0"))
+	parsed, err := artifact.ParseModule(mustFetch(t, repo, "1.0.0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r.want(r.versions(), "1.0.0")
 	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
 	good := mustFetch(t, repo, "1.0.0")
-	summary, ok, err := repo.NewestScan(t.Context(), good.Descriptor)
+	summary, ok, err := artifact.NewestScan(t.Context(), repo, good.Descriptor)
 	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
 		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
 	}
@@ -318,7 +319,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}
 	bad := mustFetch(t, repo, candidates[0].Tag)
-	if summary, ok, err = repo.NewestScan(t.Context(), bad.Descriptor); err != nil || !ok || summary.High != 1 {
+	if summary, ok, err = artifact.NewestScan(t.Context(), repo, bad.Descriptor); err != nil || !ok || summary.High != 1 {
 		t.Errorf("report of the blocked version %+v, %v, %v", summary, ok, err)
 	}
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")
@@ -360,7 +361,7 @@ func TestSyncProvider(t *testing.T) {
 	r.src = src
 	file := fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n platforms = [\"linux_amd64\"]\n approval {\n required = true\n signed_by = [%q]\n }\n}", k.ID())
 	r.want(r.apply(file), "publish 1.2.3 published")
-	index, err := oci.ParseProviderIndex(mustFetch(t, mustRepoOf(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
+	index, err := artifact.ParseProviderIndex(mustFetch(t, mustRepoOf(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
 	if err != nil || len(index.Platforms) != 1 {
 		t.Errorf("index %+v, %v", index, err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Tagged is a tag of a GitHub repository that is a version of a module.
@@ -41,8 +41,8 @@ func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (_ Pu
 	if err != nil {
 		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
 	}
-	o := ModuleOptions{Annotations: map[string]string{oci.AnnRevision: t.Commit, oci.AnnSourceRef: t.Tag}}
-	for key, value := range map[string]string{oci.AnnSource: t.URL, oci.AnnSourcePath: t.Dir} {
+	o := ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: t.Commit, artifact.AnnSourceRef: t.Tag}}
+	for key, value := range map[string]string{artifact.AnnSource: t.URL, artifact.AnnSourcePath: t.Dir} {
 		if value != "" {
 			o.Annotations[key] = value
 		}

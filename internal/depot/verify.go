@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // ErrUntrusted says that a version fails a check or a policy.
@@ -78,7 +79,7 @@ func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o
 
 // NewListing is the listing of a repository whose tags the caller knows, as far as
 // VerifyManifest needs it.
-func NewListing(r *oci.Repo, events []oci.StatusEvent) *Listing {
+func NewListing(r *oci.Repo, events []artifact.StatusEvent) *Listing {
 	return &Listing{Repository: r, events: events}
 }
 
@@ -156,7 +157,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 		return nil
 	}
 	r := x.l.Repository
-	signatures, err := r.CosignSignatures(ctx, x.manifest.Digest)
+	signatures, err := artifact.ReadCosignSignatures(ctx, r, x.manifest.Digest)
 	if err != nil {
 		return x.fail("cosign", err)
 	}
@@ -186,7 +187,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 
 // noCosign names signatures in forms that are not checked.
 func (x *verifier) noCosign(ctx context.Context) error {
-	others, err := x.l.Repository.Referrers(ctx, x.manifest.Descriptor, oci.ArtifactSigstoreBundle)
+	others, err := x.l.Repository.Referrers(ctx, x.manifest.Descriptor, artifact.ArtifactSigstoreBundle)
 	if err != nil {
 		return x.fail("cosign", err)
 	}
@@ -205,7 +206,7 @@ func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
 		return nil
 	}
-	s, ok, err := x.l.Repository.NewestScan(ctx, x.manifest.Descriptor)
+	s, ok, err := artifact.NewestScan(ctx, x.l.Repository, x.manifest.Descriptor)
 	if err != nil {
 		return x.fail("scan", err)
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // module checks the manifest, and with Deep that both archives hold the content
 // that it names.
 func (x *verifier) module(ctx context.Context) error {
-	m, err := oci.ParseModule(x.manifest)
+	m, err := artifact.ParseModule(x.manifest)
 	if err != nil {
 		return x.fail("manifest", err)
 	}
@@ -93,7 +94,7 @@ func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.
 
 // provider checks the index, SHA256SUMS and its signature, and every platform.
 func (x *verifier) provider(ctx context.Context) error {
-	index, err := oci.ParseProviderIndex(x.manifest)
+	index, err := artifact.ParseProviderIndex(x.manifest)
 	if err != nil {
 		return x.fail("index", err)
 	}
@@ -101,7 +102,7 @@ func (x *verifier) provider(ctx context.Context) error {
 		return x.fail("index", fmt.Errorf("it says version %s", index.Version))
 	}
 	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
-	md, err := x.l.Repository.Resigned(ctx, index, x.l.StatusOf(x.v, x.manifest.Digest))
+	md, err := artifact.Resigned(ctx, x.l.Repository, index, x.l.StatusOf(x.v, x.manifest.Digest))
 	if errors.Is(err, oci.ErrNotFound) {
 		if x.demands(RequireOpenPGP) {
 			return x.fail("openpgp", ErrUnsigned)
@@ -125,7 +126,7 @@ func (x *verifier) provider(ctx context.Context) error {
 	return x.protocols(index, md)
 }
 
-func (x *verifier) openpgp(md oci.ProviderMetadata) error {
+func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
 	if len(md.SignatureBytes) == 0 {
 		if x.demands(RequireOpenPGP) || len(x.o.OpenPGP) > 0 {
 			return x.fail("openpgp", ErrUnsigned)
@@ -156,7 +157,7 @@ func (x *verifier) openpgp(md oci.ProviderMetadata) error {
 
 // platforms compares the annotations of each platform with its manifest and its
 // line in SHA256SUMS.
-func (x *verifier) platforms(ctx context.Context, index oci.ProviderIndex, sums signing.Sums) error {
+func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, sums signing.Sums) error {
 	for _, p := range index.Platforms {
 		name := "platform " + p.Platform.String()
 		zip, err := x.zip(ctx, p)
@@ -179,17 +180,17 @@ func (x *verifier) platforms(ctx context.Context, index oci.ProviderIndex, sums 
 
 // zip returns the package of a platform, from its manifest unless the index is
 // believed.
-func (x *verifier) zip(ctx context.Context, p oci.ProviderPlatform) (oci.Descriptor, error) {
+func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.Descriptor, error) {
 	if x.o.Lean && p.Zh != "" && p.Size > 0 {
 		return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
 	}
 	p.Zh, p.Size = "", 0 // so that the manifest is read
-	return x.l.Repository.ProviderZip(ctx, p)
+	return artifact.ResolveProviderZip(ctx, x.l.Repository, p)
 }
 
 // checkListed compares with the line of the file; an index of another tool has
 // no file names, so any line with the digest will do.
-func checkListed(sums signing.Sums, p oci.ProviderPlatform, zip oci.Descriptor) error {
+func checkListed(sums signing.Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	if p.Filename != "" {
 		return sums.Check(p.Filename, zip.Digest.Encoded())
 	}
@@ -202,7 +203,7 @@ func checkListed(sums signing.Sums, p oci.ProviderPlatform, zip oci.Descriptor) 
 }
 
 // deep reads the zip and computes its h1 hash again.
-func (x *verifier) deep(ctx context.Context, p oci.ProviderPlatform, zip oci.Descriptor) error {
+func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	file, done, err := fetchTemp(ctx, x.l.Repository, zip)
 	if err != nil {
 		return err
@@ -215,7 +216,7 @@ func (x *verifier) deep(ctx context.Context, p oci.ProviderPlatform, zip oci.Des
 	return err
 }
 
-func (x *verifier) protocols(index oci.ProviderIndex, md oci.ProviderMetadata) error {
+func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderMetadata) error {
 	if md.RegistryManifest == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const providerRepo = "p/providers/acme/dns"
@@ -118,11 +119,11 @@ func TestVerifyModule(t *testing.T) {
 
 		// As a referrer the signature is found too.
 		r := mustRepoOf(t, client, moduleRepo)
-		found, err := r.Referrers(t.Context(), mustFetch(t, r, "1.0.0").Descriptor, oci.ArtifactCosign)
+		found, err := r.Referrers(t.Context(), mustFetch(t, r, "1.0.0").Descriptor, artifact.ArtifactCosign)
 		if err != nil || len(found) == 0 {
 			t.Errorf("referrers %v, %v", found, err)
 		}
-		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: oci.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
 			t.Fatal(err)
 		}
 		verify(depot.VerifyOptions{}, "status", "failed")
@@ -139,13 +140,13 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := mustRepoOf(t, client, moduleRepo)
-	parsed, err := oci.ParseModule(mustFetch(t, r, "1.0.0"))
+	parsed, err := artifact.ParseModule(mustFetch(t, r, "1.0.0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	parsed.ContentDigest, parsed.Version = digest.FromString("x").String(), mustVersion(t, "1.0.1")
 	parsed.Annotations = nil
-	forged, err := oci.NewModule(parsed)
+	forged, err := artifact.NewModule(parsed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	checks, err := d.Verify(t.Context(), moduleRepo, parsed.Version, depot.VerifyOptions{Deep: true})
-	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+oci.MediaModuleTar) != "failed" {
+	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
 		t.Errorf("got %v, %+v", err, checks)
 	}
 }
@@ -231,7 +232,7 @@ func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 6 { // faster than a millisecond each
-		action := []string{oci.ActionYank, oci.ActionUnyank}[i%2]
+		action := []string{artifact.ActionYank, artifact.ActionUnyank}[i%2]
 		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
 			t.Fatal(err)
 		}

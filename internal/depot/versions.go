@@ -14,13 +14,14 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const catalogueParallel = 8
 
 // Catalogue returns what has been published into the depot, sorted by kind and
 // address. A depot without a catalogue is empty.
-func (d *Depot) Catalogue(ctx context.Context) ([]oci.CatalogEntry, error) {
+func (d *Depot) Catalogue(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	r, err := d.repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
@@ -32,20 +33,20 @@ func (d *Depot) Catalogue(ctx context.Context) ([]oci.CatalogEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	tags := slices.DeleteFunc(list.Tags, func(tag string) bool { return !oci.IsCatalogTag(tag) })
-	entries := make([]oci.CatalogEntry, len(tags))
+	tags := slices.DeleteFunc(list.Tags, func(tag string) bool { return !artifact.IsCatalogTag(tag) })
+	entries := make([]artifact.CatalogEntry, len(tags))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(catalogueParallel)
 	for i, tag := range tags {
 		g.Go(func() (err error) {
-			entries[i], err = r.CatalogEntry(ctx, tag)
+			entries[i], err = artifact.ReadCatalogEntry(ctx, r, tag)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(entries, func(a, b oci.CatalogEntry) int {
+	slices.SortFunc(entries, func(a, b artifact.CatalogEntry) int {
 		return strings.Compare(a.Kind+" "+a.Address, b.Kind+" "+b.Address)
 	})
 	return entries, nil
@@ -57,7 +58,7 @@ type Listing struct {
 	Versions   []addr.Version // highest first
 	Tags       []string       // all of them
 
-	events []oci.StatusEvent
+	events []artifact.StatusEvent
 }
 
 // Versions lists the versions in a repository of the layout. A repository
@@ -92,16 +93,16 @@ func (d *Depot) listing(ctx context.Context, r *oci.Repo) (*Listing, error) {
 		}
 	}
 	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
-	l.events, err = r.StatusEvents(ctx, list.Tags)
+	l.events, err = artifact.ReadStatusEvents(ctx, r, list.Tags)
 	return l, err
 }
 
 // Status returns what the status events say about a version, signatures apart.
-func (l *Listing) Status(v addr.Version) oci.Status { return l.StatusOf(v, "") }
+func (l *Listing) Status(v addr.Version) artifact.Status { return l.StatusOf(v, "") }
 
 // StatusOf is Status with what was signed again for the manifest.
-func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) oci.Status {
-	return oci.FoldStatus(l.events, v.String(), manifest)
+func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) artifact.Status {
+	return artifact.FoldStatus(l.events, v.String(), manifest)
 }
 
 // Highest returns the highest version that allow accepts and that has not been

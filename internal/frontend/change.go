@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Announce deprecates or yanks a version, or takes that back. It returns the tag
@@ -45,7 +46,7 @@ func (c *Client) SignCosign(ctx context.Context, path string, v addr.Version, ke
 	if err := subject.Digest.Validate(); err != nil {
 		return "", fmt.Errorf("digest of %s: %w: %w", path, oci.ErrCorrupt, err)
 	}
-	payload, err := oci.CosignPayload(subject.Repository, subject.Digest)
+	payload, err := artifact.CosignPayload(subject.Repository, subject.Digest)
 	if err != nil {
 		return "", err
 	}

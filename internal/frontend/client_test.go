@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/frontend"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -97,7 +98,7 @@ func TestModuleIsTheSame(t *testing.T) {
 		"modules/x/.terraform/state": {Data: []byte("x")},
 	}
 	o := depot.ModuleOptions{Dir: "modules/vpc", Annotations: map[string]string{
-		oci.AnnSource: "https://example.com/acme/vpc", oci.AnnRevision: "abc", oci.AnnSourceRef: "v1.0.0", oci.AnnCreated: "2026-01-02T03:04:05Z",
+		artifact.AnnSource: "https://example.com/acme/vpc", artifact.AnnRevision: "abc", artifact.AnnSourceRef: "v1.0.0", artifact.AnnCreated: "2026-01-02T03:04:05Z",
 	}}
 	s := newServer(t, nil)
 	straight := must(s.depot.PublishModule(t.Context(), tree, module("1.0.0"), o))

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // published is the answer to a publication.
@@ -89,7 +90,7 @@ func ProviderPath(p addr.Provider) string { return "v1/providers/" + p.String() 
 func origin(annotations map[string]string) url.Values {
 	q := url.Values{}
 	for name, key := range map[string]string{
-		"source": oci.AnnSource, "revision": oci.AnnRevision, "ref": oci.AnnSourceRef, "created": oci.AnnCreated,
+		"source": artifact.AnnSource, "revision": artifact.AnnRevision, "ref": artifact.AnnSourceRef, "created": artifact.AnnCreated,
 	} {
 		if v := annotations[key]; v != "" {
 			q.Set(name, v)

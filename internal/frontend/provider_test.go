@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/frontend"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // newRelease returns a folder with a package for each platform.
@@ -96,7 +97,7 @@ func TestProvider(t *testing.T) {
 	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
 	dist := newRelease(t, "linux_amd64", "darwin_arm64")
 	dist["terraform-provider-dns_1.0.0_manifest.json"] = &fstest.MapFile{Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`)}
-	o := depot.ProviderOptions{SignKey: key, Annotations: map[string]string{oci.AnnSource: "https://example.com/acme/dns"}}
+	o := depot.ProviderOptions{SignKey: key, Annotations: map[string]string{artifact.AnnSource: "https://example.com/acme/dns"}}
 	c := s.client(nil)
 	out, err := c.PublishProvider(t.Context(), dist, p, v, o)
 	if err != nil || out.Existing {
@@ -187,13 +188,13 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject := must(repo.Resolve(t.Context(), "1.0.0"))
-	list := must(repo.CosignSignatures(t.Context(), subject.Digest))
+	list := must(artifact.ReadCosignSignatures(t.Context(), repo, subject.Digest))
 	if len(list) != 1 || signing.VerifyECDSA(&key.PublicKey, list[0].Payload, list[0].Signature) != nil || list[0].Names(repo.Name(), subject.Digest) != nil {
 		t.Errorf("signatures %+v", list)
 	}
-	an := depot.Announcement{Action: oci.ActionYank, Version: "1.0.0", Message: "leaks"}
+	an := depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}
 	tag, err := c.Announce(t.Context(), frontend.ModulePath(m.Module), an)
-	if err != nil || !oci.IsStatusTag(tag) {
+	if err != nil || !artifact.IsStatusTag(tag) {
 		t.Errorf("yank: %q, %v", tag, err)
 	}
 	an.Version = "9.0.0"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 
 // Describe reads what the description layer says about the module in dir, its
 // submodules (modules/*) and examples (examples/*).
-func (v *View) Describe(m addr.ModuleVersion, dir string) oci.ModuleDescription {
-	d := oci.ModuleDescription{SchemaVersion: 1, Address: m.Module.String(), Version: m.Version.String()}
+func (v *View) Describe(m addr.ModuleVersion, dir string) artifact.ModuleDescription {
+	d := artifact.ModuleDescription{SchemaVersion: 1, Address: m.Module.String(), Version: m.Version.String()}
 	root := path.Clean(dir)
 	d.Root = v.module(root, root, &d)
 	for _, sub := range slices.Sorted(maps.Keys(v.dirs)) {
@@ -50,10 +51,10 @@ func (v *View) Describe(m addr.ModuleVersion, dir string) oci.ModuleDescription 
 }
 
 // module describes one directory; problems go to d.
-func (v *View) module(root, dir string, d *oci.ModuleDescription) oci.DescribedModule {
+func (v *View) module(root, dir string, d *artifact.ModuleDescription) artifact.DescribedModule {
 	m, diags := v.load(dir)
 	for _, p := range diags {
-		problem := oci.DescribedProblem{Severity: "error", Summary: p.Summary}
+		problem := artifact.DescribedProblem{Severity: "error", Summary: p.Summary}
 		if p.Severity == tfconfig.DiagWarning {
 			problem.Severity = "warning"
 		}
@@ -62,7 +63,7 @@ func (v *View) module(root, dir string, d *oci.ModuleDescription) oci.DescribedM
 		}
 		d.Diagnostics = append(d.Diagnostics, problem)
 	}
-	out := oci.DescribedModule{
+	out := artifact.DescribedModule{
 		Readme:          v.readme(dir),
 		Inputs:          v.inputs(dir, m),
 		InputOrder:      inputOrder(m),
@@ -73,11 +74,11 @@ func (v *View) module(root, dir string, d *oci.ModuleDescription) oci.DescribedM
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Outputs)) {
 		o := m.Outputs[name]
-		out.Outputs = append(out.Outputs, oci.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive})
+		out.Outputs = append(out.Outputs, artifact.DescribedOutput{Name: name, Description: o.Description, Sensitive: o.Sensitive})
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.RequiredProviders)) {
 		p := m.RequiredProviders[name]
-		described := oci.DescribedProvider{Name: name, Source: p.Source, Versions: p.VersionConstraints}
+		described := artifact.DescribedProvider{Name: name, Source: p.Source, Versions: p.VersionConstraints}
 		for _, alias := range p.ConfigurationAliases {
 			described.Aliases = append(described.Aliases, alias.Name+"."+alias.Alias)
 		}
@@ -86,12 +87,12 @@ func (v *View) module(root, dir string, d *oci.ModuleDescription) oci.DescribedM
 	for _, resources := range []map[string]*tfconfig.Resource{m.ManagedResources, m.DataResources} {
 		for _, key := range slices.Sorted(maps.Keys(resources)) {
 			r := resources[key]
-			out.Resources = append(out.Resources, oci.DescribedResource{Mode: r.Mode.String(), Type: r.Type, Name: r.Name})
+			out.Resources = append(out.Resources, artifact.DescribedResource{Mode: r.Mode.String(), Type: r.Type, Name: r.Name})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.ModuleCalls)) {
 		c := m.ModuleCalls[name]
-		out.ModuleCalls = append(out.ModuleCalls, oci.DescribedCall{Name: name, Source: c.Source, Version: c.Version})
+		out.ModuleCalls = append(out.ModuleCalls, artifact.DescribedCall{Name: name, Source: c.Source, Version: c.Version})
 	}
 	return out
 }
@@ -108,18 +109,18 @@ func inputOrder(m *tfconfig.Module) []string {
 }
 
 // readme returns the readme in dir, cut to a size that fits into a registry.
-func (v *View) readme(dir string) *oci.DescribedReadme {
+func (v *View) readme(dir string) *artifact.DescribedReadme {
 	name, text := v.text(dir, maxReadme, "readme.md", "readme.markdown", "readme")
 	if name == "" {
 		return nil
 	}
-	r := &oci.DescribedReadme{Path: name, Text: text}
+	r := &artifact.DescribedReadme{Path: name, Text: text}
 	cut(r, maxReadme)
 	return r
 }
 
 // cut shortens a readme to at most limit bytes and marks it.
-func cut(r *oci.DescribedReadme, limit int) {
+func cut(r *artifact.DescribedReadme, limit int) {
 	if r == nil || len(r.Text) <= limit {
 		return
 	}
@@ -152,7 +153,7 @@ func (v *View) text(dir string, limit int64, names ...string) (name, text string
 }
 
 // license finds the licence file and names the licence if it is a common one.
-func (v *View) license(dir string) *oci.DescribedLicense {
+func (v *View) license(dir string) *artifact.DescribedLicense {
 	name, text := v.text(dir, maxLicense, "license", "license.md", "license.txt", "copying")
 	if name == "" {
 		return nil
@@ -167,18 +168,18 @@ func (v *View) license(dir string) *oci.DescribedLicense {
 			spdx = known[1]
 		}
 	}
-	return &oci.DescribedLicense{Path: name, SPDX: spdx}
+	return &artifact.DescribedLicense{Path: name, SPDX: spdx}
 }
 
 // EncodeDescription encodes d with sorted keys and without white space, cut down
 // to its limit: first the readmes, then all of the submodules but their paths.
-func EncodeDescription(d oci.ModuleDescription) ([]byte, error) {
+func EncodeDescription(d artifact.ModuleDescription) ([]byte, error) {
 	b, err := canonical(d)
 	if err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
 	cut(d.Root.Readme, cutReadme)
-	for _, list := range [][]oci.DescribedModule{d.Submodules, d.Examples} {
+	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
 		for i := range list {
 			cut(list[i].Readme, cutReadme)
 		}
@@ -186,9 +187,9 @@ func EncodeDescription(d oci.ModuleDescription) ([]byte, error) {
 	if b, err = canonical(d); err != nil || len(b) <= MaxDescription {
 		return b, err
 	}
-	for _, list := range [][]oci.DescribedModule{d.Submodules, d.Examples} {
+	for _, list := range [][]artifact.DescribedModule{d.Submodules, d.Examples} {
 		for i := range list {
-			list[i] = oci.DescribedModule{Path: list[i].Path}
+			list[i] = artifact.DescribedModule{Path: list[i].Path}
 		}
 	}
 	d.Diagnostics = nil

@@ -14,10 +14,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func mustDescribe(t *testing.T, tree fs.FS) oci.ModuleDescription {
+func mustDescribe(t *testing.T, tree fs.FS) artifact.ModuleDescription {
 	t.Helper()
 	m, err := addr.ParseModule("net/vpc/aws")
 	if err != nil {
@@ -84,13 +84,13 @@ func TestDescribe(t *testing.T) {
 	if diff := cmp.Diff(d.Root.InputOrder, []string{"name", "size", "token", "any", "zones", "pair", "rules"}); diff != "" {
 		t.Errorf("order (-got +want)\n%s", diff)
 	}
-	want := oci.DescribedModule{
-		Readme:            &oci.DescribedReadme{Path: "README.md", Text: "# VPC\n"},
-		Outputs:           []oci.DescribedOutput{{Name: "id", Description: "the ID", Sensitive: true}},
+	want := artifact.DescribedModule{
+		Readme:            &artifact.DescribedReadme{Path: "README.md", Text: "# VPC\n"},
+		Outputs:           []artifact.DescribedOutput{{Name: "id", Description: "the ID", Sensitive: true}},
 		RequiredVersion:   []string{">= 1.8"},
-		RequiredProviders: []oci.DescribedProvider{{Name: "aws", Source: "hashicorp/aws", Versions: []string{"~> 5.0"}, Aliases: []string{"aws.peer"}}},
-		Resources:         []oci.DescribedResource{{Mode: "managed", Type: "aws_vpc", Name: "this"}, {Mode: "data", Type: "aws_region", Name: "here"}},
-		ModuleCalls:       []oci.DescribedCall{{Name: "subnet", Source: "./modules/subnet"}},
+		RequiredProviders: []artifact.DescribedProvider{{Name: "aws", Source: "hashicorp/aws", Versions: []string{"~> 5.0"}, Aliases: []string{"aws.peer"}}},
+		Resources:         []artifact.DescribedResource{{Mode: "managed", Type: "aws_vpc", Name: "this"}, {Mode: "data", Type: "aws_region", Name: "here"}},
+		ModuleCalls:       []artifact.DescribedCall{{Name: "subnet", Source: "./modules/subnet"}},
 	}
 	root := d.Root
 	root.Inputs, root.InputOrder = nil, nil
@@ -100,7 +100,7 @@ func TestDescribe(t *testing.T) {
 	if len(d.Submodules) != 1 || d.Submodules[0].Path != "modules/subnet" || len(d.Examples) != 1 || d.Examples[0].Path != "examples/simple" {
 		t.Errorf("submodules %+v, examples %+v", d.Submodules, d.Examples)
 	}
-	if diff := cmp.Diff(d.License, &oci.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"}); diff != "" {
+	if diff := cmp.Diff(d.License, &artifact.DescribedLicense{Path: "LICENSE", SPDX: "Apache-2.0"}); diff != "" {
 		t.Errorf("license (-got +want)\n%s", diff)
 	}
 	if len(d.Diagnostics) == 0 || d.Diagnostics[0].Path != "broken.tf" || d.Diagnostics[0].Line != 1 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Package is one provider package at its origin and what the origin says of it.
@@ -32,7 +33,7 @@ type Package struct {
 	// empty if the origin has none.
 	Shasums   []byte
 	Signature []byte
-	Keys      []oci.SigningKey
+	Keys      []artifact.SigningKey
 	Protocols []string // "5.0"; empty if the origin does not tell
 
 	Others map[string]string // H1 of the version's platforms, as far as the origin tells
@@ -187,7 +188,7 @@ type packageDoc struct {
 	ShasumsURL          string `json:"shasums_url"`
 	ShasumsSignatureURL string `json:"shasums_signature_url"`
 	SigningKeys         struct {
-		GPGPublicKeys []oci.SigningKey `json:"gpg_public_keys"`
+		GPGPublicKeys []artifact.SigningKey `json:"gpg_public_keys"`
 	} `json:"signing_keys"`
 	Packages map[string]struct{ Hashes []string }
 }

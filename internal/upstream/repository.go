@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Repository reads providers from OCI repositories: okara's own, or any that
@@ -20,13 +21,13 @@ type Repository struct {
 	repo func(p addr.Provider) (*oci.Repo, error)
 
 	mu      sync.Mutex // guards the fields below
-	indexes map[string]oci.ProviderIndex
-	events  map[string][]oci.StatusEvent // by repository
+	indexes map[string]artifact.ProviderIndex
+	events  map[string][]artifact.StatusEvent // by repository
 }
 
 // NewRepository returns a source over the repositories that repo names.
 func NewRepository(repo func(p addr.Provider) (*oci.Repo, error)) *Repository {
-	return &Repository{repo: repo, indexes: map[string]oci.ProviderIndex{}, events: map[string][]oci.StatusEvent{}}
+	return &Repository{repo: repo, indexes: map[string]artifact.ProviderIndex{}, events: map[string][]artifact.StatusEvent{}}
 }
 
 // Versions lists the tags that are versions, highest first.
@@ -47,10 +48,10 @@ func (s *Repository) Versions(ctx context.Context, p addr.Provider) ([]addr.Vers
 	return sortVersions(out), nil
 }
 
-func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version) (*oci.Repo, oci.ProviderIndex, error) {
+func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version) (*oci.Repo, artifact.ProviderIndex, error) {
 	r, err := s.repo(p)
 	if err != nil {
-		return nil, oci.ProviderIndex{}, err
+		return nil, artifact.ProviderIndex{}, err
 	}
 	key := p.String() + " " + v.String()
 	s.mu.Lock()
@@ -60,11 +61,11 @@ func (s *Repository) index(ctx context.Context, p addr.Provider, v addr.Version)
 	}
 	m, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
-		return nil, oci.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
+		return nil, artifact.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
 	}
-	idx, err := oci.ParseProviderIndex(m)
+	idx, err := artifact.ParseProviderIndex(m)
 	if err != nil {
-		return nil, oci.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
+		return nil, artifact.ProviderIndex{}, fmt.Errorf("reading %s %s: %w", p, v, err)
 	}
 	s.indexes[key] = idx
 	return r, idx, nil
@@ -98,8 +99,8 @@ func (s *Repository) Package(ctx context.Context, p addr.Provider, v addr.Versio
 	return Package{}, fmt.Errorf("%s %s has no package for %s: %w", p, v, t, oci.ErrNotFound)
 }
 
-func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, idx oci.ProviderIndex, t oci.ProviderPlatform) (Package, error) {
-	zip, err := r.ProviderZip(ctx, t)
+func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, idx artifact.ProviderIndex, t artifact.ProviderPlatform) (Package, error) {
+	zip, err := artifact.ResolveProviderZip(ctx, r, t)
 	if err != nil {
 		return Package{}, fmt.Errorf("reading %s: %w", p, err)
 	}
@@ -114,7 +115,7 @@ func (s *Repository) packageOf(ctx context.Context, r *oci.Repo, p addr.Provider
 	if err != nil {
 		return Package{}, fmt.Errorf("reading the status of %s: %w", p, err)
 	}
-	md, err := r.Resigned(ctx, idx, status)
+	md, err := artifact.Resigned(ctx, r, idx, status)
 	if errors.Is(err, oci.ErrNotFound) {
 		return pkg, nil // made by another tool
 	}
@@ -135,19 +136,19 @@ func openSized(ctx context.Context, r *oci.Repo, d oci.Descriptor) (io.ReadClose
 
 // status returns what the repository says about a version since it was published,
 // such as another signature.
-func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx oci.ProviderIndex) (oci.Status, error) {
+func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, idx artifact.ProviderIndex) (artifact.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, ok := s.events[r.Name()]
 	if !ok {
 		list, err := r.Snapshot(ctx)
 		if err != nil {
-			return oci.Status{}, err
+			return artifact.Status{}, err
 		}
-		if events, err = r.StatusEvents(ctx, list.Tags); err != nil {
-			return oci.Status{}, err
+		if events, err = artifact.ReadStatusEvents(ctx, r, list.Tags); err != nil {
+			return artifact.Status{}, err
 		}
 		s.events[r.Name()] = events
 	}
-	return oci.FoldStatus(events, v.String(), idx.Index.Digest), nil
+	return artifact.FoldStatus(events, v.String(), idx.Index.Digest), nil
 }

@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -49,10 +50,10 @@ type Finding struct {
 
 // Report is the result of a whole examination.
 type Report struct {
-	Repository string      `json:"repository"`
-	Peer       string      `json:"peer,omitempty"`
-	Findings   []Finding   `json:"findings"`
-	Verdict    oci.Verdict `json:"verdict"`
+	Repository string           `json:"repository"`
+	Peer       string           `json:"peer,omitempty"`
+	Findings   []Finding        `json:"findings"`
+	Verdict    artifact.Verdict `json:"verdict"`
 }
 
 // Examine does all checks. An error means that the registry could not be
@@ -155,7 +156,7 @@ func (d *examination) found(ok bool, check, seen, follows string) {
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
-	for _, check := range []func(context.Context, *oci.Verdict) error{
+	for _, check := range []func(context.Context, *artifact.Verdict) error{
 		d.checkPush, d.checkList, d.checkCreateOnly, d.checkReferrers, d.checkDelete, d.checkLitmus,
 	} {
 		if err := check(ctx, v); err != nil {
@@ -172,8 +173,8 @@ func (d *examination) scratch(name string, subject *oci.Descriptor) (string, oci
 	tag := d.prefix + name
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.okara.probe.v1",
-		Config:       oci.EmptyLayer(),
-		Layers:       []oci.Descriptor{oci.EmptyLayer()},
+		Config:       artifact.EmptyLayer(),
+		Layers:       []oci.Descriptor{artifact.EmptyLayer()},
 		Subject:      subject,
 		Annotations:  map[string]string{"vnd.okara.probe": tag + " " + strconv.Itoa(d.count)},
 	})
@@ -188,7 +189,7 @@ func (d *examination) push(ctx context.Context, r *oci.Repo, name string) (strin
 	return tag, m, r.PutTag(ctx, tag, m)
 }
 
-func (d *examination) checkPush(ctx context.Context, _ *oci.Verdict) error {
+func (d *examination) checkPush(ctx context.Context, _ *artifact.Verdict) error {
 	for _, r := range []*oci.Repo{d.repo, d.other} {
 		if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 			return err
@@ -211,7 +212,7 @@ func (d *examination) checkPush(ctx context.Context, _ *oci.Verdict) error {
 }
 
 // checkList looks at the tag list after a push that has been answered.
-func (d *examination) checkList(ctx context.Context, _ *oci.Verdict) error {
+func (d *examination) checkList(ctx context.Context, _ *artifact.Verdict) error {
 	var tags []string
 	for i := range 3 {
 		tag, m, err := d.push(ctx, d.repo, "list-"+strconv.Itoa(i))
@@ -239,7 +240,7 @@ func (d *examination) checkList(ctx context.Context, _ *oci.Verdict) error {
 
 // checkCreateOnly asks for a PUT that must fail since the tag is there. Locks
 // never rely on it: one refusal does not prove that two at once are told apart.
-func (d *examination) checkCreateOnly(ctx context.Context, v *oci.Verdict) error {
+func (d *examination) checkCreateOnly(ctx context.Context, v *artifact.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "create")
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func (d *examination) checkCreateOnly(ctx context.Context, v *oci.Verdict) error
 }
 
 // checkReferrers pushes a manifest with a subject.
-func (d *examination) checkReferrers(ctx context.Context, v *oci.Verdict) error {
+func (d *examination) checkReferrers(ctx context.Context, v *artifact.Verdict) error {
 	tag, subject, err := d.push(ctx, d.repo, "subject")
 	if err != nil {
 		return err
@@ -291,7 +292,7 @@ func (d *examination) checkReferrers(ctx context.Context, v *oci.Verdict) error 
 }
 
 // checkDelete finds out how a lock can be released and versions pruned.
-func (d *examination) checkDelete(ctx context.Context, v *oci.Verdict) error {
+func (d *examination) checkDelete(ctx context.Context, v *artifact.Verdict) error {
 	tag, m, err := d.push(ctx, d.repo, "delete-tag")
 	if err != nil {
 		return err
@@ -321,7 +322,7 @@ func (d *examination) checkDelete(ctx context.Context, v *oci.Verdict) error {
 	return d.remove(ctx, "", m)
 }
 
-func pruneFollows(v oci.Verdict) string {
+func pruneFollows(v artifact.Verdict) string {
 	switch {
 	case v.DeleteTag:
 		return "old versions can be pruned one by one"
@@ -331,7 +332,7 @@ func pruneFollows(v oci.Verdict) string {
 	return "old versions cannot be pruned"
 }
 
-func releaseFollows(v oci.Verdict) string {
+func releaseFollows(v artifact.Verdict) string {
 	switch {
 	case v.DigestDropsTags:
 		return "a lock is released by one request"
@@ -371,7 +372,7 @@ func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
 
 // judge turns what was seen into the verdict. What is known of a service by
 // its name goes before a test that found no fault: a test can refute only.
-func (d *examination) judge(v *oci.Verdict) {
+func (d *examination) judge(v *artifact.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""
 	switch {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -88,7 +89,7 @@ func (s *server) forceHeld(ctx context.Context, t target) error {
 // readLockInfo reads the body of LOCK and UNLOCK, which may be empty.
 func readLockInfo(w http.ResponseWriter, r *http.Request) (statebackend.LockInfo, error) {
 	var info statebackend.LockInfo
-	b, err := readBody(w, r, oci.MaxLockInfo)
+	b, err := readBody(w, r, artifact.MaxLockInfo)
 	if err != nil || len(bytes.TrimSpace(b)) == 0 {
 		return info, err
 	}

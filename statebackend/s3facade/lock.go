@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seed-141914ff/okara/oci/artifact"
+
 	"github.com/google/uuid"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -32,7 +34,7 @@ func (f *Facade) serveLock(w http.ResponseWriter, r *http.Request, p Place) erro
 // lock takes the lock. The holder of a lock that is taken is remembered, since
 // the tool asks for it at once.
 func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
-	body, err := readBody(r, oci.MaxLockInfo)
+	body, err := readBody(r, artifact.MaxLockInfo)
 	if err != nil {
 		return err
 	}

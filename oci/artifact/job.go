@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ArtifactJob is the type of an entry of the queue: a job under one tag, and
@@ -88,19 +89,19 @@ func EndedJobTag(tag string) string {
 // AddJob records the job in the queue r. It is false if there is one with this
 // id already, whether it has ended or not. Of two writers at one moment both
 // may be told that they were first.
-func (r *Repo) AddJob(ctx context.Context, j Job) (added bool, err error) {
+func AddJob(ctx context.Context, r *oci.Repo, j Job) (added bool, err error) {
 	size := len(j.ID) + len(j.Kind)
 	for k, v := range j.Data {
 		size += len(k) + len(v)
 	}
 	if size > maxJob {
-		return false, fmt.Errorf("job of %d bytes, at most %d: %w", size, maxJob, ErrTooLarge)
+		return false, fmt.Errorf("job of %d bytes, at most %d: %w", size, maxJob, oci.ErrTooLarge)
 	}
 	annotations := map[string]string{annJobID: j.ID, annJobKind: j.Kind, annJobTime: j.Time.UTC().Format(time.RFC3339Nano)}
 	for k, v := range j.Data {
 		annotations[annJobData+k] = v
 	}
-	added, err = r.putOnce(ctx, JobTag(j.ID), annotations)
+	added, err = putOnce(ctx, r, JobTag(j.ID), annotations)
 	if err != nil {
 		return false, fmt.Errorf("record job in %s: %w", r, err)
 	}
@@ -108,7 +109,7 @@ func (r *Repo) AddJob(ctx context.Context, j Job) (added bool, err error) {
 }
 
 // EndJob records how the job ended. Who comes second changes nothing.
-func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
+func EndJob(ctx context.Context, r *oci.Repo, id string, e JobEnd) error {
 	state := "done"
 	if e.Failed {
 		state = "failed"
@@ -116,8 +117,8 @@ func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
 	if e.Parked {
 		state = "parked"
 	}
-	_, err := r.putOnce(ctx, DoneTag(JobTag(id)), map[string]string{
-		annJobID: id, annJobState: state, annJobResult: plainText(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
+	_, err := putOnce(ctx, r, DoneTag(JobTag(id)), map[string]string{
+		annJobID: id, annJobState: state, annJobResult: oci.PlainText(e.Result), annJobTime: e.Time.UTC().Format(time.RFC3339Nano),
 	})
 	if err != nil {
 		return fmt.Errorf("end job in %s: %w", r, err)
@@ -127,8 +128,8 @@ func (r *Repo) EndJob(ctx context.Context, id string, e JobEnd) error {
 
 // BeginTry records that a try of the job begins, before it does. It is false if
 // there was a try of this number.
-func (r *Repo) BeginTry(ctx context.Context, id string, n int, at time.Time) (bool, error) {
-	begun, err := r.putTry(ctx, tryTagPrefix, id, n, at)
+func BeginTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) (bool, error) {
+	begun, err := putTry(ctx, r, tryTagPrefix, id, n, at)
 	if err != nil {
 		return false, fmt.Errorf("record try %d of a job in %s: %w", n, r, err)
 	}
@@ -136,20 +137,20 @@ func (r *Repo) BeginTry(ctx context.Context, id string, n int, at time.Time) (bo
 }
 
 // EndTry records that a try came back without ending the job.
-func (r *Repo) EndTry(ctx context.Context, id string, n int, at time.Time) error {
-	if _, err := r.putTry(ctx, backTagPrefix, id, n, at); err != nil {
+func EndTry(ctx context.Context, r *oci.Repo, id string, n int, at time.Time) error {
+	if _, err := putTry(ctx, r, backTagPrefix, id, n, at); err != nil {
 		return fmt.Errorf("record the end of try %d of a job in %s: %w", n, r, err)
 	}
 	return nil
 }
 
-// Try returns when a try began and whether it came back.
-func (r *Repo) Try(ctx context.Context, id string, n int) (began time.Time, back bool, err error) {
-	if _, began, err = r.jobAnnotations(ctx, tryTag(tryTagPrefix, id, n)); err != nil {
+// ReadTry returns when a try began and whether it came back.
+func ReadTry(ctx context.Context, r *oci.Repo, id string, n int) (began time.Time, back bool, err error) {
+	if _, began, err = jobAnnotations(ctx, r, tryTag(tryTagPrefix, id, n)); err != nil {
 		return began, false, err
 	}
 	_, err = r.Resolve(ctx, tryTag(backTagPrefix, id, n))
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, oci.ErrNotFound) {
 		return began, false, nil
 	}
 	return began, err == nil, err
@@ -171,24 +172,24 @@ func TriedJobTag(tag string) string {
 	return ""
 }
 
-func (r *Repo) putTry(ctx context.Context, prefix, id string, n int, at time.Time) (bool, error) {
-	return r.putOnce(ctx, tryTag(prefix, id, n), map[string]string{
+func putTry(ctx context.Context, r *oci.Repo, prefix, id string, n int, at time.Time) (bool, error) {
+	return putOnce(ctx, r, tryTag(prefix, id, n), map[string]string{
 		annJobID: id, annJobTry: strconv.Itoa(n), annJobTime: at.UTC().Format(time.RFC3339Nano),
 	})
 }
 
 // putOnce writes a manifest of the queue unless its tag is taken.
-func (r *Repo) putOnce(ctx context.Context, tag string, annotations map[string]string) (bool, error) {
-	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, ErrNotFound) {
+func putOnce(ctx context.Context, r *oci.Repo, tag string, annotations map[string]string) (bool, error) {
+	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return false, err
 	}
 	annotations = maps.Clone(annotations)
 	annotations[AnnKind] = KindJob
-	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: emptyConfig(), Layers: []Descriptor{emptyConfig()}, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactJob, Config: emptyConfig(), Layers: []oci.Descriptor{emptyConfig()}, Annotations: annotations})
 	if err != nil {
 		return false, err
 	}
-	if _, err := r.EnsureBlob(ctx, EmptyBlob()); err != nil {
+	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return false, err
 	}
 	putErr := r.PutTag(ctx, tag, m)
@@ -199,15 +200,15 @@ func (r *Repo) putOnce(ctx context.Context, tag string, annotations map[string]s
 	return false, errors.Join(putErr, err)
 }
 
-// Job reads the job under tag.
-func (r *Repo) Job(ctx context.Context, tag string) (Job, error) {
-	a, at, err := r.jobAnnotations(ctx, tag)
+// ReadJob reads the job under tag.
+func ReadJob(ctx context.Context, r *oci.Repo, tag string) (Job, error) {
+	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {
 		return Job{}, err
 	}
 	j := Job{ID: a[annJobID], Kind: a[annJobKind], Data: map[string]string{}, Time: at}
 	if JobTag(j.ID) != tag {
-		return Job{}, fmt.Errorf("%s:%s is another job: %w", r, tag, ErrCorrupt)
+		return Job{}, fmt.Errorf("%s:%s is another job: %w", r, tag, oci.ErrCorrupt)
 	}
 	for k, v := range a {
 		if key, ok := strings.CutPrefix(k, annJobData); ok {
@@ -217,22 +218,22 @@ func (r *Repo) Job(ctx context.Context, tag string) (Job, error) {
 	return j, nil
 }
 
-// JobEnd reads how the job with this id ended; ErrNotFound if it has not.
-func (r *Repo) JobEnd(ctx context.Context, id string) (JobEnd, error) {
-	return r.JobEndAt(ctx, DoneTag(JobTag(id)))
+// ReadJobEnd reads how the job with this id ended; ErrNotFound if it has not.
+func ReadJobEnd(ctx context.Context, r *oci.Repo, id string) (JobEnd, error) {
+	return ReadJobEndAt(ctx, r, DoneTag(JobTag(id)))
 }
 
-// JobEndAt reads the end of a job under its own tag.
-func (r *Repo) JobEndAt(ctx context.Context, tag string) (JobEnd, error) {
-	a, at, err := r.jobAnnotations(ctx, tag)
+// ReadJobEndAt reads the end of a job under its own tag.
+func ReadJobEndAt(ctx context.Context, r *oci.Repo, tag string) (JobEnd, error) {
+	a, at, err := jobAnnotations(ctx, r, tag)
 	if err != nil {
 		return JobEnd{}, err
 	}
 	parked := a[annJobState] == "parked"
-	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: plainText(a[annJobResult]), Time: at}, nil
+	return JobEnd{Failed: parked || a[annJobState] == "failed", Parked: parked, Result: oci.PlainText(a[annJobResult]), Time: at}, nil
 }
 
-func (r *Repo) jobAnnotations(ctx context.Context, tag string) (map[string]string, time.Time, error) {
+func jobAnnotations(ctx context.Context, r *oci.Repo, tag string) (map[string]string, time.Time, error) {
 	m, err := r.Fetch(ctx, tag)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -242,11 +243,11 @@ func (r *Repo) jobAnnotations(ctx context.Context, tag string) (map[string]strin
 		return nil, time.Time{}, err
 	}
 	if image.ArtifactType != ArtifactJob {
-		return nil, time.Time{}, fmt.Errorf("%s:%s is no job: %w", r, tag, ErrCorrupt)
+		return nil, time.Time{}, fmt.Errorf("%s:%s is no job: %w", r, tag, oci.ErrCorrupt)
 	}
 	at, err := time.Parse(time.RFC3339, image.Annotations[annJobTime])
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("%s:%s: %w: %w", r, tag, err, ErrCorrupt)
+		return nil, time.Time{}, fmt.Errorf("%s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
 	}
 	return image.Annotations, at, nil
 }

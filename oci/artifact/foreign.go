@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"crypto/sha256"
@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types and annotations of states that other tools keep in registries: the
@@ -26,12 +28,12 @@ const (
 // the tools above.
 type ForeignState struct {
 	Tag       string
-	Manifest  Manifest
+	Manifest  oci.Manifest
 	Ours      bool // written in okara's own layout
 	Workspace string
 	N         int64 // version; 0: the current state under its pointer tag
 	Created   time.Time
-	Layer     Descriptor
+	Layer     oci.Descriptor
 	Encoding  string // suffix of the layer's media type: "" or "+gzip", of ours also others
 }
 
@@ -45,7 +47,7 @@ func ForeignStateTag(tag string) bool { return foreignTag.MatchString(tag) }
 //
 // A tag alone does not tell version 2 of workspace "prod" from the current
 // state of workspace "prod-v2"; the workspace that the manifest names does.
-func ParseForeignState(tag string, m Manifest) (ForeignState, bool, error) {
+func ParseForeignState(tag string, m oci.Manifest) (ForeignState, bool, error) {
 	img, err := m.Image()
 	if err != nil {
 		return ForeignState{}, false, err
@@ -66,14 +68,14 @@ func ParseForeignState(tag string, m Manifest) (ForeignState, bool, error) {
 		}
 	}
 	if !known {
-		return ForeignState{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, ErrCorrupt)
+		return ForeignState{}, false, fmt.Errorf("tag %s: layer of type %q is no state: %w", tag, s.Layer.MediaType, oci.ErrCorrupt)
 	}
 	s.Workspace = img.Annotations[annStateWorkspace]
 	if s.Workspace == "" {
 		s.Workspace = img.Annotations[annForeignWorkspace]
 	}
 	if s.Workspace == "" {
-		return ForeignState{}, false, fmt.Errorf("tag %s does not say which workspace it belongs to: %w", tag, ErrCorrupt)
+		return ForeignState{}, false, fmt.Errorf("tag %s does not say which workspace it belongs to: %w", tag, oci.ErrCorrupt)
 	}
 	for _, key := range [...]string{AnnCreated, annForeignUpdated} {
 		if t, err := time.Parse(time.RFC3339Nano, img.Annotations[key]); err == nil {
@@ -105,5 +107,5 @@ func foreignVersion(tag, workspace string) (int64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("tag %s does not belong to workspace %q: %w", tag, workspace, ErrCorrupt)
+	return 0, fmt.Errorf("tag %s does not belong to workspace %q: %w", tag, workspace, oci.ErrCorrupt)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ArtifactCatalog is the type of an entry of the catalogue: one tag for each
@@ -40,21 +41,21 @@ func IsCatalogTag(tag string) bool {
 }
 
 // AddCatalogEntry writes the entry into the catalogue r unless it is there.
-func (r *Repo) AddCatalogEntry(ctx context.Context, e CatalogEntry) error {
+func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 	tag := CatalogTag(e.Repository)
-	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, ErrNotFound) {
+	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	m, err := NewManifest(ocispec.Manifest{
+	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactCatalog,
 		Config:       emptyConfig(),
-		Layers:       []Descriptor{emptyConfig()},
+		Layers:       []oci.Descriptor{emptyConfig()},
 		Annotations:  map[string]string{AnnKind: e.Kind, AnnAddress: e.Address, annCatalogRepository: e.Repository},
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := r.EnsureBlob(ctx, EmptyBlob()); err != nil {
+	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
 	// Two writers of one tag write the same bytes.
@@ -63,8 +64,8 @@ func (r *Repo) AddCatalogEntry(ctx context.Context, e CatalogEntry) error {
 
 const annCatalogRepository = "vnd.okara.catalog.repository"
 
-// CatalogEntry reads the entry under tag.
-func (r *Repo) CatalogEntry(ctx context.Context, tag string) (CatalogEntry, error) {
+// ReadCatalogEntry reads the entry under tag.
+func ReadCatalogEntry(ctx context.Context, r *oci.Repo, tag string) (CatalogEntry, error) {
 	m, err := r.Fetch(ctx, tag)
 	if err != nil {
 		return CatalogEntry{}, err
@@ -74,7 +75,7 @@ func (r *Repo) CatalogEntry(ctx context.Context, tag string) (CatalogEntry, erro
 		return CatalogEntry{}, err
 	}
 	if image.ArtifactType != ArtifactCatalog {
-		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalogue entry: %w", r, tag, ErrCorrupt)
+		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalogue entry: %w", r, tag, oci.ErrCorrupt)
 	}
 	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[AnnAddress], Repository: image.Annotations[annCatalogRepository]}, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci_test
+package artifact_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestStatusEvents(t *testing.T) {
@@ -25,17 +26,17 @@ func TestStatusEvents(t *testing.T) {
 		put := func(action, version, message string) {
 			t.Helper()
 			at = at.Add(time.Second)
-			e, err := r.PutStatusEvent(t.Context(), oci.StatusEvent{Action: action, Version: version, Message: message, Time: at, Actor: "ci", Replacement: "2.0.0"})
-			if err != nil || !oci.IsStatusTag(e.Tag) {
+			e, err := artifact.PutStatusEvent(t.Context(), r, artifact.StatusEvent{Action: action, Version: version, Message: message, Time: at, Actor: "ci", Replacement: "2.0.0"})
+			if err != nil || !artifact.IsStatusTag(e.Tag) {
 				t.Fatal(e.Tag, err)
 			}
 		}
-		put(oci.ActionDeprecate, "1.0.0", "use 2.0.0")
-		put(oci.ActionYank, "1.0.0", "leaks")
-		put(oci.ActionUnyank, "1.0.0", "")
-		put(oci.ActionYank, "1.1.0", "broken")
-		put(oci.ActionDeprecate, oci.AllVersions, "moved")
-		put(oci.ActionUndeprecate, "1.1.0", "")
+		put(artifact.ActionDeprecate, "1.0.0", "use 2.0.0")
+		put(artifact.ActionYank, "1.0.0", "leaks")
+		put(artifact.ActionUnyank, "1.0.0", "")
+		put(artifact.ActionYank, "1.1.0", "broken")
+		put(artifact.ActionDeprecate, artifact.AllVersions, "moved")
+		put(artifact.ActionUndeprecate, "1.1.0", "")
 		var tags []string
 		for tag, err := range r.Tags(t.Context()) {
 			if err != nil {
@@ -43,7 +44,7 @@ func TestStatusEvents(t *testing.T) {
 			}
 			tags = append([]string{tag}, tags...)
 		}
-		events, err := r.StatusEvents(t.Context(), append(tags, "1.0.0", "latest"))
+		events, err := artifact.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
 		if err != nil || len(events) != 6 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}
@@ -52,7 +53,7 @@ func TestStatusEvents(t *testing.T) {
 		}
 		got := map[string][2]string{}
 		for _, v := range []string{"1.0.0", "1.1.0", "3.0.0"} {
-			s := oci.FoldStatus(events, v, "")
+			s := artifact.FoldStatus(events, v, "")
 			got[v] = [2]string{message(s.Deprecated), message(s.Yanked)}
 		}
 		want := map[string][2]string{"1.0.0": {"moved", "-"}, "1.1.0": {"-", "broken"}, "3.0.0": {"moved", "-"}}
@@ -62,7 +63,7 @@ func TestStatusEvents(t *testing.T) {
 	})
 }
 
-func message(e *oci.StatusEvent) string {
+func message(e *artifact.StatusEvent) string {
 	if e == nil {
 		return "-"
 	}
@@ -74,13 +75,13 @@ func TestStatusEventRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, e := range map[string]oci.StatusEvent{
+	for name, e := range map[string]artifact.StatusEvent{
 		"action":  {Action: "delete", Version: "1.0.0"},
-		"version": {Action: oci.ActionYank, Version: "1.0"},
-		"message": {Action: oci.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
-		"resign":  {Action: oci.ActionResign, Version: "1.0.0"},
+		"version": {Action: artifact.ActionYank, Version: "1.0"},
+		"message": {Action: artifact.ActionYank, Version: "1.0.0", Message: strings.Repeat("x", 301)},
+		"resign":  {Action: artifact.ActionResign, Version: "1.0.0"},
 	} {
-		if _, err := r.PutStatusEvent(t.Context(), e); err == nil {
+		if _, err := artifact.PutStatusEvent(t.Context(), r, e); err == nil {
 			t.Errorf("%s: want an error", name)
 		}
 	}
@@ -94,7 +95,7 @@ func TestIsStatusTag(t *testing.T) {
 		"okara-status-1767225600000-0123456789abcdef": true, "okara-status-1-0123456789abcdef": false,
 		"okara-status-1767225600000-0123456789ABCDEF": false, "1.0.0": false, "okara-status-": false,
 	} {
-		if got := oci.IsStatusTag(tag); got != want {
+		if got := artifact.IsStatusTag(tag); got != want {
 			t.Errorf("%s: %v", tag, got)
 		}
 	}
@@ -102,11 +103,11 @@ func TestIsStatusTag(t *testing.T) {
 
 func TestFoldStatusResign(t *testing.T) {
 	a, b := digest.FromString("a"), digest.FromString("b")
-	events := []oci.StatusEvent{{Action: oci.ActionResign, Version: "1.0.0", Subject: a, Message: "1"}, {Action: oci.ActionResign, Version: "1.0.0", Subject: a, Message: "2"}}
-	if s := oci.FoldStatus(events, "1.0.0", a); s.Resigned == nil || s.Resigned.Message != "2" {
+	events := []artifact.StatusEvent{{Action: artifact.ActionResign, Version: "1.0.0", Subject: a, Message: "1"}, {Action: artifact.ActionResign, Version: "1.0.0", Subject: a, Message: "2"}}
+	if s := artifact.FoldStatus(events, "1.0.0", a); s.Resigned == nil || s.Resigned.Message != "2" {
 		t.Errorf("got %+v", s)
 	}
-	if s := oci.FoldStatus(events, "1.0.0", b); s.Resigned != nil {
+	if s := artifact.FoldStatus(events, "1.0.0", b); s.Resigned != nil {
 		t.Errorf("an event for another index counts: %+v", s)
 	}
 }

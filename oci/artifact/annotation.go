@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 // Annotations that several artifact kinds share. The OCI keys are those of the
 // image specification.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ArtifactRecord is the type of a depot's record: what it published, from which
@@ -24,11 +25,11 @@ const RecordTag = "okara-depot"
 // maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
 const maxRecord = 64 << 20
 
-// Record reads the depot's record from the catalogue repository r; nil if there
+// ReadRecord reads the depot's record from the catalogue repository r; nil if there
 // is none yet.
-func (r *Repo) Record(ctx context.Context) ([]byte, error) {
+func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
 	m, err := r.Fetch(ctx, RecordTag)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -39,19 +40,19 @@ func (r *Repo) Record(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", RecordTag, r, ErrCorrupt)
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", RecordTag, r, oci.ErrCorrupt)
 	}
 	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
 }
 
 // PutRecord replaces the depot's record.
-func (r *Repo) PutRecord(ctx context.Context, b []byte) error {
-	blob := BytesBlob(MediaRecord, b)
-	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: emptyConfig(), Layers: []Descriptor{blob.Descriptor}})
+func PutRecord(ctx context.Context, r *oci.Repo, b []byte) error {
+	blob := oci.BytesBlob(MediaRecord, b)
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
 		return err
 	}
-	for _, b := range []Blob{EmptyBlob(), blob} {
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
 			return fmt.Errorf("write the depot's record: %w", err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of attestations. Each is a referrer with one layer of the same type.
@@ -57,31 +58,31 @@ func ParseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	return s, ok
 }
 
-// Attach stores a document as a referrer of subject. mediaType is one of the
+// AttachReport stores a document as a referrer of subject. mediaType is one of the
 // Report constants; scan goes with ReportSARIF and is nil otherwise.
-func (r *Repo) Attach(ctx context.Context, subject Descriptor, mediaType string, document []byte, scan *ScanSummary) (Descriptor, error) {
-	blob := BytesBlob(mediaType, document)
+func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, mediaType string, document []byte, scan *ScanSummary) (oci.Descriptor, error) {
+	blob := oci.BytesBlob(mediaType, document)
 	image := ocispec.Manifest{
-		ArtifactType: mediaType, Config: emptyConfig(), Layers: []Descriptor{blob.Descriptor},
-		Subject: &Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
+		ArtifactType: mediaType, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor},
+		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	}
 	if scan != nil {
 		image.Annotations = scan.annotations()
 	}
-	m, err := NewManifest(image)
+	m, err := oci.NewManifest(image)
 	if err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	for _, b := range []Blob{EmptyBlob(), blob} {
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
+			return oci.Descriptor{}, fmt.Errorf("attach %s: %w", mediaType, err)
 		}
 	}
 	return m.Descriptor, r.PutReferrer(ctx, m, *image.Subject)
 }
 
 // NewestScan returns the newest scan report of subject; false if there is none.
-func (r *Repo) NewestScan(ctx context.Context, subject Descriptor) (ScanSummary, bool, error) {
+func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanSummary, bool, error) {
 	refs, err := r.Referrers(ctx, subject, ReportSARIF)
 	if err != nil {
 		return ScanSummary{}, false, err

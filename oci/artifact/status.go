@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ArtifactStatus is the type of an event that changes how a version is listed.
@@ -61,7 +62,7 @@ type StatusEvent struct {
 	Replacement string
 	Actor       string
 	Time        time.Time
-	Layers      []Descriptor // signature and keys, for ActionResign
+	Layers      []oci.Descriptor // signature and keys, for ActionResign
 }
 
 // IsStatusTag reports whether tag is that of a status event.
@@ -73,13 +74,13 @@ func IsStatusTag(tag string) bool {
 
 // PutStatusEvent stores the event under a tag of its own and returns it with
 // that tag. Blobs are those of e.Layers.
-func (r *Repo) PutStatusEvent(ctx context.Context, e StatusEvent, blobs ...Blob) (StatusEvent, error) {
+func PutStatusEvent(ctx context.Context, r *oci.Repo, e StatusEvent, blobs ...oci.Blob) (StatusEvent, error) {
 	if err := e.check(); err != nil {
 		return e, err
 	}
 	layers := e.Layers
 	if len(layers) == 0 {
-		layers = []Descriptor{emptyConfig()}
+		layers = []oci.Descriptor{emptyConfig()}
 	}
 	annotations := map[string]string{AnnKind: KindStatus}
 	for key, value := range map[string]string{
@@ -90,11 +91,11 @@ func (r *Repo) PutStatusEvent(ctx context.Context, e StatusEvent, blobs ...Blob)
 			annotations[key] = value
 		}
 	}
-	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: emptyConfig(), Layers: layers, Annotations: annotations})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactStatus, Config: emptyConfig(), Layers: layers, Annotations: annotations})
 	if err != nil {
 		return e, err
 	}
-	if _, err := r.Push(ctx, Artifact{Blobs: append(blobs, EmptyBlob()), Root: m}); err != nil {
+	if _, err := r.Push(ctx, oci.Artifact{Blobs: append(blobs, oci.EmptyBlob()), Root: m}); err != nil {
 		return e, err
 	}
 	e.Tag = statusTag(e.Time)
@@ -113,33 +114,33 @@ func (e StatusEvent) check() error {
 	}
 	switch {
 	case !slices.Contains([]string{ActionDeprecate, ActionUndeprecate, ActionYank, ActionUnyank, ActionResign}, e.Action):
-		return fmt.Errorf("unknown action %q: %w", e.Action, ErrCorrupt)
+		return fmt.Errorf("unknown action %q: %w", e.Action, oci.ErrCorrupt)
 	case len(e.Message) > maxMessage:
-		return fmt.Errorf("message of %d bytes, at most %d: %w", len(e.Message), maxMessage, ErrTooLarge)
+		return fmt.Errorf("message of %d bytes, at most %d: %w", len(e.Message), maxMessage, oci.ErrTooLarge)
 	case len(e.Actor) > maxActor:
-		return fmt.Errorf("actor of %d bytes, at most %d: %w", len(e.Actor), maxActor, ErrTooLarge)
+		return fmt.Errorf("actor of %d bytes, at most %d: %w", len(e.Actor), maxActor, oci.ErrTooLarge)
 	case e.Action == ActionResign && (e.Subject.Validate() != nil || len(e.Layers) == 0):
-		return fmt.Errorf("a resign event needs the digest of the index and layers: %w", ErrCorrupt)
+		return fmt.Errorf("a resign event needs the digest of the index and layers: %w", oci.ErrCorrupt)
 	}
 	return nil
 }
 
 // ParseStatusEvent reads the event under tag.
-func ParseStatusEvent(tag string, m Manifest) (StatusEvent, error) {
+func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 	image, err := m.Image()
 	if err != nil {
 		return StatusEvent{}, err
 	}
 	if image.ArtifactType != ArtifactStatus {
-		return StatusEvent{}, fmt.Errorf("manifest %s has artifact type %q: %w", m.Digest, image.ArtifactType, ErrCorrupt)
+		return StatusEvent{}, fmt.Errorf("manifest %s has artifact type %q: %w", m.Digest, image.ArtifactType, oci.ErrCorrupt)
 	}
 	a := image.Annotations
 	e := StatusEvent{
 		Tag: tag, Action: a[annStatusAction], Version: a[annStatusVersion], Subject: digest.Digest(a[annStatusSubject]),
-		Message: plainText(a[annStatusMessage]), Replacement: plainText(a[annStatusReplacement]), Actor: plainText(a[annStatusActor]),
+		Message: oci.PlainText(a[annStatusMessage]), Replacement: oci.PlainText(a[annStatusReplacement]), Actor: oci.PlainText(a[annStatusActor]),
 	}
 	if e.Time, err = time.Parse(time.RFC3339, a[annStatusTime]); err != nil {
-		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, ErrCorrupt)
+		return StatusEvent{}, fmt.Errorf("status event %s: %v: %w", tag, err, oci.ErrCorrupt)
 	}
 	for _, layer := range image.Layers {
 		if layer.MediaType != ocispec.MediaTypeEmptyJSON {
@@ -149,9 +150,9 @@ func ParseStatusEvent(tag string, m Manifest) (StatusEvent, error) {
 	return e, e.check()
 }
 
-// StatusEvents reads the events among the tags of the repository, in the order
+// ReadStatusEvents reads the events among the tags of the repository, in the order
 // in which they count. Damaged ones are left out.
-func (r *Repo) StatusEvents(ctx context.Context, tags []string) ([]StatusEvent, error) {
+func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) ([]StatusEvent, error) {
 	var wanted []string
 	for _, tag := range tags {
 		if IsStatusTag(tag) {
@@ -222,23 +223,23 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 
 // Resigned reads metadata as ProviderMetadata does and puts the layers of a
 // resign event in their place, if there is one.
-func (r *Repo) Resigned(ctx context.Context, x ProviderIndex, s Status) (ProviderMetadata, error) {
+func Resigned(ctx context.Context, r *oci.Repo, x ProviderIndex, s Status) (ProviderMetadata, error) {
 	if s.Resigned == nil {
-		return r.ProviderMetadata(ctx, x)
+		return ReadProviderMetadata(ctx, r, x)
 	}
-	var layers []Descriptor
+	var layers []oci.Descriptor
 	if x.Metadata != nil {
-		image, err := r.metadataImage(ctx, *x.Metadata)
+		image, err := metadataImage(ctx, r, *x.Metadata)
 		if err != nil {
 			return ProviderMetadata{}, err
 		}
 		layers = image.Layers
 	}
 	for _, layer := range s.Resigned.Layers {
-		layers = slices.DeleteFunc(layers, func(d Descriptor) bool { return d.MediaType == layer.MediaType })
+		layers = slices.DeleteFunc(layers, func(d oci.Descriptor) bool { return d.MediaType == layer.MediaType })
 		layers = append(layers, layer)
 	}
-	return r.metadataLayers(ctx, layers)
+	return metadataLayers(ctx, r, layers)
 }
 
 // StatusTime returns when the event with this tag was written, zero for another

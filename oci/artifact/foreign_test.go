@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci_test
+package artifact_test
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestParseForeignState(t *testing.T) {
@@ -22,7 +23,7 @@ func TestParseForeignState(t *testing.T) {
 	full := func(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:]) }
 	manifest := func(kind, layer string, annotations map[string]string) oci.Manifest {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: kind, Config: oci.EmptyLayer(),
+			ArtifactType: kind, Config: artifact.EmptyLayer(),
 			Layers: []oci.Descriptor{oci.BytesBlob(layer, []byte("{}")).Descriptor}, Annotations: annotations,
 		})
 		if err != nil {
@@ -59,10 +60,10 @@ func TestParseForeignState(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if !oci.ForeignStateTag(tt.tag) {
+			if !artifact.ForeignStateTag(tt.tag) {
 				t.Errorf("ForeignStateTag(%q) = false", tt.tag)
 			}
-			got, ok, err := oci.ParseForeignState(tt.tag, tt.m)
+			got, ok, err := artifact.ParseForeignState(tt.tag, tt.m)
 			if ok != tt.ok || !errors.Is(err, tt.err) {
 				t.Fatalf("ok %v, error %v; want %v, %v", ok, err, tt.ok, tt.err)
 			}
@@ -72,7 +73,7 @@ func TestParseForeignState(t *testing.T) {
 		})
 	}
 	for _, tag := range []string{"latest", "locked-prod", "okara-doctor", "state", "v1.0.0"} {
-		if oci.ForeignStateTag(tag) {
+		if artifact.ForeignStateTag(tag) {
 			t.Errorf("ForeignStateTag(%q) = true", tag)
 		}
 	}
@@ -97,14 +98,14 @@ func FuzzForeignState(f *testing.F) {
 	f.Add("state-ws-0123456789abcdef", "ü/ ")
 	f.Fuzz(func(t *testing.T, tag, workspace string) {
 		m, err := oci.NewManifest(ocispec.Manifest{
-			ArtifactType: "application/vnd.terraform.state.v1", Config: oci.EmptyLayer(),
+			ArtifactType: "application/vnd.terraform.state.v1", Config: artifact.EmptyLayer(),
 			Layers:      []oci.Descriptor{oci.BytesBlob("application/vnd.terraform.statefile.v1", []byte("{}")).Descriptor},
 			Annotations: map[string]string{"org.terraform.workspace": workspace},
 		})
 		if err != nil {
 			return
 		}
-		s, ok, err := oci.ParseForeignState(tag, m)
+		s, ok, err := artifact.ParseForeignState(tag, m)
 		if ok != (err == nil) {
 			t.Fatalf("ok %v with error %v", ok, err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"crypto/sha256"
@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of lock manifests. MediaLockInfo is a layer that only older tools
@@ -78,7 +79,7 @@ type LockInfo struct {
 
 // LockManifest is what a claim, a tombstone or a marker says.
 type LockManifest struct {
-	Manifest  Descriptor
+	Manifest  oci.Descriptor
 	Kind      LockKind
 	Workspace string
 	Info      LockInfo
@@ -144,7 +145,7 @@ func printable(s string) string {
 }
 
 // NewLockManifest encodes a claim, a tombstone or a marker.
-func NewLockManifest(l LockManifest) (Manifest, error) {
+func NewLockManifest(l LockManifest) (oci.Manifest, error) {
 	ann := map[string]string{
 		annStateWorkspace: l.Workspace,
 		annLockKind:       string(l.Kind),
@@ -156,10 +157,10 @@ func NewLockManifest(l LockManifest) (Manifest, error) {
 	if l.Kind == KindClaim {
 		info, err := json.Marshal(l.Info)
 		if err != nil {
-			return Manifest{}, fmt.Errorf("encoding lock information: %w", err)
+			return oci.Manifest{}, fmt.Errorf("encoding lock information: %w", err)
 		}
 		if len(info) > MaxLockInfo {
-			return Manifest{}, fmt.Errorf("lock information of %d bytes: %w", len(info), ErrTooLarge)
+			return oci.Manifest{}, fmt.Errorf("lock information of %d bytes: %w", len(info), oci.ErrTooLarge)
 		}
 		ann[annLockInfo] = string(info)
 	}
@@ -177,10 +178,10 @@ func NewLockManifest(l LockManifest) (Manifest, error) {
 			delete(ann, k)
 		}
 	}
-	return NewManifest(ocispec.Manifest{
+	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactLock,
 		Config:       EmptyLayer(),
-		Layers:       []Descriptor{EmptyLayer()},
+		Layers:       []oci.Descriptor{EmptyLayer()},
 		Annotations:  ann,
 	})
 }
@@ -188,7 +189,7 @@ func NewLockManifest(l LockManifest) (Manifest, error) {
 // ParseLock reads any lock manifest. What it says of its holder is the word of
 // whoever may write to the registry, and is returned as it can be shown. Of older tools' manifests only the lock
 // information is known, and Nonce is empty.
-func ParseLock(m Manifest) (LockManifest, error) {
+func ParseLock(m oci.Manifest) (LockManifest, error) {
 	img, err := m.Image()
 	if err != nil {
 		return LockManifest{}, err
@@ -219,7 +220,7 @@ func ParseLock(m Manifest) (LockManifest, error) {
 	}
 	if info != "" && len(info) <= MaxLockInfo {
 		if err := json.Unmarshal([]byte(info), &l.Info); err != nil {
-			return LockManifest{}, fmt.Errorf("manifest %s: lock information: %v: %w", m.Digest, err, ErrCorrupt)
+			return LockManifest{}, fmt.Errorf("manifest %s: lock information: %v: %w", m.Digest, err, oci.ErrCorrupt)
 		}
 	}
 	for _, key := range [...]string{annLockID, annOldLockID} {

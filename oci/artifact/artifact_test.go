@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci_test
+package artifact_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func layer(mediaType, content string) oci.Descriptor {
@@ -51,9 +52,9 @@ func mustVersion(t *testing.T, s string) addr.Version {
 // TestNewModule holds the stored form: changing it needs a reader for the old.
 func TestNewModule(t *testing.T) {
 	tarball, zip, description := layer("", "tar"), layer("", "zip"), layer("", "json")
-	m, err := oci.NewModule(oci.ModuleManifest{
+	m, err := artifact.NewModule(artifact.ModuleManifest{
 		Address: addr.Module{Namespace: "net", Name: "vpc", System: "aws"}, Version: mustVersion(t, "1.4.0+b"), ContentDigest: "sha256:77aa",
-		Tar: &tarball, Zip: &zip, Description: &description, Annotations: map[string]string{oci.AnnRevision: "3f0c2d"},
+		Tar: &tarball, Zip: &zip, Description: &description, Annotations: map[string]string{artifact.AnnRevision: "3f0c2d"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,31 +69,31 @@ func TestNewModule(t *testing.T) {
 	if diff := cmp.Diff(string(m.Bytes), want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
-	back, err := oci.ParseModule(m)
+	back, err := artifact.ParseModule(m)
 	if err != nil || back.Version != mustVersion(t, "1.4.0+b") || back.Address.Name != "vpc" || back.Tar.Digest != tarball.Digest || back.ContentDigest != "sha256:77aa" {
 		t.Errorf("read back %+v, %v", back, err)
 	}
 }
 
 func TestParseModule(t *testing.T) {
-	zip := layer(oci.MediaZip, "zip")
-	sha512 := oci.Descriptor{MediaType: oci.MediaZip, Digest: digest.SHA512.FromString("x"), Size: 1}
+	zip := layer(artifact.MediaZip, "zip")
+	sha512 := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.SHA512.FromString("x"), Size: 1}
 	config := oci.EmptyBlob().Descriptor
 	tests := []struct {
 		name string
 		m    oci.Manifest
 		ok   bool
 	}{
-		{"zip of another tool", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer("text/plain", "x")}}), true},
-		{"other artifact", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactProviderTarget, Config: config, Layers: []oci.Descriptor{zip}}), false},
-		{"no zip", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{layer(oci.MediaModuleTar, "x")}}), false},
-		{"two zips", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer(oci.MediaZip, "y")}}), false},
-		{"other digest", mustManifest(t, ocispec.Manifest{ArtifactType: oci.ArtifactModule, Config: config, Layers: []oci.Descriptor{sha512}}), false},
-		{"index", mustIndex(t, ocispec.Index{ArtifactType: oci.ArtifactModule}), false},
+		{"zip of another tool", mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer("text/plain", "x")}}), true},
+		{"other artifact", mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactProviderTarget, Config: config, Layers: []oci.Descriptor{zip}}), false},
+		{"no zip", mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactModule, Config: config, Layers: []oci.Descriptor{layer(artifact.MediaModuleTar, "x")}}), false},
+		{"two zips", mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactModule, Config: config, Layers: []oci.Descriptor{zip, layer(artifact.MediaZip, "y")}}), false},
+		{"other digest", mustManifest(t, ocispec.Manifest{ArtifactType: artifact.ArtifactModule, Config: config, Layers: []oci.Descriptor{sha512}}), false},
+		{"index", mustIndex(t, ocispec.Index{ArtifactType: artifact.ArtifactModule}), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := oci.ParseModule(tt.m)
+			got, err := artifact.ParseModule(tt.m)
 			if tt.ok && (err != nil || got.Zip.Digest != zip.Digest || got.Tar != nil || got.Version != (addr.Version{})) {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -105,7 +106,7 @@ func TestParseModule(t *testing.T) {
 
 func platform(os, arch string) oci.Descriptor {
 	d := layer(ocispec.MediaTypeImageManifest, os+arch)
-	d.ArtifactType, d.Platform = oci.ArtifactProviderTarget, &ocispec.Platform{OS: os, Architecture: arch}
+	d.ArtifactType, d.Platform = artifact.ArtifactProviderTarget, &ocispec.Platform{OS: os, Architecture: arch}
 	return d
 }
 
@@ -122,21 +123,21 @@ func TestParseProviderIndex(t *testing.T) {
 		children []oci.Descriptor
 		err      string // empty: accepted
 	}{
-		{"of another tool", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "arm64")}, ""},
-		{"other children are ignored", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), layer(ocispec.MediaTypeImageManifest, "x")}, ""},
-		{"other artifact", oci.ArtifactModule, nil, "artifact type"},
-		{"platform twice", oci.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "linux_amd64 twice"},
-		{"no platform", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
-		{"os.version", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
-		{"nested index", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},
-		{"negative size", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[oci.AnnSize] = "-1" })}, "size"},
-		{"hash", oci.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[oci.AnnZh] = "../x" })}, "zh"},
+		{"of another tool", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "arm64")}, ""},
+		{"other children are ignored", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), layer(ocispec.MediaTypeImageManifest, "x")}, ""},
+		{"other artifact", artifact.ArtifactModule, nil, "artifact type"},
+		{"platform twice", artifact.ArtifactProvider, []oci.Descriptor{platform("linux", "amd64"), platform("linux", "amd64")}, "linux_amd64 twice"},
+		{"no platform", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform = nil })}, "names no platform"},
+		{"os.version", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Platform.OSVersion = "1" })}, "os.version"},
+		{"nested index", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.MediaType = ocispec.MediaTypeImageIndex })}, "media type"},
+		{"negative size", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[artifact.AnnSize] = "-1" })}, "size"},
+		{"hash", artifact.ArtifactProvider, []oci.Descriptor{change(func(d *oci.Descriptor) { d.Annotations[artifact.AnnZh] = "../x" })}, "zh"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, err := oci.ParseProviderIndex(mustIndex(t, ocispec.Index{ArtifactType: tt.typ, Manifests: tt.children}))
+			x, err := artifact.ParseProviderIndex(mustIndex(t, ocispec.Index{ArtifactType: tt.typ, Manifests: tt.children}))
 			if tt.err == "" {
-				if err != nil || len(x.Protocols) != 1 || x.Protocols[0] != oci.DefaultProtocol || x.Metadata != nil {
+				if err != nil || len(x.Protocols) != 1 || x.Protocols[0] != artifact.DefaultProtocol || x.Metadata != nil {
 					t.Errorf("got %+v, %v", x, err)
 				}
 				return
@@ -151,7 +152,7 @@ func TestParseProviderIndex(t *testing.T) {
 // TestLargeMetadataIsNotInline: a registry takes a manifest of 4 MiB at most.
 func TestLargeMetadataIsNotInline(t *testing.T) {
 	for _, size := range []int{100, 9 << 10, 40 << 10} {
-		m, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)})
+		m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: make([]byte, size)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +163,11 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 		if inline := image.Layers[0].Data != nil; inline != (size <= 8<<10) {
 			t.Errorf("%d bytes: inline %v", size, inline)
 		}
-		index, err := oci.NewProviderIndex(oci.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, oci.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
+		index, err := artifact.NewProviderIndex(artifact.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, artifact.ProviderIndex{Version: mustVersion(t, "1.0.0")}, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := oci.ParseProviderIndex(index)
+		x, err := artifact.ParseProviderIndex(index)
 		if err != nil || x.Metadata == nil || (x.Metadata.Data != nil) != (m.Size <= 32<<10) {
 			t.Errorf("%d bytes: %+v, %v", size, x.Metadata, err)
 		}
@@ -176,8 +177,8 @@ func TestLargeMetadataIsNotInline(t *testing.T) {
 // TestTooLargeIndex: registries refuse manifests over 4 MiB, some only after they
 // have taken the blobs.
 func TestTooLargeIndex(t *testing.T) {
-	x := oci.ProviderIndex{Version: mustVersion(t, "1.0.0"), Annotations: map[string]string{"x": strings.Repeat("x", oci.MaxManifest)}}
-	if _, err := oci.NewProviderIndex(oci.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
+	x := artifact.ProviderIndex{Version: mustVersion(t, "1.0.0"), Annotations: map[string]string{"x": strings.Repeat("x", oci.MaxManifest)}}
+	if _, err := artifact.NewProviderIndex(artifact.KindProvider, addr.Provider{Namespace: "a", Type: "b"}, x, oci.Manifest{}); !errors.Is(err, oci.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
 }
@@ -188,7 +189,7 @@ func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, blobs, err := oci.NewProviderMetadata(oci.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")})
+	m, blobs, err := artifact.NewProviderMetadata(artifact.ProviderMetadata{ShasumsName: "SHA256SUMS", ShasumsBytes: []byte("good")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 	}
 	d := m.Descriptor
 	d.Data = []byte(strings.Replace(string(m.Bytes), "SHA256SUMS", "SHA256SUMZ", 1))
-	md, err := r.ProviderMetadata(t.Context(), oci.ProviderIndex{Metadata: &d})
+	md, err := artifact.ReadProviderMetadata(t.Context(), r, artifact.ProviderIndex{Metadata: &d})
 	if err != nil || md.ShasumsName != "SHA256SUMS" || string(md.ShasumsBytes) != "good" {
 		t.Errorf("got %+v, %v", md, err)
 	}
@@ -205,7 +206,7 @@ func TestDamagedInlineDataIsNotUsed(t *testing.T) {
 
 func TestCosignPayloadNames(t *testing.T) {
 	d := digest.FromString("m")
-	payload, err := oci.CosignPayload("host:5000/a/b", d)
+	payload, err := artifact.CosignPayload("host:5000/a/b", d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,15 +214,15 @@ func TestCosignPayloadNames(t *testing.T) {
 	if diff := cmp.Diff(string(payload), want); diff != "" {
 		t.Errorf("(-got +want)\n%s", diff)
 	}
-	s := oci.CosignSignature{Payload: payload}
+	s := artifact.CosignSignature{Payload: payload}
 	for _, name := range []string{"a/b", "b"} { // with the prefix and below it
 		if err := s.Names(name, d); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, err := range map[string]error{
-		"repository": s.Names("a/c", d), "part of a segment": oci.CosignSignature{Payload: bytes.Replace(payload, []byte("a/b"), []byte("a/bb"), 1)}.Names("b", d), "digest": s.Names("a/b", digest.FromString("x")),
-		"type": oci.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": oci.CosignSignature{}.Names("a/b", d),
+		"repository": s.Names("a/c", d), "part of a segment": artifact.CosignSignature{Payload: bytes.Replace(payload, []byte("a/b"), []byte("a/bb"), 1)}.Names("b", d), "digest": s.Names("a/b", digest.FromString("x")),
+		"type": artifact.CosignSignature{Payload: []byte(`{}`)}.Names("a/b", d), "json": artifact.CosignSignature{}.Names("a/b", d),
 	} {
 		if !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("%s: got %v", name, err)
@@ -230,8 +231,8 @@ func TestCosignPayloadNames(t *testing.T) {
 }
 
 func TestCatalogTag(t *testing.T) {
-	tag := oci.CatalogTag("p/modules/net/vpc/aws")
-	if !oci.IsCatalogTag(tag) || oci.IsCatalogTag("r-xyz") || oci.IsCatalogTag("1.0.0") {
+	tag := artifact.CatalogTag("p/modules/net/vpc/aws")
+	if !artifact.IsCatalogTag(tag) || artifact.IsCatalogTag("r-xyz") || artifact.IsCatalogTag("1.0.0") {
 		t.Errorf("tag %q", tag)
 	}
 }
@@ -246,17 +247,17 @@ func FuzzParseArtifact(f *testing.F) {
 		for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex} {
 			d.MediaType = mediaType
 			m := oci.Manifest{Descriptor: d, Bytes: b}
-			if x, err := oci.ParseModule(m); err == nil && x.Zip == nil {
+			if x, err := artifact.ParseModule(m); err == nil && x.Zip == nil {
 				t.Error("a module without a zip")
 			}
-			if x, err := oci.ParseProviderIndex(m); err == nil {
+			if x, err := artifact.ParseProviderIndex(m); err == nil {
 				for _, p := range x.Platforms {
 					if p.Platform.OS == "" || p.Size < 0 {
 						t.Errorf("platform %+v", p)
 					}
 				}
 			}
-			if e, err := oci.ParseStatusEvent("x", m); err == nil && e.Action == "" {
+			if e, err := artifact.ParseStatusEvent("x", m); err == nil && e.Action == "" {
 				t.Error("an event without an action")
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci_test
+package artifact_test
 
 import (
 	"errors"
@@ -11,27 +11,28 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // TestCounts writes counts, writes them again, and reads them, on every
 // registry.
 func TestCounts(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		ctx, r := t.Context(), newRepo(t, host, oci.Options{})
-		tag := oci.CountTag(time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), "0123456789abcdef")
+		ctx, r := t.Context(), mustRepo(t, host)
+		tag := artifact.CountTag(time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -3600)), "0123456789abcdef")
 		if want := "count-20260103-0123456789abcdef"; tag != want {
 			t.Fatalf("tag %s, want %s", tag, want)
 		}
-		if _, err := r.Counts(ctx, tag); !errors.Is(err, oci.ErrNotFound) {
+		if _, err := artifact.ReadCounts(ctx, r, tag); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no counts: %v", err)
 		}
-		want := map[oci.Counted]int64{{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}: 1, {Kind: "mirror", Address: "h/a/b"}: 7}
+		want := map[artifact.Counted]int64{{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}: 1, {Kind: "mirror", Address: "h/a/b"}: 7}
 		for range 2 {
-			want[oci.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
-			if err := r.PutCounts(ctx, tag, want); err != nil {
+			want[artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}]++
+			if err := artifact.PutCounts(ctx, r, tag, want); err != nil {
 				t.Fatal(err)
 			}
-			got, err := r.Counts(ctx, tag)
+			got, err := artifact.ReadCounts(ctx, r, tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,10 +40,10 @@ func TestCounts(t *testing.T) {
 				t.Errorf("counts (-got +want)\n%s", diff)
 			}
 		}
-		if _, err := r.AddJob(ctx, oci.Job{ID: "x", Time: time.Now()}); err != nil {
+		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Time: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Counts(ctx, oci.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
+		if _, err := artifact.ReadCounts(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("counts of a job: %v", err)
 		}
 	})
@@ -53,8 +54,8 @@ func TestParseCountTag(t *testing.T) {
 		"count-20260103-0123456789abcdef": true, "count-20261303-0123456789abcdef": false, "count-20260103-0123456789ABCDEF": false,
 		"count-20260103-0123456789abcde": false, "count-20260103-0123456789abcdef0": false, "xcount-20260103-0123456789abcdef": false, "1.0.0": false,
 	} {
-		day, id, ok := oci.ParseCountTag(tag)
-		if ok != want || ok && (oci.CountTag(day, id) != tag) {
+		day, id, ok := artifact.ParseCountTag(tag)
+		if ok != want || ok && (artifact.CountTag(day, id) != tag) {
 			t.Errorf("%s: %v %q %t", tag, day, id, ok)
 		}
 	}

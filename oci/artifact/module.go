@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of a module. OpenTofu takes the only layer of MediaZip, Flux the first
@@ -23,17 +24,17 @@ const (
 // ModuleManifest is one version of a module. Tar and Description are nil in a
 // package that another tool made; Address and Version are then zero.
 type ModuleManifest struct {
-	Manifest              Descriptor
+	Manifest              oci.Descriptor
 	Address               addr.Module
 	Version               addr.Version
-	Tar, Zip, Description *Descriptor
+	Tar, Zip, Description *oci.Descriptor
 	ContentDigest         string // "sha256:…" of the uncompressed tar
 	Annotations           map[string]string
 }
 
 // NewModule encodes m, whose three layers must be set. Annotations are added to
 // the ones that follow from the other fields; Manifest is ignored.
-func NewModule(m ModuleManifest) (Manifest, error) {
+func NewModule(m ModuleManifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:         m.Address.String(),
 		AnnVersion:       m.Version.String(),
@@ -45,10 +46,10 @@ func NewModule(m ModuleManifest) (Manifest, error) {
 	maps.Copy(annotations, m.Annotations)
 	tar, zip, description := *m.Tar, *m.Zip, *m.Description
 	tar.MediaType, zip.MediaType, description.MediaType = MediaModuleTar, MediaZip, MediaModuleDescription
-	return NewManifest(ocispec.Manifest{
+	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactModule,
 		Config:       emptyConfig(),
-		Layers:       []Descriptor{tar, zip, description},
+		Layers:       []oci.Descriptor{tar, zip, description},
 		Annotations:  annotations,
 	})
 }
@@ -56,28 +57,28 @@ func NewModule(m ModuleManifest) (Manifest, error) {
 // ParseModule reads a module manifest. One without okara's layers and
 // annotations is accepted as long as OpenTofu would install it: it has exactly
 // one layer of MediaZip. Anything else wraps ErrCorrupt.
-func ParseModule(m Manifest) (ModuleManifest, error) {
+func ParseModule(m oci.Manifest) (ModuleManifest, error) {
 	image, err := m.Image()
 	if err != nil {
 		return ModuleManifest{}, err
 	}
 	if image.ArtifactType != ArtifactModule {
 		return ModuleManifest{}, fmt.Errorf("manifest %s has artifact type %q, a module has %s: %w",
-			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, ErrCorrupt)
+			m.Descriptor.Digest, image.ArtifactType, ArtifactModule, oci.ErrCorrupt)
 	}
 	out := ModuleManifest{Manifest: m.Descriptor, Annotations: image.Annotations, ContentDigest: image.Annotations[AnnContentDigest]}
 	for _, layer := range image.Layers {
-		place := map[string]**Descriptor{MediaModuleTar: &out.Tar, MediaZip: &out.Zip, MediaModuleDescription: &out.Description}[layer.MediaType]
+		place := map[string]**oci.Descriptor{MediaModuleTar: &out.Tar, MediaZip: &out.Zip, MediaModuleDescription: &out.Description}[layer.MediaType]
 		if place == nil {
 			continue
 		}
 		if *place != nil {
-			return ModuleManifest{}, fmt.Errorf("module %s has two layers of type %s: %w", m.Descriptor.Digest, layer.MediaType, ErrCorrupt)
+			return ModuleManifest{}, fmt.Errorf("module %s has two layers of type %s: %w", m.Descriptor.Digest, layer.MediaType, oci.ErrCorrupt)
 		}
 		*place = &layer
 	}
 	if out.Zip == nil {
-		return ModuleManifest{}, fmt.Errorf("module %s has no layer of type %s: %w", m.Descriptor.Digest, MediaZip, ErrCorrupt)
+		return ModuleManifest{}, fmt.Errorf("module %s has no layer of type %s: %w", m.Descriptor.Digest, MediaZip, oci.ErrCorrupt)
 	}
 	if err := checkSHA256(*out.Zip); err != nil {
 		return ModuleManifest{}, fmt.Errorf("module %s: %w", m.Descriptor.Digest, err)
@@ -89,15 +90,15 @@ func ParseModule(m Manifest) (ModuleManifest, error) {
 
 // checkSHA256 refuses other digest algorithms, which OpenTofu does not accept
 // and which would leave a provider without a zh: hash.
-func checkSHA256(d Descriptor) error {
+func checkSHA256(d oci.Descriptor) error {
 	if d.Digest.Validate() != nil || d.Digest.Algorithm() != "sha256" {
-		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, ErrCorrupt)
+		return fmt.Errorf("layer digest %q is not sha256: %w", d.Digest, oci.ErrCorrupt)
 	}
 	return nil
 }
 
-func emptyConfig() Descriptor {
-	d := EmptyBlob().Descriptor
+func emptyConfig() oci.Descriptor {
+	d := oci.EmptyBlob().Descriptor
 	d.Data = nil
 	return d
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of a provider.
@@ -37,34 +38,34 @@ type ProviderPlatform struct {
 	Zh       string // SHA-256 of the zip in hex, and so of the layer
 	H1       string // "h1:…" over the files in the zip
 	Size     int64
-	Manifest Descriptor
+	Manifest oci.Descriptor
 }
 
 // ProviderIndex is one version of a provider.
 type ProviderIndex struct {
-	Index       Descriptor
+	Index       oci.Descriptor
 	Version     addr.Version
 	Protocols   []string
 	Signature   string // SignatureVerified, SignatureNone, or "" if okara did not make the index
 	Platforms   []ProviderPlatform
-	Metadata    *Descriptor // nil: no SHA256SUMS in the registry
+	Metadata    *oci.Descriptor // nil: no SHA256SUMS in the registry
 	Annotations map[string]string
 }
 
 // NewProviderTarget returns the manifest of one platform's zip.
-func NewProviderTarget(zip Descriptor) (Manifest, error) {
+func NewProviderTarget(zip oci.Descriptor) (oci.Manifest, error) {
 	zip.MediaType = MediaZip
-	return NewManifest(ocispec.Manifest{
+	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactProviderTarget,
 		Config:       emptyConfig(),
-		Layers:       []Descriptor{zip},
+		Layers:       []oci.Descriptor{zip},
 	})
 }
 
 // NewProviderIndex encodes x for the address, which is of kind KindProvider or
 // KindMirror. Platforms whose manifest descriptor already has annotations keep
 // them byte for byte; x.Index is ignored.
-func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metadata Manifest) (Manifest, error) {
+func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metadata oci.Manifest) (oci.Manifest, error) {
 	annotations := map[string]string{
 		AnnTitle:        address.String(),
 		AnnVersion:      x.Version.String(),
@@ -85,10 +86,10 @@ func NewProviderIndex(kind string, address addr.Provider, x ProviderIndex, metad
 		d.Data = metadata.Bytes
 	}
 	index.Manifests = append(index.Manifests, d)
-	return NewIndex(index)
+	return oci.NewIndex(index)
 }
 
-func (p ProviderPlatform) descriptor() Descriptor {
+func (p ProviderPlatform) descriptor() oci.Descriptor {
 	d := p.Manifest
 	if d.Platform != nil {
 		return d
@@ -106,13 +107,13 @@ func (p ProviderPlatform) descriptor() Descriptor {
 
 // ParseProviderIndex reads a provider index as OpenTofu does: what breaks its
 // rules wraps ErrCorrupt, children of other artifact types are ignored.
-func ParseProviderIndex(m Manifest) (ProviderIndex, error) {
+func ParseProviderIndex(m oci.Manifest) (ProviderIndex, error) {
 	index, err := m.Index()
 	if err != nil {
 		return ProviderIndex{}, err
 	}
 	fail := func(format string, args ...any) (ProviderIndex, error) {
-		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), ErrCorrupt)
+		return ProviderIndex{}, fmt.Errorf("provider index %s: %s: %w", m.Descriptor.Digest, fmt.Sprintf(format, args...), oci.ErrCorrupt)
 	}
 	if index.ArtifactType != ArtifactProvider {
 		return fail("artifact type %q is not %s", index.ArtifactType, ArtifactProvider)
@@ -145,7 +146,7 @@ func ParseProviderIndex(m Manifest) (ProviderIndex, error) {
 	return out, nil
 }
 
-func parsePlatform(d Descriptor) (ProviderPlatform, error) {
+func parsePlatform(d oci.Descriptor) (ProviderPlatform, error) {
 	switch {
 	case d.MediaType != ocispec.MediaTypeImageManifest:
 		return ProviderPlatform{}, fmt.Errorf("child %s has media type %q", d.Digest, d.MediaType)
@@ -174,28 +175,28 @@ func parsePlatform(d Descriptor) (ProviderPlatform, error) {
 	return p, nil
 }
 
-// ProviderZip returns the descriptor of the platform's zip. It needs no request
+// ResolveProviderZip returns the descriptor of the platform's zip. It needs no request
 // if the index came from okara.
-func (r *Repo) ProviderZip(ctx context.Context, p ProviderPlatform) (Descriptor, error) {
+func ResolveProviderZip(ctx context.Context, r *oci.Repo, p ProviderPlatform) (oci.Descriptor, error) {
 	if p.Zh != "" && p.Size > 0 {
-		return Descriptor{MediaType: MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
+		return oci.Descriptor{MediaType: MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
 	}
 	m, err := r.Fetch(ctx, p.Manifest.Digest.String())
 	if err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
 	image, err := m.Image()
 	if err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	var zips []Descriptor
+	var zips []oci.Descriptor
 	for _, layer := range image.Layers {
 		if layer.MediaType == MediaZip {
 			zips = append(zips, layer)
 		}
 	}
 	if image.ArtifactType != ArtifactProviderTarget || len(zips) != 1 {
-		return Descriptor{}, fmt.Errorf("manifest %s of %s is not a provider package with one zip: %w", m.Descriptor.Digest, p.Platform, ErrCorrupt)
+		return oci.Descriptor{}, fmt.Errorf("manifest %s of %s is not a provider package with one zip: %w", m.Descriptor.Digest, p.Platform, oci.ErrCorrupt)
 	}
 	return zips[0], checkSHA256(zips[0])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Tags of a state repository that belong to no workspace.
@@ -42,10 +43,10 @@ type Verdict struct {
 }
 
 // NewVerdict encodes the manifest of TagVerdict.
-func NewVerdict(v Verdict) (Manifest, error) { return newMark(artifactVerdict, v) }
+func NewVerdict(v Verdict) (oci.Manifest, error) { return newMark(artifactVerdict, v) }
 
 // ParseVerdict reads the manifest of TagVerdict.
-func ParseVerdict(m Manifest) (Verdict, error) {
+func ParseVerdict(m oci.Manifest) (Verdict, error) {
 	var v Verdict
 	return v, parseMark(m, artifactVerdict, &v)
 }
@@ -58,37 +59,37 @@ type ReplicaMark struct {
 }
 
 // NewReplicaMark encodes the manifest of TagReplica.
-func NewReplicaMark(r ReplicaMark) (Manifest, error) { return newMark(artifactReplica, r) }
+func NewReplicaMark(r ReplicaMark) (oci.Manifest, error) { return newMark(artifactReplica, r) }
 
 // ParseReplicaMark reads the manifest of TagReplica.
-func ParseReplicaMark(m Manifest) (ReplicaMark, error) {
+func ParseReplicaMark(m oci.Manifest) (ReplicaMark, error) {
 	var r ReplicaMark
 	return r, parseMark(m, artifactReplica, &r)
 }
 
-func newMark(artifactType string, v any) (Manifest, error) {
+func newMark(artifactType string, v any) (oci.Manifest, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("encode mark: %w", err)
+		return oci.Manifest{}, fmt.Errorf("encode mark: %w", err)
 	}
-	return NewManifest(ocispec.Manifest{
+	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: artifactType,
 		Config:       EmptyLayer(),
-		Layers:       []Descriptor{EmptyLayer()},
+		Layers:       []oci.Descriptor{EmptyLayer()},
 		Annotations:  map[string]string{annMark: string(b)},
 	})
 }
 
-func parseMark(m Manifest, artifactType string, v any) error {
+func parseMark(m oci.Manifest, artifactType string, v any) error {
 	img, err := m.Image()
 	if err != nil {
 		return err
 	}
 	if img.ArtifactType != artifactType {
-		return fmt.Errorf("manifest %s has artifact type %q instead of %q: %w", m.Digest, img.ArtifactType, artifactType, ErrCorrupt)
+		return fmt.Errorf("manifest %s has artifact type %q instead of %q: %w", m.Digest, img.ArtifactType, artifactType, oci.ErrCorrupt)
 	}
 	if err := json.Unmarshal([]byte(img.Annotations[annMark]), v); err != nil {
-		return fmt.Errorf("manifest %s: annotation %s: %v: %w", m.Digest, annMark, err, ErrCorrupt)
+		return fmt.Errorf("manifest %s: annotation %s: %v: %w", m.Digest, annMark, err, oci.ErrCorrupt)
 	}
 	return nil
 }

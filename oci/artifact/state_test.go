@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci_test
+package artifact_test
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestStateFragment(t *testing.T) {
 	for _, name := range []string{"prod", "prod-v", "prod-v2-f", "v1", "-", strings.Repeat("n", 80)} {
-		if got := oci.StateFragment(name); got != name {
+		if got := artifact.StateFragment(name); got != name {
 			t.Errorf("%q became %q", name, got)
 		}
 	}
@@ -22,11 +22,11 @@ func TestStateFragment(t *testing.T) {
 		"prod-v2", "ws-abc", strings.Repeat("n", 81), "with space", "Ünïcode", "",
 		"x-000000000001-0123456789abcdef", "x-000000000001-0123456789abcdef-f",
 	} {
-		got := oci.StateFragment(name)
+		got := artifact.StateFragment(name)
 		if !strings.HasPrefix(got, "ws-") || len(got) != 35 {
 			t.Errorf("%q became %q, want ws- and 32 hex digits", name, got)
 		}
-		if oci.StateFragment(got) == got {
+		if artifact.StateFragment(got) == got {
 			t.Errorf("a workspace named %q would share the tags of %q", got, name)
 		}
 	}
@@ -34,46 +34,46 @@ func TestStateFragment(t *testing.T) {
 
 func TestStateTags(t *testing.T) {
 	const x = "0123456789abcdef"
-	for _, w := range []string{"prod", "prod-f", "prod-v", "v1", "a-000000000001", oci.StateFragment("prod-v2"), strings.Repeat("n", 80)} {
-		for _, tag := range []oci.StateTag{
-			{Kind: oci.StatePointer, Fragment: w},
-			{Kind: oci.StateNumbered, Fragment: w, N: 42},
-			{Kind: oci.LockMarker, Fragment: w},
-			{Kind: oci.UnlockMarker, Fragment: w},
-			{Kind: oci.LockClaim, Fragment: w, N: 7, X: x},
-			{Kind: oci.LockTombstone, Fragment: w, N: 7, X: x},
-			{Kind: oci.ForceTombstone, Fragment: w, N: 100_007, X: x},
+	for _, w := range []string{"prod", "prod-f", "prod-v", "v1", "a-000000000001", artifact.StateFragment("prod-v2"), strings.Repeat("n", 80)} {
+		for _, tag := range []artifact.StateTag{
+			{Kind: artifact.StatePointer, Fragment: w},
+			{Kind: artifact.StateNumbered, Fragment: w, N: 42},
+			{Kind: artifact.LockMarker, Fragment: w},
+			{Kind: artifact.UnlockMarker, Fragment: w},
+			{Kind: artifact.LockClaim, Fragment: w, N: 7, X: x},
+			{Kind: artifact.LockTombstone, Fragment: w, N: 7, X: x},
+			{Kind: artifact.ForceTombstone, Fragment: w, N: 100_007, X: x},
 		} {
 			s := tag.String()
 			if len(s) > 128 {
 				t.Errorf("%s: %d characters", s, len(s))
 			}
-			got, ok := oci.ParseStateTag(s)
+			got, ok := artifact.ParseStateTag(s)
 			if diff := cmp.Diff(tag, got); !ok || diff != "" {
 				t.Errorf("%s (-want +got):\n%s", s, diff)
 			}
 		}
 	}
 	for _, s := range []string{"", "latest", "1.0.0", "state-", "okara-doctor", "locked-"} {
-		if got, ok := oci.ParseStateTag(s); ok {
+		if got, ok := artifact.ParseStateTag(s); ok {
 			t.Errorf("%q was read as %+v", s, got)
 		}
 	}
 }
 
 func TestStateManifestRoundTrip(t *testing.T) {
-	want := oci.StateManifest{
+	want := artifact.StateManifest{
 		Workspace: "Ünïcode", N: 42, Parent: "sha256:" + strings.Repeat("a", 64), ParentN: 41, Fence: 40, LockID: "id",
 		Lineage: "l", Serial: 17, SHA256: "ab", Tool: "OpenTofu/1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
-		Origin:   oci.StateOrigin{Repository: "r/s", Workspace: "w", Version: 3, Fence: 2, Parent: "p"},
+		Origin:   artifact.StateOrigin{Repository: "r/s", Workspace: "w", Version: 3, Fence: 2, Parent: "p"},
 		Envelope: map[string]string{"vnd.okara.state.envelope": "1"},
-		Layer:    oci.StateLayer("+zstd+encrypted", []byte("bytes")).Descriptor,
+		Layer:    artifact.StateLayer("+zstd+encrypted", []byte("bytes")).Descriptor,
 	}
-	m, err := oci.NewStateManifest(want)
+	m, err := artifact.NewStateManifest(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := oci.ParseState(m)
+	got, err := artifact.ParseState(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,17 +87,17 @@ func TestStateManifestRoundTrip(t *testing.T) {
 }
 
 func TestLockManifestRoundTrip(t *testing.T) {
-	want := oci.LockManifest{
-		Kind: oci.KindClaim, Workspace: "prod", Fence: 7, Nonce: "0123456789abcdef",
-		Info: oci.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
+	want := artifact.LockManifest{
+		Kind: artifact.KindClaim, Workspace: "prod", Fence: 7, Nonce: "0123456789abcdef",
+		Info: artifact.LockInfo{ID: "id", Operation: "apply", Info: "i", Who: "a@b", Version: "1.12.6", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Path: "p"},
 		Beat: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), TTL: time.Minute,
 		Created: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC),
 	}
-	m, err := oci.NewLockManifest(want)
+	m, err := artifact.NewLockManifest(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := oci.ParseLock(m)
+	got, err := artifact.ParseLock(m)
 	if err != nil {
 		t.Fatal(err)
 	}

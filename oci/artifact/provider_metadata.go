@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Layers of a provider's metadata manifest.
@@ -45,7 +46,7 @@ type SigningKeys struct {
 // signature and the keys, all as published. Signature is zero where the origin
 // publishes no key.
 type ProviderMetadata struct {
-	Shasums, Signature Descriptor
+	Shasums, Signature oci.Descriptor
 	ShasumsName        string
 	ShasumsBytes       []byte
 	SignatureBytes     []byte
@@ -54,12 +55,12 @@ type ProviderMetadata struct {
 }
 
 // NewProviderMetadata encodes md as a manifest and the blobs it needs.
-func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
-	blobs := []Blob{EmptyBlob()}
-	var layers []Descriptor
+func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) {
+	blobs := []oci.Blob{oci.EmptyBlob()}
+	var layers []oci.Descriptor
 	add := func(mediaType, title string, b []byte) {
-		blob := BytesBlob(mediaType, b)
-		d := Descriptor{MediaType: mediaType, Digest: blob.Digest, Size: blob.Size, Annotations: map[string]string{AnnTitle: title}}
+		blob := oci.BytesBlob(mediaType, b)
+		d := oci.Descriptor{MediaType: mediaType, Digest: blob.Digest, Size: blob.Size, Annotations: map[string]string{AnnTitle: title}}
 		if d.Size <= maxInlineLayer {
 			d.Data = b
 		}
@@ -74,43 +75,43 @@ func NewProviderMetadata(md ProviderMetadata) (Manifest, []Blob, error) {
 	if len(md.Keys) > 0 {
 		b, err := json.Marshal(SigningKeys{Keys: md.Keys})
 		if err != nil {
-			return Manifest{}, nil, fmt.Errorf("encode signing keys: %w", err)
+			return oci.Manifest{}, nil, fmt.Errorf("encode signing keys: %w", err)
 		}
 		add(MediaSigningKeys, "signing-keys.json", b)
 	}
 	if md.RegistryManifest != nil {
 		add(MediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
 	}
-	m, err := NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
 	return m, blobs, err
 }
 
-// ProviderMetadata reads the metadata of a version. It makes no request where
+// ReadProviderMetadata reads the metadata of a version. It makes no request where
 // the index carries all of it. An index without metadata gives ErrNotFound.
-func (r *Repo) ProviderMetadata(ctx context.Context, x ProviderIndex) (ProviderMetadata, error) {
+func ReadProviderMetadata(ctx context.Context, r *oci.Repo, x ProviderIndex) (ProviderMetadata, error) {
 	if x.Metadata == nil {
-		return ProviderMetadata{}, fmt.Errorf("provider index %s has no SHA256SUMS: %w", x.Index.Digest, ErrNotFound)
+		return ProviderMetadata{}, fmt.Errorf("provider index %s has no SHA256SUMS: %w", x.Index.Digest, oci.ErrNotFound)
 	}
-	image, err := r.metadataImage(ctx, *x.Metadata)
+	image, err := metadataImage(ctx, r, *x.Metadata)
 	if err != nil {
 		return ProviderMetadata{}, err
 	}
-	return r.metadataLayers(ctx, image.Layers)
+	return metadataLayers(ctx, r, image.Layers)
 }
 
-func (r *Repo) metadataImage(ctx context.Context, d Descriptor) (ocispec.Manifest, error) {
-	m, err := r.inlineManifest(ctx, d)
+func metadataImage(ctx context.Context, r *oci.Repo, d oci.Descriptor) (ocispec.Manifest, error) {
+	m, err := inlineManifest(ctx, r, d)
 	if err != nil {
 		return ocispec.Manifest{}, err
 	}
 	image, err := m.Image()
 	if err == nil && image.ArtifactType != ArtifactProviderMetadata {
-		err = fmt.Errorf("manifest %s has artifact type %q: %w", d.Digest, image.ArtifactType, ErrCorrupt)
+		err = fmt.Errorf("manifest %s has artifact type %q: %w", d.Digest, image.ArtifactType, oci.ErrCorrupt)
 	}
 	return image, err
 }
 
-func (r *Repo) metadataLayers(ctx context.Context, layers []Descriptor) (ProviderMetadata, error) {
+func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (ProviderMetadata, error) {
 	var md ProviderMetadata
 	var err error
 	for _, d := range layers {
@@ -131,31 +132,31 @@ func (r *Repo) metadataLayers(ctx context.Context, layers []Descriptor) (Provide
 		case MediaSigningKeys:
 			var keys SigningKeys
 			if err := json.Unmarshal(b, &keys); err != nil {
-				return ProviderMetadata{}, fmt.Errorf("signing keys %s: %v: %w", d.Digest, err, ErrCorrupt)
+				return ProviderMetadata{}, fmt.Errorf("signing keys %s: %v: %w", d.Digest, err, oci.ErrCorrupt)
 			}
 			md.Keys = keys.Keys
 		}
 	}
 	if md.ShasumsBytes == nil {
-		return ProviderMetadata{}, fmt.Errorf("provider metadata has no SHA256SUMS: %w", ErrCorrupt)
+		return ProviderMetadata{}, fmt.Errorf("provider metadata has no SHA256SUMS: %w", oci.ErrCorrupt)
 	}
 	return md, nil
 }
 
 // inlineManifest returns the manifest d from its data field if that is intact,
 // else from the registry.
-func (r *Repo) inlineManifest(ctx context.Context, d Descriptor) (Manifest, error) {
+func inlineManifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if int64(len(d.Data)) == d.Size && d.Digest.Validate() == nil && d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
 		b := d.Data
 		d.Data = nil
-		return Manifest{Descriptor: d, Bytes: b}, nil
+		return oci.Manifest{Descriptor: d, Bytes: b}, nil
 	}
 	return r.Fetch(ctx, d.Digest.String())
 }
 
 // NewSignatureLayers returns the layers of a resign event: signature and keys,
 // and SHA256SUMS where the index has none.
-func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]Descriptor, []Blob, error) {
+func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]oci.Descriptor, []oci.Blob, error) {
 	if !withShasums {
 		md.ShasumsBytes = nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // ArtifactCounts is the type of what one process delivered on one day. Its only
@@ -60,7 +61,7 @@ type countDoc struct {
 }
 
 // PutCounts replaces the counts under a tag, which belongs to one writer.
-func (r *Repo) PutCounts(ctx context.Context, tag string, counts map[Counted]int64) error {
+func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]int64) error {
 	docs := make([]countDoc, 0, len(counts))
 	for c, n := range counts {
 		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, n})
@@ -72,14 +73,14 @@ func (r *Repo) PutCounts(ctx context.Context, tag string, counts map[Counted]int
 	if err != nil {
 		return fmt.Errorf("encode counts: %w", err)
 	}
-	blob := BytesBlob(MediaCounts, b)
-	m, err := NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCounts, Config: emptyConfig(), Layers: []Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
+	blob := oci.BytesBlob(MediaCounts, b)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactCounts, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindCounts},
 	})
 	if err != nil {
 		return err
 	}
-	for _, b := range []Blob{EmptyBlob(), blob} {
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
 			return fmt.Errorf("write counts: %w", err)
 		}
@@ -87,8 +88,8 @@ func (r *Repo) PutCounts(ctx context.Context, tag string, counts map[Counted]int
 	return r.PutTag(ctx, tag, m)
 }
 
-// Counts reads the counts under a tag.
-func (r *Repo) Counts(ctx context.Context, tag string) (map[Counted]int64, error) {
+// ReadCounts reads the counts under a tag.
+func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64, error) {
 	m, err := r.Fetch(ctx, tag)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (r *Repo) Counts(ctx context.Context, tag string) (map[Counted]int64, error
 		return nil, err
 	}
 	if image.ArtifactType != ArtifactCounts || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, ErrCorrupt)
+		return nil, fmt.Errorf("%s:%s has no counts: %w", r, tag, oci.ErrCorrupt)
 	}
 	b, err := r.ReadBlob(ctx, image.Layers[0], maxCountBytes)
 	if err != nil {
@@ -106,10 +107,10 @@ func (r *Repo) Counts(ctx context.Context, tag string) (map[Counted]int64, error
 	}
 	var docs []countDoc
 	if err := json.Unmarshal(b, &docs); err != nil {
-		return nil, fmt.Errorf("counts of %s:%s: %w: %w", r, tag, ErrCorrupt, err)
+		return nil, fmt.Errorf("counts of %s:%s: %w: %w", r, tag, oci.ErrCorrupt, err)
 	}
 	if len(docs) > MaxCounts {
-		return nil, fmt.Errorf("counts of %s:%s: %d entries: %w", r, tag, len(docs), ErrTooLarge)
+		return nil, fmt.Errorf("counts of %s:%s: %d entries: %w", r, tag, len(docs), oci.ErrTooLarge)
 	}
 	counts := make(map[Counted]int64, len(docs))
 	for _, d := range docs {

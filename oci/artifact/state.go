@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"crypto/sha256"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of a stored state. MediaState carries the suffixes +zstd, +gzip and
@@ -190,7 +191,7 @@ type StateOrigin struct {
 
 // StateManifest is what the manifest of one stored version says.
 type StateManifest struct {
-	Manifest  Descriptor
+	Manifest  oci.Descriptor
 	Workspace string
 	N         int64 // 0: written by a tool without versions
 	Parent    string
@@ -206,7 +207,7 @@ type StateManifest struct {
 	Deleted   bool
 	Origin    StateOrigin
 	Envelope  map[string]string // annotations of the sealer
-	Layer     Descriptor
+	Layer     oci.Descriptor
 }
 
 // Encoding returns the suffixes of the layer's media type: "", "+zstd",
@@ -214,8 +215,8 @@ type StateManifest struct {
 func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.MediaType, MediaState) }
 
 // StateLayer describes stored state bytes; small ones are inlined.
-func StateLayer(encoding string, stored []byte) Blob {
-	b := BytesBlob(MediaState+encoding, stored)
+func StateLayer(encoding string, stored []byte) oci.Blob {
+	b := oci.BytesBlob(MediaState+encoding, stored)
 	if len(stored) <= maxInlineState {
 		b.Data = stored
 	}
@@ -223,7 +224,7 @@ func StateLayer(encoding string, stored []byte) Blob {
 }
 
 // EmptyLayer is the layer of manifests that say everything in annotations.
-func EmptyLayer() Descriptor {
+func EmptyLayer() oci.Descriptor {
 	d := ocispec.DescriptorEmptyJSON
 	d.Data = nil
 	return d
@@ -231,7 +232,7 @@ func EmptyLayer() Descriptor {
 
 // NewStateManifest encodes s. Its layer is s.Layer; an Empty one gets the empty
 // layer unless a sealer vouches for there being no state.
-func NewStateManifest(s StateManifest) (Manifest, error) {
+func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 	layer := s.Layer
 	if s.Empty && len(s.Envelope) == 0 {
 		layer = EmptyLayer()
@@ -269,23 +270,23 @@ func NewStateManifest(s StateManifest) (Manifest, error) {
 			delete(ann, k)
 		}
 	}
-	return NewManifest(ocispec.Manifest{
+	return oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactState,
 		Config:       EmptyLayer(),
-		Layers:       []Descriptor{layer},
+		Layers:       []oci.Descriptor{layer},
 		Annotations:  ann,
 	})
 }
 
 // ParseState reads the manifest of a stored state, including those that tools
 // without versions wrote under the same types. Anything else is ErrCorrupt.
-func ParseState(m Manifest) (StateManifest, error) {
+func ParseState(m oci.Manifest) (StateManifest, error) {
 	img, err := m.Image()
 	if err != nil {
 		return StateManifest{}, err
 	}
 	if img.ArtifactType != ArtifactState || len(img.Layers) != 1 {
-		return StateManifest{}, fmt.Errorf("manifest %s is not a state (artifact type %q, %d layers): %w", m.Digest, img.ArtifactType, len(img.Layers), ErrCorrupt)
+		return StateManifest{}, fmt.Errorf("manifest %s is not a state (artifact type %q, %d layers): %w", m.Digest, img.ArtifactType, len(img.Layers), oci.ErrCorrupt)
 	}
 	ann := img.Annotations
 	n := annotationReader{ann: ann}
@@ -323,7 +324,7 @@ func ParseState(m Manifest) (StateManifest, error) {
 		return StateManifest{}, fmt.Errorf("manifest %s: %w", m.Digest, n.err)
 	}
 	if !s.Empty && !strings.HasPrefix(s.Layer.MediaType, MediaState) {
-		return StateManifest{}, fmt.Errorf("manifest %s: layer of type %q is no state: %w", m.Digest, s.Layer.MediaType, ErrCorrupt)
+		return StateManifest{}, fmt.Errorf("manifest %s: layer of type %q is no state: %w", m.Digest, s.Layer.MediaType, oci.ErrCorrupt)
 	}
 	return s, nil
 }
@@ -341,7 +342,7 @@ func (r *annotationReader) int(key string) int64 {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if (err != nil || n < 0) && r.err == nil {
-		r.err = fmt.Errorf("annotation %s = %q is not a number: %w", key, v, ErrCorrupt)
+		r.err = fmt.Errorf("annotation %s = %q is not a number: %w", key, v, oci.ErrCorrupt)
 	}
 	return n
 }

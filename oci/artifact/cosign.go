@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package artifact
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // Types of a signature that cosign and Flux check. One manifest serves both ways
@@ -67,15 +68,15 @@ func CosignPayload(repository string, manifest digest.Digest) ([]byte, error) {
 func (s CosignSignature) Names(repositoryName string, manifest digest.Digest) error {
 	var p cosignPayload
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
-		return fmt.Errorf("cosign payload: %v: %w", err, ErrCorrupt)
+		return fmt.Errorf("cosign payload: %v: %w", err, oci.ErrCorrupt)
 	}
 	switch {
 	case p.Critical.Type != cosignType:
-		return fmt.Errorf("cosign payload of type %q: %w", plainText(p.Critical.Type), ErrCorrupt)
+		return fmt.Errorf("cosign payload of type %q: %w", oci.PlainText(p.Critical.Type), oci.ErrCorrupt)
 	case p.Critical.Image.Digest != manifest:
-		return fmt.Errorf("cosign payload is about %q: %w", plainText(p.Critical.Image.Digest.String()), ErrCorrupt)
+		return fmt.Errorf("cosign payload is about %q: %w", oci.PlainText(p.Critical.Image.Digest.String()), oci.ErrCorrupt)
 	case !strings.HasSuffix(p.Critical.Identity.Reference, "/"+repositoryName):
-		return fmt.Errorf("cosign payload is about the repository %q: %w", plainText(p.Critical.Identity.Reference), ErrCorrupt)
+		return fmt.Errorf("cosign payload is about the repository %q: %w", oci.PlainText(p.Critical.Identity.Reference), oci.ErrCorrupt)
 	}
 	return nil
 }
@@ -88,9 +89,9 @@ func IsCosignTag(tag string) bool {
 	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
 }
 
-// CosignSignatures returns the signatures of a manifest, none if it has none.
-func (r *Repo) CosignSignatures(ctx context.Context, manifest digest.Digest) ([]CosignSignature, error) {
-	layers, err := r.cosignLayers(ctx, manifest)
+// ReadCosignSignatures returns the signatures of a manifest, none if it has none.
+func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]CosignSignature, error) {
+	layers, err := cosignLayers(ctx, r, manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +110,9 @@ func (r *Repo) CosignSignatures(ctx context.Context, manifest digest.Digest) ([]
 	return out, nil
 }
 
-func (r *Repo) cosignLayers(ctx context.Context, manifest digest.Digest) ([]Descriptor, error) {
+func cosignLayers(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]oci.Descriptor, error) {
 	m, err := r.Fetch(ctx, cosignTag(manifest))
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -121,9 +122,9 @@ func (r *Repo) cosignLayers(ctx context.Context, manifest digest.Digest) ([]Desc
 	if err != nil {
 		return nil, err
 	}
-	layers := slices.DeleteFunc(image.Layers, func(d Descriptor) bool { return d.MediaType != MediaCosign })
+	layers := slices.DeleteFunc(image.Layers, func(d oci.Descriptor) bool { return d.MediaType != MediaCosign })
 	if len(layers) > maxCosignLayers {
-		return nil, fmt.Errorf("%d signatures of %s: %w", len(layers), manifest, ErrTooLarge)
+		return nil, fmt.Errorf("%d signatures of %s: %w", len(layers), manifest, oci.ErrTooLarge)
 	}
 	return layers, nil
 }
@@ -131,13 +132,13 @@ func (r *Repo) cosignLayers(ctx context.Context, manifest digest.Digest) ([]Desc
 // MergeCosignSignatures adds the signatures in m, whose blobs must be in the
 // repository, to those under tag. As with AddCosignSignature, of two writers at the
 // same time one may be lost.
-func (r *Repo) MergeCosignSignatures(ctx context.Context, tag string, m Manifest) error {
+func MergeCosignSignatures(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	image, err := m.Image()
 	if err != nil {
 		return err
 	}
 	have, err := r.Fetch(ctx, tag)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
 	if err == nil {
@@ -147,7 +148,7 @@ func (r *Repo) MergeCosignSignatures(ctx context.Context, tag string, m Manifest
 		}
 		n := len(image.Layers)
 		for _, layer := range layers {
-			same := func(d Descriptor) bool {
+			same := func(d oci.Descriptor) bool {
 				return d.Digest == layer.Digest && d.Annotations[annCosign] == layer.Annotations[annCosign]
 			}
 			if !slices.ContainsFunc(image.Layers, same) {
@@ -157,7 +158,7 @@ func (r *Repo) MergeCosignSignatures(ctx context.Context, tag string, m Manifest
 		if len(image.Layers) == n {
 			return nil
 		}
-		if m, err = NewManifest(image); err != nil {
+		if m, err = oci.NewManifest(image); err != nil {
 			return err
 		}
 	}
@@ -175,36 +176,36 @@ func (r *Repo) MergeCosignSignatures(ctx context.Context, tag string, m Manifest
 // AddCosignSignature stores a signature beside those that subject has. Of two
 // writers at the same time one may be lost: the signature tag is read, extended
 // and written, and read back.
-func (r *Repo) AddCosignSignature(ctx context.Context, subject Descriptor, s CosignSignature) (Descriptor, error) {
-	layers, err := r.cosignLayers(ctx, subject.Digest)
+func AddCosignSignature(ctx context.Context, r *oci.Repo, subject oci.Descriptor, s CosignSignature) (oci.Descriptor, error) {
+	layers, err := cosignLayers(ctx, r, subject.Digest)
 	if err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	blob := BytesBlob(MediaCosign, s.Payload)
+	blob := oci.BytesBlob(MediaCosign, s.Payload)
 	layer := blob.Descriptor
 	layer.Annotations = map[string]string{annCosign: base64.StdEncoding.EncodeToString(s.Signature)}
-	m, err := NewManifest(ocispec.Manifest{
+	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactCosign, Config: emptyConfig(), Layers: append(layers, layer),
-		Subject: &Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
+		Subject: &oci.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	})
 	if err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	for _, b := range []Blob{EmptyBlob(), blob} {
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return Descriptor{}, err
+			return oci.Descriptor{}, err
 		}
 	}
 	if err := r.PutReferrer(ctx, m, subject); err != nil {
-		return Descriptor{}, err
+		return oci.Descriptor{}, err
 	}
 	tag := cosignTag(subject.Digest)
-	if err := r.PutTag(ctx, tag, m); err != nil && !errors.Is(err, ErrUncertain) {
-		return Descriptor{}, err
+	if err := r.PutTag(ctx, tag, m); err != nil && !errors.Is(err, oci.ErrUncertain) {
+		return oci.Descriptor{}, err
 	}
 	back, err := r.Resolve(ctx, tag)
 	if err == nil && back.Digest != m.Digest {
-		err = fmt.Errorf("another signature of %s was written at the same time, sign again: %w", subject.Digest, ErrExists)
+		err = fmt.Errorf("another signature of %s was written at the same time, sign again: %w", subject.Digest, oci.ErrExists)
 	}
 	return m.Descriptor, err
 }

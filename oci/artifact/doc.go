@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package artifact says what each kind of thing that okara stores looks like:
+// module, provider, state, lock, status event, catalogue, depot record, job,
+// count, signature, report. It makes and reads their manifests over package
+// oci, and is the only package that knows them. A kind has a file of its name.
+//
+// All manifests are OCI image manifests or indexes with the empty config
+// ("application/vnd.oci.empty.v1+json", two bytes), built by hand in the file
+// named after the kind. The shapes are those that OpenTofu, Flux and cosign
+// read without okara.
+//
+// A module version (module.go, tag "1.4.0") is one manifest. OpenTofu takes
+// its only layer of type archive/zip, Flux the first layer (TestFlux in
+// internal/conformance lets its client do so), the front-end the
+// description:
+//
+//	artifactType: application/vnd.opentofu.modulepkg
+//	layers:
+//	- application/vnd.cncf.flux.content.v1.tar+gzip
+//	- archive/zip
+//	- application/vnd.okara.module.v1+json
+//	annotations: vnd.okara.{kind,address,version,content-digest}, org.opencontainers.image.*
+//
+// A provider version (provider.go, tag "5.1.0") is an index with one manifest
+// per platform. The digest of a zip's layer is at once the zh: hash that
+// lock files hold; the h1: hash is kept beside it. SHA256SUMS, its signature
+// and the keys are in a manifest of their own, repeated inline while it is
+// small, so that one GET of the index answers the registry protocol:
+//
+//	artifactType: application/vnd.opentofu.provider
+//	manifests:
+//	- artifactType: application/vnd.opentofu.provider-target
+//	  platform: {os: linux, architecture: amd64}
+//	  annotations: vnd.okara.provider.{filename,zh,h1,size}
+//	- artifactType: application/vnd.okara.provider.metadata.v1
+//	  data: <the metadata manifest, up to 32 KiB>
+//	annotations: vnd.okara.provider.{protocols,signature}, …
+//
+// A state version (state.go, tags "state-W-v42" and, moved, "state-W") has
+// one layer, repeated inline up to 32 KiB so that reading it is one request:
+//
+//	artifactType: application/vnd.opentofu.state.v1
+//	layers:
+//	- application/vnd.opentofu.statefile.v1[+zstd|+gzip][+encrypted]
+//	annotations: org.opentofu.workspace, vnd.okara.state.{version,parent,fence,lineage,serial,…}
+//
+// A lock claim, its tombstone and the visible marker (lock.go, tags
+// "locked-W-<F>-<x>", "unlocked-W-<F>-<x>[-f]", "locked-W") say everything in
+// annotations; package statebackend holds the argument why that is a lock:
+//
+//	artifactType: application/vnd.opentofu.lock.v1
+//	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
+//
+// Status events (status.go), the catalogue (catalog.go), the record of a depot
+// (record.go), jobs and downloads in the queue repository (job.go, count.go) and
+// the marks of a state repository (mark.go) are manifests of the same plain shape.
+// Signatures and reports (cosign.go, report.go) hang on what they are about, as
+// referrers. Manifests are at most [oci.MaxManifest] bytes; what other tools wrote
+// is read where the shape allows it (foreign.go), and never rewritten.
+package artifact
