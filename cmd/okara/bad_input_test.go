@@ -161,7 +161,7 @@ func TestBadInput(t *testing.T) {
 		{"bundle with a link", badBundle(tarFile{name: "blobs/sha256/" + zeros, link: "/etc/passwd"}), exitFailure, "is not a regular file"},
 		{"bundle with a blob that lies", badBundle(tarFile{name: "blobs/sha256/" + zeros, text: "x"}), exitFailure, "its bytes have another digest"},
 		{"bundle that lacks a blob", badBundle(), exitNotFound, "load the earlier bundle first"},
-		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), exitUsage, "elsewhere"},
+		{"bundle that names a repository elsewhere", badBundleOf("../../../elsewhere:1.0.0"), exitFailure, "is no repository of a module or provider"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
