@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,96 +15,240 @@ import (
 
 const module = "github.com/seed-141914ff/okara"
 
-// row says which of our packages one package may import, and why.
+// allowed says which of our packages one package may import, and why. A
+// package that is not listed fails the test: adding one is a decision. There is
+// one import a line, so that two changes of a row seldom meet; "*" is every
+// package but the test packages, and "!" takes one of those away.
+const allowed = `
+cmd/okara: the command wires everything together; test packages never reach a user
+	*
+	!internal/cache
+	!statebackend/s3facade
+registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/blobcache
+	internal/cache
+	internal/depot
+	internal/moduledoc
+	internal/signing
+	internal/syntax
+statebackend: a state store is a repository with rules; nothing above it may matter to the lock
+	oci
+	oci/artifact
+	internal/addr
+	internal/envelope
+statebackend/httpbackend: a protocol over a Store
+	oci
+	oci/artifact
+	statebackend
+statebackend/s3facade: a protocol over a Store
+	oci
+	oci/artifact
+	statebackend
+statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+credentials: it fills oci.CredentialFunc and nothing else
+	oci
+oci: the client of one registry knows bytes, digests and tags, never what they mean
+oci/artifact: what each kind looks like, never flags, files of the user or servers
+	oci
+	internal/addr
+internal/depot: publishing and syncing; one runner at a time comes in as a func, so that state stays out
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/moduledoc
+	internal/scan
+	internal/signing
+	internal/syntax
+	internal/upstream
+internal/frontend: it publishes through a front-end what depot would publish into a registry; it knows no registry
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/signing
+internal/upstream: it only reads other people's registries
+	oci
+	oci/artifact
+	internal/addr
+	internal/signing
+internal/blobcache: files by digest; what they are of is their readers' affair
+	oci
+internal/lockfile: hashes of what depot could mirror
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/signing
+	internal/syntax
+	internal/upstream
+internal/moduledoc: configuration in, description out
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/syntax
+internal/cache: it tells "not found", which is an answer, from a failure, which is none
+	oci
+internal/bridge: it runs a tool beside a facade over the Store that a backend block describes, keys included
+	oci
+	oci/artifact
+	statebackend
+	statebackend/s3facade
+	internal/addr
+	internal/envelope
+	internal/httpserve
+	internal/syntax
+internal/addr: leaf: pure names
+internal/archive: leaf: trees and bytes
+internal/embedded: leaf: a handler
+internal/envelope: leaf: bytes in, bytes out
+internal/httpserve: leaf: both ends of HTTP
+internal/scan: leaf: runs a program, reads its report
+internal/signing: leaf: sums and signatures
+internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
+internal/syntax: leaf: text in, syntax trees out
+internal/ocitest: test package
+	*
+internal/tofutest: test package
+	*
+internal/repotest: it reads the tree, not the code
+internal/conformance: a test module: other people's registries and clients on our packages
+	*
+	internal/tofutest
+internal/e2e: a test module that knows okara as a process only
+internal/e2e/dist: it builds what the end-to-end tests publish
+`
+
+// libraries says who may import a library, which is an import path or a prefix
+// of one; the longest counts. Most have one importing package, so that
+// replacing one is a change of one package; "*" is everybody. A row without a
+// package is for tests only.
+const libraries = `
+cuelabs.dev/go/oci/ociregistry: a second registry
+filippo.io/age: key wraps
+	internal/envelope
+github.com/ProtonMail/go-crypto: OpenPGP
+	internal/signing
+github.com/apparentlymart/go-versions: constraints as tofu reads them
+	internal/addr
+github.com/coreos/go-oidc: tokens of an issuer are checked by the front-end
+	registry
+github.com/distribution/distribution: the embedded registry
+	internal/embedded
+github.com/docker/cli: the format of docker's configuration
+	credentials
+github.com/felixge/httpsnoop: what a handler answered
+	internal/httpserve
+github.com/go-git/go-git: git sources
+	internal/upstream
+github.com/go-jose/go-jose: logins of the front-end; a GitHub app's token
+	internal/upstream
+	registry
+github.com/gofrs/flock: locks on files
+	*
+github.com/google/go-cmp: differences in tests
+github.com/google/go-github: GitHub releases
+	internal/upstream
+github.com/google/uuid: lock IDs
+	*
+github.com/hashicorp/go-cleanhttp: the one outgoing transport
+	internal/httpserve
+github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
+	internal/frontend
+github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
+	credentials
+github.com/hashicorp/hcl/v2: reading; internal/syntax parses, with bounds
+	*
+github.com/hashicorp/hcl/v2/gohcl: files are decoded with bounds
+	internal/syntax
+github.com/hashicorp/hcl/v2/hclparse: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclsimple: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclwrite: the override file
+	internal/bridge
+github.com/hashicorp/hcl/v2/json: files are parsed with bounds
+	internal/syntax
+github.com/hashicorp/terraform-config-inspect: module descriptions
+	internal/moduledoc
+github.com/klauspost/compress: deflate, gzip and zstd
+	*
+github.com/opencontainers: the words of the specifications
+	*
+github.com/prometheus/client_golang: counters
+	*
+github.com/rogpeppe/go-internal: scripts
+github.com/sirupsen/logrus: the log of the embedded registry
+	internal/embedded
+github.com/spf13: flags stay at the edge
+	cmd/okara
+github.com/vbauerster/mpb: progress is drawn at the edge
+	cmd/okara
+github.com/zclconf/go-cty: values of configurations
+	*
+go.opentelemetry.io/contrib: the one outgoing transport
+	internal/httpserve
+go.opentelemetry.io/otel: traces
+	*
+go.opentelemetry.io/otel/exporters: where traces go is a flag
+	cmd/okara
+go.opentelemetry.io/otel/sdk: where traces go is a flag
+	cmd/okara
+go.yaml.in/yaml: depot files
+	internal/depot
+gocloud.dev: key services
+	internal/envelope
+golang.org/x: Go's own
+	*
+oras.land/oras-go: the registry client
+	oci
+`
+
+// testOnly packages are imported by _test.go files, by each other and by the
+// test modules only.
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
+
+// row is one entry of a table: who or what, which packages, and why.
 type row struct {
-	pkg    string
-	ours   []string
-	reason string
+	name, reason string
+	pkgs         []string
 }
 
-// allowed is the table of imports. A package that is not listed fails the
-// test: adding one is a decision.
-var allowed = []row{
-	{"cmd/okara", []string{
-		"oci", "oci/artifact", "registry", "credentials", "statebackend", "statebackend/doctor", "statebackend/foreign", "statebackend/httpbackend", "statebackend/s3facade",
-		"internal/addr", "internal/archive", "internal/blobcache", "internal/bridge", "internal/depot", "internal/embedded", "internal/envelope",
-		"internal/frontend", "internal/httpserve", "internal/lockfile", "internal/moduledoc", "internal/scan", "internal/signing", "internal/statefile", "internal/syntax", "internal/upstream", "internal/web",
-	}, "the command wires everything together; test packages never reach a user"},
-	{"registry", []string{"oci", "oci/artifact", "internal/addr", "internal/archive", "internal/blobcache", "internal/cache", "internal/depot", "internal/moduledoc", "internal/signing", "internal/syntax", "internal/web"},
-		"the front-end serves artifacts; it knows nothing of state, flags or listeners"},
-	{"statebackend", []string{"oci", "oci/artifact", "internal/addr", "internal/envelope"},
-		"a state store is a repository with rules; nothing above it may matter to the lock"},
-	{"statebackend/httpbackend", []string{"statebackend", "oci", "oci/artifact"}, "a protocol over a Store"},
-	{"statebackend/s3facade", []string{"statebackend", "oci", "oci/artifact"}, "a protocol over a Store"},
-	{"statebackend/doctor", []string{"statebackend", "oci", "oci/artifact"}, "it examines a repository that it is given; how one is reached is the caller's"},
-	{"statebackend/foreign", []string{"statebackend", "oci", "oci/artifact"}, "it reads states that others wrote; where a file or repository is named is the caller's"},
-	{"credentials", []string{"oci"}, "it fills oci.CredentialFunc and nothing else"},
-	{"oci", nil, "the client of one registry knows bytes, digests and tags, never what they mean"},
-	{"oci/artifact", []string{"oci", "internal/addr"}, "what each kind looks like, never flags, files of the user or servers"},
-	{"internal/depot", []string{"oci", "oci/artifact", "internal/addr", "internal/archive", "internal/moduledoc", "internal/scan", "internal/signing", "internal/syntax", "internal/upstream"},
-		"publishing and syncing; one runner at a time comes in as a func, so that state stays out"},
-	{"internal/frontend", []string{"oci", "oci/artifact", "internal/addr", "internal/depot", "internal/signing"},
-		"it publishes through a front-end what depot would publish into a registry; it knows no registry"},
-	{"internal/upstream", []string{"oci", "oci/artifact", "internal/addr", "internal/signing"}, "it only reads other people's registries"},
-	{"internal/blobcache", []string{"oci"}, "files by digest; what they are of is their readers' affair"},
-	{"internal/lockfile", []string{"oci", "oci/artifact", "internal/addr", "internal/depot", "internal/signing", "internal/syntax", "internal/upstream"}, "hashes of what depot could mirror"},
-	{"internal/moduledoc", []string{"oci", "oci/artifact", "internal/addr", "internal/archive", "internal/syntax"}, "configuration in, description out"},
-	{"internal/cache", []string{"oci"}, "it tells \"not found\", which is an answer, from a failure, which is none"},
-	{"internal/bridge", []string{"oci", "oci/artifact", "statebackend", "statebackend/s3facade", "internal/addr", "internal/envelope", "internal/httpserve", "internal/syntax"},
-		"it runs a tool beside a facade over the Store that a backend block describes, keys included"},
-	{"internal/addr", nil, "leaf: pure names"},
-	{"internal/archive", nil, "leaf: trees and bytes"},
-	{"internal/embedded", nil, "leaf: a handler"},
-	{"internal/envelope", nil, "leaf: bytes in, bytes out"},
-	{"internal/httpserve", nil, "leaf: both ends of HTTP"},
-	{"internal/scan", nil, "leaf: runs a program, reads its report"},
-	{"internal/signing", nil, "leaf: sums and signatures"},
-	{"internal/statefile", nil, "leaf: a state is JSON; whoever shows one masks it the same way"},
-	{"internal/syntax", nil, "leaf: text in, syntax trees out"},
-	{"internal/web", nil, "leaf: pages over data it is given"},
-	{"internal/ocitest", []string{"*"}, "test package"},
-	{"internal/tofutest", []string{"*"}, "test package"},
-	{"internal/repotest", nil, "it reads the tree, not the code"},
-}
-
-// testOnly packages are imported by _test.go files and by each other only.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/repotest"}
-
-// alone says which library has one importing package, so that replacing it is
-// a change of one package. A library is the import path or a prefix of it.
-var alone = []struct {
-	library string
-	pkgs    []string
-	reason  string
-}{
-	{"github.com/spf13/cobra", []string{"cmd/okara"}, "flags stay at the edge"},
-	{"github.com/vbauerster/mpb", []string{"cmd/okara"}, "progress is drawn at the edge"},
-	{"oras.land/oras-go", []string{"oci"}, "the registry client"},
-	{"github.com/coreos/go-oidc", []string{"registry"}, "tokens of an issuer are checked by the front-end"},
-	{"github.com/aws/aws-sdk-go-v2", []string{"statebackend/s3facade"}, "only its request signer"},
-	{"github.com/docker/cli", []string{"credentials"}, "the format of docker's configuration"},
-	{"github.com/hashicorp/terraform-config-inspect", []string{"internal/moduledoc"}, "module descriptions"},
-	{"github.com/go-git/go-git/v5/plumbing/format/gitignore", []string{"internal/archive"}, "ignore files"},
-	{"github.com/go-git/go-git", []string{"internal/archive", "internal/upstream"}, "git sources; archive takes gitignore only"},
-	{"github.com/google/go-github", []string{"internal/upstream"}, "GitHub releases"},
-	{"github.com/hashicorp/hcl/v2/hclparse", nil, "internal/syntax parses, with bounds"},
-	{"github.com/hashicorp/hcl/v2/hclsimple", nil, "internal/syntax parses, with bounds"},
-	{"github.com/hashicorp/hcl/v2/gohcl", []string{"internal/syntax"}, "files are decoded with bounds"},
-	{"github.com/hashicorp/hcl/v2/json", []string{"internal/syntax"}, "files are parsed with bounds"},
-	{"github.com/hashicorp/hcl/v2/hclwrite", []string{"internal/bridge"}, "the override file"},
-	{"github.com/hashicorp/go-cleanhttp", []string{"internal/httpserve"}, "the one outgoing transport"},
-	{"github.com/hashicorp/go-retryablehttp", []string{"internal/frontend"}, "requests to a front-end all have the same effect once and twice; oci repeats by rules of its own"},
-	{"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", []string{"internal/httpserve"}, "the one outgoing transport"},
-	{"gocloud.dev/secrets", []string{"internal/envelope"}, "key services"},
-	{"filippo.io/age", []string{"internal/envelope"}, "key wraps"},
-	{"github.com/ProtonMail/go-crypto", []string{"internal/signing"}, "OpenPGP"},
-	{"github.com/distribution/distribution", []string{"internal/embedded"}, "the embedded registry"},
-	{"cuelabs.dev/go/oci/ociregistry", []string{"internal/ocitest"}, "a second registry, for tests"},
-	{"github.com/rogpeppe/go-internal", testOnly, "tests only"},
-	{"github.com/google/go-cmp", testOnly, "tests only"},
+// rows reads a table.
+func rows(t *testing.T, table string) []row {
+	t.Helper()
+	var list []row
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		line = strings.TrimRight(line, "\n")
+		if p, ok := strings.CutPrefix(line, "\t"); ok {
+			last := &list[len(list)-1]
+			last.pkgs = append(last.pkgs, p)
+			continue
+		}
+		name, reason, ok := strings.Cut(line, ": ")
+		if !ok {
+			t.Fatalf("%q: a row is a name, a colon and a reason", line)
+		}
+		list = append(list, row{name: name, reason: reason})
+	}
+	return list
 }
 
 type pkg struct {
+	name string // without the path of the root module
+
 	ImportPath   string
 	Dir          string
 	Doc          string
@@ -113,56 +258,159 @@ type pkg struct {
 	XTestImports []string
 }
 
+// imports lists what p imports. All of a test package is a test.
+func (p pkg) imports() []string {
+	if slices.Contains(testOnly, p.name) {
+		return p.allImports()
+	}
+	return p.Imports
+}
+
+func (p pkg) allImports() []string { return slices.Concat(p.Imports, p.TestImports, p.XTestImports) }
+
 func TestImports(t *testing.T) {
+	table, libs := rows(t, allowed), rows(t, libraries)
 	for _, p := range packages(t) {
-		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		i := slices.IndexFunc(allowed, func(r row) bool { return r.pkg == name })
+		i := slices.IndexFunc(table, func(r row) bool { return r.name == p.name })
 		if i < 0 {
-			t.Errorf("%s: a new package needs a row in the table of imports", name)
+			t.Errorf("%s: a new package needs a row in the table of imports", p.name)
 			continue
 		}
-		for _, path := range p.Imports {
-			our, ok := strings.CutPrefix(path, module+"/")
-			if ok {
-				checkOurs(t, name, our, allowed[i])
-			} else {
-				checkLibrary(t, name, path)
+		may := table[i].expand(table)
+		for _, imported := range p.imports() {
+			our, ok := strings.CutPrefix(imported, module+"/")
+			if !ok {
+				checkLibrary(t, libs, p.name, imported)
+			} else if our != p.name && !slices.Contains(may, our) {
+				t.Errorf("%s must not import %s: %s", p.name, our, table[i].reason)
 			}
 		}
 	}
 }
 
-func checkOurs(t *testing.T, name, imported string, r row) {
+// expand lists the packages of a row of the table of imports by name.
+func (r row) expand(table []row) []string {
+	var list []string
+	for _, p := range r.pkgs {
+		if not, ok := strings.CutPrefix(p, "!"); ok {
+			list = slices.DeleteFunc(list, func(p string) bool { return p == not })
+		} else if p != "*" {
+			list = append(list, p)
+		} else {
+			for _, all := range table {
+				if all.name != r.name && !slices.Contains(testOnly, all.name) {
+					list = append(list, all.name)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// checkLibrary holds one import to the table of libraries. Test packages may
+// import any: none of them reaches a user.
+func checkLibrary(t *testing.T, libs []row, name, imported string) {
 	t.Helper()
-	if slices.Contains(testOnly, imported) && !slices.Contains(testOnly, name) {
-		t.Errorf("%s imports the test package %s: tests never reach a user", name, imported)
+	if slices.Contains(testOnly, name) || standard(imported) {
 		return
 	}
-	if !slices.Contains(r.ours, imported) && !slices.Contains(r.ours, "*") {
-		t.Errorf("%s must not import %s: %s", name, imported, r.reason)
+	r, ok := library(libs, imported)
+	if !ok {
+		t.Errorf("%s imports %s: a new library needs a row in the table of libraries", name, imported)
+	} else if !slices.Contains(r.pkgs, name) && !slices.Contains(r.pkgs, "*") {
+		t.Errorf("%s must not import %s, which belongs to %s: %s", name, imported, strings.Join(append(r.pkgs, "tests"), ", "), r.reason)
 	}
 }
 
-func checkLibrary(t *testing.T, name, path string) {
-	t.Helper()
-	if slices.Contains(testOnly, name) {
-		return
+// standard reports whether a path is of Go's standard library.
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+// library finds the row of an import.
+func library(libs []row, imported string) (found row, ok bool) {
+	for _, r := range libs {
+		if within(imported, r.name) && len(r.name) > len(found.name) {
+			found, ok = r, true
+		}
 	}
-	for _, a := range alone {
-		if path != a.library && !strings.HasPrefix(path, a.library+"/") {
-			continue
+	return found, ok
+}
+
+func within(name, prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }
+
+// TestImportTable wants the table of imports to hold packages that exist, and
+// no cycle: Go refuses one only once it has been written.
+func TestImportTable(t *testing.T) {
+	table := rows(t, allowed)
+	var exist []string
+	for _, p := range packages(t) {
+		exist = append(exist, p.name)
+	}
+	next := map[string][]string{}
+	for _, r := range table {
+		if _, ok := next[r.name]; ok {
+			t.Errorf("%s has two rows", r.name)
 		}
-		if !slices.Contains(a.pkgs, name) {
-			t.Errorf("%s must not import %s, which belongs to %s: %s", name, path, strings.Join(a.pkgs, ", "), a.reason)
+		next[r.name] = r.expand(table)
+		for _, p := range append(r.pkgs, r.name) {
+			if p = strings.TrimPrefix(p, "!"); p != "*" && !slices.Contains(exist, p) {
+				t.Errorf("%s: there is no package %s", r.name, p)
+			}
 		}
-		return
+	}
+	done := map[string]bool{}
+	var visit func(way []string)
+	visit = func(way []string) {
+		name := way[len(way)-1]
+		if i := slices.Index(way, name); i < len(way)-1 {
+			t.Fatalf("the table of imports has a cycle: %s", strings.Join(way[i:], ", "))
+		}
+		if done[name] {
+			return
+		}
+		for _, p := range next[name] {
+			visit(append(way, p))
+		}
+		done[name] = true
+	}
+	for _, r := range table {
+		visit([]string{r.name})
+	}
+}
+
+// TestLibraryTable wants each row of the table of libraries to be of use: a
+// library that nothing imports is none of ours, and a package that gave up a
+// library must not keep the right to it.
+func TestLibraryTable(t *testing.T) {
+	libs := rows(t, libraries)
+	by := map[string][]string{} // by row
+	for _, p := range packages(t) {
+		for _, imported := range p.allImports() {
+			if r, ok := library(libs, imported); ok {
+				by[r.name] = append(by[r.name], p.name)
+			}
+		}
+	}
+	for _, r := range libs {
+		for _, p := range r.pkgs {
+			if p != "*" && !slices.Contains(by[r.name], p) {
+				t.Errorf("%s: %s does not import it: take that line away", r.name, p)
+			}
+		}
+		// A refusal holds as long as there is the library it is a part of.
+		_, part := library(libs, path.Dir(r.name))
+		if len(by[r.name]) == 0 && (len(r.pkgs) > 0 || !part) {
+			t.Errorf("%s: nothing imports it: take the row away", r.name)
+		}
 	}
 }
 
 // TestPackageComments wants each package to say what it is for.
 func TestPackageComments(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.Doc == "" {
+		if p.Doc == "" && len(p.GoFiles) > 0 {
 			t.Errorf("%s has no package comment", p.ImportPath)
 		}
 		if len(p.GoFiles) > 0 && !slices.Contains(p.GoFiles, "doc.go") {
@@ -171,27 +419,47 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// packages lists the packages of the root module.
+// packages lists the packages of all modules of the repository.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
-	if err != nil {
-		if e, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("go list: %v\n%s", err, e.Stderr)
-		}
-		t.Fatal(err)
-	}
 	var list []pkg
-	dec := json.NewDecoder(strings.NewReader(string(out)))
-	for {
-		var p pkg
-		if err := dec.Decode(&p); err == io.EOF {
-			return list
-		} else if err != nil {
+	for _, dir := range modules(t) {
+		cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,GoFiles,Imports,TestImports,XTestImports", "./...")
+		cmd.Dir = path.Join("../..", dir)
+		out, err := cmd.Output()
+		if err != nil {
+			if e, ok := errors.AsType[*exec.ExitError](err); ok {
+				t.Fatalf("go list in %s: %v\n%s", dir, err, e.Stderr)
+			}
 			t.Fatal(err)
 		}
-		list = append(list, p)
+		dec := json.NewDecoder(strings.NewReader(string(out)))
+		for {
+			var p pkg
+			if err := dec.Decode(&p); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			p.name = strings.TrimPrefix(p.ImportPath, module+"/")
+			list = append(list, p)
+		}
 	}
+	return list
+}
+
+// modules lists the folders of the modules that hold code. Those that only pin
+// the version of a tool hold none.
+func modules(t *testing.T) []string {
+	t.Helper()
+	files := tracked(t)
+	var dirs []string
+	for _, name := range files {
+		if path.Base(name) == "go.mod" && !within(name, "testdata") {
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	return slices.DeleteFunc(dirs, func(dir string) bool {
+		return dir != "." && !slices.ContainsFunc(files, func(f string) bool { return path.Ext(f) == ".go" && within(f, dir) })
+	})
 }
