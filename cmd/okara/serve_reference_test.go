@@ -21,7 +21,7 @@ func TestServeReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, _, _ := strings.Cut(string(page), "## Metrics")
+	section, _, _ := strings.Cut(string(page), "## Rights")
 	var documented, flags []string
 	for line := range strings.Lines(section) {
 		if cell := strings.Split(line, "|"); len(cell) > 3 {
