@@ -3,23 +3,14 @@
 package registry
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// minSecret is the least number of bytes of an archive secret.
-const minSecret = 32
-
-// linkDomain is the first line of the text under a signature, so that a
-// signature made for another purpose with the same secret is worth nothing.
-const linkDomain = "okara-archive-v1"
+// signLink is the purpose of the signatures of links.
+const signLink = "okara-archive-v1"
 
 // publicToken stands for the signature where anonymous may read; authToken
 // where the request itself carries a token.
@@ -28,41 +19,13 @@ const (
 	authToken   = "auth"
 )
 
-// Key signs archive links. The first configured key signs, all verify, so a
-// rotation breaks no live link. Replicas need the same keys.
-type Key struct {
-	ID     string // empty: derived from the secret
-	Secret []byte // at least 32 bytes
-}
-
 // links makes and checks the paths of archives. A link names one blob of one
 // repository under one file name, for a limited time.
 type links struct {
-	keys   []Key
+	keys   *Keyring
 	ttl    time.Duration
 	now    func() time.Time
 	sealed string // the caller's credential, carried by every link; "" without pass-through
-}
-
-func newLinks(keys []Key, ttl time.Duration, now func() time.Time) (*links, error) {
-	l := &links{ttl: ttl, now: now}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("archive keys: none given")
-	}
-	for i, k := range keys {
-		if len(k.Secret) < minSecret {
-			return nil, fmt.Errorf("archive key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
-		}
-		if k.ID == "" {
-			sum := sha256.Sum256(k.Secret)
-			k.ID = hex.EncodeToString(sum[:4])
-		}
-		if strings.Trim(k.ID, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return nil, fmt.Errorf("archive key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
-		}
-		l.keys = append(l.keys, k)
-	}
-	return l, nil
 }
 
 // blobName is what a link points at.
@@ -83,8 +46,8 @@ func (l *links) expiry() int64 {
 
 // path is the relative path of a link that ends at exp.
 func (l *links) path(b blobName, exp int64) string {
-	k := l.keys[0]
-	token := k.ID + "." + strconv.FormatInt(exp, 10) + "." + l.mac(k, exp, b, l.sealed)
+	id, signature := l.keys.Sign(signLink, signedLines(exp, b, l.sealed)...)
+	token := id + "." + strconv.FormatInt(exp, 10) + "." + signature
 	if l.sealed != "" {
 		token += "." + l.sealed
 	}
@@ -95,9 +58,10 @@ func linkPath(token string, b blobName) string {
 	return "archives/" + token + "/" + b.Repository + "/" + b.Hex + "/" + b.File
 }
 
-// mac signs a link; sealed is the credential it carries.
-func (l *links) mac(k Key, exp int64, b blobName, sealed string) string {
-	return k.mac(linkDomain, k.ID, strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, sealed)
+// signedLines is what the signature of a link is over; sealed is the credential
+// that it carries.
+func signedLines(exp int64, b blobName, sealed string) []string {
+	return []string{strconv.FormatInt(exp, 10), b.Repository, b.Hex, b.File, sealed}
 }
 
 // cutSealed splits the token of a link behind its signature.
@@ -117,15 +81,6 @@ func forged() error {
 	return &httpError{status: http.StatusForbidden, text: "this archive link is not valid; run init again for a new one"}
 }
 
-// mac signs lines of text. The first one names the purpose.
-func (k Key) mac(lines ...string) string {
-	m := hmac.New(sha256.New, k.Secret)
-	for _, line := range lines {
-		m.Write([]byte(line + "\n"))
-	}
-	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
-}
-
 // verify checks the token of a link and returns when it ends. The signature is
 // checked before the time, so only a link that was once good is told to be old.
 func (l *links) verify(token string, b blobName) (time.Time, error) {
@@ -138,15 +93,12 @@ func (l *links) verify(token string, b blobName) (time.Time, error) {
 	if err != nil || strconv.FormatInt(exp, 10) != part[1] {
 		return time.Time{}, forged()
 	}
-	for _, k := range l.keys {
-		if k.ID != part[0] || !hmac.Equal([]byte(l.mac(k, exp, b, sealed)), []byte(part[2])) {
-			continue
-		}
-		end := time.Unix(exp, 0)
-		if !l.now().Before(end) {
-			return time.Time{}, &httpError{status: http.StatusGone, text: "this archive link has expired; run init again"}
-		}
-		return end, nil
+	if !l.keys.Verify(signLink, part[0], part[2], signedLines(exp, b, sealed)...) {
+		return time.Time{}, forged()
 	}
-	return time.Time{}, forged()
+	end := time.Unix(exp, 0)
+	if !l.now().Before(end) {
+		return time.Time{}, &httpError{status: http.StatusGone, text: "this archive link has expired; run init again"}
+	}
+	return end, nil
 }

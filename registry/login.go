@@ -104,7 +104,7 @@ func (s *server) loginAuthorize(w http.ResponseWriter, r *http.Request) error {
 		Redirect: q.Get("redirect_uri"), Challenge: q.Get("code_challenge"), State: q.Get("state"),
 		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: s.now().Add(stateTTL).Unix(),
 	}
-	sealed, err := s.links.seal("login state", st)
+	sealed, err := s.keys.Seal("login state", st)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ type loginCode struct {
 func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
-	if err := s.links.open("login state", q.Get("state"), &st); err != nil || s.now().Unix() >= st.Expires {
+	if err := s.keys.Open("login state", q.Get("state"), &st); err != nil || s.now().Unix() >= st.Expires {
 		return badRequest(errors.New("this login was not begun here, or took too long; log in again"))
 	}
 	if iss := q.Get("iss"); iss != "" && iss != s.o.Login.Issuer.URL { // RFC 9207, section 2.4
@@ -192,7 +192,7 @@ func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		code, err := s.links.seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, s.now().Add(codeTTL).Unix()})
+		code, err := s.keys.Seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, s.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
 		return badRequest(errors.New("the form cannot be read"))
 	}
 	var code loginCode
-	err := s.links.open("login code", r.PostForm.Get("code"), &code)
+	err := s.keys.Open("login code", r.PostForm.Get("code"), &code)
 	verified := subtle.ConstantTimeCompare([]byte(challengeOf(r.PostForm.Get("code_verifier"))), []byte(code.Challenge)) == 1
 	if err != nil || s.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
 		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
@@ -306,7 +306,7 @@ func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
 		s.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
 		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	sealed, err := s.links.seal("login token", loginToken{code.identity, s.now().Unix()})
+	sealed, err := s.keys.Seal("login token", loginToken{code.identity, s.now().Unix()})
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (s *spent) first(id string, now, until time.Time) (first, room bool) {
 func (s *server) loggedIn(token string) (identity, bool) {
 	l := s.o.Login
 	var t loginToken
-	if l == nil || l.Direct || s.links.open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
+	if l == nil || l.Direct || s.keys.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
 		return identity{}, false
 	}
 	ttl := l.TTL

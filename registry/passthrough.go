@@ -77,7 +77,7 @@ func (p *passThrough) credential(r *http.Request) (oci.Credential, bool, error) 
 		token, _, _ := strings.Cut(rest, "/")
 		if _, sealed := cutSealed(token); sealed != "" {
 			var c oci.Credential
-			if p.s.links.open(sealPassThrough, sealed, &c) != nil {
+			if p.s.keys.Open(sealPassThrough, sealed, &c) != nil {
 				return c, false, forged()
 			}
 			return c, true, nil
@@ -158,7 +158,7 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 		return nil, err
 	}
 	s.counts, s.busy, s.slots, s.bodies = p.s.counts, p.s.busy, p.s.slots, p.s.bodies // of the process
-	if s.links.sealed, err = p.s.links.seal(sealPassThrough, c); err != nil {
+	if s.links.sealed, err = p.s.keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}
 	s.onBehalf = &caller{mode: "pass-through", subject: name, scopes: []Scope{{"admin", "*", "**"}}}

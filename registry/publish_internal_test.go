@@ -63,18 +63,18 @@ func TestPublishError(t *testing.T) {
 // it expires.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
-	l, err := newLinks([]Key{testKey(1)}, time.Hour, func() time.Time { return now })
+	keys, err := NewKeyring([]Key{testKey(1)})
 	if err != nil {
 		f.Fatal(err)
 	}
 	want := upload{Repository: "r", File: "f.zip", Digest: digest.FromString("x"), Size: 1, H1: "h1:x", Expires: now.Unix() + 1}
-	good, err := l.receipt(want)
+	good, err := newReceipt(keys, want)
 	if err != nil {
 		f.Fatal(err)
 	}
 	old := want
 	old.Expires = now.Unix()
-	expired, err := l.receipt(old)
+	expired, err := newReceipt(keys, old)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func FuzzReceipt(f *testing.F) {
 		f.Add(receipt)
 	}
 	f.Fuzz(func(t *testing.T, receipt string) {
-		u, err := l.readReceipt(receipt)
+		u, err := readReceipt(keys, receipt, now)
 		if (err == nil) != (receipt == good) || err == nil && u != want {
 			t.Errorf("%q is read as %+v, %v", receipt, u, err)
 		}

@@ -4,7 +4,6 @@ package registry
 
 import (
 	"context"
-	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -40,8 +39,8 @@ const (
 // A receipt is signed proof that a file was uploaded to the repository of one
 // version. It is good at every replica, so an upload can be taken up again.
 const (
-	receiptDomain = "okara-upload-v1"
-	receiptTTL    = 24 * time.Hour
+	signReceipt = "okara-upload-v1"
+	receiptTTL  = 24 * time.Hour
 )
 
 // fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
@@ -153,7 +152,7 @@ func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
 
 func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error {
 	u.Expires = s.now().Add(receiptTTL).Unix()
-	receipt, err := s.links.receipt(u)
+	receipt, err := newReceipt(s.keys, u)
 	if err != nil {
 		return err
 	}
@@ -241,7 +240,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 
 // receivedAs returns what a receipt is for.
 func (s *server) receivedAs(receipt, repository string) (upload, *oci.Repo, error) {
-	u, err := s.links.readReceipt(receipt)
+	u, err := readReceipt(s.keys, receipt, s.now())
 	if err != nil {
 		return upload{}, nil, err
 	}
@@ -306,39 +305,33 @@ func (u *upload) stored(ctx context.Context, repo *oci.Repo, p addr.Provider, v 
 	return depot.Package{Platform: platform, Filename: u.File, SHA256: u.Digest.Encoded(), H1: u.H1, Size: u.Size}, nil
 }
 
-// receipt returns "<kid>.<content>.<mac>".
-func (l *links) receipt(u upload) (string, error) {
+// newReceipt returns "<kid>.<content>.<mac>".
+func newReceipt(keys *Keyring, u upload) (string, error) {
 	b, err := json.Marshal(u)
 	if err != nil {
 		return "", err
 	}
 	content := base64.RawURLEncoding.EncodeToString(b)
-	k := l.keys[0]
-	return k.ID + "." + content + "." + k.mac(receiptDomain, k.ID, content), nil
+	id, signature := keys.Sign(signReceipt, content)
+	return id + "." + content + "." + signature, nil
 }
 
 // readReceipt checks a receipt; nothing in it is read before its signature
 // holds.
-func (l *links) readReceipt(receipt string) (upload, error) {
+func readReceipt(keys *Keyring, receipt string, now time.Time) (upload, error) {
 	forged := unprocessable(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")
-	if len(part) != 3 {
+	if len(part) != 3 || !keys.Verify(signReceipt, part[0], part[2], part[1]) {
 		return upload{}, forged
 	}
-	for _, k := range l.keys {
-		if k.ID != part[0] || !hmac.Equal([]byte(k.mac(receiptDomain, k.ID, part[1])), []byte(part[2])) {
-			continue
-		}
-		var u upload
-		b, err := base64.RawURLEncoding.DecodeString(part[1])
-		if err != nil || json.Unmarshal(b, &u) != nil {
-			return upload{}, forged
-		}
-		if l.now().Unix() >= u.Expires {
-			return upload{}, unprocessable(fmt.Errorf("the receipt of %s expired at %s; upload the file again",
-				strconv.Quote(u.File), time.Unix(u.Expires, 0).UTC().Format(time.RFC3339)))
-		}
-		return u, nil
+	var u upload
+	b, err := base64.RawURLEncoding.DecodeString(part[1])
+	if err != nil || json.Unmarshal(b, &u) != nil {
+		return upload{}, forged
 	}
-	return upload{}, forged
+	if now.Unix() >= u.Expires {
+		return upload{}, unprocessable(fmt.Errorf("the receipt of %s expired at %s; upload the file again",
+			strconv.Quote(u.File), time.Unix(u.Expires, 0).UTC().Format(time.RFC3339)))
+	}
+	return u, nil
 }

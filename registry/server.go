@@ -85,6 +85,7 @@ type server struct {
 	o       Options
 	log     *slog.Logger
 	now     func() time.Time
+	keys    *Keyring
 	links   *links
 	issuers *issuers
 	metrics *Metrics
@@ -173,7 +174,7 @@ func newServer(o Options) (*server, error) {
 			return nil, fmt.Errorf("front-end: %w", err)
 		}
 	}
-	links, err := newLinks(o.Archives.Keys, o.Archives.TTL, o.Now)
+	keys, err := NewKeyring(o.Archives.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
@@ -192,7 +193,7 @@ func newServer(o Options) (*server, error) {
 	s := &server{
 		metrics: metrics,
 		issuers: issuers,
-		o:       o, log: o.Logger, now: o.Now, links: links,
+		o:       o, log: o.Logger, now: o.Now, keys: keys, links: &links{keys: keys, ttl: o.Archives.TTL, now: o.Now},
 		store: newStore(o, metrics),
 		pull:  newPullThrough(o, metrics),
 		pulls: pulls{running: map[string]*pulled{}},

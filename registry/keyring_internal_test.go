@@ -3,32 +3,51 @@
 package registry
 
 import (
+	"bytes"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 )
 
+func TestKeyringRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keys []Key
+		want string
+	}{
+		{"none", nil, "none given"},
+		{"short", []Key{{Secret: []byte("short")}}, "at least 32"},
+		{"bad id", []Key{{ID: "a.b", Secret: bytes.Repeat([]byte{1}, 32)}}, "lower case"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := NewKeyring(tt.keys); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
 // FuzzSealed opens arbitrary values: only what was sealed here for the same
 // purpose opens, and as what it was.
 func FuzzSealed(f *testing.F) {
-	l, err := newLinks([]Key{{Secret: make([]byte, 32)}}, time.Hour, time.Now)
+	keys, err := NewKeyring([]Key{{Secret: make([]byte, 32)}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := l.seal("code", "content")
+	good, err := keys.Seal("code", "content")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good)
 	f.Add("k.")
-	f.Add(l.keys[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Add(keys.keys[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Fuzz(func(t *testing.T, sealed string) {
 		var v string
-		if err := l.open("token", sealed, &v); err == nil {
+		if err := keys.Open("token", sealed, &v); err == nil {
 			t.Errorf("%q opens for another purpose", sealed)
 		}
-		if err := l.open("code", sealed, &v); err == nil && v != "content" {
+		if err := keys.Open("code", sealed, &v); err == nil && v != "content" {
 			t.Errorf("%q opens as %q", sealed, v)
 		}
 	})

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// minSecret is the least number of bytes of a key's secret.
+const minSecret = 32
+
+// Key signs and seals what a server gives away and later takes back. Of several
+// the first one is used for what is new, all for what comes back, so a rotation
+// breaks nothing that lives. Replicas need the same keys.
+type Key struct {
+	ID     string // empty: derived from the secret
+	Secret []byte // at least 32 bytes
+}
+
+// Keyring signs lines of text and seals values, each for a purpose: what was made
+// for one is worth nothing for another. Nothing of it is stored.
+type Keyring struct {
+	keys []Key
+}
+
+// NewKeyring returns a keyring of at least one key.
+func NewKeyring(keys []Key) (*Keyring, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("archive keys: none given")
+	}
+	ring := &Keyring{}
+	for i, k := range keys {
+		if len(k.Secret) < minSecret {
+			return nil, fmt.Errorf("archive key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
+		}
+		if k.ID == "" {
+			sum := sha256.Sum256(k.Secret)
+			k.ID = hex.EncodeToString(sum[:4])
+		}
+		if strings.Trim(k.ID, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+			return nil, fmt.Errorf("archive key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
+		}
+		ring.keys = append(ring.keys, k)
+	}
+	return ring, nil
+}
+
+// Sign returns a signature over lines of text, and the id of the key that made
+// it.
+func (ring *Keyring) Sign(purpose string, lines ...string) (id, signature string) {
+	k := ring.keys[0]
+	return k.ID, k.mac(purpose, lines)
+}
+
+// Verify reports whether the key of this id made the signature over the lines.
+func (ring *Keyring) Verify(purpose, id, signature string, lines ...string) bool {
+	for _, k := range ring.keys {
+		if k.ID == id && hmac.Equal([]byte(k.mac(purpose, lines)), []byte(signature)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k Key) mac(purpose string, lines []string) string {
+	m := hmac.New(sha256.New, k.Secret)
+	m.Write([]byte(purpose + "\n" + k.ID + "\n"))
+	for _, line := range lines {
+		m.Write([]byte(line + "\n"))
+	}
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// errSealed says that a sealed value was not made here, or for another purpose.
+var errSealed = errors.New("not a value of this server")
+
+// Seal encrypts v for a purpose, so that the server need not remember it: only
+// a replica with the same keys can read or make one. The form is
+// "<kid>.<base64url of nonce and AES-256-GCM>".
+func (ring *Keyring) Seal(purpose string, v any) (string, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	k := ring.keys[0]
+	aead, err := k.aead(purpose)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, aead.NonceSize())
+	rand.Read(nonce) // never fails
+	return k.ID + "." + base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, []byte(purpose))), nil
+}
+
+// Open reads a sealed value of the same purpose into v.
+func (ring *Keyring) Open(purpose, sealed string, v any) error {
+	id, text, _ := strings.Cut(sealed, ".")
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return errSealed
+	}
+	for _, k := range ring.keys {
+		if k.ID != id {
+			continue
+		}
+		aead, err := k.aead(purpose)
+		if err != nil {
+			return err
+		}
+		if len(b) < aead.NonceSize() {
+			return errSealed
+		}
+		plain, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], []byte(purpose))
+		if err == nil {
+			return json.Unmarshal(plain, v)
+		}
+	}
+	return errSealed
+}
+
+func (k Key) aead(purpose string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, k.Secret, nil, "okara-seal-v1 "+purpose, 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
