@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,14 +265,17 @@ func TestMovedTag(t *testing.T) {
 	}
 }
 
-// waitFor lets work in the background take its time.
+// waitFor lets work in the background take its time; the end is only a guard.
 func waitFor(t testing.TB, done func() bool) {
 	t.Helper()
-	for range 100_000 {
-		if done() {
-			return
+	tick, end := time.NewTicker(time.Millisecond), time.NewTimer(5*time.Minute)
+	defer tick.Stop()
+	defer end.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			t.Fatal("it did not happen")
 		}
-		runtime.Gosched()
 	}
-	t.Fatal("it did not happen")
 }

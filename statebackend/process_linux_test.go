@@ -126,7 +126,7 @@ func isLocked(err error) bool {
 // addLine is one cycle. The holders are counted by a lock of the operating
 // system, which a killed process loses.
 func addLine(s *statebackend.Store, dir, line string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only so that it ends
 	defer cancel()
 	l, err := s.Lock(ctx, "prod", statebackend.LockInfo{Info: strconv.Itoa(os.Getpid())})
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {

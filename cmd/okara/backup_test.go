@@ -73,7 +73,12 @@ func TestBackup(t *testing.T) {
 	for range 10 {
 		cmd := exec.CommandContext(t.Context(), "okara", "gc", "--storage", storage)
 		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-		kill(t, cmd, rand.N(100*time.Millisecond))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(rand.N(100*time.Millisecond), func() { _ = cmd.Process.Kill() }) // it may have ended
+		_ = cmd.Wait()
+		timer.Stop()
 		whole()
 	}
 	okara("gc", "--storage", storage)

@@ -43,22 +43,26 @@ func newGitModule(t *testing.T) (dir string, tag func(name string)) {
 	}
 }
 
-// waitForTag waits until the module has a version, at most half a minute.
+// waitForTag waits until the module has a version; the end is only a guard.
 func waitForTag(t *testing.T, host, tag string) {
 	t.Helper()
 	r, err := oci.OpenRepo(host+"/modules/net/vpc/aws", oci.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick, end := time.NewTicker(20*time.Millisecond), time.NewTimer(5*time.Minute)
 	defer tick.Stop()
-	for range 1500 {
+	defer end.Stop()
+	for {
 		if _, err := r.Resolve(t.Context(), tag); err == nil {
 			return
 		}
-		<-tick.C
+		select {
+		case <-tick.C:
+		case <-end.C:
+			t.Fatalf("version %s did not appear", tag)
+		}
 	}
-	t.Fatalf("version %s did not appear", tag)
 }
 
 // TestServeDepotReplicas runs two servers on one registry and one depot file:

@@ -20,7 +20,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -29,7 +28,7 @@ import (
 
 const kills = 20
 
-// TestKilled kills okara with signal 9 at random moments of a publish, a mirror
+// TestKilled kills okara with signal 9 at random requests of a publish, a mirror
 // and a bundle load, each into a prefix of its own. No version may be visible
 // unless it is complete, the next run must finish it without sending a blob
 // that had arrived, and the one after that send nothing. No temporary file may be
@@ -74,13 +73,13 @@ func TestKilled(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			prefix := func(n int) string { return fmt.Sprintf("%s/%s%d", registry.host, test.name, n) }
 			run := func(n int) *exec.Cmd { return okara(append(test.args, "--registry", prefix(n))...) }
-			start := time.Now()
+			start := registry.requests.Load()
 			if out, err := run(0).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			whole, killed := time.Since(start), 0
+			whole, killed := registry.requests.Load()-start, 0
 			for n := 1; n <= kills; n++ {
-				if kill(t, run(n), rand.N(whole)) {
+				if registry.kill(t, run(n), 1+rand.N(whole)) {
 					killed++
 				}
 				r, err := oci.OpenRepo(prefix(n)+"/"+test.repository, oci.Options{})
@@ -105,34 +104,57 @@ func TestKilled(t *testing.T) {
 					t.Errorf("third run: %v: %s", err, out)
 				}
 			}
-			t.Logf("%d of %d runs of %v were killed", killed, kills, whole)
+			t.Logf("%d of %d runs of %d requests were killed", killed, kills, whole)
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 && runtime.GOOS != "windows" {
 				t.Errorf("temporary files are left: %v, %v", left, err)
 			}
 			if killed == 0 {
-				t.Errorf("none of %d runs of %v was killed in time", kills, whole)
+				t.Errorf("none of %d runs of %d requests was killed", kills, whole)
 			}
 		})
 	}
 }
 
-// kill starts a command, kills it after d, and reports whether that cut it.
-func kill(t *testing.T, cmd *exec.Cmd, d time.Duration) bool {
+// kill starts a command, kills it at its nth request, before that is done or
+// before it is answered, and reports whether that cut it.
+func (u *uploads) kill(t *testing.T, cmd *exec.Cmd, nth int64) bool {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
+	u.mu.Lock()
+	err := cmd.Start()
+	u.victim, u.fatal, u.early = cmd.Process, u.requests.Load()+nth, rand.N(2) == 0
+	u.mu.Unlock()
+	if err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
 	return cmd.Wait() != nil
+}
+
+// arrive counts a request and returns what ends it.
+func (u *uploads) arrive() (done func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.requests.Add(1) != u.fatal {
+		return func() {}
+	}
+	victim := u.victim
+	strike := func() { _ = victim.Kill() } // it may have ended
+	if u.early {
+		strike()
+	}
+	return strike
 }
 
 // uploads is a registry that knows which blobs it took.
 type uploads struct {
-	host string
-	n    atomic.Int64 // requests that end an upload
+	host     string
+	n        atomic.Int64 // requests that end an upload
+	requests atomic.Int64
 
-	mu    sync.Mutex // guards the maps
+	mu     sync.Mutex // guards the fields below
+	victim *os.Process
+	fatal  int64 // the request at which it dies
+	early  bool
+
 	taken map[string]bool
 	old   map[string]bool
 	again []string
@@ -143,6 +165,7 @@ func newUploads(t *testing.T) *uploads {
 	u := &uploads{taken: map[string]bool{}}
 	registry := ocitest.Handler(t, ocitest.Quirks{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer u.arrive()()
 		repository, _, ok := strings.Cut(r.URL.Path, "/blobs/uploads/")
 		if r.Method != http.MethodPut || !ok {
 			registry.ServeHTTP(w, r)

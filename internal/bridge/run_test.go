@@ -168,14 +168,22 @@ func TestRunsWithOtherSettings(t *testing.T) {
 	other.Backend.Repository += "-other"
 	inside, release := filepath.Join(c.Dir, "inside"), filepath.Join(c.Dir, "release")
 	var group sync.WaitGroup
+	ended := make(chan struct{})
 	group.Go(func() {
+		defer close(ended)
 		if _, res, err := runScript(t, c, "touch inside; until test -e release; do sleep 0.01; done"); err != nil || res.Code != 0 {
 			t.Errorf("got %+v, %v", res, err)
 		}
 	})
-	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		if _, err := os.Stat(inside); err == nil {
-			break
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for begun := false; !begun; {
+		select {
+		case <-ended:
+			t.Fatal("the run ended before it was released")
+		case <-tick.C:
+			_, err := os.Stat(inside)
+			begun = err == nil
 		}
 	}
 	if _, _, err := runScript(t, other, "true"); err == nil || !strings.Contains(err.Error(), "other backend settings") {

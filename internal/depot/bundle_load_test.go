@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -114,9 +113,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := depot.New(depot.Options{Client: target, Layout: addr.Layout{Prefix: "inside"}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	report, err := inside.LoadBundle(ctx, b, depot.LoadOptions{})
+	report, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

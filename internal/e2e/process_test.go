@@ -19,7 +19,7 @@ import (
 )
 
 // startLimit bounds how long a server may take to say where it listens.
-const startLimit = 30 * time.Second
+const startLimit = 5 * time.Minute
 
 // processesKey is where a script keeps its servers.
 type processesKey struct{}

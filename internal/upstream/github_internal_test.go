@@ -23,6 +23,7 @@ import (
 // the quota; 304 answers are free, as GitHub documents.
 type gitHub struct {
 	quota    atomic.Int64
+	reset    atomic.Int64 // seconds from now until there is a new quota
 	tokens   chan string
 	requests atomic.Int64
 }
@@ -42,7 +43,7 @@ func (g *gitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.quota.Add(-1) < 0 {
 		w.Header().Set("X-RateLimit-Remaining", "0")
 		w.Header().Set("X-RateLimit-Limit", "60")
-		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(-time.Second).Unix()))
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Unix()+g.reset.Load()))
 		w.WriteHeader(http.StatusForbidden)
 		io.WriteString(w, `{"message":"API rate limit exceeded"}`)
 		return
@@ -131,9 +132,10 @@ func TestGitHubWaitsForTheRateLimit(t *testing.T) {
 // TestGitHubDoesNotWaitInVain meets the limit in a call that ends before the
 // limit does.
 func TestGitHubDoesNotWaitInVain(t *testing.T) {
-	_, g := newGitHub(t, 0)
+	srv, g := newGitHub(t, 0)
+	srv.reset.Store(int64(24 * time.Hour / time.Second))
 	g.wait = func(context.Context, time.Duration) error { return errors.New("it waits") }
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the reset is a second from now
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	if _, err := g.TagCommit(ctx, "acme", "vpc", "v1.0.0"); !errors.Is(err, oci.ErrRateLimited) {
 		t.Errorf("got %v, want %v", err, oci.ErrRateLimited)
