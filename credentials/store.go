@@ -4,7 +4,6 @@ package credentials
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/docker/cli/cli/config/types"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -201,16 +201,5 @@ func (f *dockerDocument) save() (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, filepath.Base(target)+".*") // made with mode 0600
-	if err != nil {
-		return err
-	}
-	_, werr := tmp.Write(b.Bytes())
-	if err := cmp.Or(werr, tmp.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	if err := os.Rename(tmp.Name(), target); err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return diskfile.Replace(target, b.Bytes(), 0o600)
 }

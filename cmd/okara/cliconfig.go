@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/diskfile"
 )
 
 const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
@@ -87,7 +88,7 @@ func (a *app) cliConfig(c cliConfig, server string) error {
 		_, err := io.WriteString(a.out, text)
 		return err
 	}
-	if err := writePrivate(c.write, []byte(text)); err != nil {
+	if err := diskfile.Replace(c.write, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", c.write, err)
 	}
 	file, err := filepath.Abs(c.write)

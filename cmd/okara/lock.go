@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
@@ -163,21 +164,7 @@ func (a *app) writeLock(name string, old, now []byte, check bool) error {
 	case check:
 		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock` and commit the file")
 	}
-	return replaceFile(name, now)
-}
-
-// replaceFile writes a file under a temporary name and renames it.
-func replaceFile(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".okara-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return diskfile.Replace(name, now, 0o644)
 }
 
 func (a *app) lockSource(o lockOptions) (depot.Source, error) {

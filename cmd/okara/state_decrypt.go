@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -55,7 +56,7 @@ the registry holds them. The keys are given as for every other command.`,
 				_, err := a.out.Write(state)
 				return err
 			}
-			if err := writePrivate(output, state); err != nil {
+			if err := diskfile.Replace(output, state, 0o600); err != nil {
 				return err
 			}
 			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))

@@ -4,13 +4,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -47,7 +45,7 @@ With --json the document describes what was read and --output is required.`,
 				_, err := a.out.Write(state)
 				return err
 			}
-			if err := writePrivate(output, state); err != nil {
+			if err := diskfile.Replace(output, state, 0o600); err != nil {
 				return err
 			}
 			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))
@@ -66,18 +64,4 @@ func read(ctx context.Context, s *statebackend.Store, ws string, n int64) ([]byt
 		return s.Get(ctx, ws)
 	}
 	return s.GetVersion(ctx, ws, n)
-}
-
-// writePrivate replaces a file at once; only its owner can read it.
-func writePrivate(path string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".okara-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err := errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

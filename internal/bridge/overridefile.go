@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/gofrs/flock"
+	"github.com/seed-141914ff/okara/internal/diskfile"
 )
 
 // overrideFile is the override of one run. The runs of a directory share the
@@ -82,7 +83,7 @@ func (f *overrideFile) write() error {
 }
 
 func (f *overrideFile) overwrite() error {
-	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|noFollow, 0)
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_TRUNC|diskfile.NoFollow, 0)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (f *overrideFile) read() ([]byte, error) {
 const maxOverride = 1 << 20
 
 func (f *overrideFile) bytes() ([]byte, error) {
-	file, err := os.OpenFile(f.path, os.O_RDONLY|noFollow, 0)
+	file, err := os.OpenFile(f.path, os.O_RDONLY|diskfile.NoFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another run has just removed it
 	}
@@ -129,7 +130,7 @@ func (f *overrideFile) bytes() ([]byte, error) {
 }
 
 func (f *overrideFile) newLock() *flock.Flock {
-	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|noFollow))
+	return flock.New(f.path, flock.SetPermissions(0o644), flock.SetFlag(os.O_CREATE|os.O_RDONLY|diskfile.NoFollow))
 }
 
 // current reports whether the locked file is still the one of that name.

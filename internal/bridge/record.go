@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
@@ -85,16 +86,10 @@ func SaveSettings(dir string, getenv func(string) string, settings []Setting) er
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), recordName+".*") // mode 0600, and no link
-	if err != nil {
+	if err := diskfile.Replace(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping backend settings: %w", err)
 	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(append(b, '\n'))
-	if err := errors.Join(err, tmp.Close()); err != nil {
-		return fmt.Errorf("keeping backend settings: %w", err)
-	}
-	return os.Rename(tmp.Name(), path)
+	return nil
 }
 
 // readJSON decodes a file into v; a missing file leaves v alone.

@@ -6,8 +6,6 @@ package bridge
 
 import "os"
 
-const noFollow = 0 // links are refused by looking first
-
 // ownDir reports whether a path is a directory: the temporary directory is the
 // user's own.
 func ownDir(path string) bool {

@@ -9,9 +9,6 @@ import (
 	"syscall"
 )
 
-// noFollow makes opening a symbolic link an error.
-const noFollow = syscall.O_NOFOLLOW
-
 // ownDir reports whether a path is a directory of this user that nobody else
 // can write to: in a shared temporary directory anybody can use our names.
 func ownDir(path string) bool {

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -95,7 +96,7 @@ func (d *Depot) CreateBundle(ctx context.Context, file string, items []BundleIte
 	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
 		return BundleReport{}, fmt.Errorf("creating the bundle: %s is not a regular file", part)
 	}
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|noFollow, 0o644)
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|diskfile.NoFollow, 0o644)
 	if err != nil {
 		return BundleReport{}, fmt.Errorf("creating the bundle: %w", err)
 	}

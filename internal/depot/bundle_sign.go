@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
@@ -26,7 +27,7 @@ func (b *Bundle) Sign(k *signing.Key, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
-	if err := replaceFile(b.signatureFile(), sig); err != nil {
+	if err := diskfile.Replace(b.signatureFile(), sig, 0o644); err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
 	}
 	return b.signatureFile(), nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -132,7 +133,7 @@ func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 		if b == nil {
 			continue
 		}
-		if err := replaceFile(filepath.Join(dir, name), b); err != nil {
+		if err := diskfile.Replace(filepath.Join(dir, name), b, 0o644); err != nil {
 			return nil, err
 		}
 		files = append(files, name)
@@ -151,14 +152,5 @@ func (d *Depot) pullZip(ctx context.Context, r *oci.Repo, t artifact.ProviderPla
 	if have, err := oci.FileBlob(artifact.MediaZip, file); err == nil && have.Digest == blob.Digest {
 		return nil
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*.zip")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	err = d.save(ctx, r, blob, tmp, filepath.Base(file))
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return diskfile.ReplaceWith(file, 0o644, func(f *os.File) error { return d.save(ctx, r, blob, f, filepath.Base(file)) })
 }

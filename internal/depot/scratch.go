@@ -26,21 +26,6 @@ func scratchFile(dir string) (f *os.File, done func(), err error) {
 	return namedFile(dir)
 }
 
-// replaceFile writes a file in a folder of the user, whole or not at all. A link of
-// that name is replaced; what it points to is not touched.
-func replaceFile(file string, b []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
-}
-
 func namedFile(dir string) (f *os.File, done func(), err error) {
 	sweepScratch(dir)
 	if f, err = os.CreateTemp(dir, scratchPrefix); err != nil {

@@ -18,6 +18,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
 )
 
 const (
@@ -124,14 +126,5 @@ func newCertificate(t *x509.Certificate, parent tls.Certificate) (tls.Certificat
 
 // writePEM writes a file under a temporary name and renames it.
 func writePEM(file, kind string, der []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".tmp-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	err = errors.Join(pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der}), tmp.Chmod(mode), tmp.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return diskfile.Replace(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }

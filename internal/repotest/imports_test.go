@@ -60,6 +60,7 @@ statebackend/foreign: it reads states that others wrote; where a file or reposit
 	internal/addr
 credentials: it fills oci.CredentialFunc and nothing else
 	oci
+	internal/diskfile
 oci: the client of one registry knows bytes, digests and tags, never what they mean
 oci/artifact: what each kind looks like, never flags, files of the user or servers
 	oci
@@ -69,6 +70,7 @@ internal/depot: publishing and syncing; one runner at a time comes in as a func,
 	oci/artifact
 	internal/addr
 	internal/archive
+	internal/diskfile
 	internal/moduledoc
 	internal/scan
 	internal/signing
@@ -109,16 +111,20 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	statebackend
 	statebackend/s3facade
 	internal/addr
+	internal/diskfile
 	internal/envelope
 	internal/httpserve
 	internal/syntax
 internal/addr: leaf: pure names
 internal/archive: leaf: trees and bytes
+internal/diskfile: leaf: bytes into files
 internal/embedded: leaf: a handler
 internal/envelope: leaf: bytes in, bytes out
-internal/httpserve: leaf: both ends of HTTP
+internal/httpserve: both ends of HTTP
+	internal/diskfile
 internal/scan: leaf: runs a program, reads its report
-internal/signing: leaf: sums and signatures
+internal/signing: sums and signatures
+	internal/diskfile
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/ocitest: test package

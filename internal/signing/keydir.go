@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
 )
 
 // KeyDir is a folder with keys. The private half of an OpenPGP key is the file
@@ -197,22 +199,8 @@ func (d KeyDir) Revoke(id, reason string, passphrase []byte) (StoredKey, error) 
 	info := newStoredKey(public, d.file(public.ID+publicSuffix))
 	info.Private = file
 	// The public key first: it is what others need.
-	if err := writeRenamed(info.Public, []byte(public.Armor), 0o644); err != nil {
+	if err := diskfile.Replace(info.Public, []byte(public.Armor), 0o644); err != nil {
 		return StoredKey{}, err
 	}
-	return info, writeRenamed(info.Private, private, 0o600)
-}
-
-// writeRenamed writes a temporary file and renames it.
-func writeRenamed(file string, b []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".okara-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone after the rename
-	_, err = tmp.Write(b)
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return info, diskfile.Replace(info.Private, private, 0o600)
 }

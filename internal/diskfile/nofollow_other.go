@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package diskfile
+
+// NoFollow does nothing here: links are refused by looking first.
+const NoFollow = 0
