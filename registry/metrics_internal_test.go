@@ -24,7 +24,9 @@ func TestMetricsPage(t *testing.T) {
 		want = append(want, m[1]+"{"+m[2]+"}")
 	}
 	all := make(chan *prometheus.Desc)
-	go func() { NewMetrics().registry.Describe(all); close(all) }()
+	m := NewMetrics()
+	m.Collected(0, 0) // the metrics of the embedded registry appear with its first collection
+	go func() { m.registry.Describe(all); close(all) }()
 	for d := range all {
 		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
 		got = append(got, m[1]+"{"+m[2]+"}")
