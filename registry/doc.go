@@ -142,13 +142,9 @@
 //
 // # Work that nobody waits for
 //
-// queue.go has it: a job is a tag in a repository that all replicas share,
-// written before the request is answered. The replica that wrote it does the
-// job at once; a second tag, written once as well, says how it ended. A job
-// without that tag after five minutes is done by whoever sees it, so a restart
-// loses nothing, and now and then a job is done twice, which must be harmless.
-// Tries are counted by each process for itself: a registry has no counter that
-// two writers could share.
+// Package jobs has it: a job is recorded in the registry before the request is
+// answered, so a restart loses nothing; now and then a job is done twice, which
+// must be harmless.
 //
 // A webhook (webhook.go) is such a job. Its signature is checked over the bytes
 // before they are parsed, with the secrets of each organisation, and an event

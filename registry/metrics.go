@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
 // Metrics are the counters of a front-end. New makes one set, which belongs to
@@ -73,9 +75,7 @@ func NewMetrics() *Metrics {
 	}, []string{"address", "key"})
 	m.tagMoved = counter("okara_tag_moved_total", "Version tags of providers found on other content.").WithLabelValues()
 	m.mismatch = counter("okara_digest_mismatch_total", "Answers of the registry with other bytes than their digest.").WithLabelValues()
-	for _, state := range []string{"waiting", "running", "done", "failed", "parked"} {
-		m.jobs.WithLabelValues(state)
-	}
+	m.queued(jobs.Counts{})
 	m.registry.MustRegister(m.streams, m.keyExpiry, m.jobs)
 	return m
 }
@@ -94,6 +94,13 @@ func (m *Metrics) looked(kind, result string) {
 	m.cache.WithLabelValues(kind, result).Inc()
 	if result == "coalesced" {
 		m.coalesced.Inc()
+	}
+}
+
+// queued shows the jobs of the queue.
+func (m *Metrics) queued(c jobs.Counts) {
+	for state, n := range map[string]int{"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "parked": c.Parked} {
+		m.jobs.WithLabelValues(state).Set(float64(n))
 	}
 }
 

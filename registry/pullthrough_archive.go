@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -230,7 +231,7 @@ const jobPull = "pull-through"
 // the version is complete or its tries are used up.
 func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Version) error {
 	id := jobPull + " " + pullVersion(p, v) + " " + s.now().UTC().Format(time.DateOnly)
-	_, err := s.queue.add(ctx, id, job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})
+	_, err := s.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})
 	return err
 }
 
@@ -252,18 +253,18 @@ func (s *server) resumePull(ctx context.Context, repository string, r *originRel
 
 // completePull is the handler of that job: it stores the version with all
 // platforms of the rule, as `okara mirror` does.
-func (s *server) completePull(ctx context.Context, j job) (string, error) {
+func (s *server) completePull(ctx context.Context, j jobs.Job) (string, error) {
 	p, err := addr.ParseProvider(j.Data["provider"])
 	if err != nil {
-		return "", permanentError{err}
+		return "", jobs.Permanent(err)
 	}
 	v, err := addr.ParseVersion(j.Data["version"])
 	if err != nil {
-		return "", permanentError{err}
+		return "", jobs.Permanent(err)
 	}
 	rule, ok := s.pull.rule(p)
 	if !ok || !rule.Versions.Allows(v) {
-		return "", permanentError{fmt.Errorf("provider %s %s: no pull_through rule allows it", p, v)}
+		return "", jobs.Permanent(fmt.Errorf("provider %s %s: no pull_through rule allows it", p, v))
 	}
 	if err := s.pulls.idle(ctx, pullVersion(p, v)); err != nil {
 		return "", err

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -93,7 +94,7 @@ type server struct {
 	pull    *pullThrough
 	pulls   pulls
 	depot   *depot.Depot
-	queue   *queue
+	queue   *jobs.Queue
 	counts  *counts
 	busy    *places          // one per metadata request
 	slots   *places          // one per running archive download
@@ -123,7 +124,7 @@ func (h *Handler) Closing() { h.s.closing.Store(true) }
 // calls it once.
 func (h *Handler) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { h.s.queue.run(ctx) })
+	running.Go(func() { h.s.queue.Run(ctx) })
 	running.Go(func() { h.s.counts.run(ctx) })
 	running.Wait()
 }
@@ -202,16 +203,18 @@ func newServer(o Options) (*server, error) {
 		bodies: newPlaces(maxBodies),
 		files:  files, stall: stallTimeout,
 	}
-	handlers := map[string]jobHandler{}
+	handlers := map[string]jobs.Handler{}
 	if len(o.GitHub) > 0 {
 		handlers[jobGitHub] = s.publishTag
 	}
 	if len(o.PullThrough) > 0 {
 		handlers[jobPull] = s.completePull
 	}
-	if s.queue, err = newQueue(o, metrics, handlers); err != nil {
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
+	s.queue = jobs.New(jobs.Options{Repo: queue, Handlers: handlers, Counted: metrics.queued, Logger: o.Logger, Now: o.Now})
 	if s.counts, err = newCounts(o); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}

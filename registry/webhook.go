@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
 const (
@@ -89,10 +91,10 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 		}
 		doc.Module, doc.Version = m.Module.String(), m.Version.String()
 		s.decided(r, caller{mode: "github", subject: e.String()}, "publish", "module", doc.Module, "github "+owners[i].Owner)
-		id, added, err := s.queue.addAgain(r.Context(), delivery, e.job(r.Header.Get(requestID)))
+		id, added, err := s.queue.AddAgain(r.Context(), delivery, e.job(r.Header.Get(requestID)))
 		if err == nil && !added {
 			doc.Result, status = "duplicate", http.StatusOK
-			doc.Reason, err = s.queue.outcome(r.Context(), id)
+			doc.Reason, err = s.queue.Outcome(r.Context(), id)
 		}
 		return err
 	}()
@@ -240,12 +242,12 @@ func (e hookEvent) String() string { return e.owner + "/" + e.repository + "@" +
 // jobGitHub is the kind of the job that publishes a tag.
 const jobGitHub = "github"
 
-func (e hookEvent) job(request string) job {
-	return job{Kind: jobGitHub, Data: map[string]string{
+func (e hookEvent) job(request string) jobs.Job {
+	return jobs.Job{Kind: jobGitHub, Data: map[string]string{
 		"owner": e.owner, "repository": e.repository, "tag": e.tag, "commit": e.commit, "url": e.url, "request_id": request,
 	}}
 }
 
-func hookEventOf(j job) hookEvent {
+func hookEventOf(j jobs.Job) hookEvent {
 	return hookEvent{owner: j.Data["owner"], repository: j.Data["repository"], tag: j.Data["tag"], commit: j.Data["commit"], url: j.Data["url"]}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -169,15 +170,15 @@ func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 }
 
 // publishTag is the handler of jobGitHub.
-func (s *server) publishTag(ctx context.Context, j job) (string, error) {
+func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
 	e := hookEventOf(j)
 	i := slices.IndexFunc(s.o.GitHub, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
 	if i < 0 {
-		return "", permanentError{fmt.Errorf("%s is not configured any more", e.owner)}
+		return "", jobs.Permanent(fmt.Errorf("%s is not configured any more", e.owner))
 	}
 	m, dir, err := s.o.GitHub[i].target(e.repository, e.tag)
 	if err != nil {
-		return "", permanentError{err}
+		return "", jobs.Permanent(err)
 	}
 	from, err := s.o.GitHub[i].Origins()
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *server) publishTag(ctx context.Context, j job) (string, error) {
 	if final := hopeless(err); err == nil || final {
 		s.tagPublished(ctx, j, m, out, err)
 		if final {
-			return "", permanentError{err}
+			return "", jobs.Permanent(err)
 		}
 	}
 	if err != nil {
@@ -218,7 +219,7 @@ func hopeless(err error) bool {
 }
 
 // tagPublished records what came of a tag, as published does for a request.
-func (s *server) tagPublished(ctx context.Context, j job, m addr.ModuleVersion, out depot.Published, err error) {
+func (s *server) tagPublished(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
 	status, result := http.StatusCreated, "done"
 	if err != nil {
 		status, _ = s.classify(publishError(err))

@@ -32,6 +32,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/blobcache
 	internal/cache
 	internal/depot
+	internal/jobs
 	internal/moduledoc
 	internal/signing
 	internal/syntax
@@ -89,6 +90,9 @@ internal/upstream: it only reads other people's registries
 	internal/signing
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
+internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
+	oci
+	oci/artifact
 internal/lockfile: hashes of what depot could mirror
 	oci
 	oci/artifact

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package jobs
 
 import (
 	"context"
@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -67,17 +65,21 @@ func endingProcess(t *testing.T, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := newQueue(Options{
-		Client: c, Layout: addr.Layout{Prefix: "acme"}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Now: func() time.Time { return time.Now().Add(after) },
-	}, NewMetrics(), map[string]jobHandler{"ends": func(context.Context, job) (string, error) {
-		os.Exit(7)
-		return "", nil
-	}})
+	r, err := c.Repo("acme/queue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAdd(t, q, "id", job{Kind: "ends"}, after == 0)
+	told := Counts{}
+	q := New(Options{
+		Repo: r, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Now: func() time.Time { return time.Now().Add(after) },
+		Handlers: map[string]Handler{"ends": func(context.Context, Job) (string, error) {
+			os.Exit(7)
+			return "", nil
+		}},
+		Counted: func(c Counts) { told = c },
+	})
+	mustAdd(t, q, "id", Job{Kind: "ends"}, after == 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
@@ -85,12 +87,12 @@ func endingProcess(t *testing.T, host string) {
 			_, err = artifact.ReadJobEnd(ctx, q.repo, "id")
 		}
 	}()
-	q.run(ctx)
+	q.Run(ctx)
 	if end := mustEnd(t, q, "id"); !end.Failed || !end.Parked {
 		t.Errorf("ended with %+v", end)
 	}
-	if n := testutil.ToFloat64(q.metrics.jobs.WithLabelValues("parked")); n != 1 {
-		t.Errorf("%v jobs parked", n)
+	if told.Parked != 1 {
+		t.Errorf("told %+v, want one parked job", told)
 	}
 }
 
@@ -100,20 +102,20 @@ func TestQueueAgain(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		h := &tries{}
-		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
-		mustAdd(t, q, "id", job{Kind: "k"}, true)
-		for n := range jobLosses {
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": h.do})
+		mustAdd(t, q, "id", Job{Kind: "k"}, true)
+		for n := range maxLosses {
 			if begun, err := artifact.BeginTry(t.Context(), q.repo, "id", n+1, time.Now()); err != nil || !begun {
 				t.Fatal(begun, err)
 			}
 		}
-		time.Sleep(jobTakeover)
+		time.Sleep(takeover)
 		defer runQueue(t, q)()
 		synctest.Wait()
 		if end := mustEnd(t, q, "id"); !end.Parked || len(h.since(time.Now())) > 0 {
 			t.Fatalf("ended with %+v, want that it is parked", end)
 		}
-		id, added, err := q.addAgain(t.Context(), "id", job{Kind: "k"})
+		id, added, err := q.AddAgain(t.Context(), "id", Job{Kind: "k"})
 		if err != nil || !added {
 			t.Fatal(id, added, err)
 		}
@@ -121,7 +123,7 @@ func TestQueueAgain(t *testing.T) {
 		if end := mustEnd(t, q, id); end.Failed {
 			t.Errorf("ended with %+v", end)
 		}
-		if again, added, err := q.addAgain(t.Context(), "id", job{Kind: "k"}); added || err != nil || again != id {
+		if again, added, err := q.AddAgain(t.Context(), "id", Job{Kind: "k"}); added || err != nil || again != id {
 			t.Errorf("a third delivery: %s, %t, %v; want that %s is done", again, added, err, id)
 		}
 	})
@@ -135,23 +137,23 @@ func TestQueueTriesThatComeBack(t *testing.T) {
 		h := &tries{fails: 8, err: errors.New("down")}
 		start := time.Now()
 		for n := range 4 {
-			q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+			q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": h.do})
 			if n == 0 {
-				mustAdd(t, q, "id", job{Kind: "k"}, true)
+				mustAdd(t, q, "id", Job{Kind: "k"}, true)
 			}
 			stop := runQueue(t, q)
 			time.Sleep(6 * time.Minute)
 			synctest.Wait()
 			stop()
 		}
-		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": h.do})
 		defer runQueue(t, q)()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if end := mustEnd(t, q, "id"); end.Failed {
 			t.Errorf("ended with %+v after tries at %v", end, h.since(start))
 		}
-		time.Sleep(jobKept + time.Hour)
+		time.Sleep(kept + time.Hour)
 		synctest.Wait()
 		list, err := q.repo.Snapshot(t.Context())
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package jobs
 
 import (
 	"cmp"
@@ -17,73 +17,90 @@ import (
 )
 
 const (
-	// jobTakeover is the age at which a job that has not ended is everybody's:
+	// takeover is the age at which a job that has not ended is everybody's:
 	// until then it belongs to the replica that accepted it.
-	jobTakeover = 5 * time.Minute
-	// jobLook is how often the queue is read for such jobs.
-	jobLook = time.Minute
+	takeover = 5 * time.Minute
+	// lookEvery is how often the queue is read for such jobs.
+	lookEvery = time.Minute
 
-	jobRetries    = 12
-	jobFirstDelay = 10 * time.Second // doubles with each retry
-	jobMaxDelay   = time.Hour
+	maxRetries = 12
+	firstDelay = 10 * time.Second // doubles with each retry
+	maxDelay   = time.Hour
 
-	// jobLosses is how many tries may begin and not come back, since their
+	// maxLosses is how many tries may begin and not come back, since their
 	// process ended, before the job is parked: it may be what ended them.
-	jobLosses = 3
-	jobAgain  = 10 // how often a parked job may be asked for again
+	maxLosses = 3
+	maxAgain  = 10 // how often a parked job may be asked for again
 
 	backTimeout = 5 * time.Second // for the note that a try came back
 
-	// jobKept is how long the queue remembers a job that has ended. One with
+	// kept is how long the queue remembers a job that has ended. One with
 	// its id is new after that, which is harmless like any other repetition.
-	jobKept = 30 * 24 * time.Hour
-	// jobEndsRead is how many ends one look reads to learn their age.
-	jobEndsRead = 50
+	kept = 30 * 24 * time.Hour
+	// endsRead is how many ends one look reads to learn their age.
+	endsRead = 50
 
-	jobsAtOnce = 4
-	jobTimeout = time.Hour        // of one try
-	jobGrace   = 30 * time.Second // for running tries when the server ends
+	atOnce  = 4
+	timeout = time.Hour        // of one try
+	grace   = 30 * time.Second // for running tries when the server ends
 )
 
-// job is work that nobody waits for. It is recorded in the registry before it
+// Job is work that nobody waits for. It is recorded in the registry before it
 // is acknowledged, so it outlives this process; nothing secret is in it.
-type job struct {
+type Job struct {
 	Kind string // selects the handler
 	Data map[string]string
 }
 
-// jobHandler does a job and says what came of it. Two replicas may do the same
+// Handler does a job and says what came of it. Two replicas may do the same
 // job at the same time, so doing it twice must be harmless. An error means
-// another try later, unless it is a [permanentError].
-type jobHandler func(ctx context.Context, j job) (result string, err error)
+// another try later, unless it is [Permanent].
+type Handler func(ctx context.Context, j Job) (result string, err error)
 
 // permanentError is one that no further try can cure.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// queue does the jobs that are recorded in a repository which all replicas
+// Permanent marks the error of a handler as one that no further try can cure.
+func Permanent(err error) error { return permanentError{err} }
+
+// Counts says how many jobs wait for a try and run now, and what became of those
+// that ended in this process.
+type Counts struct{ Waiting, Running, Done, Failed, Parked int }
+
+// Options is what a queue needs. Repo is required.
+type Options struct {
+	Repo     *oci.Repo          // where the jobs are; all replicas share it
+	Handlers map[string]Handler // by kind; jobs of other kinds are left to other replicas
+	Counted  func(Counts)       // hears of each change, one at a time; it must not call the queue; nil: nobody does
+	Logger   *slog.Logger       // nil: none
+	Now      func() time.Time   // nil: time.Now
+}
+
+// Queue does the jobs that are recorded in a repository which all replicas
 // share. The one that accepts a job does it at once; what has not ended after
 // five minutes is done by whoever sees it, also after a restart.
-type queue struct {
+type Queue struct {
 	repo     *oci.Repo
-	handlers map[string]jobHandler
+	handlers map[string]Handler
 	log      *slog.Logger
 	now      func() time.Time
-	metrics  *Metrics
+	counted  func(Counts)
 	wake     chan struct{} // there may be something to start
 
 	ends     map[string]time.Time // by tag, what look knows of jobs that have ended
 	keepEnds bool                 // the registry deletes no tags; for look too
 
-	mu   sync.Mutex          // guards open and what is in it
-	open map[string]*openJob // by tag, those of a kind without handler too
+	mu     sync.Mutex          // guards the fields below and what is in open
+	open   map[string]*openJob // by tag, those of a kind without handler too
+	counts Counts
 }
 
 // openJob is a job that this process knows of.
 type openJob struct {
 	id string
-	job
+	Job
 	due     time.Time
 	retries int
 	running bool
@@ -96,47 +113,53 @@ type elsewhereError struct{ until time.Time }
 
 func (e *elsewhereError) Error() string { return "another try may still run" }
 
-func newQueue(o Options, m *Metrics, handlers map[string]jobHandler) (*queue, error) {
-	r, err := o.Client.Repo(o.Layout.QueueRepo())
-	if err != nil {
-		return nil, err
+// New returns a queue that does nothing before [Queue.Run].
+func New(o Options) *Queue {
+	if o.Counted == nil {
+		o.Counted = func(Counts) {}
 	}
-	return &queue{
-		repo: r, handlers: handlers, log: o.Logger, now: o.Now, metrics: m,
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Queue{
+		repo: o.Repo, handlers: o.Handlers, counted: o.Counted, log: o.Logger, now: o.Now,
 		wake: make(chan struct{}, 1), open: map[string]*openJob{}, ends: map[string]time.Time{},
-	}, nil
+	}
 }
 
-// add records the job and starts it. It is false if one with this id was
+// Add records the job and starts it. It is false if one with this id was
 // recorded before, whatever came of it: who wants it done again uses another
 // id.
-func (q *queue) add(ctx context.Context, id string, j job) (added bool, err error) {
+func (q *Queue) Add(ctx context.Context, id string, j Job) (added bool, err error) {
 	now := q.now()
 	added, err = artifact.AddJob(ctx, q.repo, artifact.Job{ID: id, Kind: j.Kind, Data: j.Data, Time: now})
 	if added {
-		q.keep(artifact.JobTag(id), &openJob{id: id, job: j, due: now})
+		q.keep(artifact.JobTag(id), &openJob{id: id, Job: j, due: now})
 	}
 	return added, err
 }
 
-// addAgain is add for what a person asks for once more: a job that was parked
+// AddAgain is [Queue.Add] for what a person asks for once more: a job that was parked
 // gets a new one in its place. It returns the id under which the job is.
-func (q *queue) addAgain(ctx context.Context, id string, j job) (now string, added bool, err error) {
+func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, added bool, err error) {
 	now = id
-	for n := 2; n <= jobAgain+1; n++ {
-		if added, err = q.add(ctx, now, j); added || err != nil {
+	for n := 2; n <= maxAgain+1; n++ {
+		if added, err = q.Add(ctx, now, j); added || err != nil {
 			break
 		}
 		if end, err := artifact.ReadJobEnd(ctx, q.repo, now); err != nil || !end.Parked {
-			break // outcome says why
+			break // Outcome says why
 		}
 		now = fmt.Sprintf("%s again %d", id, n)
 	}
 	return now, added, err
 }
 
-// outcome says for people how far a job is.
-func (q *queue) outcome(ctx context.Context, id string) (string, error) {
+// Outcome says for people how far a job is.
+func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {
 	end, err := artifact.ReadJobEnd(ctx, q.repo, id)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
@@ -151,7 +174,7 @@ func (q *queue) outcome(ctx context.Context, id string) (string, error) {
 
 // keep remembers an open job and lets the loop see it. The loop may have found
 // it between its recording and this call, as one to wait for.
-func (q *queue) keep(tag string, j *openJob) {
+func (q *Queue) keep(tag string, j *openJob) {
 	q.mu.Lock()
 	if known := q.open[tag]; known == nil {
 		q.open[tag] = j
@@ -163,32 +186,39 @@ func (q *queue) keep(tag string, j *openJob) {
 	q.signal()
 }
 
-func (q *queue) signal() {
+func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default: // the loop will look anyway
 	}
 }
 
-// count shows the gauge what is open. The caller holds mu.
-func (q *queue) count() {
-	waiting, running := 0, 0
+// count tells how many jobs are in which state. The caller holds mu.
+func (q *Queue) count() {
+	q.counts.Waiting, q.counts.Running = 0, 0
 	for _, j := range q.open {
 		switch {
 		case j.running:
-			running++
+			q.counts.Running++
 		case q.handlers[j.Kind] != nil:
-			waiting++
+			q.counts.Waiting++
 		}
 	}
-	q.metrics.jobs.WithLabelValues("waiting").Set(float64(waiting))
-	q.metrics.jobs.WithLabelValues("running").Set(float64(running))
+	q.counted(q.counts)
 }
 
-// run does jobs until ctx ends, and then gives running ones a short time.
+// ended counts one more in n, a field of counts.
+func (q *Queue) ended(n *int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	*n++
+	q.counted(q.counts)
+}
+
+// Run does jobs until ctx ends, and then gives running ones a short time.
 // What is cut off or still waits is done by another replica or after the next
 // start.
-func (q *queue) run(ctx context.Context) {
+func (q *Queue) Run(ctx context.Context) {
 	if len(q.handlers) == 0 {
 		return
 	}
@@ -201,7 +231,7 @@ func (q *queue) run(ctx context.Context) {
 			if err := q.look(ctx); err != nil && ctx.Err() == nil {
 				q.log.Warn("queue: cannot be read", "error", err)
 			}
-			look = q.now().Add(jobLook)
+			look = q.now().Add(lookEvery)
 		}
 		next := q.start(work, &running, look)
 		t := time.NewTimer(next.Sub(q.now()))
@@ -212,14 +242,14 @@ func (q *queue) run(ctx context.Context) {
 		}
 		t.Stop()
 	}
-	t := time.AfterFunc(jobGrace, cancel)
+	t := time.AfterFunc(grace, cancel)
 	defer t.Stop()
 	running.Wait()
 }
 
 // look finds the jobs that have not ended, forgets those that another replica
 // has ended, and deletes those that ended long ago. Only one runs at a time.
-func (q *queue) look(ctx context.Context) error {
+func (q *Queue) look(ctx context.Context) error {
 	list, err := q.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil // there was never a job
@@ -246,7 +276,7 @@ func (q *queue) look(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			q.keep(tag, &openJob{id: j.ID, job: job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(jobTakeover)})
+			q.keep(tag, &openJob{id: j.ID, Job: Job{Kind: j.Kind, Data: j.Data}, due: j.Time.Add(takeover)})
 		}
 	}
 	return q.expire(ctx, list.Tags)
@@ -254,8 +284,8 @@ func (q *queue) look(ctx context.Context) error {
 
 // expire deletes the jobs among tags that ended long ago, the job and its tries
 // before its end: the other way round it would be done again if this stops in between.
-func (q *queue) expire(ctx context.Context, tags []string) error {
-	reads := jobEndsRead
+func (q *Queue) expire(ctx context.Context, tags []string) error {
+	reads := endsRead
 	tries := map[string][]string{}
 	for _, tag := range tags {
 		if job := artifact.TriedJobTag(tag); job != "" {
@@ -280,7 +310,7 @@ func (q *queue) expire(ctx context.Context, tags []string) error {
 			at, known = end.Time, true
 			q.ends[tag] = at
 		}
-		if !known || q.now().Sub(at) < jobKept {
+		if !known || q.now().Sub(at) < kept {
 			continue
 		}
 		for _, old := range slices.Concat([]string{job}, tries[job], []string{tag}) {
@@ -299,14 +329,14 @@ func (q *queue) expire(ctx context.Context, tags []string) error {
 	return nil
 }
 
-func (q *queue) knows(tag string) bool {
+func (q *Queue) knows(tag string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.open[tag] != nil
 }
 
 // forget drops a job, unless it runs: then its try will find that it has ended.
-func (q *queue) forget(tag string) {
+func (q *Queue) forget(tag string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if j := q.open[tag]; j != nil && !j.running {
@@ -317,10 +347,10 @@ func (q *queue) forget(tag string) {
 
 // start starts what is due, the oldest first, and returns when there will be
 // more to do, which is next at the latest.
-func (q *queue) start(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
+func (q *Queue) start(ctx context.Context, running *sync.WaitGroup, next time.Time) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	free := jobsAtOnce
+	free := atOnce
 	var waiting []string
 	for tag, j := range q.open {
 		switch {

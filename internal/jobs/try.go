@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package jobs
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // try does a job once and records the end, if it was that.
-func (q *queue) try(ctx context.Context, tag string, j *openJob) {
+func (q *Queue) try(ctx context.Context, tag string, j *openJob) {
 	again, err := q.attempt(ctx, j)
 	log := q.log.With("kind", j.Kind, "job", j.id)
 	var elsewhere *elsewhereError
@@ -28,9 +28,9 @@ func (q *queue) try(ctx context.Context, tag string, j *openJob) {
 	case errors.As(err, &elsewhere):
 		j.due = elsewhere.until
 	default:
-		delay := min(jobFirstDelay<<j.retries, jobMaxDelay)
+		delay := min(firstDelay<<j.retries, maxDelay)
 		j.due = q.now().Add(delay)
-		j.retries = min(j.retries+1, jobRetries)
+		j.retries = min(j.retries+1, maxRetries)
 		log.Warn("queue: job will be tried again", "in", delay.String(), "error", err)
 	}
 	q.count()
@@ -39,14 +39,14 @@ func (q *queue) try(ctx context.Context, tag string, j *openJob) {
 }
 
 // attempt returns whether the job is to be tried again, and why.
-func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
+func (q *Queue) attempt(ctx context.Context, j *openJob) (again bool, err error) {
 	if _, err := artifact.ReadJobEnd(ctx, q.repo, j.id); !errors.Is(err, oci.ErrNotFound) {
 		return err != nil, err // without error: another replica was faster
 	}
 	if err := q.begin(ctx, j); err != nil {
 		return true, err
 	}
-	if j.losses >= jobLosses {
+	if j.losses >= maxLosses {
 		return q.park(ctx, j)
 	}
 	result, err := q.do(ctx, j)
@@ -60,8 +60,8 @@ func (q *queue) attempt(ctx context.Context, j *openJob) (again bool, err error)
 
 // begin records that a try begins, unless too many have not come back. What
 // began a short time ago may still run, here or in another replica.
-func (q *queue) begin(ctx context.Context, j *openJob) error {
-	for j.losses < jobLosses {
+func (q *Queue) begin(ctx context.Context, j *openJob) error {
+	for j.losses < maxLosses {
 		begun, err := artifact.BeginTry(ctx, q.repo, j.id, j.tries+1, q.now())
 		if begun {
 			j.tries++
@@ -74,7 +74,7 @@ func (q *queue) begin(ctx context.Context, j *openJob) error {
 			return err
 		}
 		if !back {
-			if until := at.Add(jobTakeover); until.After(q.now()) {
+			if until := at.Add(takeover); until.After(q.now()) {
 				return &elsewhereError{until}
 			}
 			j.losses++
@@ -85,22 +85,22 @@ func (q *queue) begin(ctx context.Context, j *openJob) error {
 }
 
 // park ends a job that nobody tries again by itself.
-func (q *queue) park(ctx context.Context, j *openJob) (again bool, err error) {
+func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 	end := artifact.JobEnd{Failed: true, Parked: true, Time: q.now(), Result: fmt.Sprintf("parked: the server ended during each of %d tries", j.losses)}
 	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
-	q.metrics.jobs.WithLabelValues("parked").Inc()
+	q.ended(&q.counts.Parked)
 	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what ended the server, then deliver the event again")
 	return false, nil
 }
 
 // end records what came of a try and returns whether there is to be another.
-func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
+func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (again bool, _ error) {
 	end := artifact.JobEnd{Result: result, Time: q.now()}
 	if err != nil {
 		_, final := errors.AsType[permanentError](err)
-		if ctx.Err() != nil || !final && j.retries < jobRetries {
+		if ctx.Err() != nil || !final && j.retries < maxRetries {
 			return true, err
 		}
 		end.Failed, end.Result = true, err.Error()
@@ -108,18 +108,18 @@ func (q *queue) end(ctx context.Context, j *openJob, result string, err error) (
 	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
-	state, level := "done", slog.LevelInfo
+	state, level, count := "done", slog.LevelInfo, &q.counts.Done
 	if end.Failed {
-		state, level = "failed", slog.LevelError
+		state, level, count = "failed", slog.LevelError, &q.counts.Failed
 	}
-	q.metrics.jobs.WithLabelValues(state).Inc()
+	q.ended(count)
 	q.log.Log(ctx, level, "queue: job "+state, "kind", j.Kind, "job", j.id, "result", end.Result)
 	return false, nil
 }
 
 // do calls the handler. A panic is an error of this one job.
-func (q *queue) do(ctx context.Context, j *openJob) (result string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+func (q *Queue) do(ctx context.Context, j *openJob) (result string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,5 +127,5 @@ func (q *queue) do(ctx context.Context, j *openJob) (result string, err error) {
 			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
-	return q.handlers[j.Kind](ctx, job{Kind: j.Kind, Data: maps.Clone(j.Data)})
+	return q.handlers[j.Kind](ctx, Job{Kind: j.Kind, Data: maps.Clone(j.Data)})
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package jobs
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,34 +14,32 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // newTestQueue returns the queue of one replica at a registry.
-func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]jobHandler) *queue {
+func newTestQueue(t *testing.T, transport http.RoundTripper, handlers map[string]Handler) *Queue {
 	t.Helper()
 	c, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := newQueue(Options{Client: c, Layout: addr.Layout{Prefix: "acme"}, Logger: slog.New(slog.DiscardHandler), Now: time.Now}, NewMetrics(), handlers)
+	r, err := c.Repo("acme/queue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return q
+	return New(Options{Repo: r, Handlers: handlers})
 }
 
 // runQueue runs q until the returned function is called.
-func runQueue(t *testing.T, q *queue) (stop func()) {
+func runQueue(t *testing.T, q *Queue) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { q.run(ctx) })
+	running.Go(func() { q.Run(ctx) })
 	return sync.OnceFunc(func() { cancel(); running.Wait() })
 }
 
@@ -54,7 +51,7 @@ type tries struct {
 	err   error
 }
 
-func (h *tries) do(context.Context, job) (string, error) {
+func (h *tries) do(context.Context, Job) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at = append(h.at, time.Now())
@@ -75,20 +72,27 @@ func (h *tries) since(start time.Time) []int {
 	return out
 }
 
-func mustAdd(t *testing.T, q *queue, id string, j job, want bool) {
+func mustAdd(t *testing.T, q *Queue, id string, j Job, want bool) {
 	t.Helper()
-	if added, err := q.add(t.Context(), id, j); err != nil || added != want {
+	if added, err := q.Add(t.Context(), id, j); err != nil || added != want {
 		t.Fatalf("add %s: %t, %v; want %t", id, added, err, want)
 	}
 }
 
-func mustEnd(t *testing.T, q *queue, id string) artifact.JobEnd {
+func mustEnd(t *testing.T, q *Queue, id string) artifact.JobEnd {
 	t.Helper()
 	end, err := artifact.ReadJobEnd(t.Context(), q.repo, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return end
+}
+
+// counts is what q has told last.
+func counts(q *Queue) Counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.counts
 }
 
 // TestQueueRetries follows one job through its tries.
@@ -106,17 +110,17 @@ func TestQueueRetries(t *testing.T) {
 		{name: "third try", fails: 2, err: down, want: all[:3], wantEnd: artifact.JobEnd{Result: "fine"}},
 		{name: "last try", fails: 12, err: down, want: all, wantEnd: artifact.JobEnd{Result: "fine"}},
 		{name: "never", fails: 99, err: down, want: all, wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
-		{name: "hopeless", fails: 99, err: permanentError{down}, want: all[:1], wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
+		{name: "hopeless", fails: 99, err: Permanent(down), want: all[:1], wantEnd: artifact.JobEnd{Failed: true, Result: "down"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			server := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
 				h := &tries{fails: tt.fails, err: tt.err}
-				q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": h.do})
+				q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": h.do})
 				defer runQueue(t, q)()
 				start := time.Now()
-				mustAdd(t, q, "id", job{Kind: "k"}, true)
+				mustAdd(t, q, "id", Job{Kind: "k"}, true)
 				time.Sleep(6 * time.Hour)
 				synctest.Wait()
 				if diff := cmp.Diff(h.since(start), tt.want); diff != "" {
@@ -127,7 +131,7 @@ func TestQueueRetries(t *testing.T) {
 				if end != tt.wantEnd {
 					t.Errorf("ended with %+v, want %+v", end, tt.wantEnd)
 				}
-				mustAdd(t, q, "id", job{Kind: "k"}, false)
+				mustAdd(t, q, "id", Job{Kind: "k"}, false)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				if got := len(h.since(start)); got != len(tt.want) {
@@ -144,40 +148,40 @@ func TestQueueRestart(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		waits := &tries{fails: 99, err: errors.New("down")}
-		cut := func(ctx context.Context, _ job) (string, error) {
+		cut := func(ctx context.Context, _ Job) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
-		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"waits": waits.do, "cut": cut})
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"waits": waits.do, "cut": cut})
 		stop := runQueue(t, q)
 		start := time.Now()
-		mustAdd(t, q, "1", job{Kind: "waits"}, true)
-		mustAdd(t, q, "2", job{Kind: "cut"}, true)
+		mustAdd(t, q, "1", Job{Kind: "waits"}, true)
+		mustAdd(t, q, "2", Job{Kind: "cut"}, true)
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		stop()
-		if got := time.Since(start); got != 12*time.Second+jobGrace {
+		if got := time.Since(start); got != 12*time.Second+grace {
 			t.Errorf("the end took until %v, want the grace of a running job", got)
 		}
-		mustAdd(t, q, "3", job{Kind: "waits", Data: map[string]string{"a": "b"}}, true)
+		mustAdd(t, q, "3", Job{Kind: "waits", Data: map[string]string{"a": "b"}}, true)
 
 		var mu sync.Mutex // guards got
 		got := map[string]time.Duration{}
-		note := func(_ context.Context, j job) (string, error) {
+		note := func(_ context.Context, j Job) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			got[j.Kind+j.Data["a"]] = time.Since(start)
 			return "fine", nil
 		}
-		q = newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"waits": note, "cut": note})
+		q = newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"waits": note, "cut": note})
 		defer runQueue(t, q)()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
 		for _, key := range []string{"waits", "cut", "waitsb"} {
-			if at := got[key]; at < jobTakeover || at > jobTakeover+2*jobLook {
-				t.Errorf("job %s was done %v after it was recorded, want %v", key, at, jobTakeover)
+			if at := got[key]; at < takeover || at > takeover+2*lookEvery {
+				t.Errorf("job %s was done %v after it was recorded, want %v", key, at, takeover)
 			}
 		}
 		for _, id := range []string{"1", "2", "3"} {
@@ -194,15 +198,15 @@ func TestQueueReplicas(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{PageSize: 2})
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &tries{fails: 99, err: errors.New("down")}, &tries{}
-		qa := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": a.do})
-		qb := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": b.do})
+		qa := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": a.do})
+		qb := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": b.do})
 		defer runQueue(t, qa)()
 		defer runQueue(t, qb)()
 		start := time.Now()
-		mustAdd(t, qa, "a", job{Kind: "k"}, true)
-		mustAdd(t, qb, "a", job{Kind: "k"}, false)
-		mustAdd(t, qb, "b", job{Kind: "k"}, true)
-		mustAdd(t, qb, "c", job{Kind: "other"}, true)
+		mustAdd(t, qa, "a", Job{Kind: "k"}, true)
+		mustAdd(t, qb, "a", Job{Kind: "k"}, false)
+		mustAdd(t, qb, "b", Job{Kind: "k"}, true)
+		mustAdd(t, qb, "c", Job{Kind: "other"}, true)
 		time.Sleep(6 * time.Hour)
 		synctest.Wait()
 		if diff := cmp.Diff(b.since(start), []int{0, 300}); diff != "" {
@@ -211,15 +215,13 @@ func TestQueueReplicas(t *testing.T) {
 		if got := len(a.since(start)); got != 5 {
 			t.Errorf("%d tries of the first replica, want those of five minutes", got)
 		}
-		for _, q := range []*queue{qa, qb} {
-			for state, want := range map[string]float64{"waiting": 0, "running": 0} {
-				if got := testutil.ToFloat64(q.metrics.jobs.WithLabelValues(state)); got != want {
-					t.Errorf("%v jobs %s, want %v", got, state, want)
-				}
+		for _, q := range []*Queue{qa, qb} {
+			if got := counts(q); got.Waiting != 0 || got.Running != 0 {
+				t.Errorf("%+v, want that nothing waits or runs", got)
 			}
 		}
-		if got := testutil.ToFloat64(qb.metrics.jobs.WithLabelValues("done")); got != 2 {
-			t.Errorf("%v jobs done by the second replica, want 2", got)
+		if got := counts(qb).Done; got != 2 {
+			t.Errorf("%d jobs done by the second replica, want 2", got)
 		}
 		if _, err := artifact.ReadJobEnd(t.Context(), qb.repo, "c"); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("a job that nobody can do: %v, want that it waits", err)
@@ -247,10 +249,10 @@ func TestQueueFaults(t *testing.T) {
 					return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/"+tt.tag)
 				}}
 				h := &tries{}
-				q := newTestQueue(t, fault, map[string]jobHandler{"k": h.do})
+				q := newTestQueue(t, fault, map[string]Handler{"k": h.do})
 				defer runQueue(t, q)()
 				start := time.Now()
-				mustAdd(t, q, "id", job{Kind: "k"}, true)
+				mustAdd(t, q, "id", Job{Kind: "k"}, true)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				if got := h.since(start); len(got) != tt.want {
@@ -270,7 +272,7 @@ func TestQueueFoundEarly(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		h := &tries{}
-		var q *queue
+		var q *Queue
 		q = newTestQueue(t, &ocitest.Fault{
 			Base: ocitest.Direct{Handler: server},
 			Match: func(r *http.Request) bool {
@@ -280,10 +282,10 @@ func TestQueueFoundEarly(t *testing.T) {
 				resp, err := next.RoundTrip(r)
 				return resp, errors.Join(err, q.look(r.Context()))
 			},
-		}, map[string]jobHandler{"k": h.do})
+		}, map[string]Handler{"k": h.do})
 		defer runQueue(t, q)()
 		start := time.Now()
-		mustAdd(t, q, "id", job{Kind: "k"}, true)
+		mustAdd(t, q, "id", Job{Kind: "k"}, true)
 		synctest.Wait()
 		if diff := cmp.Diff(h.since(start), []int{0}); diff != "" {
 			t.Errorf("tries (-got +want)\n%s", diff)
@@ -295,9 +297,9 @@ func TestQueueFoundEarly(t *testing.T) {
 func TestQueuePanic(t *testing.T) {
 	server := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
-		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]jobHandler{"k": func(context.Context, job) (string, error) { panic("oh") }})
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, map[string]Handler{"k": func(context.Context, Job) (string, error) { panic("oh") }})
 		defer runQueue(t, q)()
-		mustAdd(t, q, "id", job{Kind: "k"}, true)
+		mustAdd(t, q, "id", Job{Kind: "k"}, true)
 		time.Sleep(6 * time.Hour)
 		synctest.Wait()
 		if end := mustEnd(t, q, "id"); !end.Failed || !strings.Contains(end.Result, "oh") {
@@ -319,7 +321,7 @@ func TestQueueLostJob(t *testing.T) {
 			inner := ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}
 			q := newTestQueue(t, inner, nil)
 			for _, id := range ids {
-				mustAdd(t, q, id, job{Kind: "test"}, true)
+				mustAdd(t, q, id, Job{Kind: "test"}, true)
 			}
 			restarted := newTestQueue(t, &ocitest.Fault{
 				Base: inner, Times: -1, Do: do,
@@ -352,10 +354,10 @@ func TestQueueForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := newTestQueue(t, ocitest.Direct{Handler: ocitest.Handler(t, test.quirks)}, nil)
 			now := time.Now()
-			for id, age := range map[string]time.Duration{"open": jobKept, "old": jobKept, "new": jobKept - time.Minute} {
+			for id, age := range map[string]time.Duration{"open": kept, "old": kept, "new": kept - time.Minute} {
 				at := now.Add(-age)
 				q.now = func() time.Time { return at }
-				mustAdd(t, q, id, job{Kind: "test"}, true)
+				mustAdd(t, q, id, Job{Kind: "test"}, true)
 				if id == "open" {
 					continue
 				}
