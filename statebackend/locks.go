@@ -54,6 +54,17 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 	return held, nil
 }
 
+// Held returns the lock of one workspace, nil when it is free.
+func (s *Store) Held(ctx context.Context, workspace string) (*Held, error) {
+	locks, err := s.Locks(ctx)
+	for _, h := range locks {
+		if h.Workspace == workspace {
+			return &h, nil
+		}
+	}
+	return nil, err
+}
+
 // lockTags returns the claims without a tombstone, and the markers.
 func lockTags(tags []string) []artifact.StateTag {
 	var list []artifact.StateTag

@@ -67,6 +67,19 @@ func (l *Lock) Succeeds(ctx context.Context, next []byte) (head Version, same bo
 	return head, false, nil
 }
 
+// Push stores next unless it is the current state already. With force it may
+// also be what Succeeds refuses as stale, and sealed above a state in clear.
+func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, error) {
+	head, same, err := l.Succeeds(ctx, next)
+	if same {
+		return head, nil
+	}
+	if err != nil && !(force && (errors.Is(err, ErrStale) || errors.Is(err, ErrUnsealed))) {
+		return head, err
+	}
+	return l.Put(ctx, next)
+}
+
 // clear tells whether a state is to be sealed and is not.
 func (s *Store) clear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)

@@ -15,22 +15,23 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Version describes one stored version of a workspace's state.
+// Version describes one stored version of a workspace's state. Its JSON is that
+// of the CLI's --json.
 type Version struct {
-	N         int64 // 0: written by a tool without versions
-	Digest    string
-	Created   time.Time
-	Lineage   string
-	Serial    uint64
-	Size      int64 // bytes as stored
-	Tool      string
-	LockID    string
-	Parent    int64 // the version it was made from
-	Fence     int64 // first number of the lock that wrote it
-	Deleted   bool  // the workspace was deleted
-	Empty     bool  // there is no state
-	Current   bool  // it is the head
-	Encrypted bool  // by a Sealer
+	N         int64     `json:"version"` // 0: written by a tool without versions
+	Current   bool      `json:"current"` // it is the head
+	Digest    string    `json:"digest"`
+	Created   time.Time `json:"created"`
+	Lineage   string    `json:"lineage,omitempty"`
+	Serial    uint64    `json:"serial"`
+	Size      int64     `json:"stored_bytes"`
+	Tool      string    `json:"tool,omitempty"`
+	LockID    string    `json:"lock_id,omitempty"`
+	Parent    int64     `json:"parent,omitempty"`    // the version it was made from
+	Fence     int64     `json:"fence,omitempty"`     // first number of the lock that wrote it
+	Deleted   bool      `json:"deleted,omitempty"`   // the workspace was deleted
+	Empty     bool      `json:"empty,omitempty"`     // there is no state
+	Encrypted bool      `json:"encrypted,omitempty"` // by a Sealer
 }
 
 func newVersion(m artifact.StateManifest) Version {
@@ -83,6 +84,37 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			}
 		}
 	}
+}
+
+// Current returns the current version of a workspace without reading its state;
+// oci.ErrNotFound if there is none or the workspace was deleted. Nothing is
+// opened, so what it says is what the manifest says.
+func (s *Store) Current(ctx context.Context, workspace string) (Version, error) {
+	for v, err := range s.History(ctx, workspace) {
+		if err != nil {
+			return Version{}, err
+		}
+		if v.Deleted || v.Empty {
+			break
+		}
+		return v, nil
+	}
+	return Version{}, s.noState(workspace)
+}
+
+// Since counts the versions of a workspace above n. A replica whose current
+// version is n lacks as many of its source.
+func (s *Store) Since(ctx context.Context, workspace string, n int64) (count int, err error) {
+	for v, err := range s.History(ctx, workspace) {
+		if err != nil {
+			return count, err
+		}
+		if v.N <= n {
+			break
+		}
+		count++
+	}
+	return count, nil
 }
 
 // forkAge is how long versions beside the line of the head are kept: they hold

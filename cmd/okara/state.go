@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -126,32 +127,6 @@ func (f *stateFlags) completeWorkspace(a *app, cmd *cobra.Command, args []string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// versionJSON is a version of a state as --json shows it.
-type versionJSON struct {
-	Version   int64     `json:"version"`
-	Current   bool      `json:"current"`
-	Digest    string    `json:"digest"`
-	Created   time.Time `json:"created"`
-	Lineage   string    `json:"lineage,omitempty"`
-	Serial    uint64    `json:"serial"`
-	Size      int64     `json:"stored_bytes"`
-	Tool      string    `json:"tool,omitempty"`
-	LockID    string    `json:"lock_id,omitempty"`
-	Parent    int64     `json:"parent,omitempty"`
-	Fence     int64     `json:"fence,omitempty"`
-	Deleted   bool      `json:"deleted,omitempty"`
-	Empty     bool      `json:"empty,omitempty"`
-	Encrypted bool      `json:"encrypted,omitempty"`
-}
-
-func toVersionJSON(v statebackend.Version) versionJSON {
-	return versionJSON{
-		Version: v.N, Current: v.Current, Digest: v.Digest, Created: v.Created, Lineage: v.Lineage,
-		Serial: v.Serial, Size: v.Size, Tool: v.Tool, LockID: v.LockID, Parent: v.Parent,
-		Fence: v.Fence, Deleted: v.Deleted, Empty: v.Empty, Encrypted: v.Encrypted,
-	}
-}
-
 // lockJSON is a held lock as --json shows it.
 type lockJSON struct {
 	Workspace string    `json:"workspace"`
@@ -183,4 +158,14 @@ func noState(err error, reference, ws string) error {
 		"`okara state list %s` shows the workspaces", reference)
 }
 
-func notFound(ws string) error { return fmt.Errorf("workspace %q: %w", ws, oci.ErrNotFound) }
+// writeState writes a state to the file, or alone to stdout without one.
+func (a *app) writeState(file string, state []byte, v statebackend.Version) error {
+	if file == "" {
+		_, err := a.out.Write(state)
+		return err
+	}
+	if err := diskfile.Replace(file, state, 0o600); err != nil {
+		return err
+	}
+	return a.printResult(v, fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, file))
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -46,20 +45,13 @@ the registry holds them. The keys are given as for every other command.`,
 				return err
 			}
 			state, v, err := statebackend.New(nil, o).Decode(cmd.Context(), m, stored)
+			if err == nil && v.Empty {
+				err = errors.New("the manifest is that of a version without state")
+			}
 			if err != nil {
 				return err
 			}
-			if v.Empty {
-				return errors.New("the manifest is that of a version without state")
-			}
-			if output == "" {
-				_, err := a.out.Write(state)
-				return err
-			}
-			if err := diskfile.Replace(output, state, 0o600); err != nil {
-				return err
-			}
-			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))
+			return a.writeState(output, state, v)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")

@@ -10,6 +10,14 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
+// deletedState is the result of state delete.
+type deletedState struct {
+	Repository string `json:"repository"`
+	Workspace  string `json:"workspace"`
+	Last       int64  `json:"last_version"`
+	Deleted    bool   `json:"deleted"`
+}
+
 func newStateDelete(a *app, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
@@ -29,7 +37,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 				return err
 			}
 			ctx := cmd.Context()
-			v, err := current(ctx, s, ws)
+			v, err := s.Current(ctx, ws)
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
@@ -41,12 +49,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 				return err
 			}
 			a.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
-			return a.printResult(struct {
-				Repository string `json:"repository"`
-				Workspace  string `json:"workspace"`
-				Last       int64  `json:"last_version"`
-				Deleted    bool   `json:"deleted"`
-			}{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
+			return a.printResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)

@@ -3,12 +3,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 func newStateDiff(a *app, f *stateFlags) *cobra.Command {
@@ -24,46 +26,23 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 		Example: "  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod",
 		Args:    cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			numbers := []int64{0, 0}
-			for i, arg := range args[1:] {
-				n, err := versionArg(arg)
-				if err != nil {
+			var from, to int64 // 0: the current version
+			for i, n := range []*int64{&from, &to}[:len(args)-1] {
+				var err error
+				if *n, err = versionArg(args[i+1]); err != nil {
 					return err
 				}
-				numbers[i] = n
 			}
 			s, err := f.store(a, args[0])
 			if err != nil {
 				return err
 			}
-			var docs [2]*statefile.Document
-			for i, n := range numbers {
-				state, v, err := read(cmd.Context(), s, ws, n)
-				if err != nil {
-					return noState(err, args[0], ws)
-				}
-				if docs[i], err = statefile.Parse(state); err != nil {
-					return fmt.Errorf("version %d: %w", v.N, err)
-				}
-				numbers[i] = v.N
+			d, err := compareVersions(cmd.Context(), s, ws, from, to)
+			if err != nil {
+				return noState(err, args[0], ws)
 			}
-			changes := statefile.Diff(docs[0], docs[1])
-			shown := changes
-			if limit > 0 && len(shown) > limit {
-				shown = shown[:limit]
-				a.note("%d more changes are not shown, --limit 0 shows all", len(changes)-limit)
-			}
-			if len(changes) == 0 {
-				a.note("no difference between version %d and version %d", numbers[0], numbers[1])
-			}
-			return a.printResult(struct {
-				Repository string             `json:"repository"`
-				Workspace  string             `json:"workspace"`
-				From       int64              `json:"from"`
-				To         int64              `json:"to"`
-				Changes    []statefile.Change `json:"changes"`
-				More       bool               `json:"more"`
-			}{args[0], ws, numbers[0], numbers[1], shown, len(shown) < len(changes)}, changesText(shown))
+			d.Repository = args[0]
+			return a.printDiff(d, limit)
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
@@ -71,10 +50,46 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 	return cmd
 }
 
-func changesText(changes []statefile.Change) string {
+// stateDiff is the result of state diff.
+type stateDiff struct {
+	Repository string             `json:"repository"`
+	Workspace  string             `json:"workspace"`
+	From       int64              `json:"from"`
+	To         int64              `json:"to"`
+	Changes    []statefile.Change `json:"changes"`
+	More       bool               `json:"more"`
+}
+
+// compareVersions compares two versions, 0 being the current one.
+func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from, to int64) (stateDiff, error) {
+	d := stateDiff{Workspace: ws, From: from, To: to}
+	var docs [2]*statefile.Document
+	for i, n := range []*int64{&d.From, &d.To} {
+		state, v, err := read(ctx, s, ws, *n)
+		if err != nil {
+			return stateDiff{}, err
+		}
+		if docs[i], err = statefile.Parse(state); err != nil {
+			return stateDiff{}, fmt.Errorf("version %d: %w", v.N, err)
+		}
+		*n = v.N
+	}
+	d.Changes = statefile.Diff(docs[0], docs[1])
+	return d, nil
+}
+
+// printDiff prints the first changes, all of them if limit is 0.
+func (a *app) printDiff(d stateDiff, limit int) error {
+	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
+		d.Changes, d.More = d.Changes[:limit], true
+		a.note("%d more changes are not shown, --limit 0 shows all", more)
+	}
+	if len(d.Changes) == 0 {
+		a.note("no difference between version %d and version %d", d.From, d.To)
+	}
 	var lines []string
-	for _, c := range changes {
+	for _, c := range d.Changes {
 		lines = append(lines, c.String())
 	}
-	return strings.Join(lines, "\n")
+	return a.printResult(d, strings.Join(lines, "\n"))
 }

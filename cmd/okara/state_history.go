@@ -7,8 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
+
+// stateHistory is the result of state history.
+type stateHistory struct {
+	Repository string                 `json:"repository"`
+	Workspace  string                 `json:"workspace"`
+	Versions   []statebackend.Version `json:"versions"`
+	More       bool                   `json:"more"`
+}
 
 func newStateHistory(a *app, f *stateFlags) *cobra.Command {
 	var ws string
@@ -25,26 +34,20 @@ marks a lock that was taken over by force.`,
 			if err != nil {
 				return err
 			}
-			out := struct {
-				Repository string        `json:"repository"`
-				Workspace  string        `json:"workspace"`
-				Versions   []versionJSON `json:"versions"`
-				More       bool          `json:"more"`
-			}{Repository: args[0], Workspace: ws, Versions: []versionJSON{}}
+			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}
 			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WRITTEN BY", ""}}
 			for v, err := range s.History(cmd.Context(), ws) {
 				if err != nil {
 					return noState(err, args[0], ws)
 				}
-				if limit > 0 && len(out.Versions) == limit {
-					out.More = true
+				if out.More = limit > 0 && len(out.Versions) == limit; out.More {
 					break
 				}
-				out.Versions = append(out.Versions, toVersionJSON(v))
+				out.Versions = append(out.Versions, v)
 				rows = append(rows, historyRow(v))
 			}
 			if len(out.Versions) == 0 {
-				return noState(notFound(ws), args[0], ws)
+				return noState(oci.ErrNotFound, args[0], ws)
 			}
 			if out.More {
 				a.note("older versions are not shown, --limit 0 shows all")

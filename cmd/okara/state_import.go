@@ -61,17 +61,20 @@ func newStateImport(a *app, f *stateFlags) *cobra.Command {
 				results = append(results, r)
 				lines = append(lines, r.String())
 			}
-			return a.printResult(struct {
-				Repository string         `json:"repository"`
-				Source     string         `json:"source"`
-				DryRun     bool           `json:"dry_run"`
-				Workspaces []importResult `json:"workspaces"`
-			}{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
+			return a.printResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read and check everything, write nothing")
 	return cmd
+}
+
+// importedStates is the result of state import.
+type importedStates struct {
+	Repository string         `json:"repository"`
+	Source     string         `json:"source"`
+	DryRun     bool           `json:"dry_run"`
+	Workspaces []importResult `json:"workspaces"`
 }
 
 // importResult is what happened to one workspace.

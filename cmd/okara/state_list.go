@@ -22,17 +22,12 @@ func newStateList(a *app, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			names := []string{}
-			for name, err := range s.Workspaces(cmd.Context()) {
-				if errors.Is(err, oci.ErrNotFound) {
-					break // no repository yet: no workspace
-				}
-				if err != nil {
-					return err
-				}
-				names = append(names, name)
+			names, err := workspaces(cmd.Context(), s)
+			if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet: no workspace
+				return err
 			}
 			if len(names) == 0 {
+				names = []string{} // in JSON a list
 				a.note("no state in %s", args[0])
 			}
 			return a.printResult(struct {

@@ -11,6 +11,12 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// heldLocks is the result of state locks.
+type heldLocks struct {
+	Repository string     `json:"repository"`
+	Locks      []lockJSON `json:"locks"`
+}
+
 func newStateLocks(a *app, f *stateFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "locks REPOSITORY",
@@ -29,10 +35,7 @@ lock that is listed but cannot be read has the last part of its tag as its ID.`,
 			if err != nil && !errors.Is(err, oci.ErrNotFound) {
 				return err
 			}
-			out := struct {
-				Repository string     `json:"repository"`
-				Locks      []lockJSON `json:"locks"`
-			}{Repository: args[0], Locks: []lockJSON{}}
+			out := heldLocks{Repository: args[0], Locks: []lockJSON{}}
 			rows := [][]string{{"WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
 			for _, h := range locks {
 				out.Locks = append(out.Locks, toLockJSON(h))

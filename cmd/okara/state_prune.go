@@ -9,6 +9,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// prunedState is the result of state prune.
+type prunedState struct {
+	Repository string  `json:"repository"`
+	Workspace  string  `json:"workspace"`
+	Removed    []int64 `json:"removed"`
+}
+
 func newStatePrune(a *app, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
@@ -41,11 +48,7 @@ points to it. A registry that refuses DELETE keeps everything.`,
 				numbers[i] = fmt.Sprintf("version %d", n)
 			}
 			a.note("%d versions of workspace %s removed", len(removed), ws)
-			return a.printResult(struct {
-				Repository string  `json:"repository"`
-				Workspace  string  `json:"workspace"`
-				Removed    []int64 `json:"removed"`
-			}{args[0], ws, removed}, strings.Join(numbers, "\n"))
+			return a.printResult(prunedState{args[0], ws, removed}, strings.Join(numbers, "\n"))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)

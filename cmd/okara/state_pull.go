@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -41,14 +40,7 @@ With --json the document describes what was read and --output is required.`,
 				return withHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
-			if output == "" {
-				_, err := a.out.Write(state)
-				return err
-			}
-			if err := diskfile.Replace(output, state, 0o600); err != nil {
-				return err
-			}
-			return a.printResult(toVersionJSON(v), fmt.Sprintf("version %d, serial %d: %s", v.N, v.Serial, output))
+			return a.writeState(output, state, v)
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +44,7 @@ command accepts: check that the file is the state that you know.`,
 			}
 			var v statebackend.Version
 			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("push", a.userAgent()), func(l *statebackend.Lock) error {
-				v, err = push(cmd.Context(), l, state, force)
+				v, err = l.Push(cmd.Context(), state, force)
 				return err
 			})
 			if errors.Is(err, statebackend.ErrStale) {
@@ -54,24 +53,12 @@ command accepts: check that the file is the state that you know.`,
 			if err != nil {
 				return err
 			}
-			return a.printResult(toVersionJSON(v), fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
+			return a.printResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
 	return cmd
-}
-
-// push writes state under the lock unless it is the current one already.
-func push(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (statebackend.Version, error) {
-	head, same, err := l.Succeeds(ctx, state)
-	if same {
-		return head, nil
-	}
-	if err != nil && !(force && (errors.Is(err, statebackend.ErrStale) || errors.Is(err, statebackend.ErrUnsealed))) {
-		return head, err
-	}
-	return l.Put(ctx, state)
 }
 
 // readState reads a state file, or in for "-".

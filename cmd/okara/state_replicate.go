@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 func newStateReplicate(a *app, f *stateFlags) *cobra.Command {
@@ -32,7 +34,6 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 		Example: "  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
 			src, err := f.store(a, args[0])
 			if err != nil {
 				return err
@@ -43,50 +44,19 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 			}
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
-				names = nil
-				for name, err := range src.Workspaces(ctx) {
-					if err != nil {
-						return err
-					}
-					names = append(names, name)
+				if names, err = workspaces(cmd.Context(), src); err != nil {
+					return err
 				}
 			}
 			if len(names) == 0 {
 				return fmt.Errorf("states in %s: %w", args[0], oci.ErrNotFound)
 			}
-			type replicated struct {
-				Workspace string  `json:"workspace"`
-				Copied    []int64 `json:"copied"`
-				Error     string  `json:"error,omitempty"`
-			}
 			replicate := src.Replicate
 			if reseal {
 				replicate = src.Reseal
 			}
-			results := []replicated{}
-			var lines []string
-			var errs []error
-			for _, name := range names {
-				copied, err := replicate(ctx, dst, name)
-				r := replicated{Workspace: name, Copied: append([]int64{}, copied...)}
-				if err != nil {
-					r.Error = err.Error()
-					errs = append(errs, err)
-				}
-				results = append(results, r)
-				lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version")))
-			}
-			if err := a.printResult(struct {
-				Repository  string       `json:"repository"`
-				Destination string       `json:"destination"`
-				Workspaces  []replicated `json:"workspaces"`
-			}{args[0], args[1], results}, strings.Join(lines, "\n")); err != nil {
-				return err
-			}
-			if len(errs) > 0 && len(errs) < len(names) {
-				return partlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
-			}
-			return errors.Join(errs...)
+			return a.replicate(replicatedStates{Repository: args[0], Destination: args[1]}, names,
+				func(name string) ([]int64, error) { return replicate(cmd.Context(), dst, name) })
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
@@ -94,4 +64,52 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
 	cmd.Flags().Lookup("workspace").DefValue = ""
 	return cmd
+}
+
+// replicatedStates is the result of state replicate.
+type replicatedStates struct {
+	Repository  string                `json:"repository"`
+	Destination string                `json:"destination"`
+	Workspaces  []replicatedWorkspace `json:"workspaces"`
+}
+
+type replicatedWorkspace struct {
+	Workspace string  `json:"workspace"`
+	Copied    []int64 `json:"copied"`
+	Error     string  `json:"error,omitempty"`
+}
+
+// replicate copies one workspace after the other and prints what came of each.
+// One that fails does not stop the others.
+func (a *app) replicate(out replicatedStates, names []string, one func(name string) ([]int64, error)) error {
+	var lines []string
+	var errs []error
+	for _, name := range names {
+		copied, err := one(name)
+		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...)}
+		if err != nil {
+			r.Error = err.Error()
+			errs = append(errs, err)
+		}
+		out.Workspaces = append(out.Workspaces, r)
+		lines = append(lines, fmt.Sprintf("workspace %s: %s copied", name, plural(len(copied), "version")))
+	}
+	if err := a.printResult(out, strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	if len(errs) > 0 && len(errs) < len(names) {
+		return partlyError("%d of %d workspaces: %w", len(errs), len(names), errors.Join(errs...))
+	}
+	return errors.Join(errs...)
+}
+
+// workspaces lists those that have a state.
+func workspaces(ctx context.Context, s *statebackend.Store) (names []string, err error) {
+	for name, err := range s.Workspaces(ctx) {
+		if err != nil {
+			return names, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }

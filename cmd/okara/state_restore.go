@@ -31,23 +31,21 @@ encrypted, whose serial cannot be changed without their key.`,
 			if err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			old, _, err := s.GetVersion(ctx, ws, n)
+			old, _, err := s.GetVersion(cmd.Context(), ws, n)
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
 			var v statebackend.Version
-			err = s.Hold(ctx, ws, statebackend.NewLockInfo("restore", a.userAgent()), func(l *statebackend.Lock) error {
-				v, err = l.Restore(ctx, old)
+			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("restore", a.userAgent()), func(l *statebackend.Lock) error {
+				v, err = l.Restore(cmd.Context(), old)
 				return err
-			})
-			if err != nil {
+			}); err != nil {
 				return err
 			}
 			if statebackend.EncryptedByTool(old) {
 				a.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
 			}
-			return a.printResult(toVersionJSON(v), fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
+			return a.printResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)

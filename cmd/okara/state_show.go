@@ -13,6 +13,15 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
+// shownState is the result of state show.
+type shownState struct {
+	Repository string `json:"repository"`
+	Workspace  string `json:"workspace"`
+	statebackend.Version
+	Lock    *lockJSON    `json:"lock"`
+	Replica *replicaJSON `json:"replica,omitempty"`
+}
+
 func newStateShow(a *app, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
@@ -25,21 +34,15 @@ func newStateShow(a *app, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := current(cmd.Context(), s, ws)
+			v, err := s.Current(cmd.Context(), ws)
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			held, err := heldLock(cmd.Context(), s, ws)
+			held, err := s.Held(cmd.Context(), ws)
 			if err != nil {
 				return err
 			}
-			out := struct {
-				Repository string `json:"repository"`
-				Workspace  string `json:"workspace"`
-				versionJSON
-				Lock    *lockJSON    `json:"lock"`
-				Replica *replicaJSON `json:"replica,omitempty"`
-			}{Repository: args[0], Workspace: ws, versionJSON: toVersionJSON(v)}
+			out := shownState{Repository: args[0], Workspace: ws, Version: v}
 			if held != nil {
 				l := toLockJSON(*held)
 				out.Lock = &l
@@ -113,43 +116,8 @@ func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store,
 	if err != nil {
 		return nil, err
 	}
-	for theirs, err := range src.History(ctx, ws) {
-		if err != nil {
-			r.Error = err.Error()
-			break
-		}
-		if theirs.N <= v.N {
-			break
-		}
-		r.Behind++
+	if r.Behind, err = src.Since(ctx, ws, v.N); err != nil {
+		r.Error = err.Error()
 	}
 	return r, nil
-}
-
-// current returns the newest version without fetching the state itself.
-func current(ctx context.Context, s *statebackend.Store, ws string) (statebackend.Version, error) {
-	for v, err := range s.History(ctx, ws) {
-		if err != nil {
-			return statebackend.Version{}, err
-		}
-		if v.Deleted || v.Empty {
-			break
-		}
-		return v, nil
-	}
-	return statebackend.Version{}, notFound(ws)
-}
-
-// heldLock returns the lock of one workspace, nil when it is free.
-func heldLock(ctx context.Context, s *statebackend.Store, ws string) (*statebackend.Held, error) {
-	locks, err := s.Locks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range locks {
-		if h.Workspace == ws {
-			return &h, nil
-		}
-	}
-	return nil, nil
 }

@@ -18,6 +18,14 @@ infrastructure at once; its next state write is refused and kept as a version.
 ends whatever holds the workspace, takes the lock and releases it again, which
 also settles the numbers of the next versions.`
 
+// unlockedState is the result of state unlock.
+type unlockedState struct {
+	Repository string `json:"repository"`
+	Workspace  string `json:"workspace"`
+	ID         string `json:"id,omitempty"`
+	Unlocked   bool   `json:"unlocked"`
+}
+
 func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
 	var ws, id string
 	var takeOver, force bool
@@ -47,12 +55,7 @@ func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printResult(struct {
-				Repository string `json:"repository"`
-				Workspace  string `json:"workspace"`
-				ID         string `json:"id,omitempty"`
-				Unlocked   bool   `json:"unlocked"`
-			}{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
+			return a.printResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
 		},
 	}
 	f.workspaceFlag(a, cmd, &ws)
