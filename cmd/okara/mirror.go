@@ -327,6 +327,9 @@ func (m *mirrorer) lockFile(name string) ([]mirrorJob, error) {
 	}
 	var jobs []mirrorJob
 	for _, p := range l.Providers {
+		if _, err := m.a.upstreamClient(p.Address.Hostname); err != nil { // the user's own file names it
+			return nil, err
+		}
 		jobs = append(jobs, m.provider(p.Address, p.Version))
 	}
 	return jobs, nil
