@@ -41,7 +41,7 @@ func newToken(t testing.TB, token string, scopes ...string) registry.Token {
 // private makes a front-end that nobody may use without a token.
 func private(t testing.TB) func(*registry.Options) {
 	return func(o *registry.Options) {
-		o.Access = registry.Access{Tokens: []registry.Token{
+		o.Access = registry.Policy{Tokens: []registry.Token{
 			newToken(t, readerToken, "read:*:**"),
 			newToken(t, publisherToken, "publish:module:net/**", "write:state:shop"),
 		}}

@@ -96,6 +96,13 @@ const (
 	discoveryCache = "public, max-age=300"
 )
 
+func cacheControl(g Grant) string {
+	if g.Public {
+		return publicCache
+	}
+	return privateCache
+}
+
 // write sends an answer, or 304 if the client has it.
 func (a *answer) write(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	h := w.Header()

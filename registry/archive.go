@@ -280,7 +280,7 @@ func (s *server) mayRedirect(r *http.Request) bool {
 	if s.o.Archives.Redirect == "never" {
 		return false
 	}
-	ip, err := netip.ParseAddr(s.clientIP(r))
+	ip, err := netip.ParseAddr(s.access.ClientIP(r))
 	if err != nil {
 		return true
 	}

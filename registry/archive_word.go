@@ -17,15 +17,15 @@ import (
 // server would sign a link to at this moment, and nothing else that lies in the
 // repository: no version that was withdrawn or that the policy refuses.
 func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
-	n := needOf(s.o.Layout, "read", b.Repository)
-	if !slices.Contains(artifactKinds(), n.kind) {
+	right := RightTo(s.o.Layout, Read, b.Repository)
+	if right.Kind == addr.KindState || right == Server() {
 		return "", notFound("archive %s: not found", b.File)
 	}
-	g, err := s.allow(r, n.action, n.kind, n.address)
+	g, err := s.access.Allow(r, right)
 	if err != nil {
 		return "", err
 	}
-	if r.PathValue("token") == publicToken && !g.public {
+	if r.PathValue("token") == publicToken && !g.Public {
 		return "", &httpError{status: http.StatusForbidden, text: "this archive is not public"}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
@@ -37,7 +37,7 @@ func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
 	if !ok {
 		return "", notFound("archive %s: not found", b.File)
 	}
-	if g.public {
+	if g.Public {
 		return "public, max-age=31536000, immutable", nil
 	}
 	return "private, max-age=31536000, immutable", nil

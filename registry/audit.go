@@ -4,96 +4,75 @@ package registry
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
-
-	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-// maxAgent bounds what a client says about itself in a record.
-const maxAgent = 256
+// nameHeader names a request in logs, here and at a proxy.
+const nameHeader = "X-Request-Id"
 
-// known tells who asks, as [server.caller] does, and records a refusal.
-func (s *server) known(r *http.Request, action, kind, address string) (caller, error) {
-	c, err := s.caller(r)
-	if err != nil {
-		s.decided(r, caller{mode: "refused"}, action, kind, address, "")
+// maxSaid bounds what a client says about itself in a record or a log.
+const maxSaid = 256
+
+// clip cuts a text at a rune.
+func clip(text string) string {
+	if len(text) <= maxSaid {
+		return text
 	}
-	return c, err
+	return strings.ToValidUTF8(text[:maxSaid-len("…")], "") + "…"
 }
 
-// decided records a decision: who wanted to do what, and which rule let them
-// or that none did. No token and no link is in the record.
-func (s *server) decided(r *http.Request, c caller, action, kind, address, rule string) {
+// Record is a decision: who wanted to do what, and which rule let them, or none.
+// No token and no link is in it.
+type Record struct {
+	Caller Caller
+	Right  Right
+	Rule   string // empty: denied
+}
+
+// Record writes a decision to the audit log. [Guard.Allow] does it itself; this
+// is for what proves itself by other means than a token.
+func (g *Guard) Record(r *http.Request, d Record) {
 	decision := "allowed"
-	if rule == "" {
+	if d.Rule == "" {
 		decision = "denied"
 	}
-	s.metrics.auth.WithLabelValues(c.mode, decision).Inc()
-	if s.o.Audit == nil {
+	if g.o.Decided != nil {
+		g.o.Decided(d.Caller.Mode, decision)
+	}
+	if g.o.Audit == nil {
 		return
 	}
-	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
-		slog.String("request_id", r.Header.Get(requestID)),
-		slog.String("action", action), slog.String("kind", kind), slog.String("address", address), slog.String("version", r.PathValue("version")),
-		slog.String("decision", decision), slog.String("rule", rule),
-		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
-		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)))
+	g.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
+		slog.String("request_id", r.Header.Get(nameHeader)),
+		slog.String("action", string(d.Right.Action)), slog.String("kind", string(d.Right.Kind)), slog.String("address", d.Right.Address),
+		slog.String("version", r.PathValue("version")),
+		slog.String("decision", decision), slog.String("rule", d.Rule),
+		slog.String("mode", d.Caller.Mode), slog.String("subject", d.Caller.Subject), slog.String("issuer", d.Caller.Issuer),
+		slog.String("client_ip", g.ClientIP(r)), slog.String("user_agent", clip(r.UserAgent())))
 }
 
-// published records a change and its result. err is what the change returned.
-func (s *server) published(r *http.Request, c caller, action, kind, address, version string, out depot.Published, err error) {
-	result := "done"
-	status := http.StatusCreated
-	switch {
-	case err != nil:
-		status, _ = s.classify(publishError(err))
-		result = http.StatusText(status)
-	case out.Existing:
-		status = http.StatusOK
-	}
-	if action == "publish" {
-		s.metrics.publish.WithLabelValues(kind, result).Inc()
-	}
-	if s.o.Audit == nil {
+// Change is what came of something that a [Grant] allowed.
+type Change struct {
+	Action  Action // what was done, such as Publish or "yank"
+	Version string
+	Digest  string
+	Status  int // of the answer
+}
+
+// Kind is the kind of thing that the right is about.
+func (g Grant) Kind() Kind { return g.right.Kind }
+
+// Record writes a change of the thing at an address to the audit log.
+func (g Grant) Record(address string, c Change) {
+	if g.guard.o.Audit == nil {
 		return
 	}
-	s.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "change",
-		slog.String("request_id", r.Header.Get(requestID)),
-		slog.String("action", action), slog.String("kind", kind), slog.String("address", address),
-		slog.String("version", version), slog.String("digest", out.Digest),
-		slog.String("decision", "allowed"), slog.String("rule", c.rule),
-		slog.String("mode", c.mode), slog.String("subject", c.subject), slog.String("issuer", c.issuer),
-		slog.String("client_ip", s.clientIP(r)), slog.String("user_agent", shorten(r.UserAgent(), maxAgent)), slog.Int("status", status))
-}
-
-// clientIP is the address of the client: that of the connection, or, if a
-// listed proxy made it, the last one in X-Forwarded-For that is no such proxy.
-func (s *server) clientIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	if !s.proxy(host) {
-		return host
-	}
-	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, hop := range slices.Backward(forwarded) {
-		if hop = strings.TrimSpace(hop); hop == "" || !s.proxy(host) {
-			break
-		}
-		host = hop
-		if ap, err := netip.ParseAddrPort(hop); err == nil { // some proxies add the port
-			host = ap.Addr().String()
-		}
-	}
-	return host
-}
-
-func (s *server) proxy(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(s.o.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, "change",
+		slog.String("request_id", g.r.Header.Get(nameHeader)),
+		slog.String("action", string(c.Action)), slog.String("kind", string(g.right.Kind)), slog.String("address", address),
+		slog.String("version", c.Version), slog.String("digest", c.Digest),
+		slog.String("decision", "allowed"), slog.String("rule", g.rule),
+		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
+		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
 }

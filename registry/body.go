@@ -51,6 +51,16 @@ func shut(r *http.Request) (_ *http.Request, done func()) {
 	}
 }
 
+// opened is for handlers whose right is in the body.
+func (s *server) opened(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.openBody(r, nil); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
 // openBody lets the body of a request be read, once its right is decided and
 // if there is a place for one more. Without places there is no bound.
 func (s *server) openBody(r *http.Request, in *places) error {

@@ -140,11 +140,10 @@ func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) 
 // the caller may not read is neither listed nor counted.
 func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	address := strings.Trim(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
-	caller, err := s.known(r, "list", "module", address)
+	g, err := s.access.Allow(r, Right{Action: List, Kind: addr.KindModule, Address: address})
 	if err != nil {
 		return err
 	}
-	s.decided(r, caller, "list", "module", address, "what may be read")
 	c, err := s.store.catalog(r.Context())
 	if err != nil {
 		return err
@@ -154,7 +153,7 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	terms := strings.Fields(strings.ToLower(q.Get("q")))
 	var found []addr.Module
 	for _, m := range c.modules {
-		if _, ok := caller.may("read", "module", m.String()); !ok {
+		if !g.May(Right{Action: Read, Kind: addr.KindModule, Address: m.String()}) {
 			continue
 		}
 		fits := (namespace == "" || m.Namespace == namespace) && (name == "" || m.Name == name) &&

@@ -3,13 +3,11 @@
 package registry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -24,7 +22,7 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) error {
 	}
 	cacheControl := discoveryCache
 	if s.o.Login != nil {
-		login, err := s.loginService(r.Context(), base)
+		login, err := s.access.LoginService(r.Context(), base)
 		if err != nil { // the other services go on, and the next request asks again
 			cacheControl = "no-store"
 		} else {
@@ -37,30 +35,6 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.write(w, r, cacheControl)
 	return nil
-}
-
-// loginService is what the tools have to know for a login: here, or at the
-// issuer itself.
-func (s *server) loginService(ctx context.Context, base string) (map[string]any, error) {
-	doc := map[string]any{
-		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
-		"authz": base + "/login/authorize", "token": base + "/login/token",
-	}
-	l := s.o.Login
-	if !l.Direct {
-		return doc, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
-	defer cancel()
-	at, err := s.loginEndpoint(ctx)
-	if err != nil {
-		return nil, err
-	}
-	doc["client"], doc["authz"], doc["token"] = l.ClientID, at.authorize, at.token
-	if len(l.Scopes) > 0 {
-		doc["scopes"] = l.Scopes
-	}
-	return doc, nil
 }
 
 // healthz says that the process runs.

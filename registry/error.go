@@ -65,7 +65,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", challenge(r))
+		w.Header().Set("WWW-Authenticate", Challenge(r))
 	}
 	writeJSONError(w, r, status, text)
 }
@@ -76,7 +76,8 @@ func (s *server) hides(r *http.Request, err error) bool {
 		return false
 	}
 	_, own := errors.AsType[*httpError](err)
-	return !own && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
+	_, refusal := errors.AsType[*Refusal](err)
+	return !own && !refusal && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
 }
 
 // classify returns the status for err and the text a client may see. A refusal
@@ -86,10 +87,13 @@ func (s *server) classify(err error) (int, string) {
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e.status, e.text
 	}
+	if e, ok := errors.AsType[*Refusal](err); ok {
+		return e.Status, e.Text
+	}
 	switch {
-	case s.onBehalf != nil && errors.Is(err, oci.ErrUnauthenticated):
+	case s.onBehalf && errors.Is(err, oci.ErrUnauthenticated):
 		return http.StatusUnauthorized, err.Error()
-	case s.onBehalf != nil && errors.Is(err, oci.ErrDenied):
+	case s.onBehalf && errors.Is(err, oci.ErrDenied):
 		return http.StatusForbidden, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the registry did not answer in time"
@@ -131,6 +135,15 @@ func writeJSONError(w http.ResponseWriter, r *http.Request, status int, text str
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client is gone; there is nobody to tell
+}
+
+// missing turns "not found" into the answer that makes clients try their next
+// source. Every other error stays what it is.
+func missing(err error, format string, args ...any) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return notFound("%s: not found", fmt.Sprintf(format, args...))
+	}
+	return err
 }
 
 // logPath is a path as logs may show it: the token of an archive link is a

@@ -52,7 +52,7 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	layout := addr.Layout{Prefix: "acme"}
 	o := registry.Options{
 		Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}),
-		Layout: layout, Access: registry.Access{Anonymous: registry.AnonymousAll()},
+		Layout: layout, Access: registry.Policy{Anonymous: registry.AnonymousAll()},
 		PublicURL: "http://example.com", // the host of httptest.NewRequest
 		Archives:  registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}

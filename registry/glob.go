@@ -4,9 +4,9 @@ package registry
 
 import "strings"
 
-// globMatch reports whether an address matches a glob: * stands for any
+// Match reports whether an address matches a glob: * stands for any
 // characters of one segment, ** as a whole segment for any number of segments.
-func globMatch(glob, address string) bool { return matchRest(glob, true, address, true) }
+func Match(glob, address string) bool { return matchRest(glob, true, address, true) }
 
 // matchRest matches what is left of both; g and a say whether that is a segment
 // at all. It is asked for each right of a caller, so it makes no slices.

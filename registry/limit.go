@@ -131,7 +131,7 @@ func (p *places) leave(client netip.Prefix) {
 // address, in which one host picks addresses as it likes (RFC 7934, section 1).
 // All whose address cannot be read are one.
 func (s *server) clientOf(r *http.Request) netip.Prefix {
-	ip, err := netip.ParseAddr(s.clientIP(r))
+	ip, err := netip.ParseAddr(s.access.ClientIP(r))
 	if err != nil {
 		return netip.Prefix{}
 	}

@@ -32,7 +32,7 @@ func newTestServer(t *testing.T, transport http.RoundTripper) *server {
 		t.Fatal(err)
 	}
 	s, err := newServer(Options{
-		Client: client, Layout: addr.Layout{}, Access: Access{Anonymous: AnonymousAll()},
+		Client: client, Layout: addr.Layout{}, Access: Policy{Anonymous: AnonymousAll()},
 		Archives: Archives{Keys: []Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	})
 	if err != nil {
@@ -158,7 +158,10 @@ func TestPlaces(t *testing.T) {
 // TestClientOf counts as one what one host can have.
 func TestClientOf(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
-	s.o.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	var err error
+	if s.access, err = NewGuard(GuardOptions{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ remote, forwarded, want string }{
 		{"192.0.2.1:1", "", "192.0.2.1/32"},
 		{"[::ffff:192.0.2.1]:1", "", "192.0.2.1/32"},

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/cache"
 )
 
 // Login lets people get a token with `tofu login`. The tools keep that token
@@ -27,7 +29,7 @@ import (
 // has said who somebody is. It keeps nothing: state, code and token are sealed.
 //
 // With Direct the tools log in at the issuer and send its access token, which
-// has to be a JWT for an audience of [Access.Issuers]; ClientID is then a public
+// has to be a JWT for an audience of [Policy.Issuers]; ClientID is then a public
 // client with the tools' redirects. ClientSecret, PublicURL, TTL and NotBefore
 // mean nothing there.
 type Login struct {
@@ -51,8 +53,8 @@ const (
 
 	stateTTL       = 10 * time.Minute
 	codeTTL        = time.Minute
-	defaultLogin   = 7 * day
-	maxLogin       = 90 * day
+	defaultLogin   = 7 * 24 * time.Hour
+	maxLogin       = 90 * 24 * time.Hour
 	maxLoginToken  = 16 << 10
 	maxLoginAnswer = 1 << 20
 )
@@ -87,24 +89,24 @@ type loginState struct {
 	Expires   int64  `json:"e"`
 }
 
-// loginAuthorize begins a login: the browser goes on to the issuer.
-func (s *server) loginAuthorize(w http.ResponseWriter, r *http.Request) error {
+// LoginAuthorize begins a login: the browser goes on to the issuer.
+func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if err := checkRedirect(q.Get("redirect_uri")); err != nil {
-		return badRequest(err)
+		return badLogin(err)
 	}
 	if q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 {
-		return badRequest(errors.New("a login needs response_type=code and a code_challenge by S256"))
+		return badLogin(errors.New("a login needs response_type=code and a code_challenge by S256"))
 	}
-	at, err := s.loginEndpoint(r.Context())
+	at, err := g.loginEndpoint(r.Context())
 	if err != nil {
 		return err
 	}
 	st := loginState{
 		Redirect: q.Get("redirect_uri"), Challenge: q.Get("code_challenge"), State: q.Get("state"),
-		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: s.now().Add(stateTTL).Unix(),
+		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix(),
 	}
-	sealed, err := s.keys.Seal("login state", st)
+	sealed, err := g.o.Keyring.Seal("login state", st)
 	if err != nil {
 		return err
 	}
@@ -114,9 +116,9 @@ func (s *server) loginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	ask := to.Query()
 	ask.Set("response_type", "code")
-	ask.Set("client_id", s.o.Login.ClientID)
-	ask.Set("redirect_uri", s.callbackURL())
-	ask.Set("scope", strings.Join(append([]string{"openid"}, s.o.Login.Scopes...), " "))
+	ask.Set("client_id", g.o.Login.ClientID)
+	ask.Set("redirect_uri", g.callbackURL())
+	ask.Set("scope", strings.Join(append([]string{"openid"}, g.o.Login.Scopes...), " "))
 	ask.Set("state", sealed)
 	ask.Set("nonce", st.Nonce)
 	ask.Set("code_challenge", challengeOf(st.Verifier))
@@ -126,8 +128,8 @@ func (s *server) loginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) callbackURL() string {
-	return strings.TrimSuffix(s.o.Login.PublicURL, "/") + "/login/callback"
+func (g *Guard) callbackURL() string {
+	return strings.TrimSuffix(g.o.Login.PublicURL, "/") + "/login/callback"
 }
 
 // checkRedirect allows what the tools listen on, and nothing else: the code
@@ -151,11 +153,36 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-func (s *server) loginEndpoint(ctx context.Context) (endpoint, error) {
-	keys, err := s.issuers.keysFor(ctx, s.o.Login.Issuer, "")
+// LoginService is what the discovery document tells the tools about logins: at
+// this server, which they reach at base, or at the issuer itself. There must be
+// a [Login].
+func (g *Guard) LoginService(ctx context.Context, base string) (map[string]any, error) {
+	doc := map[string]any{
+		"client": loginClient, "grant_types": []string{"authz_code"}, "ports": []int{loginPort, loginLastPort},
+		"authz": base + "/login/authorize", "token": base + "/login/token",
+	}
+	l := g.o.Login
+	if !l.Direct {
+		return doc, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cache.Patience)
+	defer cancel()
+	at, err := g.loginEndpoint(ctx)
 	if err != nil {
-		s.log.Error("issuer of logins not reached", "issuer", s.o.Login.Issuer.URL, "reason", err)
-		return endpoint{}, &httpError{status: http.StatusServiceUnavailable, text: errIssuerDown.Error()}
+		return nil, err
+	}
+	doc["client"], doc["authz"], doc["token"] = l.ClientID, at.authorize, at.token
+	if len(l.Scopes) > 0 {
+		doc["scopes"] = l.Scopes
+	}
+	return doc, nil
+}
+
+func (g *Guard) loginEndpoint(ctx context.Context) (endpoint, error) {
+	keys, err := g.issuers.keysFor(ctx, g.o.Login.Issuer, "")
+	if err != nil {
+		g.log.Error("issuer of logins not reached", "issuer", g.o.Login.Issuer.URL, "reason", err)
+		return endpoint{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
 	}
 	return keys.endpoint, nil
 }
@@ -169,16 +196,16 @@ type loginCode struct {
 	Expires   int64  `json:"e"`
 }
 
-// loginCallback is where the issuer sends the browser back to. It goes on to
+// LoginCallback is where the issuer sends the browser back to. It goes on to
 // the tool with a code.
-func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
+func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var st loginState
-	if err := s.keys.Open("login state", q.Get("state"), &st); err != nil || s.now().Unix() >= st.Expires {
-		return badRequest(errors.New("this login was not begun here, or took too long; log in again"))
+	if err := g.o.Keyring.Open("login state", q.Get("state"), &st); err != nil || g.now().Unix() >= st.Expires {
+		return badLogin(errors.New("this login was not begun here, or took too long; log in again"))
 	}
-	if iss := q.Get("iss"); iss != "" && iss != s.o.Login.Issuer.URL { // RFC 9207, section 2.4
-		return badRequest(errors.New("this answer is from another issuer than that of logins; log in again"))
+	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
+		return badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
 	}
 	to, err := url.Parse(st.Redirect)
 	if err != nil {
@@ -188,11 +215,11 @@ func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, err := s.identify(r.Context(), q.Get("code"), st)
+		id, err := g.identify(r.Context(), q.Get("code"), st)
 		if err != nil {
 			return err
 		}
-		code, err := s.keys.Seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, s.now().Add(codeTTL).Unix()})
+		code, err := g.o.Keyring.Seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, g.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -204,47 +231,47 @@ func (s *server) loginCallback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // identify exchanges the issuer's code for an ID token and checks that.
-func (s *server) identify(ctx context.Context, code string, st loginState) (identity, error) {
-	at, err := s.loginEndpoint(ctx)
+func (g *Guard) identify(ctx context.Context, code string, st loginState) (identity, error) {
+	at, err := g.loginEndpoint(ctx)
 	if err != nil {
 		return identity{}, err
 	}
-	l := s.o.Login
+	l := g.o.Login
 	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.callbackURL()},
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {g.callbackURL()},
 		"client_id": {l.ClientID}, "code_verifier": {st.Verifier},
 	}
 	if l.ClientSecret != "" {
 		form.Set("client_secret", l.ClientSecret)
 	}
-	refused := &httpError{status: http.StatusForbidden, text: "the issuer did not confirm the login"}
-	token, err := s.idToken(ctx, at.token, form)
+	refused := &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
+	token, err := g.idToken(ctx, at.token, form)
 	if err != nil {
-		s.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
+		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
 		return identity{}, refused
 	}
 	issuer := l.Issuer
 	issuer.Audiences = []string{l.ClientID}
-	id, err := s.issuers.check(ctx, issuer, token)
+	id, err := g.issuers.check(ctx, issuer, token)
 	if err != nil {
-		s.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
+		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
 		return identity{}, refused
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(st.Nonce)) != 1 {
-		s.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", "the nonce is of another login")
+		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", "the nonce is of another login")
 		return identity{}, refused
 	}
 	return id.slim(), nil
 }
 
-func (s *server) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
+func (g *Guard) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	client := *s.issuers.client
+	client := *g.issuers.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
 	resp, err := client.Do(r)
 	if err != nil {
@@ -283,37 +310,34 @@ type loginToken struct {
 	Issued int64 `json:"t"`
 }
 
-// loginExchange gives the tool its token for a code and the verifier that only
-// the tool knows.
-func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
-	if err := s.openBody(r, nil); err != nil { // the code in it is the right
-		return err
-	}
+// LoginExchange gives the tool its token for a code and the verifier that only
+// the tool knows. The code in the body is the right.
+func (g *Guard) LoginExchange(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginToken)
 	if err := r.ParseForm(); err != nil {
-		return badRequest(errors.New("the form cannot be read"))
+		return badLogin(errors.New("the form cannot be read"))
 	}
 	var code loginCode
-	err := s.keys.Open("login code", r.PostForm.Get("code"), &code)
+	err := g.o.Keyring.Open("login code", r.PostForm.Get("code"), &code)
 	verified := subtle.ConstantTimeCompare([]byte(challengeOf(r.PostForm.Get("code_verifier"))), []byte(code.Challenge)) == 1
-	if err != nil || s.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
-		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
+	if err != nil || g.now().Unix() >= code.Expires || !verified || r.PostForm.Get("redirect_uri") != code.Redirect {
+		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	switch first, room := s.spent.first(code.ID, s.now(), time.Unix(code.Expires, 0)); {
+	switch first, room := g.spent.first(code.ID, g.now(), time.Unix(code.Expires, 0)); {
 	case !room:
-		return &httpError{status: http.StatusServiceUnavailable, text: "too many logins at this moment"}
+		return &Refusal{Status: http.StatusServiceUnavailable, Text: "too many logins at this moment"}
 	case !first:
-		s.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
-		return writeDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
+		g.logFor(r).Warn("login refused", "subject", code.Subject, "reason", "the code was used before")
+		return sendDocument(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant"})
 	}
-	sealed, err := s.keys.Seal("login token", loginToken{code.identity, s.now().Unix()})
+	sealed, err := g.o.Keyring.Seal("login token", loginToken{code.identity, g.now().Unix()})
 	if err != nil {
 		return err
 	}
 	if len(sealed) > maxLoginToken {
-		return &httpError{status: http.StatusForbidden, text: "the issuer sends too many groups or claims for a token"}
+		return &Refusal{Status: http.StatusForbidden, Text: "the issuer sends too many groups or claims for a token"}
 	}
-	return writeDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
+	return sendDocument(w, http.StatusOK, map[string]any{"access_token": loginPrefix + sealed, "token_type": "Bearer"})
 }
 
 // mostSpent bounds the codes that are remembered, and so the logins per minute.
@@ -349,17 +373,17 @@ func (s *spent) first(id string, now, until time.Time) (first, room bool) {
 // loggedIn reads a token of an earlier login at the issuer of logins. One that
 // was issued by a clock that ran ahead is not good until its time has come:
 // NotBefore could not revoke it.
-func (s *server) loggedIn(token string) (identity, bool) {
-	l := s.o.Login
+func (g *Guard) loggedIn(token string) (identity, bool) {
+	l := g.o.Login
 	var t loginToken
-	if l == nil || l.Direct || s.keys.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
+	if l == nil || l.Direct || g.o.Keyring.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
 		return identity{}, false
 	}
 	ttl := l.TTL
 	if ttl == 0 {
 		ttl = defaultLogin
 	}
-	now, issued := s.now(), time.Unix(t.Issued, 0)
+	now, issued := g.now(), time.Unix(t.Issued, 0)
 	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !issued.Before(l.NotBefore)
 	return t.identity, good
 }
@@ -372,6 +396,19 @@ func sendBrowser(w http.ResponseWriter, to *url.URL) {
 	w.WriteHeader(http.StatusFound)
 }
 
-func badRequest(err error) error {
-	return &httpError{status: http.StatusBadRequest, text: err.Error()}
+func badLogin(err error) error { return &Refusal{Status: http.StatusBadRequest, Text: err.Error()} }
+
+// sendDocument sends an answer that nobody may keep.
+func sendDocument(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client is gone; there is nobody to tell
+	return nil
 }

@@ -185,7 +185,7 @@ func TestLoginTokens(t *testing.T) {
 	token := first.token(t)
 	with := func(change func(*registry.Login)) *front { // the same keys
 		return newFront(t, func(o *registry.Options) {
-			o.Access = registry.Access{Rules: []registry.Rule{{Groups: []string{"platform"}, Allow: registry.AnonymousRead()}}}
+			o.Access = registry.Policy{Rules: []registry.Rule{{Groups: []string{"platform"}, Allow: registry.AnonymousRead()}}}
 			o.Now = func() time.Time { return now }
 			o.Login = &registry.Login{Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}
 			change(o.Login)

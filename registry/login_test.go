@@ -84,7 +84,7 @@ func unsigned(claims map[string]any) string {
 func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = registry.Access{Rules: []registry.Rule{{
+		o.Access = registry.Policy{Rules: []registry.Rule{{
 			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: registry.AnonymousRead(),
 		}}}
 		o.Now = func() time.Time { return *now }

@@ -81,7 +81,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAreForAdministrators(t *testing.T) {
 	f := newFront(t, func(o *registry.Options) {
 		o.Metrics = registry.NewMetrics()
-		o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{
+		o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{
 			newToken(t, readerToken, "read:*:**"), newToken(t, publisherToken, "publish:*:**", "write:state:**"),
 			newToken(t, narrowToken, "admin:*:net/**", "admin:*:*", "admin:module:**"), newToken(t, adminToken, "admin:*:**"),
 		}}

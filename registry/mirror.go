@@ -35,7 +35,7 @@ func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 

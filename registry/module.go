@@ -14,9 +14,9 @@ import (
 // moduleOf parses the address in the path and checks that the caller may read
 // it. A name that cannot be stored is 404, not 400: the clients then try their
 // next source.
-func (s *server) moduleOf(r *http.Request) (addr.Module, grant, error) {
+func (s *server) moduleOf(r *http.Request) (addr.Module, Grant, error) {
 	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.allow(r, "read", "module", m.String())
+	g, err := s.access.Allow(r, Right{Action: Read, Kind: addr.KindModule, Address: m.String()})
 	if err != nil {
 		return m, g, err
 	}
@@ -59,7 +59,7 @@ func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	root := up(r.URL.Path)
 	h.Set("X-Terraform-Get", root+mv.link(s.links, b))
-	h.Set("Cache-Control", g.cacheControl())
+	h.Set("Cache-Control", cacheControl(g))
 	if s.o.Modules.Answer == "" || s.o.Modules.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
 		return nil

@@ -109,7 +109,7 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 

@@ -14,11 +14,11 @@ import (
 // state lets a request through to the state server. Everything but GET changes
 // something, locks included.
 func (s *server) state(w http.ResponseWriter, r *http.Request) error {
-	action := "write"
+	action := Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = "read"
+		action = Read
 	}
-	if _, err := s.allow(r, action, "state", r.PathValue("name")); err != nil {
+	if _, err := s.access.Allow(r, Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
 		return err
 	}
 	if err := s.openBody(r, s.bodies); err != nil {
@@ -30,7 +30,7 @@ func (s *server) state(w http.ResponseWriter, r *http.Request) error {
 
 // depotSync lets an administrator ask for a run of the depot file.
 func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
-	if err := s.allowServer(r); err != nil {
+	if _, err := s.access.Allow(r, Server()); err != nil {
 		return err
 	}
 	s.o.Depot.ServeHTTP(w, r)
@@ -40,7 +40,7 @@ func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
 // serveMetrics is for administrators: the labels name modules that not
 // everybody may know of.
 func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	if err := s.allowServer(r); err != nil {
+	if _, err := s.access.Allow(r, Server()); err != nil {
 		return err
 	}
 	s.o.Metrics.Handler().ServeHTTP(w, r)
@@ -52,12 +52,12 @@ func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // that looks there first, so there are no forms.
 func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/v2/" {
-		if err := s.allowProbe(r); err != nil {
+		if err := s.access.AllowLogin(r); err != nil {
 			return err
 		}
 	}
-	for _, n := range distributionNeeds(s.o.Layout, r) {
-		if _, err := s.allow(r, n.action, n.kind, n.address); err != nil {
+	for _, right := range distributionRights(s.o.Layout, r) {
+		if _, err := s.access.Allow(r, right); err != nil {
 			return err
 		}
 	}
@@ -75,18 +75,24 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// allowProbe is for clients that log in: any valid token passes, and none is
-// needed where anonymous has any right.
-func (s *server) allowProbe(r *http.Request) error {
-	c, err := s.known(r, "login", "*", "")
-	if err != nil {
-		return err
+// distributionRights are what a request of the distribution API needs: one to
+// the repository in its path, and one to each that it mounts a blob from. They
+// follow from method, path and query alone.
+func distributionRights(l addr.Layout, r *http.Request) []Right {
+	if r.URL.Path == "/v2/" {
+		return nil // it says only that there is a registry
 	}
-	if len(c.scopes) == 0 {
-		s.decided(r, c, "login", "*", "", "")
-		return &httpError{status: http.StatusUnauthorized, text: "a token is needed"}
+	action := Publish
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		action = Read
 	}
-	return nil
+	var rights []Right
+	for _, from := range r.URL.Query()["from"] {
+		if from != "" {
+			rights = append(rights, RightTo(l, Read, from))
+		}
+	}
+	return append(rights, RightTo(l, action, repositoryOf(r.URL.Path)))
 }
 
 // isForm reports whether a library that asks for a value of the form would take

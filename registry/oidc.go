@@ -40,6 +40,7 @@ type Rule struct {
 
 const (
 	keysFresh    = 15 * time.Minute // how long the keys of an issuer are taken as they are
+	keysGrace    = 24 * time.Hour   // how long, if the issuer does not answer
 	keysAgain    = time.Minute      // how soon an unknown key makes us ask again
 	clockSkew    = time.Minute
 	maxKeys      = 1 << 20 // bytes of a JWKS document
@@ -152,7 +153,7 @@ func algorithms() []jose.SignatureAlgorithm {
 // keysFor returns the keys of an issuer. A key that is not among them makes us
 // ask again, at most once a minute.
 func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
-	keys, err := s.keys.Get(ctx, i.URL, cache.Policy{Fresh: keysFresh, Grace: day, Stale: cache.Forever}, s.fetch(i))
+	keys, err := s.keys.Get(ctx, i.URL, cache.Policy{Fresh: keysFresh, Grace: keysGrace, Stale: cache.Forever}, s.fetch(i))
 	if err != nil || id == "" || slices.Contains(keys.ids, id) {
 		return keys, err
 	}
@@ -253,7 +254,7 @@ func (r Rule) matches(id identity) bool {
 	}
 	for name, glob := range r.Claims {
 		value, ok := claimText(id.Claims[name])
-		if !ok || !globMatch(glob, value) {
+		if !ok || !Match(glob, value) {
 			return false
 		}
 	}

@@ -84,9 +84,9 @@ func sign(alg jose.SignatureAlgorithm, key any, kid string, claims map[string]an
 	return must(must(signer.Sign(must(json.Marshal(claims)))).CompactSerialize())
 }
 
-func (i *issuer) access(allow string, rule registry.Rule) registry.Access {
+func (i *issuer) access(allow string, rule registry.Rule) registry.Policy {
 	rule.Allow = []registry.Scope{must(registry.ParseScope(allow))}
-	return registry.Access{Issuers: []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []registry.Rule{rule}}
+	return registry.Policy{Issuers: []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []registry.Rule{rule}}
 }
 
 // TestOIDC holds tokens that are wrong in one way each against a server that
@@ -293,7 +293,7 @@ func TestCITokens(t *testing.T) {
 			i := newIssuer(t)
 			to := i.at(tt.claims["iss"].(string))
 			f := newFront(t, func(o *registry.Options) {
-				o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Rules: rules}
+				o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Rules: rules}
 				for _, r := range rules {
 					o.Access.Issuers = append(o.Access.Issuers, registry.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
 				}

@@ -4,10 +4,8 @@ package registry
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +35,7 @@ type passThrough struct {
 	s *server // the front-end itself
 
 	mu      sync.Mutex // guards servers
-	servers map[[sha256.Size]byte]onBehalf
+	servers map[oci.Credential]onBehalf
 }
 
 type onBehalf struct {
@@ -46,7 +44,7 @@ type onBehalf struct {
 }
 
 func newPassThrough(s *server) *passThrough {
-	return &passThrough{s: s, servers: map[[sha256.Size]byte]onBehalf{}}
+	return &passThrough{s: s, servers: map[oci.Credential]onBehalf{}}
 }
 
 // around hands requests that carry a registry credential, or a link with one,
@@ -70,8 +68,7 @@ func (p *passThrough) around(next http.Handler) http.Handler {
 	})
 }
 
-// credential returns what the caller brings. Only the routes that read and
-// write modules and providers take it.
+// credential returns what the caller brings, in a link or as its token.
 func (p *passThrough) credential(r *http.Request) (oci.Credential, bool, error) {
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/archives/"); ok {
 		token, _, _ := strings.Cut(rest, "/")
@@ -83,73 +80,40 @@ func (p *passThrough) credential(r *http.Request) (oci.Credential, bool, error) 
 			return c, true, nil
 		}
 	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	switch first {
-	case "v1", "origin", "mirror", "archives":
-	default:
-		return oci.Credential{}, false, nil
-	}
-	token, ok := bearer(r)
-	if !ok || token == "" || strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) {
-		return oci.Credential{}, false, nil
-	}
-	if _, ours := p.s.issuers.find(token); ours {
-		return oci.Credential{}, false, nil
-	}
-	c, err := parseCredential(token)
-	return c, err == nil, err
+	return p.s.access.Credential(r)
 }
 
-// parseCredential reads the forms that `okara auth token` prints.
-func parseCredential(token string) (oci.Credential, error) {
-	refused := &httpError{status: http.StatusUnauthorized, text: "the token has not the form of a registry credential"}
-	decode := func(s string) (string, bool) {
-		b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
-		return string(b), err == nil && len(b) > 0
-	}
-	if rest, ok := strings.CutPrefix(token, "basic."); ok {
-		text, good := decode(rest)
-		user, password, colon := strings.Cut(text, ":")
-		if !good || !colon {
-			return oci.Credential{}, refused
-		}
-		return oci.Credential{Username: user, Password: password}, nil
-	}
-	if rest, ok := strings.CutPrefix(token, "identity."); ok {
-		text, good := decode(rest)
-		if !good {
-			return oci.Credential{}, refused
-		}
-		return oci.Credential{IdentityToken: text}, nil
-	}
-	return oci.Credential{RegistryToken: token}, nil
+// passes reports whether a route reads or writes modules and providers. Only
+// there callers may bring their own credential.
+func passes(r *http.Request) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
 }
 
 // server returns the handler for a credential, a new one after a minute.
 func (p *passThrough) server(c oci.Credential) (http.Handler, error) {
-	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
 	now := p.s.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b, ok := p.servers[id]; ok && now.Before(b.until) {
+	if b, ok := p.servers[c]; ok && now.Before(b.until) {
 		return b.h, nil
 	}
-	s, err := p.newServer(c, hex.EncodeToString(id[:4]))
+	s, err := p.newServer(c)
 	if err != nil {
 		return nil, err
 	}
 	p.makeRoom(now)
-	p.servers[id] = onBehalf{h: s.routes(), until: now.Add(onBehalfTTL)}
-	return p.servers[id].h, nil
+	p.servers[c] = onBehalf{h: s.routes(), until: now.Add(onBehalfTTL)}
+	return p.servers[c].h, nil
 }
 
-func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) {
+func (p *passThrough) newServer(c oci.Credential) (*server, error) {
 	o := p.s.o
 	client, err := o.PassThrough(c)
 	if err != nil {
 		return nil, err
 	}
-	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, Access{}, nil
+	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, Policy{}, nil
 	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
 	o.Blobs, o.Files = blobcache.Options{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)
@@ -161,22 +125,22 @@ func (p *passThrough) newServer(c oci.Credential, name string) (*server, error) 
 	if s.links.sealed, err = p.s.keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}
-	s.onBehalf = &caller{mode: "pass-through", subject: name, scopes: []Scope{{"admin", "*", "**"}}}
+	s.access, s.onBehalf = p.s.access, true
 	return s, nil
 }
 
 // makeRoom drops the servers that have ended, and the oldest if there are too
 // many. It needs mu.
 func (p *passThrough) makeRoom(now time.Time) {
-	var oldest [sha256.Size]byte
+	var oldest oci.Credential
 	var end time.Time
-	for id, b := range p.servers {
+	for c, b := range p.servers {
 		if !now.Before(b.until) {
-			delete(p.servers, id)
+			delete(p.servers, c)
 			continue
 		}
 		if end.IsZero() || cmp.Compare(b.until.UnixNano(), end.UnixNano()) < 0 {
-			oldest, end = id, b.until
+			oldest, end = c, b.until
 		}
 	}
 	if len(p.servers) >= onBehalfMost {

@@ -31,7 +31,7 @@ func passToken(user, password string) string {
 func passFront(t *testing.T, host string, change func(*registry.Options)) *front {
 	t.Helper()
 	f := newFrontAt(t, host, nil, func(o *registry.Options) {
-		o.Access = registry.Access{}
+		o.Access = registry.Policy{}
 		o.PassThrough = func(c oci.Credential) (*oci.Client, error) {
 			return oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil }})
 		}
@@ -109,7 +109,7 @@ func TestPassThrough(t *testing.T) {
 					t.Errorf("a link %s: %d, want 403", what, status)
 				}
 			}
-			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = registry.Access{} })
+			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = registry.Policy{} })
 			if status, _ := other.send(t, "GET", path, "", nil); status != 403 {
 				t.Errorf("a link on a server without pass-through: %d, want 403", status)
 			}

@@ -12,29 +12,29 @@ import (
 
 // providerOf parses the address in the path, for a provider of this front-end
 // or, below /origin/, a mirrored one, and checks that the caller may read it.
-func (s *server) providerOf(r *http.Request) (addr.Provider, string, grant, error) {
+func (s *server) providerOf(r *http.Request) (addr.Provider, string, Grant, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	kind := "provider"
+	kind := addr.KindProvider
 	if host := r.PathValue("hostname"); host != "" {
 		source = host + "/" + source
-		kind = "mirror"
+		kind = addr.KindMirror
 	}
 	p, perr := addr.ParseProvider(source)
 	if perr == nil {
 		source = p.String()
 	}
-	if kind == "mirror" && s.own(r, p) {
-		kind, p.Hostname = "provider", ""
+	if kind == addr.KindMirror && s.own(r, p) {
+		kind, p.Hostname = addr.KindProvider, ""
 		source = p.String()
 	}
-	g, err := s.allow(r, "read", kind, source)
+	g, err := s.access.Allow(r, Right{Action: Read, Kind: Kind(kind), Address: source})
 	if err != nil {
 		return p, "", g, err
 	}
 	if perr != nil {
 		return p, "", g, notFound("%v", perr)
 	}
-	if kind == "mirror" {
+	if kind == addr.KindMirror {
 		return p, s.o.Layout.MirrorOf(p), g, nil
 	}
 	return p, s.o.Layout.Provider(p), g, nil
@@ -98,7 +98,7 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, g.cacheControl())
+	a.write(w, r, cacheControl(g))
 	return nil
 }
 

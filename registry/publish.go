@@ -40,7 +40,7 @@ type publishedDoc struct {
 // publishModule takes a zip or tar.gz and stores its tree as a version, with
 // the same ignore files, checks and bytes as `okara publish module`.
 func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
-	version, g, err := s.moduleVersionOf(r, "publish")
+	version, g, err := s.moduleVersionOf(r, Publish)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return s.dryRun(r.Context(), w, dir, version, o)
 	}
 	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(r, g.caller, "publish", "module", version.Module.String(), version.Version.String(), out, err)
+	s.published(g, version.Module.String(), Change{Action: Publish, Version: version.Version.String()}, out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}
@@ -73,9 +73,9 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 }
 
 // moduleVersionOf parses the address of a version and checks the right to it.
-func (s *server) moduleVersionOf(r *http.Request, action string) (addr.ModuleVersion, grant, error) {
+func (s *server) moduleVersionOf(r *http.Request, action Action) (addr.ModuleVersion, Grant, error) {
 	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.allow(r, action, "module", m.String())
+	g, err := s.access.Allow(r, Right{Action: action, Kind: addr.KindModule, Address: m.String()})
 	if err != nil {
 		return addr.ModuleVersion{}, g, err
 	}
@@ -91,7 +91,7 @@ func (s *server) moduleVersionOf(r *http.Request, action string) (addr.ModuleVer
 
 // moduleOptions reads the query of a publication. A misspelt value is an error:
 // taken for false, dry_run would publish.
-func moduleOptions(r *http.Request, g grant) (o depot.ModuleOptions, dry bool, err error) {
+func moduleOptions(r *http.Request, g Grant) (o depot.ModuleOptions, dry bool, err error) {
 	q := r.URL.Query()
 	if o.Policy, err = depot.ParsePolicy(cmp.Or(q.Get("policy"), string(depot.PolicyImmutable))); err != nil {
 		return o, false, err
@@ -174,12 +174,12 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 // origin are the annotations that tell where an artifact comes from. What the
 // query says counts only where no token of a CI system says it; when the source
 // was written is nothing that a token knows.
-func origin(r *http.Request, g grant) (map[string]string, error) {
+func origin(r *http.Request, g Grant) (map[string]string, error) {
 	q, a := r.URL.Query(), map[string]string{}
 	for key, name := range map[string]string{artifact.AnnSource: "source", artifact.AnnRevision: "revision", artifact.AnnSourceRef: "ref"} {
-		if v := g.caller.origin[name]; v != "" {
+		if v := g.Origin[name]; v != "" {
 			a[key] = v
-		} else if v := q.Get(name); v != "" && len(g.caller.origin) == 0 {
+		} else if v := q.Get(name); v != "" && len(g.Origin) == 0 {
 			a[key] = v
 		}
 	}
@@ -240,6 +240,23 @@ func (s *server) publishRefused(r *http.Request, err error) error {
 		return &httpError{status: http.StatusConflict, text: named.Error()}
 	}
 	return publishError(err)
+}
+
+// published records a change of what is at an address. err is what it returned.
+func (s *server) published(g Grant, address string, c Change, out depot.Published, err error) {
+	result := "done"
+	c.Digest, c.Status = out.Digest, http.StatusCreated
+	switch {
+	case err != nil:
+		c.Status, _ = s.classify(publishError(err))
+		result = http.StatusText(c.Status)
+	case out.Existing:
+		c.Status = http.StatusOK
+	}
+	if c.Action == Publish {
+		s.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
+	}
+	g.Record(address, c)
 }
 
 // writeDocument sends the answer to a change, which nobody may keep.

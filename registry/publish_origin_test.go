@@ -43,7 +43,7 @@ func TestPublishOrigin(t *testing.T) {
 	f := newFront(t, func(o *registry.Options) {
 		o.Transport = ci
 		allow := []registry.Scope{must(registry.ParseScope("publish:*:**"))}
-		o.Access = registry.Access{
+		o.Access = registry.Policy{
 			Tokens: []registry.Token{newToken(t, publisherToken, "publish:*:**")},
 			Rules:  []registry.Rule{{Name: "all", Allow: allow}},
 		}

@@ -130,7 +130,7 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 
 // uploadOf returns what the address says of an upload, and its repository.
 func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
-	p, v, repository, _, err := s.releaseOf(r, "publish")
+	p, v, repository, _, err := s.releaseOf(r, Publish)
 	if err != nil {
 		return upload{}, nil, err
 	}
@@ -164,9 +164,9 @@ func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error
 }
 
 // releaseOf parses the address of a publication and checks the right to it.
-func (s *server) releaseOf(r *http.Request, action string) (p addr.Provider, v addr.Version, repository string, g grant, err error) {
+func (s *server) releaseOf(r *http.Request, action Action) (p addr.Provider, v addr.Version, repository string, g Grant, err error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if g, err = s.allow(r, action, "provider", source); err != nil {
+	if g, err = s.access.Allow(r, Right{Action: action, Kind: addr.KindProvider, Address: source}); err != nil {
 		return p, v, "", g, err
 	}
 	if p, err = addr.ParseProvider(source); err != nil {
@@ -182,7 +182,7 @@ func (s *server) releaseOf(r *http.Request, action string) (p addr.Provider, v a
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
 func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, "publish")
+	p, v, repository, g, err := s.releaseOf(r, Publish)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
-	s.published(r, g.caller, "publish", "provider", p.String(), v.String(), out, err)
+	s.published(g, p.String(), Change{Action: Publish, Version: v.String()}, out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}

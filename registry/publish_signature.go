@@ -35,14 +35,14 @@ type signatureDoc struct {
 
 // signable is a version that signatures can be about.
 type signable struct {
-	kind, address string
-	version       addr.Version
-	repository    string
-	grant         grant
+	grant      Grant
+	address    string
+	version    addr.Version
+	repository string
 }
 
 func (s *server) moduleSignatures(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.signableModule(r, "read")
+	m, err := s.signableModule(r, Read)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *server) moduleSignatures(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *server) providerSignatures(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.signableProvider(r, "read")
+	p, err := s.signableProvider(r, Read)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *server) providerSignatures(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (s *server) signModule(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.signableModule(r, "publish")
+	m, err := s.signableModule(r, Publish)
 	if err != nil {
 		return err
 	}
@@ -66,21 +66,21 @@ func (s *server) signModule(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) signProvider(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.signableProvider(r, "publish")
+	p, err := s.signableProvider(r, Publish)
 	if err != nil {
 		return err
 	}
 	return s.addSignature(w, r, p)
 }
 
-func (s *server) signableModule(r *http.Request, action string) (signable, error) {
+func (s *server) signableModule(r *http.Request, action Action) (signable, error) {
 	m, g, err := s.moduleVersionOf(r, action)
-	return signable{"module", m.Module.String(), m.Version, s.o.Layout.Module(m.Module), g}, err
+	return signable{g, m.Module.String(), m.Version, s.o.Layout.Module(m.Module)}, err
 }
 
-func (s *server) signableProvider(r *http.Request, action string) (signable, error) {
+func (s *server) signableProvider(r *http.Request, action Action) (signable, error) {
 	p, v, repository, g, err := s.releaseOf(r, action)
-	return signable{"provider", p.String(), v, repository, g}, err
+	return signable{g, p.String(), v, repository}, err
 }
 
 // listSignatures answers what a signature has to be about, and those there are.
@@ -108,7 +108,7 @@ func (s *server) subject(ctx context.Context, x signable) (*oci.Repo, oci.Descri
 		return nil, oci.Descriptor{}, err
 	}
 	subject, err := repo.Resolve(ctx, x.version.Tag())
-	return repo, subject, missing(err, "%s %s %s", x.kind, x.address, x.version)
+	return repo, subject, missing(err, "%s %s %s", x.grant.Kind(), x.address, x.version)
 }
 
 // addSignature stores a signature over the digest that a publication returned.
@@ -153,7 +153,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", x.address, x.version, len(have)))
 	}
 	m, err := artifact.AddCosignSignature(r.Context(), repo, subject, sig)
-	s.published(r, x.grant.caller, "sign", x.kind, x.address, x.version.String(), depot.Published{Digest: m.Digest.String()}, err)
+	s.published(x.grant, x.address, Change{Action: "sign", Version: x.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)
 	}

@@ -22,25 +22,25 @@ const (
 // moduleStatus deprecates or withdraws a version of a module, or takes that
 // back.
 func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleVersionOf(r, "publish")
+	m, g, err := s.moduleVersionOf(r, Publish)
 	if err != nil {
 		return err
 	}
-	return s.changeStatus(w, r, g, "module", m.Module.String(), m.Version, s.o.Layout.Module(m.Module))
+	return s.changeStatus(w, r, g, m.Module.String(), m.Version, s.o.Layout.Module(m.Module))
 }
 
 // providerStatus is moduleStatus for an own provider.
 func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, "publish")
+	p, v, repository, g, err := s.releaseOf(r, Publish)
 	if err != nil {
 		return err
 	}
-	return s.changeStatus(w, r, g, "provider", p.String(), v, repository)
+	return s.changeStatus(w, r, g, p.String(), v, repository)
 }
 
 // changeStatus writes the event. Signatures are not among the actions: a
 // resign event needs the files that `okara sign` makes.
-func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, kind, address string, v addr.Version, repository string) error {
+func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g Grant, address string, v addr.Version, repository string) error {
 	var in struct {
 		Action      string `json:"action"`
 		Message     string `json:"message"`
@@ -60,12 +60,12 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g grant, k
 		return err
 	}
 	if _, err := repo.Resolve(r.Context(), v.Tag()); err != nil {
-		return missing(err, "%s %s %s", kind, address, v)
+		return missing(err, "%s %s %s", g.Kind(), address, v)
 	}
 	e, err := artifact.PutStatusEvent(r.Context(), repo, artifact.StatusEvent{
-		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.caller.subject, maxActor), Time: s.now(),
+		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.Subject, maxActor), Time: s.now(),
 	})
-	s.published(r, g.caller, in.Action, kind, address, v.String(), depot.Published{}, err)
+	s.published(g, address, Change{Action: Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}

@@ -79,7 +79,7 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	if a.Hostname == "" {
 		return PullRule{}, false
 	}
-	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return globMatch(r.Providers, a.String()) })
+	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return Match(r.Providers, a.String()) })
 	if i < 0 {
 		return PullRule{}, false
 	}

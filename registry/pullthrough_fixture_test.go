@@ -56,7 +56,7 @@ func newOffline(t testing.TB, h http.Handler, change func(*registry.Options)) *f
 	t.Helper()
 	o := registry.Options{
 		Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}),
-		Layout: addr.Layout{Prefix: "acme"}, Access: registry.Access{Anonymous: registry.AnonymousRead()},
+		Layout: addr.Layout{Prefix: "acme"}, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
 		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}
 	if change != nil {

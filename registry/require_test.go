@@ -230,7 +230,7 @@ func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = registry.Access{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{newToken(t, readerToken, "read:*:**")}}
+		o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{newToken(t, readerToken, "read:*:**")}}
 		o.Require = map[string]depot.VerifyOptions{
 			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
 			"provider": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},

@@ -128,7 +128,7 @@ func TestStalledMetadata(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{busy: newPlaces(2)}
+				s := &server{access: &Guard{}, busy: newPlaces(2)}
 				left := make(chan time.Duration, 1)
 				start := time.Now()
 				limited := s.limit(func(w http.ResponseWriter, r *http.Request) error {

@@ -34,7 +34,7 @@ type Options struct {
 	PublicURL string
 	BasePath  string // path below which a proxy serves the front-end, for the discovery document
 
-	Access   Access                         // who may do what; the zero value allows nobody anything
+	Access   Policy                         // who may do what; the zero value allows nobody anything
 	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
 	Revoked  RevokedKeys                    // OpenPGP keys that nothing is served with any more
 	Archives Archives                       // how archives are linked and delivered
@@ -88,7 +88,7 @@ type server struct {
 	now     func() time.Time
 	keys    *Keyring
 	links   *links
-	issuers *issuers
+	access  *Guard
 	metrics *Metrics
 	store   *store
 	pull    *pullThrough
@@ -100,12 +100,11 @@ type server struct {
 	slots   *places          // one per running archive download
 	files   *blobcache.Cache // nil: none are kept
 	stall   time.Duration    // a download whose client takes no byte for so long ends
-	spent   spent            // codes of logins
 	hooks   *places          // one per webhook that is being read
 	large   *places          // the same, of those that are not small
 	bodies  *places          // one per body of an authorised request that is being read
 
-	onBehalf *caller     // the only caller there is, on a server for pass-through
+	onBehalf bool        // every caller brings a credential
 	ready    atomic.Bool // the registry has answered once
 	closing  atomic.Bool // shutdown has begun
 }
@@ -144,7 +143,7 @@ func New(o Options) (*Handler, error) {
 	if o.PassThrough != nil {
 		h = newPassThrough(s).around(h)
 	}
-	return &Handler{Handler: newBrowserGuard(s).around(h), s: s}, nil
+	return &Handler{Handler: s.screened(h), s: s}, nil
 }
 
 func newServer(o Options) (*server, error) {
@@ -164,7 +163,7 @@ func newServer(o Options) (*server, error) {
 		o.TagTTL = 30 * time.Second
 	}
 	o.Archives = o.Archives.withDefaults()
-	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), o.Login.validate(), o.Access.validate(o.Login), validateGitHub(o.GitHub)); err != nil {
+	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	if len(o.PullThrough) > 0 && !pullable(o.Require[addr.KindMirror]) {
@@ -179,13 +178,13 @@ func newServer(o Options) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
-	issuers, err := newIssuers(o.Access.Issuers, o.Transport, o.Now)
-	if err != nil {
-		return nil, fmt.Errorf("front-end: %w", err)
-	}
 	metrics := o.Metrics
 	if metrics == nil {
 		metrics = NewMetrics()
+	}
+	guard, err := o.guard(keys, metrics)
+	if err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { metrics.looked("file", result) })
 	if err != nil {
@@ -193,7 +192,7 @@ func newServer(o Options) (*server, error) {
 	}
 	s := &server{
 		metrics: metrics,
-		issuers: issuers,
+		access:  guard,
 		o:       o, log: o.Logger, now: o.Now, keys: keys, links: &links{keys: keys, ttl: o.Archives.TTL, now: o.Now},
 		store: newStore(o, metrics),
 		pull:  newPullThrough(o, metrics),
@@ -219,6 +218,19 @@ func newServer(o Options) (*server, error) {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
 	return s, nil
+}
+
+// guard returns what decides about requests.
+func (o Options) guard(keys *Keyring, m *Metrics) (*Guard, error) {
+	out := GuardOptions{
+		Policy: o.Access, Login: o.Login, Keyring: keys, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
+		Audit: o.Audit, Decided: func(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() },
+		Logger: o.Logger, Transport: o.Transport, Now: o.Now,
+	}
+	if o.PassThrough != nil {
+		out.PassThrough = passes
+	}
+	return NewGuard(out)
 }
 
 // handler is an HTTP handler that leaves every error answer to writeError.
@@ -265,9 +277,9 @@ func (s *server) routes() http.Handler {
 	meta("/archives/{token}", s.unknown) // or the multiplexer would redirect
 
 	if s.o.Login != nil && !s.o.Login.Direct {
-		meta("GET /login/authorize", s.loginAuthorize)
-		meta("GET /login/callback", s.loginCallback)
-		meta("POST /login/token", s.loginExchange)
+		meta("GET /login/authorize", s.access.LoginAuthorize)
+		meta("GET /login/callback", s.access.LoginCallback)
+		meta("POST /login/token", s.opened(s.access.LoginExchange))
 	}
 	if s.o.Metrics != nil && !s.o.HideMetrics {
 		meta("GET /metrics", s.serveMetrics)
@@ -289,6 +301,22 @@ func (s *server) routes() http.Handler {
 	meta("/", s.unknown)
 	return strict(mux)
 }
+
+// screened is in front of all routes: no web page gets through.
+func (s *server) screened(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(noSniff, "nosniff")
+		if err := s.access.Screen(r); err != nil {
+			s.wrap(func(http.ResponseWriter, *http.Request) error { return err }).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// noSniff is the header that keeps browsers from taking an answer for a page or
+// a script. It is on every answer.
+const noSniff = "X-Content-Type-Options"
 
 // strict answers 404 to paths that the multiplexer would redirect to a cleaned
 // form: no client sends them, and a redirect would only hide the mistake.

@@ -88,7 +88,7 @@ func TestTofuProtocols(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				f := newTLSFront(t, func(o *registry.Options, url string) {
 					o.Modules = registry.Modules{Answer: answer, Registry: strings.TrimPrefix(url, "https://")}
-					o.Access = registry.Access{Anonymous: registry.AnonymousRead()}
+					o.Access = registry.Policy{Anonymous: registry.AnonymousRead()}
 					if token != "" {
 						private(t)(o)
 					}

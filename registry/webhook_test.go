@@ -142,7 +142,7 @@ func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 	origins := func() (depot.Origins, error) { return depot.Origins{GitHub: github}, nil }
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug}
 	h.Handler = must(registry.New(registry.Options{
-		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: registry.Access{Anonymous: registry.AnonymousRead()},
+		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
 		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 		Logger:   slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
 		Metrics: h.metrics,

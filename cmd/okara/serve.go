@@ -333,8 +333,8 @@ func (a *app) remoteBackend(m *registry.Metrics) (backend, error) {
 }
 
 // access turns the flags into rights.
-func (f serveFlags) access() (registry.Access, error) {
-	var access registry.Access
+func (f serveFlags) access() (registry.Policy, error) {
+	var access registry.Policy
 	if f.tokenFile != "" {
 		tokens, err := readTokens(f.tokenFile)
 		if err != nil {
@@ -353,7 +353,7 @@ func (f serveFlags) access() (registry.Access, error) {
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing
 // else is said, and refuses to do so elsewhere.
-func (f serveFlags) checkOpen(access *registry.Access) error {
+func (f serveFlags) checkOpen(access *registry.Policy) error {
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return usageError("--listen %q: %v", f.listen, err)

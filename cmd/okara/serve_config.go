@@ -335,7 +335,7 @@ func (c *serveConfig) archives(to *registry.Archives) (err error) {
 	return err
 }
 
-func (c *serveConfig) access(to *registry.Access) error {
+func (c *serveConfig) access(to *registry.Policy) error {
 	for _, t := range c.Tokens {
 		b, err := hex.DecodeString(t.SHA256)
 		if err != nil || len(b) != 32 {

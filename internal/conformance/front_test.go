@@ -28,7 +28,7 @@ func TestFrontEnd(t *testing.T) {
 		layout := addr.Layout{Prefix: "conformance/front"}
 		d := depot.New(depot.Options{Client: c, Layout: layout})
 		front, err := registry.New(registry.Options{
-			Client: c, Layout: layout, Access: registry.Access{Anonymous: registry.AnonymousRead()},
+			Client: c, Layout: layout, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
 			Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 		})
 		if err != nil {

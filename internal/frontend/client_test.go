@@ -50,7 +50,7 @@ func newServer(t *testing.T, around func(http.Handler) http.Handler) server {
 	var h http.Handler = must(registry.New(registry.Options{
 		Client:   connect(ocitest.New(t, ocitest.Quirks{})),
 		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
-		Access:   registry.Access{Tokens: []registry.Token{{ID: id, Hash: hash, Scopes: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}}}},
+		Access:   registry.Policy{Tokens: []registry.Token{{ID: id, Hash: hash, Scopes: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}}}},
 	}))
 	if around != nil {
 		h = around(h)

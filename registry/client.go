@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// ClientIP is the address of the client: that of the connection, or, if a
+// listed proxy made it, the last one in X-Forwarded-For that is no such proxy.
+func (g *Guard) ClientIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	if !g.proxy(host) {
+		return host
+	}
+	forwarded := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(forwarded) {
+		if hop = strings.TrimSpace(hop); hop == "" || !g.proxy(host) {
+			break
+		}
+		host = hop
+		if ap, err := netip.ParseAddrPort(hop); err == nil { // some proxies add the port
+			host = ap.Addr().String()
+		}
+	}
+	return host
+}
+
+func (g *Guard) proxy(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(g.o.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+}

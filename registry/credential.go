@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Credential returns the caller's own credential for the registry, if that is
+// what the token of the request is: one of no other shape, on a route that takes
+// such tokens.
+func (g *Guard) Credential(r *http.Request) (oci.Credential, bool, error) {
+	token, _ := bearer(r)
+	return g.credential(r, token)
+}
+
+func (g *Guard) credential(r *http.Request, token string) (oci.Credential, bool, error) {
+	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) {
+		return oci.Credential{}, false, nil
+	}
+	if _, ours := g.issuers.find(token); ours {
+		return oci.Credential{}, false, nil
+	}
+	c, err := parseCredential(token)
+	return c, err == nil, err
+}
+
+// behind is who brings a credential. The registry decides what it may, so here
+// it may everything.
+func behind(c oci.Credential) Caller {
+	id := sha256.Sum256([]byte(strings.Join([]string{c.Username, c.Password, c.IdentityToken, c.RegistryToken}, "\x00")))
+	return Caller{Mode: "pass-through", Subject: hex.EncodeToString(id[:4]), Credential: &c, scopes: []Scope{{Admin, AnyKind, Everything}}}
+}
+
+// parseCredential reads the forms that `okara auth token` prints.
+func parseCredential(token string) (oci.Credential, error) {
+	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token has not the form of a registry credential"}
+	decode := func(s string) (string, bool) {
+		b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
+		return string(b), err == nil && len(b) > 0
+	}
+	if rest, ok := strings.CutPrefix(token, "basic."); ok {
+		text, good := decode(rest)
+		user, password, colon := strings.Cut(text, ":")
+		if !good || !colon {
+			return oci.Credential{}, refused
+		}
+		return oci.Credential{Username: user, Password: password}, nil
+	}
+	if rest, ok := strings.CutPrefix(token, "identity."); ok {
+		text, good := decode(rest)
+		if !good {
+			return oci.Credential{}, refused
+		}
+		return oci.Credential{IdentityToken: text}, nil
+	}
+	return oci.Credential{RegistryToken: token}, nil
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// GuardOptions is everything a [Guard] needs. Keyring is required.
+type GuardOptions struct {
+	Policy  Policy
+	Login   *Login   // `tofu login`; nil: none
+	Keyring *Keyring // seals logins
+	// PassThrough says on which requests a token of no other shape is the
+	// caller's own credential for the registry; nil: on none.
+	PassThrough func(*http.Request) bool
+	Names       []string       // hosts or URLs of this server, the only ones besides loopback where everybody may write
+	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
+
+	Audit     *slog.Logger                // one record per decision and change; nil: none
+	Decided   func(mode, decision string) // hears of each decision; nil: nobody does
+	Logger    *slog.Logger                // what an answer does not tell; nil: none
+	Transport http.RoundTripper           // to issuers of tokens; nil: http.DefaultTransport
+	Now       func() time.Time            // nil: time.Now
+}
+
+// Policy says who may do what. The zero value allows nothing to anybody.
+type Policy struct {
+	Anonymous []Scope // rights of a request without a token
+	Tokens    []Token
+	Issuers   []Issuer // whose tokens are accepted
+	Rules     []Rule   // what they may do
+}
+
+// validate refuses a login whose tokens nobody would accept.
+func (p Policy) validate(l *Login) error {
+	if l == nil || !l.Direct || slices.ContainsFunc(p.Issuers, func(i Issuer) bool { return i.URL == l.Issuer.URL }) {
+		return nil
+	}
+	return fmt.Errorf("login: the tools would send tokens of issuer %q, which is not among those that are accepted", l.Issuer.URL)
+}
+
+// Guard decides who may do what. It is safe for concurrent use.
+type Guard struct {
+	o       GuardOptions
+	log     *slog.Logger
+	now     func() time.Time
+	issuers *issuers
+	spent   spent    // codes of logins
+	names   []string // by which the server may be called; nil: any
+	cross   *http.CrossOriginProtection
+}
+
+// NewGuard returns a guard, or an error that names the option at fault. It makes
+// no request.
+func NewGuard(o GuardOptions) (*Guard, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := errors.Join(o.Login.validate(), o.Policy.validate(o.Login)); err != nil {
+		return nil, err
+	}
+	issuers, err := newIssuers(o.Policy.Issuers, o.Transport, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{
+		o: o, log: o.Logger, now: o.Now, issuers: issuers,
+		names: ownNames(o), cross: http.NewCrossOriginProtection(),
+	}, nil
+}
+
+// Caller is who asks.
+type Caller struct {
+	Mode       string // "anonymous", "static", "login", "oidc", "pass-through"; "github" for a webhook; "refused"
+	Subject    string
+	Issuer     string
+	Origin     map[string]string // "source", "revision" and "ref" that the token of a CI system proves
+	Credential *oci.Credential   // the caller's own, for the registry; nil: none
+
+	scopes []Scope
+	rules  []string // names of the rules that give the scopes, one to one; nil: it is no rule
+}
+
+func (c Caller) may(right Right) (rule string, ok bool) {
+	for i, s := range c.scopes {
+		if !s.allows(right) {
+			continue
+		}
+		if c.rules != nil {
+			return c.rules[i] + ": " + s.String(), true
+		}
+		return s.String(), true
+	}
+	return "", false
+}
+
+// Grant is a positive decision about one request.
+type Grant struct {
+	Caller
+	Public bool // anonymous may do it as well, so that shared caches may keep the answer
+
+	guard *Guard
+	r     *http.Request
+	right Right
+	rule  string
+}
+
+// May reports whether the caller has another right. It makes no record.
+func (g Grant) May(right Right) bool {
+	_, ok := g.may(right)
+	return ok
+}
+
+// Allow decides whether the request may do something, and records that. The
+// decision precedes every lookup, so a refusal does not tell whether the thing
+// exists. An error is a [Refusal].
+func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
+	c, err := g.known(r, right)
+	if err != nil {
+		return Grant{}, err
+	}
+	rule, ok := c.may(right)
+	if right.Action == List {
+		rule, ok = "what may be read", true
+	}
+	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
+	if ok {
+		_, public := Caller{scopes: g.o.Policy.Anonymous}.may(right)
+		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
+	}
+	if c.Mode == "anonymous" {
+		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
+	}
+	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this token may not %s %s %s", right.Action, right.Kind, right.Address)}
+}
+
+// AllowLogin is for clients that ask whether their token is good: any valid one
+// is, and none is needed where anonymous has any right. Only refusals are
+// recorded.
+func (g *Guard) AllowLogin(r *http.Request) error {
+	right := Right{login, AnyKind, ""}
+	c, err := g.known(r, right)
+	if err != nil {
+		return err
+	}
+	if len(c.scopes) == 0 {
+		g.Record(r, Record{Caller: c, Right: right})
+		return &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
+	}
+	return nil
+}
+
+// known tells who asks, as caller does, and records a refusal.
+func (g *Guard) known(r *http.Request, right Right) (Caller, error) {
+	c, err := g.caller(r)
+	if err != nil {
+		g.Record(r, Record{Caller: Caller{Mode: "refused"}, Right: right})
+	}
+	return c, err
+}
+
+// caller tells who asks from the Authorization header. The shape of a token
+// selects one way to check it; a token that fails there is refused. It is never
+// tried in another way, nor taken for anonymous.
+func (g *Guard) caller(r *http.Request) (Caller, error) {
+	token, ok := bearer(r)
+	if !ok {
+		return Caller{Mode: "anonymous", scopes: g.o.Policy.Anonymous}, nil
+	}
+	if c, ok, err := g.credential(r, token); err != nil || ok {
+		return behind(c), err
+	}
+	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
+	if strings.HasPrefix(token, tokenPrefix) {
+		if c, ok := g.static(token); ok {
+			return c, nil
+		}
+		return Caller{}, refused
+	}
+	if strings.HasPrefix(token, loginPrefix) {
+		if id, ok := g.loggedIn(token); ok {
+			return g.identified("login", id), nil
+		}
+		return Caller{}, refused
+	}
+	i, ok := g.issuers.find(token)
+	if !ok {
+		return Caller{}, refused
+	}
+	id, err := g.issuers.check(r.Context(), i, token)
+	if errors.Is(err, errIssuerDown) {
+		g.logFor(r).Error("token not checked", "issuer", i.URL, "reason", err)
+		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
+	}
+	if err != nil {
+		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
+		return Caller{}, refused
+	}
+	return g.identified("oidc", id), nil
+}
+
+func (g *Guard) identified(mode string, id identity) Caller {
+	c := Caller{Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Origin: id.origin()}
+	c.scopes, c.rules = id.scopes(g.o.Policy.Rules)
+	return c
+}
+
+// logFor returns the log for what belongs to a request.
+func (g *Guard) logFor(r *http.Request) *slog.Logger {
+	return g.log.With("request_id", r.Header.Get(nameHeader))
+}

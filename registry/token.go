@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Token is a static token. The configuration holds its hash, not the token.
+type Token struct {
+	ID      string
+	Hash    [sha256.Size]byte // SHA-256 of the whole token, "oks_<id>_<secret>"
+	Scopes  []Scope
+	Expires time.Time // zero: never
+}
+
+// tokenPrefix marks static tokens; the shape of a token selects the one way in
+// which it is checked.
+const tokenPrefix = "oks_"
+
+// HashToken returns the identifier and the hash of a static token.
+func HashToken(token string) (id string, hash [sha256.Size]byte, err error) {
+	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	id, secret, found := strings.Cut(rest, "_")
+	if !ok || !found || id == "" || len(secret) < 20 {
+		return "", hash, errors.New("a static token has the form oks_<id>_<secret> with a secret of at least 20 characters")
+	}
+	return id, sha256.Sum256([]byte(token)), nil
+}
+
+// static looks a static token up.
+func (g *Guard) static(token string) (Caller, bool) {
+	id, hash, err := HashToken(token)
+	if err != nil {
+		return Caller{}, false
+	}
+	for _, t := range g.o.Policy.Tokens {
+		if t.ID != id || subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
+			continue
+		}
+		if !t.Expires.IsZero() && !g.now().Before(t.Expires) {
+			return Caller{}, false
+		}
+		return Caller{Mode: "static", Subject: id, scopes: t.Scopes}, true
+	}
+	return Caller{}, false
+}
+
+// bearer returns the token of a request. States and the registry itself take
+// it as the password of Basic too, which is what the http backend and Docker
+// clients can send.
+func bearer(r *http.Request) (string, bool) {
+	h := r.Header.Get("Authorization")
+	if h == "" {
+		return "", false
+	}
+	if basicRoute(r) {
+		if _, password, ok := r.BasicAuth(); ok {
+			return password, true
+		}
+	}
+	scheme, token, _ := strings.Cut(h, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return strings.TrimSpace(token), true
+}
+
+func basicRoute(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v2/") || strings.HasPrefix(r.URL.Path, "/state/")
+}
+
+// Challenge is the WWW-Authenticate header of a 401.
+func Challenge(r *http.Request) string {
+	if basicRoute(r) {
+		return `Basic realm="okara"`
+	}
+	return `Bearer realm="okara"`
+}
