@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -250,7 +250,7 @@ func publishHint(err error) error {
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
 		return usageError("%w", err)
 	}
-	if _, ok := errors.AsType[*frontend.Error](err); ok {
+	if _, ok := errors.AsType[*publishclient.Error](err); ok {
 		return serverHint(err)
 	}
 	switch {

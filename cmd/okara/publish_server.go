@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -57,7 +57,7 @@ func (s *serverFlags) add(f *pflag.FlagSet) {
 
 // frontend returns the client of --server or OKARA_SERVER, nil without one. Who
 // names a registry on the command line means that one.
-func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*frontend.Client, error) {
+func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*publishclient.Client, error) {
 	switch {
 	case s.url != "" && a.registry != "":
 		return nil, usageError("--server and --registry are two places; name one")
@@ -78,9 +78,9 @@ func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*frontend.Cli
 	if err != nil {
 		return nil, err
 	}
-	o := frontend.Options{Server: u, Transport: t, UserAgent: a.userAgent(), Logger: a.logger(), Progress: progress}
+	o := publishclient.Options{Server: u, Transport: t, UserAgent: a.userAgent(), Logger: a.logger(), Progress: progress}
 	o.Token, err = a.serverToken(s, o)
-	return frontend.New(o), err
+	return publishclient.New(o), err
 }
 
 // serverURL parses an address to which a token may be sent.
@@ -104,7 +104,7 @@ func (a *app) serverURL(s string) (*url.URL, error) {
 const maxToken = 32 << 10
 
 // serverToken finds the token for a front-end.
-func (a *app) serverToken(s serverFlags, o frontend.Options) (frontend.TokenFunc, error) {
+func (a *app) serverToken(s serverFlags, o publishclient.Options) (publishclient.TokenFunc, error) {
 	token := a.getenv("OKARA_TOKEN")
 	if s.tokenFile != "" {
 		var err error
@@ -127,7 +127,7 @@ func (a *app) serverToken(s serverFlags, o frontend.Options) (frontend.TokenFunc
 		return nil, usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
 	}
 	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))
-	return frontend.GitHubToken(o, u, secret, audience), nil
+	return publishclient.GitHubToken(o, u, secret, audience), nil
 }
 
 func readToken(name string) (string, error) {
@@ -167,9 +167,9 @@ func serverHint(err error) error {
 func frontPath(it addr.Item) (string, error) {
 	switch it.Kind {
 	case addr.KindModule:
-		return frontend.ModulePath(it.Module), nil
+		return publishclient.ModulePath(it.Module), nil
 	case addr.KindProvider:
-		return frontend.ProviderPath(it.Provider), nil
+		return publishclient.ProviderPath(it.Provider), nil
 	}
 	return "", usageError("%s is mirrored; a front-end takes changes of what was published there only", it.Provider)
 }

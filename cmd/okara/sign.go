@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -107,7 +107,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // signThrough signs one version through a front-end.
-func (a *app) signThrough(ctx context.Context, front *frontend.Client, address string, it addr.Selection, keys signers) error {
+func (a *app) signThrough(ctx context.Context, front *publishclient.Client, address string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return usageError("--server takes signatures of --cosign-key only")
 	}

@@ -77,7 +77,7 @@ internal/depot: publishing and syncing; one runner at a time comes in as a func,
 	internal/signing
 	internal/syntax
 	internal/upstream
-internal/frontend: it publishes through a front-end what depot would publish into a registry; it knows no registry
+internal/publishclient: it publishes through a front-end what depot would publish into a registry; it knows no registry
 	oci
 	oci/artifact
 	internal/addr
@@ -178,7 +178,7 @@ github.com/google/uuid: lock IDs
 github.com/hashicorp/go-cleanhttp: the one outgoing transport
 	internal/httpserve
 github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
-	internal/frontend
+	internal/publishclient
 github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
 	credentials
 github.com/hashicorp/hcl/v2: reading; internal/syntax parses, with bounds

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package frontend_test
+package publishclient_test
 
 import (
 	"archive/zip"
@@ -20,7 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -155,7 +155,7 @@ func TestProviderCut(t *testing.T) {
 	if len(first) == len(platforms) {
 		t.Fatal("everything was sent before the end")
 	}
-	if _, err := s.client(nil).SignCosign(t.Context(), frontend.ProviderPath(p), v, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := s.client(nil).SignCosign(t.Context(), publishclient.ProviderPath(p), v, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version after the cut: %v, want none", err)
 	}
 	if _, err := s.client(nil).PublishProvider(t.Context(), dist, p, v, o); err != nil {
@@ -180,7 +180,7 @@ func TestChanges(t *testing.T) {
 	m := module("1.0.0")
 	out := must(c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, m, depot.ModuleOptions{}))
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	if d, err := c.SignCosign(t.Context(), frontend.ModulePath(m.Module), m.Version, key); err != nil || d.Validate() != nil {
+	if d, err := c.SignCosign(t.Context(), publishclient.ModulePath(m.Module), m.Version, key); err != nil || d.Validate() != nil {
 		t.Errorf("sign: %q, %v", d, err)
 	}
 	repo, err := oci.OpenRepo(out.Repository, oci.Options{PlainHTTP: true})
@@ -193,12 +193,12 @@ func TestChanges(t *testing.T) {
 		t.Errorf("signatures %+v", list)
 	}
 	an := depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}
-	tag, err := c.Announce(t.Context(), frontend.ModulePath(m.Module), an)
+	tag, err := c.Announce(t.Context(), publishclient.ModulePath(m.Module), an)
 	if err != nil || !artifact.IsStatusTag(tag) {
 		t.Errorf("yank: %q, %v", tag, err)
 	}
 	an.Version = "9.0.0"
-	if _, err := c.Announce(t.Context(), frontend.ModulePath(m.Module), an); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := c.Announce(t.Context(), publishclient.ModulePath(m.Module), an); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("no such version: %v", err)
 	}
 }

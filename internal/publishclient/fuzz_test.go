@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package frontend_test
+package publishclient_test
 
 import (
 	"io"
@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 )
 
 // FuzzAnswer gives arbitrary answers to a publication: all of them are errors,
@@ -31,7 +31,7 @@ func FuzzAnswer(f *testing.F) {
 			header := http.Header{"Location": {body}}
 			return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}
-		c := frontend.New(frontend.Options{Server: must(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
+		c := publishclient.New(publishclient.Options{Server: must(url.Parse("https://okara.example.com")), Token: token(secret), Transport: tripper(answer), Pause: 1})
 		_, err := c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, module("1.0.0"), depot.ModuleOptions{})
 		if err == nil {
 			t.Fatalf("%d %q is success", status, body)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frontend publishes through a front-end (package registry) instead of
-// into the registry behind it. Who publishes needs a token for the front-end and
+// Package publishclient publishes through a front-end (package registry) instead
+// of into the registry behind it. Who publishes needs a token for the front-end and
 // no credential for the registry.
 //
 // # What happens where
@@ -39,4 +39,4 @@
 // Receipts kept in a file: that helps the same machine only, and CI jobs start
 // on another one. Sending the tree of a module with its ignore files and letting
 // the server choose: what --dry-run shows here would be a guess.
-package frontend
+package publishclient

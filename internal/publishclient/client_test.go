@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package frontend_test
+package publishclient_test
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/frontend"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -60,15 +60,15 @@ func newServer(t *testing.T, around func(http.Handler) http.Handler) server {
 	return server{must(url.Parse(s.URL)), depot.New(depot.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))})}
 }
 
-func (s server) client(change func(*frontend.Options)) *frontend.Client {
-	o := frontend.Options{Server: s.url, Token: token(secret), Pause: time.Millisecond}
+func (s server) client(change func(*publishclient.Options)) *publishclient.Client {
+	o := publishclient.Options{Server: s.url, Token: token(secret), Pause: time.Millisecond}
 	if change != nil {
 		change(&o)
 	}
-	return frontend.New(o)
+	return publishclient.New(o)
 }
 
-func token(s string) frontend.TokenFunc {
+func token(s string) publishclient.TokenFunc {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
@@ -103,7 +103,7 @@ func TestModuleIsTheSame(t *testing.T) {
 	s := newServer(t, nil)
 	straight := must(s.depot.PublishModule(t.Context(), tree, module("1.0.0"), o))
 	var sent atomic.Int64
-	c := s.client(func(o *frontend.Options) { o.Progress = func(e depot.Event) { sent.Add(e.Bytes) } })
+	c := s.client(func(o *publishclient.Options) { o.Progress = func(e depot.Event) { sent.Add(e.Bytes) } })
 	out, err := c.PublishModule(t.Context(), tree, module("1.0.0"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 				})
 			})
 			var log bytes.Buffer
-			c := s.client(func(o *frontend.Options) {
+			c := s.client(func(o *publishclient.Options) {
 				o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			})
 			_, err := c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, module("1.0.0"), depot.ModuleOptions{})
@@ -227,7 +227,7 @@ func TestNobodyThere(t *testing.T) {
 	s := newServer(t, nil)
 	s.url.Host = "127.0.0.1:1"
 	var asked atomic.Int64
-	c := s.client(func(o *frontend.Options) {
+	c := s.client(func(o *publishclient.Options) {
 		o.Token = func(context.Context) (string, error) { asked.Add(1); return secret, nil }
 	})
 	_, err := c.PublishModule(t.Context(), fstest.MapFS{"main.tf": {}}, module("1.0.0"), depot.ModuleOptions{})
@@ -260,7 +260,7 @@ func TestGitHubToken(t *testing.T) {
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		}
 		endpoint := must(url.Parse("https://runner.example.com/idtoken?api-version=2.0"))
-		get := frontend.GitHubToken(frontend.Options{Transport: tripper(answer)}, endpoint, "runner-secret", "https://okara.example.com")
+		get := publishclient.GitHubToken(publishclient.Options{Transport: tripper(answer)}, endpoint, "runner-secret", "https://okara.example.com")
 		for _, want := range []string{"token-1", "token-1", "token-2"} {
 			if got, err := get(t.Context()); got != want || err != nil {
 				t.Errorf("%q, %v; want %q", got, err, want)
