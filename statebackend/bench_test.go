@@ -87,3 +87,31 @@ func BenchmarkStoredSize(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBudget is Get and Put of a state of 2 KiB with and without a budget:
+// what bounds large states must cost small ones nothing.
+func BenchmarkBudget(b *testing.B) {
+	state := testState(1, 2<<10)
+	for name, budget := range map[string]*statebackend.Budget{"without": nil, "with": statebackend.NewBudget(256 << 20)} {
+		s := newStore(b, ocitest.New(b, ocitest.Quirks{}), nil, statebackend.Options{Budget: budget})
+		l := mustLock(b, s, "prod", "a")
+		b.Run("put/"+name, func(b *testing.B) {
+			for b.Loop() {
+				release, err := s.Reserve(b.Context(), int64(len(state)))
+				if err != nil {
+					b.Fatal(err)
+				}
+				mustPut(b, l, state)
+				release()
+			}
+		})
+		b.Run("get/"+name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.View(b.Context(), "prod", func([]byte, statebackend.Version) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		mustUnlock(b, l)
+	}
+}

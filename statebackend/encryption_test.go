@@ -102,6 +102,7 @@ func TestEncryptedByTool(t *testing.T) {
 }
 
 func TestMeta(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, tc := range []struct {
 		name, state   string
 		lineage       string
@@ -117,6 +118,8 @@ func TestMeta(t *testing.T) {
 		{"empty", ``, "", 0, false, false},
 		{"array", `[{"serial":7,"lineage":"a"}]`, "", 0, false, false},
 		{"cut", `{"version":4,"outputs":{"x":`, "", 0, false, false},
+		{"deep", `{"x":` + nested(1000) + `,"lineage":"a","serial":7,"version":4}`, "a", 7, true, false},
+		{"too deep", `{"x":` + nested(1001) + `,"lineage":"a","serial":7,"version":4}`, "", 0, false, false},
 	} {
 		lineage, serial, ok := statebackend.Meta([]byte(tc.state))
 		if lineage != tc.lineage || serial != tc.serial || ok != tc.ok || statebackend.EncryptedByTool([]byte(tc.state)) != tc.encrypted {

@@ -5,6 +5,7 @@ package statebackend
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 )
@@ -102,7 +103,12 @@ func readHead(state []byte) head {
 	return h
 }
 
-// skipValue reads one value of any depth.
+// maxDepth bounds how deep a member nests that is skipped: the decoder keeps
+// eight bytes for every open bracket, so that a state of nothing else would take
+// eight times its size.
+const maxDepth = 1000
+
+// skipValue reads one value.
 func skipValue(dec *json.Decoder) error {
 	for depth := 0; ; {
 		t, err := dec.Token()
@@ -111,7 +117,9 @@ func skipValue(dec *json.Decoder) error {
 		}
 		switch t {
 		case json.Delim('{'), json.Delim('['):
-			depth++
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("nested more than %d deep: %w", maxDepth, ErrNotState)
+			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}

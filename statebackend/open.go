@@ -213,21 +213,36 @@ func (x *session) renew(ctx context.Context, head artifact.StateManifest, m *art
 		}
 		return nil
 	}
-	state, _, err := s.read(ctx, head, 0)
-	switch {
-	case s.o.Unsealed && head.Manifest.Digest != "" && (!sealed(head) || errors.Is(err, ErrUnsealed)):
+	unsealed := s.o.Unsealed && head.Manifest.Digest != ""
+	if unsealed && !sealed(head) {
 		return nil
-	case err != nil && !errors.Is(err, oci.ErrNotFound):
+	}
+	var kept error
+	_, err := s.view(ctx, head, 0, func(state []byte, _ Version) error {
+		kept = x.keep(ctx, state, m)
+		return nil
+	})
+	switch {
+	case unsealed && errors.Is(err, ErrUnsealed):
+		return nil
+	case errors.Is(err, oci.ErrNotFound):
+		return x.keep(ctx, nil, m)
+	case err != nil:
 		return err
 	}
+	return kept
+}
+
+// keep stores state for the place of m.
+func (x *session) keep(ctx context.Context, state []byte, m *artifact.StateManifest) error {
 	h := readHead(state)
 	m.Lineage, m.Serial = h.lineage, h.serial
-	blob, ok, err := s.store(ctx, state, m)
+	blob, ok, err := x.s.store(ctx, state, m)
 	if err != nil || !ok {
 		return err
 	}
 	x.blobs = []oci.Blob{blob}
-	if err := s.repo.PushBlob(ctx, blob); err != nil {
+	if err := x.s.repo.PushBlob(ctx, blob); err != nil {
 		return fmt.Errorf("%v: %w", err, definite(err))
 	}
 	return nil

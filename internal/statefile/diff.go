@@ -66,8 +66,13 @@ func (c AttributeChange) text(value []byte) string {
 // compared here.
 var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both versions and compare them with its key")
 
-// Document is the part of a state file that a comparison needs.
+// Document holds the values of a state file by address and path.
 type Document struct {
+	leaves map[string]map[string]value
+}
+
+// document is the part of a state file that a comparison needs.
+type document struct {
 	Outputs map[string]struct {
 		Value     json.RawMessage `json:"value"`
 		Sensitive bool            `json:"sensitive"`
@@ -100,28 +105,19 @@ type pathStep struct {
 
 // Parse reads a state file. One that OpenTofu encrypted is [ErrEncrypted].
 func Parse(state []byte) (*Document, error) {
-	var d Document
+	var d document
 	if err := json.Unmarshal(state, &d); err != nil {
 		return nil, fmt.Errorf("not a state file: %w", err)
 	}
 	if d.Encrypted != nil || d.EncryptionVersion != nil {
 		return nil, ErrEncrypted
 	}
-	return &d, nil
-}
-
-// value is a leaf of a resource or output.
-type value struct {
-	json      json.RawMessage
-	sensitive bool
-}
-
-// leaves maps an address to its attributes, flattened to paths.
-func (d *Document) leaves() map[string]map[string]value {
-	all := map[string]map[string]value{}
+	all, room := map[string]map[string]value{}, maxPaths
 	for name, o := range d.Outputs {
-		l := flattener{values: map[string]value{}}
-		l.add("value", o.Value, o.Sensitive || deniedName(name))
+		l := flattener{values: map[string]value{}, room: &room}
+		if err := l.add(o.Value, "value", o.Sensitive || deniedName(name)); err != nil {
+			return nil, fmt.Errorf("output %q: %w", name, err)
+		}
 		all["output."+name] = l.values
 	}
 	for _, r := range d.Resources {
@@ -133,13 +129,14 @@ func (d *Document) leaves() map[string]map[string]value {
 			address = r.Module + "." + address
 		}
 		for _, i := range r.Instances {
-			l := flattener{values: map[string]value{}, marks: i.marks()}
-			l.add("", i.Attributes, false)
-			l.add("", i.Flat, false)
+			l := flattener{values: map[string]value{}, marks: i.marks(), room: &room}
+			if err := errors.Join(l.add(i.Attributes, "", false), l.add(i.Flat, "", false)); err != nil {
+				return nil, fmt.Errorf("%s: %w", address, err)
+			}
 			all[address+i.suffix()] = l.values
 		}
 	}
-	return all
+	return &Document{all}, nil
 }
 
 func (i instance) suffix() string {
@@ -158,7 +155,7 @@ func (i instance) marks() map[string]bool {
 	marks := map[string]bool{}
 	for _, steps := range i.Sensitive {
 		path := ""
-		for _, s := range steps {
+		for _, s := range steps[:min(len(steps), maxDepth)] { // what lies below a mark is masked, too
 			path = s.extend(path)
 		}
 		marks[path] = true
@@ -183,67 +180,9 @@ func (s pathStep) extend(path string) string {
 	return path + "[" + string(index.Value) + "]"
 }
 
-func joinPath(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
-// flattener collects the leaves below a JSON value.
-type flattener struct {
-	values map[string]value
-	marks  map[string]bool
-}
-
-func (f flattener) add(path string, raw json.RawMessage, sensitive bool) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return
-	}
-	sensitive = sensitive || f.marks[path]
-	switch raw[0] {
-	case '{':
-		var object map[string]json.RawMessage
-		if json.Unmarshal(raw, &object) == nil && len(object) > 0 {
-			for name, v := range object {
-				f.add(joinPath(path, name), v, sensitive || deniedName(name))
-			}
-			return
-		}
-	case '[':
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
-			for i, v := range list {
-				f.add(fmt.Sprintf("%s[%d]", path, i), v, sensitive)
-			}
-			return
-		}
-	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) == nil {
-		raw = compact.Bytes()
-	}
-	f.values[path] = value{json: raw, sensitive: sensitive}
-}
-
-// deniedName reports whether an attribute's name says that its value is secret.
-func deniedName(name string) bool {
-	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	for _, part := range [...]string{
-		"password", "passwd", "passphrase", "secret", "token", "private_key", "privatekey", "api_key", "apikey",
-		"access_key", "client_key", "signing_key", "credential", "connection_string", "kubeconfig", "kube_config",
-	} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
-}
-
 // Diff lists what differs, ordered by address and path.
 func Diff(before, after *Document) []Change {
-	old, now := before.leaves(), after.leaves()
+	old, now := before.leaves, after.leaves
 	changes := []Change{}
 	for _, address := range sortedKeys(old, now) {
 		o, hadIt := old[address]

@@ -3,8 +3,8 @@
 // Package statefile reads the state files of OpenTofu and Terraform, format
 // version 4, and compares two of them without showing a secret.
 //
-// [Parse] takes what a comparison needs from a file: outputs, and resources with
-// their instances. [Diff] lists by address what was added, removed or changed, and
+// [Parse] takes what a comparison needs from a file: the values of outputs and of
+// the instances of resources. [Diff] lists by address what was added, removed or changed, and
 // for what changed the attributes, flattened to paths such as "tags.Name" or
 // "rule[0].port". Values are compared as compact JSON, so that spaces and the
 // order of members make no difference, and 1 and "1" do.
@@ -21,6 +21,11 @@
 // not mark is shown.
 //
 // # Limits
+//
+// A state is the word of whoever may write it. A value that nests more than 1,000
+// levels is refused, and so are paths of more than 256 MiB together: each repeats
+// the names above it, and a long name above many values would be many times the
+// file. A file is read in time that grows with its size.
 //
 // Lists are compared by position: an element put in front changes every one after
 // it. A renamed resource is one that was removed and one that was added.

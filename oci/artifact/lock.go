@@ -3,8 +3,10 @@
 package artifact
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -124,6 +126,38 @@ func ShownID(lockID string) string {
 	return shortHash(lockID, sha256.Size*2)
 }
 
+// maxLockInfoDepth bounds how deep the members nest that okara does not know; the
+// tools' have no depth at all.
+const maxLockInfoDepth = 16
+
+// ParseLockInfo reads lock information in the tools' JSON. What is longer than
+// [MaxLockInfo] or nests more than 16 deep is [oci.ErrTooLarge].
+func ParseLockInfo(b []byte) (LockInfo, error) {
+	if len(b) > MaxLockInfo {
+		return LockInfo{}, fmt.Errorf("lock information of %d bytes: %w", len(b), oci.ErrTooLarge)
+	}
+	depth, dec := 0, json.NewDecoder(bytes.NewReader(b))
+	for {
+		t, err := dec.Token()
+		if err != nil {
+			break // Unmarshal says what is wrong
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > maxLockInfoDepth {
+				return LockInfo{}, fmt.Errorf("lock information nested more than %d deep: %w", maxLockInfoDepth, oci.ErrTooLarge)
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+	var info LockInfo
+	if err := json.Unmarshal(b, &info); err != nil {
+		return LockInfo{}, fmt.Errorf("lock information: %w", err)
+	}
+	return info, nil
+}
+
 // shown returns what a stranger wrote in a form that can be shown.
 func (i LockInfo) shown() LockInfo {
 	i.ID = ShownID(i.ID)
@@ -218,10 +252,11 @@ func ParseLock(m oci.Manifest) (LockManifest, error) {
 	if info == "" {
 		info = ann[annOldLockInfo]
 	}
-	if info != "" && len(info) <= MaxLockInfo {
-		if err := json.Unmarshal([]byte(info), &l.Info); err != nil {
-			return LockManifest{}, fmt.Errorf("manifest %s: lock information: %v: %w", m.Digest, err, oci.ErrCorrupt)
-		}
+	if info != "" {
+		l.Info, err = ParseLockInfo([]byte(info))
+	}
+	if err != nil && !errors.Is(err, oci.ErrTooLarge) {
+		return LockManifest{}, fmt.Errorf("manifest %s: %v: %w", m.Digest, err, oci.ErrCorrupt)
 	}
 	for _, key := range [...]string{annLockID, annOldLockID} {
 		if l.Info.ID == "" {

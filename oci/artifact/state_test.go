@@ -3,12 +3,14 @@
 package artifact_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -104,5 +106,46 @@ func TestLockManifestRoundTrip(t *testing.T) {
 	want.Manifest = m.Descriptor
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+}
+
+// Lock information is the word of whoever may write to the registry: 4 KiB, 16
+// levels. What is more is not read, and the id of the claim remains.
+func TestLockInfoBounds(t *testing.T) {
+	nested := func(n int) string {
+		return `{"ID":"id","Who":"a","More":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`
+	}
+	for _, tt := range []struct {
+		name, info string
+		want       error
+		who        string
+	}{
+		{"16 levels", nested(16), nil, "a"},
+		{"17 levels", nested(17), oci.ErrTooLarge, ""},
+		{"as many as fit", nested(artifact.MaxLockInfo / 3), oci.ErrTooLarge, ""},
+		{"4 KiB", `{"Who":"a","Info":"` + strings.Repeat("i", 4<<10-len(`{"Who":"a","Info":""}`)) + `"}`, nil, "a"},
+		{"more", `{"Who":"a","Info":"` + strings.Repeat("i", 4<<10) + `"}`, oci.ErrTooLarge, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := artifact.ParseLockInfo([]byte(tt.info)); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+			m, err := artifact.NewLockManifest(artifact.LockManifest{Kind: artifact.KindClaim, Workspace: "prod", Info: artifact.LockInfo{ID: "id"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			img, err := m.Image()
+			if err != nil {
+				t.Fatal(err)
+			}
+			img.Annotations["vnd.okara.lock.info"] = tt.info
+			if m, err = oci.NewManifest(img); err != nil {
+				t.Fatal(err)
+			}
+			l, err := artifact.ParseLock(m)
+			if err != nil || l.Info.ID != "id" || l.Info.Who != tt.who {
+				t.Errorf("claim of %q by %q, %v", l.Info.ID, l.Info.Who, err)
+			}
+		})
 	}
 }

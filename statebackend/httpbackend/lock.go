@@ -5,7 +5,6 @@ package httpbackend
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -88,13 +87,13 @@ func (s *server) forceHeld(ctx context.Context, t target) error {
 
 // readLockInfo reads the body of LOCK and UNLOCK, which may be empty.
 func readLockInfo(w http.ResponseWriter, r *http.Request) (statebackend.LockInfo, error) {
-	var info statebackend.LockInfo
 	b, err := readBody(w, r, artifact.MaxLockInfo)
 	if err != nil || len(bytes.TrimSpace(b)) == 0 {
-		return info, err
+		return statebackend.LockInfo{}, err
 	}
-	if err := json.Unmarshal(b, &info); err != nil {
-		return info, fmt.Errorf("%w: lock information: %w", errBody, err)
+	info, err := artifact.ParseLockInfo(b)
+	if err != nil {
+		return info, fmt.Errorf("%w: %w", errBody, err)
 	}
 	return info, nil
 }

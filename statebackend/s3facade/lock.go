@@ -38,8 +38,8 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	if err != nil {
 		return err
 	}
-	var info statebackend.LockInfo
-	if err := json.Unmarshal(body, &info); err != nil || info.ID == "" {
+	info, err := artifact.ParseLockInfo(body)
+	if err != nil || info.ID == "" {
 		return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
 	}
 	f.annotate(&info)

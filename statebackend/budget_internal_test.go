@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// watched is a Sealer that looks at what is held of a budget while it seals.
+type watched struct{ seal func() }
+
+func (w watched) Seal(_ context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
+	w.seal()
+	return append(bytes.Clone(aad), plain...), map[string]string{"vnd.okara.state.envelope": "test"}, nil
+}
+
+func (watched) Open(_ context.Context, sealed []byte, _ map[string]string, aad []byte) ([]byte, error) {
+	return bytes.TrimPrefix(sealed, aad), nil
+}
+
+// A takeover seals the current state anew: it is within the budget until then.
+func TestTakeOverBudget(t *testing.T) {
+	c, err := oci.New(ocitest.New(t, ocitest.Quirks{})+"/acme", oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Repo("state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBudget(1 << 20)
+	free := 0
+	s := New(r, Options{Budget: b, Sealer: watched{func() {
+		if b.reads.TryAcquire(b.size) {
+			b.reads.Release(b.size)
+			free++
+		}
+	}}})
+	l, err := s.Lock(t.Context(), "prod", LockInfo{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Put(t.Context(), []byte(`{"version":4,"serial":1,"lineage":"l"}`)); err != nil {
+		t.Fatal(err)
+	}
+	free = 0 // the write of a state that the caller has
+	if _, err := s.TakeOver(t.Context(), "prod", LockInfo{ID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if free > 0 {
+		t.Error("nothing of the budget is held while the head is sealed anew")
+	}
+	if state, _, err := s.Get(t.Context(), "prod"); err != nil || len(state) == 0 {
+		t.Errorf("%q, %v", state, err)
+	}
+}
