@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -140,6 +141,38 @@ func (a *app) openRepo(reference string) (*oci.Repo, error) {
 		return nil, withHint(&exitError{code: exitUsage, err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
 	}
 	return r, nil
+}
+
+// selected is the module or provider that an argument names, in the depot of
+// --registry.
+type selected struct {
+	addr.Selection
+	depot   *depot.Depot
+	repo    *oci.Repo
+	version addr.Version // set by pick
+}
+
+// selected reads ADDRESS[@CONSTRAINT].
+func (a *app) selected(arg string, progress func(depot.Event)) (selected, error) {
+	it, err := addr.ParseSelection(arg)
+	if err != nil {
+		return selected{}, usageError("%w", err)
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return selected{}, err
+	}
+	r, err := client.Repo(it.Repository(layout))
+	return selected{Selection: it, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), repo: r}, err
+}
+
+// pick is selected with the version that is meant.
+func (a *app) pick(ctx context.Context, arg string, progress func(depot.Event)) (selected, error) {
+	t, err := a.selected(arg, progress)
+	if err == nil {
+		_, t.version, err = itemVersion(ctx, t.depot, t.repo, t.Selection)
+	}
+	return t, err
 }
 
 // logger is the debug log of --debug, nil without it.

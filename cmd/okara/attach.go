@@ -3,14 +3,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -40,32 +37,23 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 		Example: `  okara attach net/vpc/aws@1.4.0 sbom.spdx.json`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
 			document, mediaType, err := readAttachment(args[1])
 			if err != nil {
 				return err
 			}
-			client, layout, err := a.registryClient()
+			t, err := a.pick(cmd.Context(), args[0], nil)
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
-			l, v, err := itemVersion(cmd.Context(), d, layout, it)
+			subject, err := t.repo.Resolve(cmd.Context(), t.version.Tag())
 			if err != nil {
 				return err
 			}
-			subject, err := l.Repository.Resolve(cmd.Context(), v.Tag())
+			m, err := artifact.AttachReport(cmd.Context(), t.repo, subject, mediaType, document, nil)
 			if err != nil {
 				return err
 			}
-			m, err := artifact.AttachReport(cmd.Context(), l.Repository, subject, mediaType, document, nil)
-			if err != nil {
-				return err
-			}
-			return a.printResult(attached{args[0], v.String(), mediaType, m.Digest.String()}, m.Digest.String())
+			return a.printResult(attached{args[0], t.version.String(), mediaType, m.Digest.String()}, m.Digest.String())
 		},
 	}
 }
@@ -82,22 +70,8 @@ func readAttachment(file string) (document []byte, mediaType string, err error) 
 	if document, err = os.ReadFile(file); err != nil {
 		return nil, "", err
 	}
-	var doc struct {
-		SPDX    string `json:"spdxVersion"`
-		Bom     string `json:"bomFormat"`
-		Type    string `json:"_type"`
-		Payload string `json:"payloadType"` // of a signed envelope
+	if mediaType, err = artifact.ReportType(document); err != nil {
+		return nil, "", usageError("%s is %w", file, err)
 	}
-	if err := json.Unmarshal(document, &doc); err != nil {
-		return nil, "", usageError("%s is not a JSON object: %w", file, err)
-	}
-	switch {
-	case doc.SPDX != "":
-		return document, artifact.ReportSPDX, nil
-	case doc.Bom == "CycloneDX":
-		return document, artifact.ReportCycloneDX, nil
-	case doc.Type != "" || doc.Payload == artifact.ReportInToto:
-		return document, artifact.ReportInToto, nil
-	}
-	return nil, "", usageError("%s is neither SPDX nor CycloneDX nor an in-toto statement", file)
+	return document, mediaType, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 func newConvert(a *app) *cobra.Command {
@@ -35,11 +36,7 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			repository, tag, ok := cutTag(args[0])
-			if !ok {
-				return usageError("%q names no tag: HOST[:PORT]/PATH:TAG", args[0])
-			}
-			from, err := a.openRepo(repository)
+			from, tag, err := a.openTag(args[0])
 			if err != nil {
 				return err
 			}
@@ -58,11 +55,12 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 	return cmd
 }
 
-// cutTag splits a reference at its tag; a port is not one.
-func cutTag(s string) (repository, tag string, ok bool) {
+// openTag opens the repository of a reference with a tag; a port is not one.
+func (a *app) openTag(s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
-		return s, "", false
+		return nil, "", usageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
 	}
-	return s[:i], s[i+1:], true
+	r, err = a.openRepo(s[:i])
+	return r, s[i+1:], err
 }

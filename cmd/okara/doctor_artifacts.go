@@ -3,15 +3,13 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newDoctorArtifacts(a *app) *cobra.Command {
@@ -55,53 +53,45 @@ module or provider.`,
 				repositories = append(repositories, it.Repository(layout))
 			}
 			if rebuild {
-				n, err := d.RebuildCatalogue(cmd.Context(), repositories)
-				if err != nil && len(args) == 0 {
-					return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
-				}
-				if err != nil {
+				if err := a.rebuildCatalogue(cmd.Context(), d, repositories); err != nil {
 					return err
 				}
-				a.note("%d repositories in the catalogue", n)
 			}
-			if len(args) == 0 {
-				entries, err := d.Catalogue(cmd.Context())
-				if err != nil {
-					return err
-				}
-				for _, e := range entries {
-					repositories = append(repositories, e.Repository)
-				}
-			}
-			findings := []depot.Finding{}
-			var rows [][]string
-			for _, repository := range repositories {
-				some, err := d.Examine(cmd.Context(), repository, deep)
-				if errors.Is(err, oci.ErrNotFound) && len(args) == 0 {
-					some, err = []depot.Finding{{
-						Repository: client.Host() + "/" + layout.CatalogRepo(), Tag: artifact.CatalogTag(repository),
-						Problem: "the entry is for " + repository + ", which has no version", Remedy: "publish one, or delete the tag",
-					}}, nil
-				}
-				if err != nil {
-					return err
-				}
-				for _, f := range some {
-					findings = append(findings, f)
-					rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
-				}
-			}
-			a.note("%d repositories examined", len(repositories))
-			if len(findings) == 0 {
-				return a.printResult(findings, "")
-			}
-			if err := a.printResult(findings, table(rows)); err != nil {
+			findings, n, err := d.ExamineAll(cmd.Context(), repositories, deep)
+			if err != nil {
 				return err
 			}
-			return fmt.Errorf("%d findings", len(findings))
+			return a.printFindings(findings, n)
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
 	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalogue what is missing there")
 	return cmd
+}
+
+func (a *app) rebuildCatalogue(ctx context.Context, d *depot.Depot, repositories []string) error {
+	n, err := d.RebuildCatalogue(ctx, repositories)
+	if err != nil && len(repositories) == 0 {
+		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
+	}
+	if err == nil {
+		a.note("%d repositories in the catalogue", n)
+	}
+	return err
+}
+
+// printFindings prints what was found in n repositories; that is an error, too.
+func (a *app) printFindings(findings []depot.Finding, n int) error {
+	a.note("%d repositories examined", n)
+	if len(findings) == 0 {
+		return a.printResult([]depot.Finding{}, "")
+	}
+	var rows [][]string
+	for _, f := range findings {
+		rows = append(rows, []string{f.Repository + ":" + f.Tag, f.Problem + "; " + f.Remedy})
+	}
+	if err := a.printResult(findings, table(rows)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%d findings", len(findings))
 }

@@ -43,8 +43,9 @@ func (a *app) keysDir(dir string) (signing.KeyDir, error) {
 }
 
 func newKeysNew(a *app) *cobra.Command {
-	var dir, name, email, passphraseFile string
-	var ecc, cosign bool
+	var dir, passphraseFile string
+	var o signing.KeyOptions
+	var cosign bool
 	var days int
 	cmd := &cobra.Command{
 		Use:   "new",
@@ -67,33 +68,42 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 			if cosign {
 				return a.newCosignKey(folder)
 			}
-			passphrase, err := a.passphrase(passphraseFile)
-			if err != nil {
-				return err
-			}
-			key, err := signing.NewKey(signing.KeyOptions{Name: name, Email: email, ECC: ecc, Lifetime: time.Duration(days) * 24 * time.Hour})
-			if err != nil {
-				return usageError("%w", err)
-			}
-			info, err := folder.Save(key, passphrase)
-			if err != nil {
-				return err
-			}
-			if len(passphrase) == 0 {
-				a.note("the private key is not protected by a passphrase: keep the file safe")
-			}
-			return a.printResult(info, info.ID+"\t"+info.Private)
+			o.Lifetime = time.Duration(days) * 24 * time.Hour
+			return a.newKey(folder, o, passphraseFile)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`FOLDER` for the key files")
-	f.StringVar(&name, "name", "okara", "name in the key's user ID")
-	f.StringVar(&email, "email", "", "address in the key's user ID")
+	f.StringVar(&o.Name, "name", "okara", "name in the key's user ID")
+	f.StringVar(&o.Email, "email", "", "address in the key's user ID")
 	f.BoolVar(&cosign, "cosign", false, "make an ECDSA key for okara sign --cosign-key instead, in okara-cosign.key and okara-cosign.pub")
-	f.BoolVar(&ecc, "allow-ecc", false, "make an Ed25519 key, which older Terraform releases refuse")
+	f.BoolVar(&o.ECC, "allow-ecc", false, "make an Ed25519 key, which older Terraform releases refuse")
 	f.IntVar(&days, "days", int(signing.DefaultLifetime/(24*time.Hour)), "days until the key expires")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the passphrase that protects the key (or the variable OKARA_KEY_PASSPHRASE)")
 	return cmd
+}
+
+func (a *app) newKey(dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
+	passphrase, err := a.passphrase(passphraseFile)
+	if err != nil {
+		return err
+	}
+	key, err := signing.NewKey(o)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	info, err := dir.Save(key, passphrase)
+	if err != nil {
+		return err
+	}
+	a.noteUnprotected(passphrase)
+	return a.printResult(info, info.ID+"\t"+info.Private)
+}
+
+func (a *app) noteUnprotected(passphrase []byte) {
+	if len(passphrase) == 0 {
+		a.note("the private key is not protected by a passphrase: keep the file safe")
+	}
 }
 
 // newCosignKey makes a key for cosign signatures.
@@ -109,7 +119,7 @@ func (a *app) newCosignKey(dir signing.KeyDir) error {
 	if err != nil {
 		return usageError("%w", err)
 	}
-	a.note("the private key is not protected by a passphrase: keep the file safe")
+	a.noteUnprotected(nil)
 	return a.printResult(info, info.Private)
 }
 

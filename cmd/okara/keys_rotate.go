@@ -58,13 +58,10 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 			if err != nil {
 				return err
 			}
-			out := rotated{Old: old, New: made}
-			if len(passphrase) == 0 {
-				a.note("the private key is not protected by a passphrase: keep the file safe")
-			}
-			a.note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", out.New.Private)
-			a.note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(out.Old.Private, "OLD"), out.New.Private)
-			return a.printResult(out, out.New.ID+"\t"+out.New.Private)
+			a.noteUnprotected(passphrase)
+			a.note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
+			a.note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
+			return a.printResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)
 		},
 	}
 	f := cmd.Flags()

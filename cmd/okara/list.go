@@ -130,8 +130,8 @@ func statusText(s artifact.Status) string {
 
 // itemVersion finds the version that an item on the command line means: the
 // highest that its constraint allows, the highest release without one.
-func itemVersion(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection) (*depot.Listing, addr.Version, error) {
-	l, err := d.Versions(ctx, it.Repository(layout))
+func itemVersion(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selection) (*depot.Listing, addr.Version, error) {
+	l, err := d.Versions(ctx, r.Name())
 	if err != nil {
 		return nil, addr.Version{}, err
 	}

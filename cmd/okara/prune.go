@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -45,35 +44,19 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if keep < 1 {
 				return usageError("--keep %d: at least one version stays", keep)
 			}
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			client, layout, err := a.registryClient()
+			t, err := a.selected(args[0], nil)
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
-			l, err := d.Versions(cmd.Context(), it.Repository(layout))
+			l, err := t.depot.Versions(cmd.Context(), t.repo.Name())
 			if err != nil {
 				return err
 			}
-			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !it.Selects(v) })
-			out := pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}
-			for _, v := range versions {
-				out.Versions = append(out.Versions, v.String())
-			}
+			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) })
 			if !dryRun {
-				err = d.PruneVersions(cmd.Context(), l.Repository, versions)
+				err = t.depot.PruneVersions(cmd.Context(), l.Repository, versions)
 			}
-			if errors.Is(err, oci.ErrUnsupported) {
-				a.note("warning: %v", err)
-				out.Deleted, err = false, nil
-			}
-			if err != nil {
-				return err
-			}
-			return a.printResult(out, strings.Join(out.Versions, "\n"))
+			return a.printPruned(pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}, versions, err)
 		},
 	}
 	f := cmd.Flags()
@@ -81,4 +64,20 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would go, and change nothing")
 	return cmd
+}
+
+// printPruned prints the versions; where the registry does not delete tags, they
+// are yanked.
+func (a *app) printPruned(out pruned, versions []addr.Version, err error) error {
+	if errors.Is(err, oci.ErrUnsupported) {
+		a.note("warning: %v", err)
+		out.Deleted, err = false, nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		out.Versions = append(out.Versions, v.String())
+	}
+	return a.printResult(out, strings.Join(out.Versions, "\n"))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,34 +65,35 @@ other content, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			root := args[0]
-			if packageRoot != "" {
-				root = packageRoot
-				if options.Dir, err = filepath.Rel(packageRoot, args[0]); err != nil || strings.HasPrefix(options.Dir, "..") {
-					return usageError("%s is not inside of --package-root %s", args[0], packageRoot)
-				}
-				options.Dir = filepath.ToSlash(options.Dir)
+			root := cmp.Or(packageRoot, args[0])
+			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {
+				return err
 			}
 			target := addr.ModuleVersion{Module: m, Version: v}
 			if o.dryRun {
 				return a.planModule(cmd.Context(), root, target, options)
 			}
-			p, done, err := a.publisher(server)
-			if err != nil {
-				return err
-			}
-			out, err := publishModule(cmd.Context(), p, root, target, options)
-			done()
-			if err != nil {
-				return publishHint(err)
-			}
-			return a.printPublished(out)
+			return a.publish(server, func(p publisher) (depot.Published, error) {
+				return publishModule(cmd.Context(), p, root, target, options)
+			})
 		},
 	}
 	o.add(cmd.Flags())
 	server.add(cmd.Flags())
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
 	return cmd
+}
+
+// dirBelow is where dir is below root, "" without a root.
+func dirBelow(root, dir string) (string, error) {
+	if root == "" {
+		return "", nil
+	}
+	below, err := filepath.Rel(root, dir)
+	if err != nil || strings.HasPrefix(below, "..") {
+		return "", usageError("%s is not inside of --package-root %s", dir, root)
+	}
+	return filepath.ToSlash(below), nil
 }
 
 // moduleFlags are the flags that publishing one and several modules share.

@@ -14,9 +14,7 @@ import (
 )
 
 func newPublishProvider(a *app) *cobra.Command {
-	var passphraseFile string
-	var signKeys, keys []string
-	var extend bool
+	var o providerFlags
 	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "provider DIST NAMESPACE/TYPE VERSION",
@@ -60,43 +58,50 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			o := depot.ProviderOptions{Extend: extend}
-			if o.Annotations, err = a.publishAnnotations(); err != nil {
-				return err
-			}
-			for _, file := range signKeys {
-				key, err := a.privateKey(file, passphraseFile)
-				if err != nil {
-					return err
-				}
-				if o.SignKey == nil {
-					o.SignKey = key
-				} else {
-					o.AlsoSign = append(o.AlsoSign, key)
-				}
-			}
-			if o.Keys, err = readPublicKeys(keys); err != nil {
-				return err
-			}
-			to, done, err := a.publisher(server)
+			options, err := o.options(a)
 			if err != nil {
 				return err
 			}
-			out, err := to.PublishProvider(cmd.Context(), dist.FS(), p, v, o)
-			done()
-			if err != nil {
-				return publishHint(err)
-			}
-			return a.printPublished(out)
+			return a.publish(server, func(to publisher) (depot.Published, error) {
+				return to.PublishProvider(cmd.Context(), dist.FS(), p, v, options)
+			})
 		},
 	}
 	f := cmd.Flags()
 	server.add(f)
-	f.BoolVar(&extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
-	f.StringArrayVar(&signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
-	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
-	f.StringArrayVar(&keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
+	f.BoolVar(&o.extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
+	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
+	f.StringVar(&o.passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
+	f.StringArrayVar(&o.keys, "key", nil, "armored OpenPGP public key `FILE` that made the signature in DIST (repeatable)")
 	return cmd
+}
+
+// providerFlags are the flags of publishing a provider.
+type providerFlags struct {
+	signKeys, keys []string // files
+	passphraseFile string
+	extend         bool
+}
+
+// options reads the keys; the first one signs, and the others sign as well.
+func (f *providerFlags) options(a *app) (o depot.ProviderOptions, err error) {
+	o.Extend = f.extend
+	if o.Annotations, err = a.publishAnnotations(); err != nil {
+		return o, err
+	}
+	for _, file := range f.signKeys {
+		key, err := a.privateKey(file, f.passphraseFile)
+		if err != nil {
+			return o, err
+		}
+		if o.SignKey == nil {
+			o.SignKey = key
+		} else {
+			o.AlsoSign = append(o.AlsoSign, key)
+		}
+	}
+	o.Keys, err = readPublicKeys(f.keys)
+	return o, err
 }
 
 // privateKey reads the signing key; an empty name is no key.

@@ -46,6 +46,20 @@ func (a *app) publisher(s serverFlags) (p publisher, done func(), err error) {
 	return a.depot()
 }
 
+// publish publishes to where the flags say, and prints what came of it.
+func (a *app) publish(s serverFlags, one func(publisher) (depot.Published, error)) error {
+	p, done, err := a.publisher(s)
+	if err != nil {
+		return err
+	}
+	out, err := one(p)
+	done()
+	if err != nil {
+		return publishHint(err)
+	}
+	return a.printPublished(out)
+}
+
 // serverFlags name a front-end and who publishes there.
 type serverFlags struct{ url, tokenFile, audience string }
 

@@ -56,41 +56,21 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
   okara pull acme/dns ./dist --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
 			var o depot.PullOptions
+			var err error
 			if o.Platforms, err = parsePlatforms(platforms); err != nil {
 				return err
 			}
 			if o.Policy, err = policy.read(); err != nil {
 				return err
 			}
-			d, done, err := a.depot()
-			if err != nil {
-				return err
-			}
+			progress, done := a.progress()
 			defer done()
-			_, layout, err := a.registryClient()
+			t, err := a.pick(cmd.Context(), args[0], progress)
 			if err != nil {
 				return err
 			}
-			_, v, err := itemVersion(cmd.Context(), d, layout, it)
-			if err != nil {
-				return err
-			}
-			out := pulled{Version: v.String(), Dir: args[1]}
-			text := args[1]
-			if it.Kind == addr.KindModule {
-				out.Address = it.Module.String()
-				_, err = d.PullModule(cmd.Context(), addr.ModuleVersion{Module: it.Module, Version: v}, args[1], o)
-			} else {
-				out.Address = it.Provider.String()
-				if out.Files, err = d.PullProvider(cmd.Context(), it.Provider, v, args[1], o); err == nil {
-					text = filePaths(args[1], out.Files)
-				}
-			}
+			files, err := t.depot.Pull(cmd.Context(), t.Item, t.version, args[1], o)
 			if errors.Is(err, os.ErrExist) {
 				return usageError("%w", err)
 			}
@@ -98,7 +78,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 				return err
 			}
 			done()
-			return a.printResult(out, text)
+			return a.printResult(pulled{t.Item.String(), t.version.String(), args[1], files}, filePaths(args[1], files))
 		},
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")
@@ -106,7 +86,11 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 	return cmd
 }
 
+// filePaths names the files of a provider, for a module the folder.
 func filePaths(dir string, names []string) string {
+	if len(names) == 0 {
+		return dir
+	}
 	var paths []string
 	for _, name := range names {
 		paths = append(paths, filepath.Join(dir, name))

@@ -84,25 +84,20 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
   okara show acme/dns@1.2.3 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
 			require, err := policy.read()
 			if err != nil {
 				return err
 			}
-			client, layout, err := a.registryClient()
+			t, err := a.selected(args[0], nil)
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
-			s, err := a.show(cmd.Context(), d, client, layout, it)
+			s, err := t.show(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if require != nil && s.Held == "" {
-				if s.Policy, err = judged(cmd.Context(), d, it.Repository(layout), s.Version, *require); err != nil {
+				if s.Policy, err = judged(cmd.Context(), t.depot, t.repo.Name(), s.Version, *require); err != nil {
 					return err
 				}
 			}
@@ -130,18 +125,16 @@ func judged(ctx context.Context, d *depot.Depot, repository, version string, o d
 	return "fulfilled", err
 }
 
-func (a *app) show(ctx context.Context, d *depot.Depot, client *oci.Client, layout addr.Layout, it addr.Selection) (shown, error) {
-	l, v, err := itemVersion(ctx, d, layout, it)
+func (t selected) show(ctx context.Context) (shown, error) {
+	l, v, err := itemVersion(ctx, t.depot, t.repo, t.Selection)
 	if err == nil {
-		return showTag(ctx, l, it, v, v.Tag())
+		return showTag(ctx, l, t.Selection, v, v.Tag())
 	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return shown{}, err
 	}
-	if r, rerr := client.Repo(it.Repository(layout)); rerr == nil {
-		if s, herr := showHeld(ctx, d, r, it); herr == nil {
-			return s, nil
-		}
+	if s, herr := showHeld(ctx, t.depot, t.repo, t.Selection); herr == nil {
+		return s, nil
 	}
 	return shown{}, err
 }
@@ -155,14 +148,12 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 	}
 	status := l.StatusOf(v, m.Digest)
 	s := shown{
-		Kind: it.Kind, Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
+		Kind: it.Kind, Address: it.Item.String(), Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
 		Deprecated: eventMessage(status.Deprecated), Yanked: eventMessage(status.Yanked), status: status,
 	}
 	if it.Kind == addr.KindModule {
-		s.Address = it.Module.String()
 		err = s.module(ctx, r, m)
 	} else {
-		s.Address = it.Provider.String()
 		err = s.provider(ctx, r, m)
 	}
 	if err != nil {

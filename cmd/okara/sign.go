@@ -80,10 +80,7 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 				return usageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
-			if keys.openpgp, err = a.privateKey(signKey, passphraseFile); err != nil {
-				return err
-			}
-			if keys.cosign, err = a.cosignKey(cosignKey, passphraseFile); err != nil {
+			if err := keys.read(a, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
 			address, _, _ := strings.Cut(args[0], "@")
@@ -104,6 +101,14 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 	f.StringVar(&passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
 	f.BoolVar(&replace, "replace", false, "drop the OpenPGP signatures and keys that are there")
 	return cmd
+}
+
+// read reads the private keys; an empty name is no key.
+func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err error) {
+	if s.openpgp, err = a.privateKey(signKey, passphraseFile); err == nil {
+		s.cosign, err = a.cosignKey(cosignKey, passphraseFile)
+	}
+	return err
 }
 
 // signThrough signs one version through a front-end.

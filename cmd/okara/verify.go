@@ -3,13 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
@@ -42,41 +42,25 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
   okara verify net/vpc/aws@1.4.0 --cosign-key cosign.pub --require cosign --deep`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			read, err := policy.read()
+			o, err := policy.read()
 			if err != nil {
 				return err
 			}
-			var o depot.VerifyOptions
-			if read != nil {
-				o = *read
-			}
+			o = cmp.Or(o, &depot.VerifyOptions{})
 			o.AllowYanked, o.Deep = allowYanked, deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return usageError("--digest %q is not a digest", digestFlag)
 			}
-			client, layout, err := a.registryClient()
+			t, err := a.pick(cmd.Context(), args[0], nil)
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
-			_, v, err := itemVersion(cmd.Context(), d, layout, it)
-			if err != nil {
-				return err
-			}
-			checks, err := d.Verify(cmd.Context(), it.Repository(layout), v, o)
+			checks, err := t.depot.Verify(cmd.Context(), t.repo.Name(), t.version, *o)
 			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
 				return err
 			}
-			var rows [][]string
-			for _, c := range checks {
-				rows = append(rows, []string{c.Result, c.Name, c.Detail})
-			}
 			address, _, _ := strings.Cut(args[0], "@")
-			if perr := a.printResult(verified{address, v.String(), err == nil, checks}, table(rows)); perr != nil {
+			if perr := a.printResult(verified{address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
 				return perr
 			}
 			return err
@@ -88,4 +72,12 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 	f.BoolVar(&allowYanked, "allow-yanked", false, "accept a yanked version")
 	f.BoolVar(&deep, "deep", false, "read every blob and compute the hashes again")
 	return cmd
+}
+
+func checksText(checks []depot.Check) string {
+	var rows [][]string
+	for _, c := range checks {
+		rows = append(rows, []string{c.Result, c.Name, c.Detail})
+	}
+	return table(rows)
 }

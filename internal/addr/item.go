@@ -58,6 +58,14 @@ func ParseItemVersion(s string) (Item, Version, error) {
 	return it, v, err
 }
 
+// String returns the address of the module or provider.
+func (it Item) String() string {
+	if it.Kind == KindModule {
+		return it.Module.String()
+	}
+	return it.Provider.String()
+}
+
 // Repository is where a layout keeps a module or a provider.
 func (it Item) Repository(l Layout) string {
 	switch it.Kind {

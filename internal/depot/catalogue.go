@@ -54,9 +54,9 @@ func catalogEntry(l addr.Layout, repository string) (artifact.CatalogEntry, bool
 	}
 	switch it.Kind {
 	case addr.KindModule:
-		return artifact.CatalogEntry{Kind: artifact.KindModule, Address: it.Module.String(), Repository: repository}, true
+		return artifact.CatalogEntry{Kind: artifact.KindModule, Address: it.String(), Repository: repository}, true
 	case addr.KindProvider, addr.KindMirror:
-		return artifact.CatalogEntry{Kind: providerKind(it.Provider), Address: it.Provider.String(), Repository: repository}, true
+		return artifact.CatalogEntry{Kind: providerKind(it.Provider), Address: it.String(), Repository: repository}, true
 	}
 	return artifact.CatalogEntry{}, false
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Finding is something wrong in a repository of artifacts.
@@ -18,6 +19,36 @@ type Finding struct {
 	Tag        string `json:"tag"`
 	Problem    string `json:"problem"`
 	Remedy     string `json:"remedy"`
+}
+
+// ExamineAll examines repositories, without any those that the catalogue lists,
+// and returns how many they are. An entry of the catalogue for something without a
+// version is a finding.
+func (d *Depot) ExamineAll(ctx context.Context, repositories []string, deep bool) (findings []Finding, examined int, err error) {
+	listed := len(repositories) == 0
+	if listed {
+		entries, err := d.Catalogue(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, e := range entries {
+			repositories = append(repositories, e.Repository)
+		}
+	}
+	for _, repository := range repositories {
+		some, err := d.Examine(ctx, repository, deep)
+		if errors.Is(err, oci.ErrNotFound) && listed {
+			some, err = []Finding{{
+				Repository: d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), Tag: artifact.CatalogTag(repository),
+				Problem: "the entry is for " + repository + ", which has no version", Remedy: "publish one, or delete the tag",
+			}}, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		findings = append(findings, some...)
+	}
+	return findings, len(repositories), nil
 }
 
 // Examine looks for what makes clients fail: tags that OpenTofu takes for

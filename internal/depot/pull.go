@@ -37,6 +37,16 @@ func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version,
 	return l, m, d.fulfils(ctx, l, v, m, o.Policy)
 }
 
+// Pull writes a version into dir. It returns the names of the files of a provider;
+// those of a module are the whole folder.
+func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) ([]string, error) {
+	if it.Kind == addr.KindModule {
+		_, err := d.PullModule(ctx, addr.ModuleVersion{Module: it.Module, Version: v}, dir, o)
+		return nil, err
+	}
+	return d.PullProvider(ctx, it.Provider, v, dir, o)
+}
+
 // PullModule unpacks a version of a module into dir, which must be empty or not
 // exist. The zip is verified against its digest before it is unpacked.
 func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (artifact.ModuleManifest, error) {

@@ -144,3 +144,36 @@ func (r *room) print(t *testing.T, dir string) {
 		}
 	}
 }
+
+// TestCommandsThin fails on a command whose function is long: a command is flags,
+// one call and text, and what is longer belongs to a package or beside it.
+func TestCommandsThin(t *testing.T) {
+	const limit = 25
+	commands := 0
+	for _, name := range tracked(t) {
+		if !strings.HasPrefix(name, "cmd/") || !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, read(t, name), parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			field, ok := n.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			if key, ok := field.Key.(*ast.Ident); ok && key.Name == "RunE" {
+				commands++
+				if lines := fset.Position(field.End()).Line - fset.Position(field.Pos()).Line + 1; lines > limit {
+					t.Errorf("%s: RunE has %d lines, at most %d", fset.Position(field.Pos()), lines, limit)
+				}
+			}
+			return true
+		})
+	}
+	if commands == 0 {
+		t.Fatal("no command found")
+	}
+}

@@ -4,6 +4,8 @@ package artifact
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -56,6 +58,29 @@ func ParseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 		*n, ok = v, ok && err == nil && v >= 0
 	}
 	return s, ok
+}
+
+// ReportType tells what a document is: SPDX, CycloneDX or an in-toto statement,
+// also in a signed envelope.
+func ReportType(document []byte) (mediaType string, err error) {
+	var doc struct {
+		SPDX    string `json:"spdxVersion"`
+		Bom     string `json:"bomFormat"`
+		Type    string `json:"_type"`
+		Payload string `json:"payloadType"` // of a signed envelope
+	}
+	if err := json.Unmarshal(document, &doc); err != nil {
+		return "", fmt.Errorf("not a JSON object: %w", err)
+	}
+	switch {
+	case doc.SPDX != "":
+		return ReportSPDX, nil
+	case doc.Bom == "CycloneDX":
+		return ReportCycloneDX, nil
+	case doc.Type != "" || doc.Payload == ReportInToto:
+		return ReportInToto, nil
+	}
+	return "", errors.New("neither SPDX nor CycloneDX nor an in-toto statement")
 }
 
 // AttachReport stores a document as a referrer of subject. mediaType is one of the
