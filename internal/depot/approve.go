@@ -85,7 +85,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Publi
 		return Published{}, err
 	}
 	defer d.lock(r.String())()
-	if err := putVersion(ctx, r, v.Tag(), m); errors.Is(err, errTaken) {
+	if err := PutVersion(ctx, r, v.Tag(), m); errors.Is(err, ErrTaken) {
 		return Published{}, &ConflictError{Repository: r.String(), Tag: v.Tag(), Offered: m.Digest.String()}
 	} else if err != nil {
 		return Published{}, err

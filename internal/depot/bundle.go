@@ -91,7 +91,7 @@ func (d *Depot) CreateBundle(ctx context.Context, file string, items []BundleIte
 	if err != nil {
 		return BundleReport{}, err
 	}
-	plan.progress = d.meter(filepath.Base(file), report.Bytes)
+	plan.progress = d.Options().Progress.Of(filepath.Base(file), report.Bytes)
 	part := file + ".part"
 	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
 		return BundleReport{}, fmt.Errorf("creating the bundle: %s is not a regular file", part)
@@ -108,14 +108,6 @@ func (d *Depot) CreateBundle(ctx context.Context, file string, items []BundleIte
 		return BundleReport{}, fmt.Errorf("finishing the bundle: %w", err)
 	}
 	return report, nil
-}
-
-// meter returns a function that reports progress on one item.
-func (d *Depot) meter(item string, total int64) func(int64) {
-	if d.o.Progress == nil {
-		return func(int64) {}
-	}
-	return func(n int64) { d.o.Progress(Event{Item: item, Bytes: n, Total: total}) }
 }
 
 // bundleParallel is how many requests for one bundle run at a time.
@@ -150,7 +142,7 @@ func (d *Depot) bundleCheck(ctx context.Context, item BundleItem, policy *Verify
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil
 	}
-	l, err := d.listing(ctx, item.Repo)
+	l, err := d.Listing(ctx, item.Repo)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +151,7 @@ func (d *Depot) bundleCheck(ctx context.Context, item BundleItem, policy *Verify
 		if !ok {
 			return nil
 		}
-		return d.fulfils(ctx, l, v, m, policy)
+		return d.Fulfils(ctx, l, v, m, policy)
 	}, nil
 }
 
@@ -376,7 +368,7 @@ func (p bundlePlan) resume(ctx context.Context, f *os.File, head []byte) (blobs 
 // blobIntact checks the bytes of a blob in the file.
 func blobIntact(ctx context.Context, f *os.File, at int64, d oci.Descriptor) error {
 	v := d.Digest.Verifier()
-	n, err := io.Copy(v, contextReader{ctx, io.NewSectionReader(f, at, d.Size)})
+	n, err := io.Copy(v, Interruptible(ctx, io.NewSectionReader(f, at, d.Size)))
 	if err == nil && (n != d.Size || !v.Verified()) {
 		err = fmt.Errorf("%w: %w", errOtherDigest, oci.ErrCorrupt)
 	}
@@ -392,7 +384,7 @@ func (b bundleBlob) write(ctx context.Context, w *tar.Writer, progress func(int6
 		}
 	}
 	defer body.Close()
-	return writeFile(w, blobName(b.desc.Digest), b.desc.Size, &watchedReader{ReadCloser: body, report: progress})
+	return writeFile(w, blobName(b.desc.Digest), b.desc.Size, Watch(body, progress))
 }
 
 func writeFile(w *tar.Writer, name string, size int64, body io.Reader) error {

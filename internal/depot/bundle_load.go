@@ -42,7 +42,7 @@ type LoadOptions struct {
 // entry for anything else is oci.ErrCorrupt, and nothing is pushed then.
 func (d *Depot) LoadBundle(ctx context.Context, b *Bundle, o LoadOptions) (BundleReport, error) {
 	if o.Policy != nil {
-		if err := o.Policy.validate(); err != nil {
+		if err := o.Policy.Validate(); err != nil {
 			return BundleReport{}, err
 		}
 	}
@@ -116,8 +116,8 @@ func (l *bundleLoader) load(ctx context.Context) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.filled)) {
-		if entry, ok := catalogEntry(l.d.o.Layout, name); ok {
-			l.report.Warnings = append(l.report.Warnings, l.d.addToCatalogue(ctx, entry)...)
+		if err := l.d.AddToCatalogue(ctx, name); err != nil {
+			l.report.Warnings = append(l.report.Warnings, NotListed(err))
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
 	slices.SortStableFunc(jobs, func(a, b job) int {
 		return cmp.Compare(l.b.blobs[a.blob.Digest].offset, l.b.blobs[b.blob.Digest].offset)
 	})
-	progress := l.d.meter(filepath.Base(l.b.file.Name()), total)
+	progress := l.d.Options().Progress.Of(filepath.Base(l.b.file.Name()), total)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(bundleParallel)
 	for _, j := range jobs {
@@ -187,7 +187,7 @@ func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, 
 		return err
 	}
 	blob := oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) {
-		return &watchedReader{ReadCloser: open(), report: progress}, nil
+		return Watch(open(), progress), nil
 	}}
 	if err := r.PushBlob(ctx, blob); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (l *bundleLoader) pass(ctx context.Context, roots []bundleRoot, parallel in
 			continue
 		}
 		if l.policy != nil && x.kind == rootVersion && listings[x.repo] == nil {
-			listing, err := l.d.listing(ctx, x.repo)
+			listing, err := l.d.Listing(ctx, x.repo)
 			if err != nil {
 				return errors.Join(fmt.Errorf("loading %s: %w", x, err), g.Wait())
 			}
@@ -262,16 +262,16 @@ func (l *bundleLoader) version(ctx context.Context, x bundleRoot, m oci.Manifest
 	if !ok {
 		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
 	}
-	err := l.d.fulfils(ctx, listing, v, m, l.policy)
+	err := l.d.Fulfils(ctx, listing, v, m, l.policy)
 	if errors.Is(err, ErrUntrusted) {
 		l.note(&l.report.Refused, "%v", err)
 		return nil
 	}
 	if err == nil {
-		err = putVersion(ctx, x.repo, x.tag, m)
+		err = PutVersion(ctx, x.repo, x.tag, m)
 	}
 	switch {
-	case errors.Is(err, errTaken):
+	case errors.Is(err, ErrTaken):
 		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:

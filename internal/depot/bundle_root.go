@@ -67,7 +67,7 @@ func (l *bundleLoader) parseRoot(desc oci.Descriptor) (x bundleRoot, skip bool, 
 	}
 	r := l.repos[name]
 	if r == nil {
-		if r, err = l.d.repo(name); err != nil {
+		if r, err = l.d.Repo(name); err != nil {
 			return bundleRoot{}, false, err
 		}
 		l.repos[name] = r
@@ -102,10 +102,10 @@ func isVersion(tag string) bool {
 // rebase returns the repository that has a name of a bundle below the depot's
 // prefix, and what it holds.
 func (d *Depot) rebase(name string) (item addr.Item, repository string, ok bool) {
-	if p := d.o.Layout.Prefix; p != "" {
+	if p := d.Options().Layout.Prefix; p != "" {
 		name = p + "/" + name
 	}
-	item, ok = d.o.Layout.Parse(name)
+	item, ok = d.Options().Layout.Parse(name)
 	return item, name, ok
 }
 

@@ -22,7 +22,7 @@ func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (in
 			return 0, fmt.Errorf("listing the repositories: %w", err)
 		}
 	}
-	catalogue, err := d.repo(d.o.Layout.CatalogRepo())
+	catalogue, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return 0, err
 	}

@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -20,15 +18,8 @@ import (
 type Options struct {
 	Client   *oci.Client // of the host; the layout's names are full names
 	Layout   addr.Layout
-	Progress func(Event) // nil: none; called from several goroutines
-	TempDir  string      // for packed archives; "": the system's
-}
-
-// Event is a step of an upload, or of a download for a mirror.
-type Event struct {
-	Item  string // name of the file; a download says so behind it
-	Bytes int64  // moved since the last event of this item; negative when a repeated upload starts over
-	Total int64
+	Progress Progress // called from several goroutines
+	TempDir  string   // for packed archives; "": the system's
 }
 
 // Depot publishes into one registry. It is safe for concurrent use.
@@ -41,6 +32,9 @@ type Depot struct {
 
 // New returns a depot.
 func New(o Options) *Depot { return &Depot{o: o, locks: map[string]*sync.Mutex{}} }
+
+// Options returns what the depot was made with.
+func (d *Depot) Options() Options { return d.o }
 
 // Published says what a publish stored, or found.
 type Published struct {
@@ -86,8 +80,8 @@ func (d *Depot) lock(repository string) (unlock func()) {
 	return l.Unlock
 }
 
-// repo opens a repository of the layout.
-func (d *Depot) repo(name string) (*oci.Repo, error) {
+// Repo opens a repository of the layout.
+func (d *Depot) Repo(name string) (*oci.Repo, error) {
 	if err := addr.CheckRepository(d.o.Client.Host(), name); err != nil {
 		return nil, err
 	}
@@ -100,17 +94,17 @@ func (d *Depot) below(repository string) string {
 	return strings.TrimPrefix(repository, d.o.Layout.Prefix+"/")
 }
 
-// errTaken says that a tag holds another manifest.
-var errTaken = errors.New("tag holds another manifest")
+// ErrTaken says that a tag holds another manifest.
+var ErrTaken = errors.New("tag holds another manifest")
 
-// putVersion writes a tag that must not move. Another manifest under it gives
+// PutVersion writes a tag that must not move. Another manifest under it gives
 // errTaken; the window in which that goes unseen is described in doc.go.
-func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
+func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) error {
 	switch have, err := r.Resolve(ctx, tag); {
 	case err == nil && have.Digest == m.Digest:
 		return nil
 	case err == nil:
-		return errTaken
+		return ErrTaken
 	case !errors.Is(err, oci.ErrNotFound):
 		return err
 	}
@@ -120,7 +114,7 @@ func putVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) er
 	case err == nil && have.Digest == m.Digest:
 		return nil // also when the answer to the PUT was lost
 	case err == nil:
-		return errTaken // a rule for immutable tags refuses with several codes
+		return ErrTaken // a rule for immutable tags refuses with several codes
 	case putErr != nil:
 		return putErr
 	}
@@ -145,17 +139,22 @@ func nextFree(ctx context.Context, r *oci.Repo, v addr.Version) addr.Version {
 // addToCatalogue records the repository, so that it can be listed. Nothing
 // depends on it: a failure is a warning.
 func (d *Depot) addToCatalogue(ctx context.Context, e artifact.CatalogEntry) []string {
-	r, err := d.repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err == nil {
 		err = artifact.AddCatalogEntry(ctx, r, e)
 	}
-	if errors.Is(err, oci.ErrDenied) {
-		return []string{fmt.Sprintf("not listed in the catalogue, unless the registry is okara serve, which does so itself: %v", err)}
-	}
 	if err != nil {
-		return []string{fmt.Sprintf("not listed in the catalogue: %v", err)}
+		return []string{NotListed(err)}
 	}
 	return nil
+}
+
+// NotListed is the warning that a repository could not be added to the catalogue.
+func NotListed(err error) string {
+	if errors.Is(err, oci.ErrDenied) {
+		return fmt.Sprintf("not listed in the catalogue, unless the registry is okara serve, which does so itself: %v", err)
+	}
+	return fmt.Sprintf("not listed in the catalogue: %v", err)
 }
 
 // AddToCatalogue lists a repository of modules or providers; one of anything
@@ -165,80 +164,9 @@ func (d *Depot) AddToCatalogue(ctx context.Context, repository string) error {
 	if !ok {
 		return nil
 	}
-	r, err := d.repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
 	return artifact.AddCatalogEntry(ctx, r, entry)
-}
-
-// watched reports how far the upload of b is.
-func (d *Depot) watched(b oci.Blob, item string) oci.Blob {
-	if d.o.Progress == nil {
-		return b
-	}
-	open := b.Open
-	b.Open = func() (io.ReadCloser, error) {
-		f, err := open()
-		if err != nil {
-			return nil, err
-		}
-		return Watch(f, d.o.Progress, item, b.Size), nil
-	}
-	return b
-}
-
-// Watch returns r, which reports to progress what is read of total bytes. A nil
-// progress is allowed.
-func Watch(r io.ReadCloser, progress func(Event), item string, total int64) io.ReadCloser {
-	if progress == nil {
-		return r
-	}
-	return &watchedReader{ReadCloser: r, report: func(n int64) { progress(Event{Item: item, Bytes: n, Total: total}) }}
-}
-
-// watchedPackage reports how far the download of k is, if the origin says how much
-// there is.
-func (d *Depot) watchedPackage(k upstream.Package) upstream.Package {
-	if d.o.Progress == nil {
-		return k
-	}
-	open := k.Open
-	k.Open = func(ctx context.Context) (io.ReadCloser, error) {
-		body, err := open(ctx)
-		sized, ok := body.(interface{ Length() int64 })
-		if err != nil || !ok || sized.Length() <= 0 {
-			return body, err
-		}
-		return &watchedReader{ReadCloser: body, report: func(n int64) {
-			d.o.Progress(Event{Item: k.Filename + " (download)", Bytes: n, Total: sized.Length()})
-		}}, nil
-	}
-	return k
-}
-
-type watchedReader struct {
-	io.ReadCloser
-	report func(int64)
-	n      int64
-	ended  bool
-}
-
-func (r *watchedReader) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	if n > 0 {
-		r.n += int64(n)
-		r.report(int64(n))
-	}
-	r.ended = r.ended || err == io.EOF
-	return n, err
-}
-
-// Close takes back what an upload sent that did not reach its end.
-func (r *watchedReader) Close() error {
-	if !r.ended && r.n > 0 {
-		r.report(-r.n)
-		r.n = 0
-	}
-	return r.ReadCloser.Close()
 }

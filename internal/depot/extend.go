@@ -73,7 +73,7 @@ func moveIndex(ctx context.Context, r *oci.Repo, v addr.Version, previous oci.De
 		return err
 	}
 	keep := previousIndexPrefix + previous.Digest.Encoded()[:candidateHex]
-	if err := putVersion(ctx, r, keep, old); errors.Is(err, errTaken) {
+	if err := PutVersion(ctx, r, keep, old); errors.Is(err, ErrTaken) {
 		return fmt.Errorf("%s holds another index: %w", keep, oci.ErrExists)
 	} else if err != nil {
 		return err

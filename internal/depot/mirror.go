@@ -48,7 +48,7 @@ type MirrorOptions struct {
 // registry. One that the registry has already, from an interrupted run, is read
 // from there instead of the origin and not sent.
 func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (Published, error) {
-	r, err := d.repo(d.providerRepo(p))
+	r, err := d.Repo(d.providerRepo(p))
 	if err != nil {
 		return Published{}, err
 	}
@@ -88,7 +88,7 @@ func (d *Depot) HasModule(ctx context.Context, m addr.ModuleVersion) (bool, erro
 }
 
 func (d *Depot) has(ctx context.Context, repository string, v addr.Version) (bool, error) {
-	r, err := d.repo(repository)
+	r, err := d.Repo(repository)
 	if err != nil {
 		return false, err
 	}
@@ -290,7 +290,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 
 // MirrorModule stores one version of a module from its origin.
 func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
-	r, err := d.repo(d.o.Layout.Module(m.Module))
+	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err
 	}

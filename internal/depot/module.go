@@ -87,7 +87,7 @@ func hasModule(t *archive.Tree, dir string) bool {
 // PublishModule stores the tree as a version of a module. The same content under
 // this version is success without a push; other content is a *ConflictError.
 func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleOptions) (Published, error) {
-	r, err := d.repo(d.o.Layout.Module(m.Module))
+	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err
 	}
@@ -146,8 +146,8 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		out.Warnings = append(out.Warnings, warnings...)
 		return out, err
 	}
-	err = putVersion(ctx, r, out.Tag, artifact.Root)
-	if !errors.Is(err, errTaken) {
+	err = PutVersion(ctx, r, out.Tag, artifact.Root)
+	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
 	stored, err = storedModule(ctx, r, out.Tag)

@@ -51,7 +51,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	defer f.Close()
 	h := sha256.New()
 	k := Package{Platform: p, Filename: name, fsys: fsys}
-	if k.Size, err = io.CopyBuffer(h, contextReader{ctx, f}, make([]byte, copyBuffer)); err != nil {
+	if k.Size, err = io.CopyBuffer(h, Interruptible(ctx, f), make([]byte, copyBuffer)); err != nil {
 		return Package{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	k.SHA256 = sum(h)
@@ -116,7 +116,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		return struct {
 			io.Reader
 			io.Closer
-		}{contextReader{ctx, f}, f}, nil
+		}{Interruptible(ctx, f), f}, nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("zip: %w", err)
@@ -150,19 +150,6 @@ func (k Package) blob() oci.Blob {
 
 func (k Package) descriptor() oci.Descriptor {
 	return oci.Descriptor{MediaType: artifact.MediaZip, Digest: digestOf(k.SHA256), Size: k.Size}
-}
-
-// contextReader ends a long read when the context is done.
-type contextReader struct {
-	ctx context.Context // of the one call that reads
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
 }
 
 func hexSHA256(b []byte) string {

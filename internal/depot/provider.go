@@ -126,7 +126,7 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 // PublishProvider stores a folder as a version of a provider. The same zips under
 // this version are success without a push; others are a *ConflictError.
 func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
-	r, err := d.repo(d.providerRepo(p))
+	r, err := d.Repo(d.providerRepo(p))
 	if err != nil {
 		return Published{}, err
 	}
@@ -188,8 +188,8 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
-	err = putVersion(ctx, r, out.Tag, artifact.Root)
-	if !errors.Is(err, errTaken) {
+	err = PutVersion(ctx, r, out.Tag, artifact.Root)
+	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
 	stored, err = storedProvider(ctx, r, out.Tag)

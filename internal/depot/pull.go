@@ -34,7 +34,7 @@ func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version,
 	if err != nil {
 		return nil, oci.Manifest{}, err
 	}
-	return l, m, d.fulfils(ctx, l, v, m, o.Policy)
+	return l, m, d.Fulfils(ctx, l, v, m, o.Policy)
 }
 
 // Pull writes a version into dir. It returns the names of the files of a provider;
@@ -91,11 +91,7 @@ func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to i
 		return err
 	}
 	defer in.Close()
-	var from io.Reader = in
-	if d.o.Progress != nil {
-		from = &watchedReader{ReadCloser: in, report: func(n int64) { d.o.Progress(Event{Item: item, Bytes: n, Total: blob.Size}) }}
-	}
-	_, err = io.Copy(to, from)
+	_, err = io.Copy(to, Watch(in, d.o.Progress.Of(item, blob.Size)))
 	return err
 }
 

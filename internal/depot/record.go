@@ -49,7 +49,7 @@ type VersionRecord struct {
 
 // Record reads the depot's record; it is empty before the first run.
 func (d *Depot) Record(ctx context.Context) (*Record, error) {
-	r, err := d.repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (d *Depot) saveRecord(ctx context.Context, rec *Record) error {
 	if err != nil || bytes.Equal(b, rec.read) {
 		return err
 	}
-	r, err := d.repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}

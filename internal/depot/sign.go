@@ -20,7 +20,7 @@ import (
 // provider, and returns its manifest. One that the key has signed is left as it
 // is; the descriptor is then zero.
 func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Version, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
-	r, err := d.repo(repository)
+	r, err := d.Repo(repository)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}

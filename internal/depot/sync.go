@@ -167,7 +167,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	r, err := s.d.repo(s.d.o.Layout.Module(e.Address))
+	r, err := s.d.Repo(s.d.o.Layout.Module(e.Address))
 	if err != nil {
 		return item{}, err
 	}
@@ -188,7 +188,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	r, err := s.d.repo(s.d.providerRepo(e.Address))
+	r, err := s.d.Repo(s.d.providerRepo(e.Address))
 	if err != nil {
 		return item{}, err
 	}

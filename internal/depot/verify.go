@@ -87,7 +87,7 @@ func NewListing(r *oci.Repo, events []artifact.StatusEvent) *Listing {
 // as version v. The version need not have its tag yet; what vouches for it must
 // be in the repository of l.
 func (d *Depot) VerifyManifest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o VerifyOptions) ([]Check, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	name := l.Repository.Name()
@@ -108,9 +108,9 @@ func (d *Depot) VerifyManifest(ctx context.Context, l *Listing, v addr.Version, 
 	return x.checks, nil
 }
 
-// fulfils checks a manifest that is about to be used as version v against a
+// Fulfils checks a manifest that is about to be used as version v against a
 // policy; nil is no policy.
-func (d *Depot) fulfils(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, policy *VerifyOptions) error {
+func (d *Depot) Fulfils(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, policy *VerifyOptions) error {
 	if policy == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (d *Depot) fulfils(ctx context.Context, l *Listing, v addr.Version, m oci.M
 	return nil
 }
 
-func (o VerifyOptions) validate() error {
+func (o VerifyOptions) Validate() error {
 	for _, name := range o.Require {
 		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
 			return fmt.Errorf("unknown requirement %q", name)

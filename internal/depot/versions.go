@@ -22,7 +22,7 @@ const catalogueParallel = 8
 // Catalogue returns what has been published into the depot, sorted by kind and
 // address. A depot without a catalogue is empty.
 func (d *Depot) Catalogue(ctx context.Context) ([]artifact.CatalogEntry, error) {
-	r, err := d.repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,11 @@ type Listing struct {
 // Versions lists the versions in a repository of the layout. A repository
 // without any version is oci.ErrNotFound.
 func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, error) {
-	r, err := d.repo(repository)
+	r, err := d.Repo(repository)
 	if err != nil {
 		return nil, err
 	}
-	l, err := d.listing(ctx, r)
+	l, err := d.Listing(ctx, r)
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,8 +80,8 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 	return l, nil
 }
 
-// listing is Versions of a repository that may have none or not exist.
-func (d *Depot) listing(ctx context.Context, r *oci.Repo) (*Listing, error) {
+// Listing is Versions of a repository that may have none or not exist.
+func (d *Depot) Listing(ctx context.Context, r *oci.Repo) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, err

@@ -34,9 +34,9 @@ type Options struct {
 	Token     TokenFunc         // nil: anonymous
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	UserAgent string
-	Logger    *slog.Logger      // one record per request, without secrets; nil: none
-	Progress  func(depot.Event) // nil: none; called from several goroutines
-	Pause     time.Duration     // before the first repetition, then doubled; 0: 500 ms
+	Logger    *slog.Logger   // one record per request, without secrets; nil: none
+	Progress  depot.Progress // called from several goroutines
+	Pause     time.Duration  // before the first repetition, then doubled; 0: 500 ms
 }
 
 // Client publishes through one front-end. It is safe for concurrent use.

@@ -66,7 +66,7 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 		if err != nil {
 			return nil, err
 		}
-		return depot.Watch(f, c.o.Progress, m.Module.String()+" "+m.Version.String(), body.size), nil
+		return depot.Watch(f, c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil
 	}
 	var out published
 	status, err := c.send(ctx, http.MethodPut, ModulePath(m.Module)+"/"+m.Version.String(), q, &body, &out)

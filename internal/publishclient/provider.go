@@ -109,7 +109,7 @@ func (c *Client) upload(ctx context.Context, path string, f file) (string, error
 		if err != nil {
 			return nil, err
 		}
-		return depot.Watch(r, c.o.Progress, f.name, f.size), nil
+		return depot.Watch(r, c.o.Progress.Of(f.name, f.size)), nil
 	}
 	_, err = c.send(ctx, http.MethodPut, path, nil, &body, &answer)
 	return answer.Receipt, err

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"io"
+
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Progress is told how far uploads and downloads are. One that is nil hears
+// nothing.
+type Progress func(Event)
+
+// Event is a step of an upload, or of a download for a mirror.
+type Event struct {
+	Item  string // name of the file; a download says so behind it
+	Bytes int64  // moved since the last event of this item; negative when a repeated upload starts over
+	Total int64
+}
+
+// Of returns what counts the bytes of one item.
+func (p Progress) Of(item string, total int64) func(int64) {
+	if p == nil {
+		return func(int64) {}
+	}
+	return func(n int64) { p(Event{Item: item, Bytes: n, Total: total}) }
+}
+
+// Watch returns r, which reports what is read.
+func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
+	return &watchedReader{ReadCloser: r, report: report}
+}
+
+// watched reports how far the upload of b is.
+func (d *Depot) watched(b oci.Blob, item string) oci.Blob {
+	open := b.Open
+	b.Open = func() (io.ReadCloser, error) {
+		f, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return Watch(f, d.o.Progress.Of(item, b.Size)), nil
+	}
+	return b
+}
+
+// watchedPackage reports how far the download of k is, if the origin says how much
+// there is.
+func (d *Depot) watchedPackage(k upstream.Package) upstream.Package {
+	open := k.Open
+	k.Open = func(ctx context.Context) (io.ReadCloser, error) {
+		body, err := open(ctx)
+		sized, ok := body.(interface{ Length() int64 })
+		if err != nil || !ok || sized.Length() <= 0 {
+			return body, err
+		}
+		return Watch(body, d.o.Progress.Of(k.Filename+" (download)", sized.Length())), nil
+	}
+	return k
+}
+
+type watchedReader struct {
+	io.ReadCloser
+	report func(int64)
+	n      int64
+	ended  bool
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if n > 0 {
+		r.n += int64(n)
+		r.report(int64(n))
+	}
+	r.ended = r.ended || err == io.EOF
+	return n, err
+}
+
+// Close takes back what an upload sent that did not reach its end.
+func (r *watchedReader) Close() error {
+	if !r.ended && r.n > 0 {
+		r.report(-r.n)
+		r.n = 0
+	}
+	return r.ReadCloser.Close()
+}
+
+// Interruptible returns r, whose reads end when the context is done.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context // of the one call that reads
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
