@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -72,14 +73,14 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 	if err != nil {
 		return err
 	}
-	var o depot.BundleOptions
+	var o bundle.CreateOptions
 	if o.Policy, err = policy.read(); err != nil {
 		return err
 	}
 	if o.Since, err = bundleDigests(since); err != nil {
 		return err
 	}
-	var items []depot.BundleItem
+	var items []bundle.Item
 	for _, s := range addresses {
 		it, err := a.bundleItem(ctx, client, layout, s)
 		if err != nil {
@@ -91,7 +92,7 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 	if err != nil {
 		return err
 	}
-	report, err := d.CreateBundle(ctx, file, items, o)
+	report, err := bundle.Create(ctx, d, file, items, o)
 	done()
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 }
 
 func (a *app) bundleSign(file string, key *signing.Key) error {
-	b, err := depot.OpenBundle(file)
+	b, err := bundle.Open(file)
 	if err != nil {
 		return err
 	}
@@ -117,12 +118,12 @@ func (a *app) bundleSign(file string, key *signing.Key) error {
 
 // openBundle opens a bundle and, if key files are given, checks its signature
 // before anything else of it is used.
-func (a *app) openBundle(file string, keyFiles []string) (*depot.Bundle, error) {
+func (a *app) openBundle(file string, keyFiles []string) (*bundle.File, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {
 		return nil, err
 	}
-	b, err := depot.OpenBundle(file)
+	b, err := bundle.Open(file)
 	if err != nil || len(keys) == 0 {
 		return b, err
 	}
@@ -138,7 +139,7 @@ func bundleDigests(file string) (map[digest.Digest]bool, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, err := depot.OpenBundle(file)
+	b, err := bundle.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -146,17 +147,17 @@ func bundleDigests(file string) (map[digest.Digest]bool, error) {
 	return b.Digests(), nil
 }
 
-func (a *app) bundleItem(ctx context.Context, client *oci.Client, layout addr.Layout, s string) (depot.BundleItem, error) {
+func (a *app) bundleItem(ctx context.Context, client *oci.Client, layout addr.Layout, s string) (bundle.Item, error) {
 	it, err := addr.ParseSelection(s)
 	if err != nil {
-		return depot.BundleItem{}, err
+		return bundle.Item{}, err
 	}
 	name := it.Repository(layout)
 	r, err := client.Repo(name)
 	if err != nil {
-		return depot.BundleItem{}, err
+		return bundle.Item{}, err
 	}
-	selected, err := depot.SelectBundle(ctx, r, withoutPrefix(name, layout), it.Selects)
+	selected, err := bundle.Select(ctx, r, withoutPrefix(name, layout), it.Selects)
 	if err == nil && len(selected.Tags) == 0 {
 		err = fmt.Errorf("%s: no version of %s matches: %w", s, r, oci.ErrNotFound)
 	}
@@ -232,7 +233,7 @@ content, 5 denied.`,
 }
 
 func (a *app) bundleLoad(ctx context.Context, file string, keys []string, status bool, flags policyFlags) error {
-	o := depot.LoadOptions{Trusted: status || len(keys) > 0}
+	o := bundle.LoadOptions{Trusted: status || len(keys) > 0}
 	var err error
 	if o.Policy, err = flags.read(); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (a *app) bundleLoad(ctx context.Context, file string, keys []string, status
 		return err
 	}
 	defer b.Close()
-	report, err := d.LoadBundle(ctx, b, o)
+	report, err := bundle.Load(ctx, d, b, o)
 	if err != nil {
 		return err
 	}

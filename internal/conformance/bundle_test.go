@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -32,9 +33,9 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var items []depot.BundleItem
+	var items []bundle.Item
 	for _, e := range entries {
-		item, err := depot.SelectBundle(t.Context(), mustRepo(t, client, e.Repository), e.Repository, func(addr.Version) bool { return true })
+		item, err := bundle.Select(t.Context(), mustRepo(t, client, e.Repository), e.Repository, func(addr.Version) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func TestBundle(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "b.tar")
-	if _, err := d.CreateBundle(t.Context(), file, items, depot.BundleOptions{}); err != nil {
+	if _, err := bundle.Create(t.Context(), d, file, items, bundle.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {

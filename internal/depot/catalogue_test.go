@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -21,11 +22,14 @@ func TestRebuildCatalogue(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalogue, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
 		d, _ := newDepot(t, host, oci.Options{Transport: lost})
-		publishVersions(t, d, 1)
+		if _, err := d.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 			t.Fatal(err)
 		}
-		other := newLoader(t, host, "elsewhere") // below another prefix
+		_, client := newDepot(t, host, oci.Options{})
+		other := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "elsewhere"}})
 		if _, err := other.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
 		}

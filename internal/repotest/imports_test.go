@@ -121,6 +121,13 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	internal/syntax
 internal/addr: leaf: pure names
 internal/archive: leaf: trees and bytes
+internal/bundle: files that carry what depot published; how a registry is reached is depot's
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/diskfile
+	internal/signing
 internal/diskfile: leaf: bytes into files
 internal/embedded: leaf: a handler
 internal/envelope: leaf: bytes in, bytes out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"errors"
@@ -9,20 +9,21 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-// maxBundleSignature bounds a signature file.
-const maxBundleSignature = 64 << 10
+// maxSignature bounds a signature file.
+const maxSignature = 64 << 10
 
 // signatureFile is the detached OpenPGP signature over index.json. The index has
 // the digest of everything that loading reaches, so it vouches for all of it.
-func (b *Bundle) signatureFile() string { return b.file.Name() + ".sig" }
+func (b *File) signatureFile() string { return b.file.Name() + ".sig" }
 
 // Sign writes the signature of the bundle next to it, as FILE.sig, and returns
 // that name. An earlier signature is replaced.
-func (b *Bundle) Sign(k *signing.Key, now time.Time) (string, error) {
+func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 	sig, err := k.Sign(b.IndexRaw, now)
 	if err != nil {
 		return "", fmt.Errorf("signing the bundle: %w", err)
@@ -34,16 +35,16 @@ func (b *Bundle) Sign(k *signing.Key, now time.Time) (string, error) {
 }
 
 // VerifySignature checks FILE.sig and returns the one of keys that made it. A
-// signature that is missing or does not hold wraps ErrUntrusted.
-func (b *Bundle) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, error) {
+// signature that is missing or does not hold wraps depot.ErrUntrusted.
+func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, error) {
 	info, err := os.Stat(b.signatureFile())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return signing.PublicKey{}, fmt.Errorf("the bundle has no signature %s: %w", b.signatureFile(), ErrUntrusted)
+		return signing.PublicKey{}, fmt.Errorf("the bundle has no signature %s: %w", b.signatureFile(), depot.ErrUntrusted)
 	case err != nil:
 		return signing.PublicKey{}, fmt.Errorf("reading the signature of the bundle: %w", err)
-	case info.Size() > maxBundleSignature:
-		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is no signature: %w", b.signatureFile(), info.Size(), ErrUntrusted)
+	case info.Size() > maxSignature:
+		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is no signature: %w", b.signatureFile(), info.Size(), depot.ErrUntrusted)
 	}
 	sig, err := os.ReadFile(b.signatureFile())
 	if err != nil {
@@ -51,7 +52,7 @@ func (b *Bundle) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, e
 	}
 	key, err := signing.Verify(b.IndexRaw, sig, keys, signing.VerifyOptions{})
 	if err != nil {
-		return signing.PublicKey{}, fmt.Errorf("%s: %w: %w", b.signatureFile(), ErrUntrusted, err)
+		return signing.PublicKey{}, fmt.Errorf("%s: %w: %w", b.signatureFile(), depot.ErrUntrusted, err)
 	}
 	return key, nil
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package bundle_test
 
 import (
 	"context"
 	"crypto/ecdsa"
 	"errors"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -23,28 +23,17 @@ import (
 const bundledModule = "modules/net/vpc/aws"
 
 // bundleOf writes a bundle of everything in a repository of the prefix p.
-func bundleOf(t *testing.T, d *depot.Depot, client *oci.Client, name string) *depot.Bundle {
+func bundleOf(t *testing.T, d *depot.Depot, client *oci.Client, name string) *bundle.File {
 	t.Helper()
-	item, err := depot.SelectBundle(t.Context(), mustRepoOf(t, client, "p/"+name), name, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), mustRepoOf(t, client, "p/"+name), name, func(addr.Version) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "b.tar")
-	if _, err := d.CreateBundle(t.Context(), file, []depot.BundleItem{item}, depot.BundleOptions{}); err != nil {
+	if _, err := bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return mustOpenBundle(t, file)
-}
-
-// publishVersions publishes versions 1.0.0 to 1.N.0 of net/vpc/aws.
-func publishVersions(t *testing.T, d *depot.Depot, n int) {
-	t.Helper()
-	for i := range n {
-		tree := newModule(fmt.Sprintf("# version %d\n", i))
-		if _, err := d.PublishModule(t.Context(), tree, mustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // uploads counts what is on its way, and holds the first upload until there is a
@@ -113,7 +102,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	inside := depot.New(depot.Options{Client: target, Layout: addr.Layout{Prefix: "inside"}})
-	report, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{})
+	report, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +157,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 			trusted = append(trusted, public)
 			b := bundleOf(t, d, client, bundledModule)
 			for range 2 { // the second time there is nothing to do
-				if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
+				if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -209,11 +198,11 @@ func TestBundleProgress(t *testing.T) {
 	b := bundleOf(t, d, client, bundledModule)
 	ended("create")
 	inside := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "inside"}, Progress: progress})
-	if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
+	if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ended("load")
-	if _, err := inside.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil || len(done) > 0 {
+	if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil || len(done) > 0 {
 		t.Errorf("a run with nothing to do: %v, reported %v", err, done)
 	}
 }

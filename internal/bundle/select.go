@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// SelectBundle returns the item of a repository for a bundle: the versions that
+// Select returns the item of a repository for a bundle: the versions that
 // allow selects with their editions, the signatures of those, and every status
 // event. name is the repository without the prefix.
-func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr.Version) bool) (BundleItem, error) {
-	item := BundleItem{Name: name, Repo: r}
+func Select(ctx context.Context, r *oci.Repo, name string, allow func(addr.Version) bool) (Item, error) {
+	item := Item{Name: name, Repo: r}
 	var signatures []string
 	for tag, err := range r.Tags(ctx) {
 		if err != nil {
-			return BundleItem{}, fmt.Errorf("listing %s: %w", r, err)
+			return Item{}, fmt.Errorf("listing %s: %w", r, err)
 		}
 		v, isVersion := addr.VersionFromTag(tag)
 		switch {
@@ -32,7 +32,7 @@ func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr
 	}
 	if len(signatures) > 0 {
 		if err := item.addSignatures(ctx, signatures); err != nil {
-			return BundleItem{}, err
+			return Item{}, err
 		}
 	}
 	slices.Sort(item.Tags)
@@ -40,7 +40,7 @@ func SelectBundle(ctx context.Context, r *oci.Repo, name string, allow func(addr
 }
 
 // addSignatures adds the cosign signatures of the selected versions.
-func (item *BundleItem) addSignatures(ctx context.Context, signatures []string) error {
+func (item *Item) addSignatures(ctx context.Context, signatures []string) error {
 	for _, tag := range slices.Clone(item.Tags) {
 		d, err := item.Repo.Resolve(ctx, tag)
 		if err != nil {

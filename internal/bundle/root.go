@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -29,8 +30,8 @@ const (
 	rootVersion                   // also an edition
 )
 
-// bundleRoot is one entry of index.json and where it goes.
-type bundleRoot struct {
+// root is one entry of index.json and where it goes.
+type root struct {
 	oci.Descriptor
 	kind rootKind
 	repo *oci.Repo
@@ -38,7 +39,7 @@ type bundleRoot struct {
 	have bool   // there is nothing to do
 }
 
-func (x bundleRoot) String() string {
+func (x root) String() string {
 	if x.tag == "" {
 		return x.repo.String() + "@" + x.Digest.String()
 	}
@@ -47,32 +48,32 @@ func (x bundleRoot) String() string {
 
 // parseRoot says where an entry of index.json goes. Entries of the catalogue
 // are passed over, since loading writes its own.
-func (l *bundleLoader) parseRoot(desc oci.Descriptor) (x bundleRoot, skip bool, err error) {
-	ref, err := parseBundleRef(desc)
+func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
+	ref, err := parseReference(desc)
 	if err != nil {
-		return bundleRoot{}, false, err
+		return root{}, false, err
 	}
-	item, name, ok := l.d.rebase(ref.repository)
+	item, name, ok := rebase(l.d, ref.repository)
 	switch {
 	case !ok, !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindCatalog}, item.Kind):
-		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
-		return bundleRoot{}, true, nil
+		return root{}, true, nil
 	case item.Kind == addr.KindCatalog:
-		return bundleRoot{}, false, fmt.Errorf("index.json: %q is no entry of the catalogue: %w", ref.tag, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: %q is no entry of the catalogue: %w", ref.tag, oci.ErrCorrupt)
 	}
 	kind, ok := kindOfTag(ref.tag)
 	if !ok {
-		return bundleRoot{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor what belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor what belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
 	}
 	r := l.repos[name]
 	if r == nil {
 		if r, err = l.d.Repo(name); err != nil {
-			return bundleRoot{}, false, err
+			return root{}, false, err
 		}
 		l.repos[name] = r
 	}
-	return bundleRoot{Descriptor: desc, kind: kind, repo: r, tag: ref.tag}, false, nil
+	return root{Descriptor: desc, kind: kind, repo: r, tag: ref.tag}, false, nil
 }
 
 func kindOfTag(tag string) (rootKind, bool) {
@@ -101,7 +102,7 @@ func isVersion(tag string) bool {
 
 // rebase returns the repository that has a name of a bundle below the depot's
 // prefix, and what it holds.
-func (d *Depot) rebase(name string) (item addr.Item, repository string, ok bool) {
+func rebase(d *depot.Depot, name string) (item addr.Item, repository string, ok bool) {
 	if p := d.Options().Layout.Prefix; p != "" {
 		name = p + "/" + name
 	}
@@ -110,8 +111,8 @@ func (d *Depot) rebase(name string) (item addr.Item, repository string, ok bool)
 }
 
 // roots finds out which entries of index.json the registry lacks.
-func (l *bundleLoader) roots(ctx context.Context) ([]bundleRoot, error) {
-	var roots []bundleRoot
+func (l *loader) roots(ctx context.Context) ([]root, error) {
+	var roots []root
 	for _, desc := range l.b.Index.Manifests {
 		x, skip, err := l.parseRoot(desc)
 		switch {
@@ -129,7 +130,7 @@ func (l *bundleLoader) roots(ctx context.Context) ([]bundleRoot, error) {
 		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(bundleParallel)
+	g.SetLimit(parallel)
 	for i := range roots {
 		g.Go(func() (err error) {
 			roots[i].have, err = l.have(gctx, roots[i])
@@ -141,7 +142,7 @@ func (l *bundleLoader) roots(ctx context.Context) ([]bundleRoot, error) {
 
 // listed returns the referrers in a fallback index. Storing those writes the list
 // of this registry, where it needs one.
-func (l *bundleLoader) listed(x bundleRoot) ([]bundleRoot, error) {
+func (l *loader) listed(x root) ([]root, error) {
 	m, err := l.b.manifest(x.Descriptor)
 	if err != nil {
 		return nil, err
@@ -150,15 +151,15 @@ func (l *bundleLoader) listed(x bundleRoot) ([]bundleRoot, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []bundleRoot
+	var out []root
 	for _, d := range index.Manifests {
-		out = append(out, bundleRoot{Descriptor: d, kind: rootReferrer, repo: x.repo})
+		out = append(out, root{Descriptor: d, kind: rootReferrer, repo: x.repo})
 	}
 	return out, nil
 }
 
 // have reports whether there is nothing to do for an entry.
-func (l *bundleLoader) have(ctx context.Context, x bundleRoot) (bool, error) {
+func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	if x.kind == rootReferrer {
 		return false, nil // its manifest may be there and missing in the list of referrers
 	}
@@ -180,16 +181,16 @@ func (l *bundleLoader) have(ctx context.Context, x bundleRoot) (bool, error) {
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
 
-// A bundleScope knows the versions that are new with a bundle. Only about those
+// A scope knows the versions that are new with a bundle. Only about those
 // a bundle that nobody vouches for may speak: their scan reports, their status.
 // Otherwise the file would yank what the registry has, or call it clean.
-type bundleScope struct {
+type scope struct {
 	versions map[string]bool // REPOSITORY:TAG
 	reached  map[string]bool // REPOSITORY@DIGEST of what the versions are made of
 }
 
-func (l *bundleLoader) scope(ctx context.Context, wanted []bundleRoot) error {
-	l.fresh = bundleScope{map[string]bool{}, map[string]bool{}}
+func (l *loader) scope(ctx context.Context, wanted []root) error {
+	l.fresh = scope{map[string]bool{}, map[string]bool{}}
 	seen := map[*oci.Repo]map[digest.Digest]bool{}
 	for _, x := range wanted {
 		if x.kind != rootVersion {
@@ -199,7 +200,7 @@ func (l *bundleLoader) scope(ctx context.Context, wanted []bundleRoot) error {
 		if seen[x.repo] == nil {
 			seen[x.repo] = map[digest.Digest]bool{}
 		}
-		w := bundleWalk{
+		w := walk{
 			b: l.b, seen: seen[x.repo], missing: func(oci.Descriptor) error { return nil },
 			visit: func(m oci.Manifest, _ []oci.Descriptor) error {
 				l.fresh.reached[x.repo.Name()+"@"+m.Digest.String()] = true
@@ -215,7 +216,7 @@ func (l *bundleLoader) scope(ctx context.Context, wanted []bundleRoot) error {
 
 // vouched checks that a manifest, whatever its tag is, refers to what is new with
 // the bundle only, unless somebody vouches for the bundle.
-func (l *bundleLoader) vouched(x bundleRoot, m oci.Manifest) error {
+func (l *loader) vouched(x root, m oci.Manifest) error {
 	subject, err := subjectOf(m)
 	switch {
 	case err != nil:
@@ -238,7 +239,7 @@ func onlySignatures(m oci.Manifest) bool {
 }
 
 // vouchedStatus is vouched for what a status event says.
-func (l *bundleLoader) vouchedStatus(ctx context.Context, x bundleRoot, m oci.Manifest) error {
+func (l *loader) vouchedStatus(ctx context.Context, x root, m oci.Manifest) error {
 	e, err := artifact.ParseStatusEvent(x.tag, m)
 	if err != nil || l.trusted {
 		return err
@@ -270,7 +271,7 @@ func (e *unvouchedError) Error() string {
 
 // refuse reports a root that is not loaded, unless the registry has it already,
 // or nothing that it is about.
-func (l *bundleLoader) refuse(ctx context.Context, x bundleRoot, reason *unvouchedError) error {
+func (l *loader) refuse(ctx context.Context, x root, reason *unvouchedError) error {
 	if x.kind == rootReferrer {
 		if _, err := x.repo.Resolve(ctx, x.Digest.String()); !errors.Is(err, oci.ErrNotFound) {
 			return err
@@ -287,12 +288,12 @@ func (l *bundleLoader) refuse(ctx context.Context, x bundleRoot, reason *unvouch
 }
 
 // note writes down why a root is not loaded.
-func (l *bundleLoader) note(list *[]string, format string, args ...any) {
+func (l *loader) note(list *[]string, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-func (l *bundleLoader) conflict(x bundleRoot, stored digest.Digest) {
+func (l *loader) conflict(x root, stored digest.Digest) {
 	l.note(&l.report.Conflict, "%s is %s, the bundle has %s", x, stored, x.Digest)
 }

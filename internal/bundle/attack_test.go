@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package bundle_test
 
 import (
 	"archive/tar"
@@ -19,6 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -63,7 +64,7 @@ func (f *forged) list(name string, d oci.Descriptor) {
 	f.index.Manifests = append(f.index.Manifests, d)
 }
 
-func (f *forged) open(t *testing.T) *depot.Bundle {
+func (f *forged) open(t *testing.T) *bundle.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "forged.tar"))
 	if err != nil {
@@ -138,7 +139,7 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 			f.list(bundledModule+":9.9.9", f.image(t, ocispec.Manifest{ArtifactType: "application/x-good"}))
 			f.list(name, f.image(t, ocispec.Manifest{ArtifactType: "application/x-test"}))
 			d, _, count := counted(t)
-			if report, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{Trusted: true}); !errors.Is(err, oci.ErrCorrupt) {
+			if report, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{Trusted: true}); !errors.Is(err, oci.ErrCorrupt) {
 				t.Errorf("loaded %+v, %v", report, err)
 			}
 			if n := count.Total(); n > 0 {
@@ -155,7 +156,7 @@ func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
 	}))
 	d, _, _ := counted(t)
-	if _, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{}); err != nil {
+	if _, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
@@ -227,7 +228,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			var f forged
 			tt.forge(t, &f, have)
 			b := f.open(t)
-			report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{})
+			report, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{})
 			if err != nil || len(report.Refused) != 1 {
 				t.Errorf("loaded %+v, %v", report, err)
 			}
@@ -237,7 +238,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			if refs, err := r.Referrers(t.Context(), have, ""); err != nil || len(refs) > 0 {
 				t.Errorf("referrers %v, %v", refs, err)
 			}
-			if report, err = d.LoadBundle(t.Context(), b, depot.LoadOptions{Trusted: true}); err != nil || len(report.Refused) != tt.trusted {
+			if report, err = bundle.Load(t.Context(), d, b, bundle.LoadOptions{Trusted: true}); err != nil || len(report.Refused) != tt.trusted {
 				t.Errorf("of a trusted bundle: %+v, %v", report, err)
 			}
 		})
@@ -252,7 +253,7 @@ func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	x.ArtifactType, x.Data = artifact.ArtifactModule, []byte(`{"artifactType":"`+artifact.ArtifactModule+`"}`)
 	f.list(bundledModule+":1.0.0", x)
 	d, client, _ := counted(t)
-	report, err := d.LoadBundle(t.Context(), f.open(t), depot.LoadOptions{Policy: &depot.VerifyOptions{}})
+	report, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{Policy: &depot.VerifyOptions{}})
 	if err != nil || len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "x-evil") {
 		t.Errorf("loaded %+v, %v", report, err)
 	}
@@ -291,17 +292,17 @@ func TestBundleLadder(t *testing.T) {
 		t.Errorf("verify %+v, %v", report, err)
 	}
 	d, client, count := counted(t)
-	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil {
+	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := count.Take()["PUT manifest"]; n > 2*(9+1)+1 {
 		t.Errorf("%d manifests written, want each once for a version, two tags and the catalogue", n)
 	}
-	item, err := depot.SelectBundle(t.Context(), mustRepoOf(t, client, moduleRepo), bundledModule, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), mustRepoOf(t, client, moduleRepo), bundledModule, func(addr.Version) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report := mustCreate(t, filepath.Join(t.TempDir(), "again.tar"), []depot.BundleItem{item}, nil); report.Blobs != 10 {
+	if report := mustCreate(t, filepath.Join(t.TempDir(), "again.tar"), []bundle.Item{item}, nil); report.Blobs != 10 {
 		t.Errorf("written again: %+v", report)
 	}
 }
@@ -316,7 +317,7 @@ func TestBundleDepth(t *testing.T) {
 		t.Errorf("verify: %v", err)
 	}
 	d, _, _ := counted(t)
-	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("load: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -330,7 +331,7 @@ func TestBundleDepth(t *testing.T) {
 func TestBundleWritesThroughNoLink(t *testing.T) {
 	d, client, _ := counted(t)
 	publishVersions(t, d, 1)
-	item := depot.BundleItem{Name: bundledModule, Repo: mustRepoOf(t, client, moduleRepo), Tags: []string{"1.0.0"}}
+	item := bundle.Item{Name: bundledModule, Repo: mustRepoOf(t, client, moduleRepo), Tags: []string{"1.0.0"}}
 	dir := t.TempDir()
 	victim, file := filepath.Join(dir, "victim"), filepath.Join(dir, "b.tar")
 	for _, name := range []string{file + ".part", file + ".sig"} {
@@ -338,14 +339,14 @@ func TestBundleWritesThroughNoLink(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	if _, err := d.CreateBundle(t.Context(), file, []depot.BundleItem{item}, depot.BundleOptions{}); err == nil {
+	if _, err := bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}); err == nil {
 		t.Error("a bundle was written through a link")
 	}
 	if err := os.Remove(file + ".part"); err != nil {
 		t.Fatal(err)
 	}
-	mustCreate(t, file, []depot.BundleItem{item}, nil)
-	if _, err := mustOpenBundle(t, file).Sign(mustKey(t), time.Now()); err != nil {
+	mustCreate(t, file, []bundle.Item{item}, nil)
+	if _, err := mustOpenBundle(t, file).Sign(newKey(t), time.Now()); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(victim); !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"archive/tar"
@@ -20,13 +20,13 @@ import (
 
 // Bounds of a bundle: at 250 bytes a tag, a quarter of a million tags.
 const (
-	maxBundleIndex = 64 << 20 // bytes of index.json
-	maxBundleBlobs = 1 << 20
+	maxIndex = 64 << 20 // bytes of index.json
+	maxBlobs = 1 << 20
 )
 
-// Bundle is a bundle file opened for reading. Where its blobs are is known,
+// File is a bundle file opened for reading. Where its blobs are is known,
 // their content was not checked.
-type Bundle struct {
+type File struct {
 	Index    ocispec.Index
 	IndexRaw []byte
 	file     *os.File
@@ -35,14 +35,14 @@ type Bundle struct {
 
 type span struct{ offset, size int64 }
 
-// OpenBundle reads the index of a bundle and finds its blobs. The caller closes
+// Open reads the index of a bundle and finds its blobs. The caller closes
 // it. A file that is no bundle wraps oci.ErrCorrupt.
-func OpenBundle(file string) (*Bundle, error) {
+func Open(file string) (*File, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("opening the bundle: %w", err)
 	}
-	b := &Bundle{file: f, blobs: map[digest.Digest]span{}}
+	b := &File{file: f, blobs: map[digest.Digest]span{}}
 	if err := b.scan(); err != nil {
 		defer f.Close()
 		return nil, fmt.Errorf("reading the bundle %s: %w", file, err)
@@ -51,11 +51,11 @@ func OpenBundle(file string) (*Bundle, error) {
 }
 
 // Close closes the file.
-func (b *Bundle) Close() error { return b.file.Close() }
+func (b *File) Close() error { return b.file.Close() }
 
 // Digests returns the blobs that the bundle holds or requires, for a bundle
 // that builds on it.
-func (b *Bundle) Digests() map[digest.Digest]bool {
+func (b *File) Digests() map[digest.Digest]bool {
 	out := b.required()
 	for d := range b.blobs {
 		out[d] = true
@@ -63,15 +63,15 @@ func (b *Bundle) Digests() map[digest.Digest]bool {
 	return out
 }
 
-func (b *Bundle) required() map[digest.Digest]bool {
+func (b *File) required() map[digest.Digest]bool {
 	out := map[digest.Digest]bool{}
-	for d := range strings.FieldsSeq(b.Index.Annotations[bundleRequires]) {
+	for d := range strings.FieldsSeq(b.Index.Annotations[requires]) {
 		out[digest.Digest(d)] = true
 	}
 	return out
 }
 
-func (b *Bundle) scan() error {
+func (b *File) scan() error {
 	r := tar.NewReader(b.file)
 	layout := false
 	for {
@@ -103,8 +103,8 @@ func (b *Bundle) scan() error {
 			if err != nil {
 				return err
 			}
-			if b.blobs[d] = (span{offset, h.Size}); len(b.blobs) > maxBundleBlobs {
-				return fmt.Errorf("it has more than %d blobs: %w", maxBundleBlobs, oci.ErrTooLarge)
+			if b.blobs[d] = (span{offset, h.Size}); len(b.blobs) > maxBlobs {
+				return fmt.Errorf("it has more than %d blobs: %w", maxBlobs, oci.ErrTooLarge)
 			}
 		}
 	}
@@ -114,8 +114,8 @@ func (b *Bundle) scan() error {
 	return nil
 }
 
-func (b *Bundle) readIndex(r io.Reader, size int64) error {
-	if size > maxBundleIndex {
+func (b *File) readIndex(r io.Reader, size int64) error {
+	if size > maxIndex {
 		return fmt.Errorf("index.json has %d bytes: %w", size, oci.ErrTooLarge)
 	}
 	raw, err := io.ReadAll(r)
@@ -127,7 +127,7 @@ func (b *Bundle) readIndex(r io.Reader, size int64) error {
 		return fmt.Errorf("index.json: %w: %w", err, oci.ErrCorrupt)
 	}
 	for _, d := range b.Index.Manifests {
-		if _, err := parseBundleRef(d); err != nil {
+		if _, err := parseReference(d); err != nil {
 			return err
 		}
 	}
@@ -140,21 +140,21 @@ func blobDigest(name string) (digest.Digest, bool) {
 	return d, ok && d.Validate() == nil
 }
 
-// bundleRef is one entry of index.json: a tag, or with an empty Tag a referrer.
-type bundleRef struct {
+// reference is one entry of index.json: a tag, or with an empty Tag a referrer.
+type reference struct {
 	repository, tag string
 }
 
-func parseBundleRef(d oci.Descriptor) (bundleRef, error) {
+func parseReference(d oci.Descriptor) (reference, error) {
 	name := d.Annotations[ocispec.AnnotationRefName]
 	if repo, hex, ok := strings.Cut(name, "@"); ok && hex == d.Digest.String() && repo != "" {
-		return bundleRef{repository: repo}, nil
+		return reference{repository: repo}, nil
 	}
 	repo, tag, ok := strings.Cut(name, ":")
 	if !ok || repo == "" || !legalTag(tag) {
-		return bundleRef{}, fmt.Errorf("index.json: %q is not REPOSITORY:TAG: %w", name, oci.ErrCorrupt)
+		return reference{}, fmt.Errorf("index.json: %q is not REPOSITORY:TAG: %w", name, oci.ErrCorrupt)
 	}
-	return bundleRef{repo, tag}, nil
+	return reference{repo, tag}, nil
 }
 
 // legalTag is the grammar of a tag in the OCI distribution specification.
@@ -166,7 +166,7 @@ func legalTag(tag string) bool {
 }
 
 // checked returns a function that reads a blob, after checking its bytes.
-func (b *Bundle) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
+func (b *File) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadCloser, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
 		return nil, fmt.Errorf("blob %s is neither in the bundle nor in the registry; load the earlier bundle first: %w", d.Digest, oci.ErrNotFound)
@@ -182,7 +182,7 @@ func (b *Bundle) checked(ctx context.Context, d oci.Descriptor) (func() io.ReadC
 
 // manifest reads a manifest. Of its descriptor, which anybody may have written,
 // only the media type is taken.
-func (b *Bundle) manifest(d oci.Descriptor) (oci.Manifest, error) {
+func (b *File) manifest(d oci.Descriptor) (oci.Manifest, error) {
 	s, ok := b.blobs[d.Digest]
 	if !ok {
 		return oci.Manifest{}, fmt.Errorf("the bundle has no manifest %s: %w", d.Digest, oci.ErrNotFound)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package bundle_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -59,9 +60,9 @@ func pushTagged(t *testing.T, r *oci.Repo, tag string, layer []byte, subject *oc
 	return m.Descriptor
 }
 
-func mustCreate(t *testing.T, file string, items []depot.BundleItem, since map[digest.Digest]bool) depot.BundleReport {
+func mustCreate(t *testing.T, file string, items []bundle.Item, since map[digest.Digest]bool) bundle.Report {
 	t.Helper()
-	report, err := depot.New(depot.Options{}).CreateBundle(t.Context(), file, items, depot.BundleOptions{Since: since})
+	report, err := bundle.Create(t.Context(), depot.New(depot.Options{}), file, items, bundle.CreateOptions{Since: since})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +79,9 @@ func newLoader(t *testing.T, host, prefix string) *depot.Depot {
 	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: prefix}})
 }
 
-func mustOpenBundle(t *testing.T, file string) *depot.Bundle {
+func mustOpenBundle(t *testing.T, file string) *bundle.File {
 	t.Helper()
-	b, err := depot.OpenBundle(file)
+	b, err := bundle.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +94,11 @@ func TestBundle(t *testing.T) {
 		r := newBundleRepo(t, host, bundledModule)
 		subject := pushTagged(t, r, "1.0.0", []byte("one"), nil)
 		referrer := pushTagged(t, r, "", []byte("signature"), &subject)
-		item := depot.BundleItem{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}
+		item := bundle.Item{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}
 		file := filepath.Join(t.TempDir(), "b.tar")
-		mustCreate(t, file, []depot.BundleItem{item}, nil)
+		mustCreate(t, file, []bundle.Item{item}, nil)
 		again := filepath.Join(t.TempDir(), "b.tar")
-		mustCreate(t, again, []depot.BundleItem{item}, nil)
+		mustCreate(t, again, []bundle.Item{item}, nil)
 		if !bytes.Equal(mustRead(t, file), mustRead(t, again)) {
 			t.Error("the same content gave two bundles")
 		}
@@ -108,7 +109,7 @@ func TestBundle(t *testing.T) {
 
 		target := ocitest.New(t, ocitest.Quirks{})
 		d := newLoader(t, target, "elsewhere")
-		report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{})
+		report, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{})
 		if err != nil || len(report.Conflict) > 0 || report.Pushed == 0 {
 			t.Fatalf("load %+v, %v", report, err)
 		}
@@ -120,7 +121,7 @@ func TestBundle(t *testing.T) {
 		if err != nil || len(refs) != 1 || refs[0].Digest != referrer.Digest {
 			t.Errorf("referrers %v, %v", refs, err)
 		}
-		if report, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); err != nil || report.Pushed != 0 {
+		if report, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); err != nil || report.Pushed != 0 {
 			t.Errorf("a second load: %+v, %v", report, err)
 		}
 	})
@@ -142,7 +143,7 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 		pushTagged(t, r, v, bytes.Repeat([]byte(v), 1000), nil)
 	}
 	dir := t.TempDir()
-	items := []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "2.0.0"}}}
+	items := []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "2.0.0"}}}
 	whole := filepath.Join(dir, "whole.tar")
 	mustCreate(t, whole, items, nil)
 	want := mustRead(t, whole)
@@ -162,7 +163,7 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 
 	old := mustOpenBundle(t, whole)
 	next := filepath.Join(dir, "next.tar")
-	report := mustCreate(t, next, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "3.0.0"}}}, old.Digests())
+	report := mustCreate(t, next, []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0", "3.0.0"}}}, old.Digests())
 	if report.Required == 0 || report.Blobs != 2 {
 		t.Errorf("report %+v, want the layer and the manifest of 3.0.0 only", report)
 	}
@@ -172,11 +173,11 @@ func TestBundleResumesAndBuildsOnAnEarlierOne(t *testing.T) {
 	}
 	empty := ocitest.New(t, ocitest.Quirks{})
 	d := newLoader(t, empty, "")
-	if _, err := d.LoadBundle(t.Context(), b, depot.LoadOptions{}); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("loaded without the bundle it builds on: %v", err)
 	}
-	for _, bundle := range []*depot.Bundle{old, b} {
-		if _, err := d.LoadBundle(t.Context(), bundle, depot.LoadOptions{}); err != nil {
+	for _, file := range []*bundle.File{old, b} {
+		if _, err := bundle.Load(t.Context(), d, file, bundle.LoadOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -191,8 +192,8 @@ func TestBundleReportsAnotherDigest(t *testing.T) {
 	pushTagged(t, r, "1.0.0", []byte("one"), nil)
 	kept := pushTagged(t, other, "1.0.0", []byte("foreign"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
-	report, err := newLoader(t, host, "other").LoadBundle(t.Context(), mustOpenBundle(t, file), depot.LoadOptions{})
+	mustCreate(t, file, []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	report, err := bundle.Load(t.Context(), newLoader(t, host, "other"), mustOpenBundle(t, file), bundle.LoadOptions{})
 	if err != nil || len(report.Conflict) != 1 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
@@ -205,19 +206,19 @@ func TestBundleRefusesDamage(t *testing.T) {
 	r := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), bundledModule)
 	pushTagged(t, r, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
+	mustCreate(t, file, []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{"1.0.0"}}}, nil)
 	whole := mustRead(t, file)
-	verify := func(b []byte) error {
+	verify := func(text []byte) error {
 		damaged := filepath.Join(t.TempDir(), "d.tar")
-		if err := os.WriteFile(damaged, b, 0o600); err != nil {
+		if err := os.WriteFile(damaged, text, 0o600); err != nil {
 			return err
 		}
-		bundle, err := depot.OpenBundle(damaged)
+		b, err := bundle.Open(damaged)
 		if err != nil {
 			return err
 		}
-		defer bundle.Close()
-		_, err = bundle.Verify(context.WithoutCancel(t.Context()))
+		defer b.Close()
+		_, err = b.Verify(context.WithoutCancel(t.Context()))
 		return err
 	}
 	if err := verify(bytes.Replace(whole, []byte("layerlayer"), []byte("layerLayer"), 1)); !errors.Is(err, oci.ErrCorrupt) {
@@ -245,20 +246,20 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 	source := newBundleRepo(t, ocitest.New(t, ocitest.Quirks{}), "modules/net/vpc/aws")
 	pushTagged(t, source, "1.0.0", bytes.Repeat([]byte("layer"), 1000), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	mustCreate(t, file, []depot.BundleItem{{Name: "modules/net/vpc/aws", Repo: source, Tags: []string{"1.0.0"}}}, nil)
+	mustCreate(t, file, []bundle.Item{{Name: "modules/net/vpc/aws", Repo: source, Tags: []string{"1.0.0"}}}, nil)
 	damaged := filepath.Join(t.TempDir(), "d.tar")
 	if err := os.WriteFile(damaged, bytes.Replace(mustRead(t, file), []byte("layerlayer"), []byte("layerLayer"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.LoadBundle(t.Context(), mustOpenBundle(t, damaged), depot.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
+	if _, err := bundle.Load(t.Context(), d, mustOpenBundle(t, damaged), bundle.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
 	}
 	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
 	if _, err := r.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version of the damaged bundle: %v", err)
 	}
-	if report, err := d.LoadBundle(t.Context(), mustOpenBundle(t, file), depot.LoadOptions{}); err != nil || len(report.Warnings) > 0 {
+	if report, err := bundle.Load(t.Context(), d, mustOpenBundle(t, file), bundle.LoadOptions{}); err != nil || len(report.Warnings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	entries, err := d.Catalogue(t.Context())
@@ -273,13 +274,13 @@ func TestBundleSignature(t *testing.T) {
 	pushTagged(t, r, "1.0.0", []byte("one"), nil)
 	pushTagged(t, r, "2.0.0", []byte("two"), nil)
 	file := filepath.Join(t.TempDir(), "b.tar")
-	bundle := func(tag string) *depot.Bundle {
-		mustCreate(t, file, []depot.BundleItem{{Name: bundledModule, Repo: r, Tags: []string{tag}}}, nil)
+	written := func(tag string) *bundle.File {
+		mustCreate(t, file, []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{tag}}}, nil)
 		return mustOpenBundle(t, file)
 	}
-	key, other := mustKey(t), newKey(t, signing.KeyOptions{Name: "Other"})
+	key, other := newKey(t), newKey(t)
 	trust := []signing.PublicKey{mustPublic(t, key)}
-	b := bundle("1.0.0")
+	b := written("1.0.0")
 	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
 		t.Errorf("not signed: %v", err)
 	}
@@ -292,7 +293,7 @@ func TestBundleSignature(t *testing.T) {
 	if _, err := b.VerifySignature([]signing.PublicKey{mustPublic(t, other)}); !errors.Is(err, depot.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := bundle("2.0.0").VerifySignature(trust); !errors.Is(err, signing.ErrBadSignature) {
+	if _, err := written("2.0.0").VerifySignature(trust); !errors.Is(err, signing.ErrBadSignature) {
 		t.Errorf("another bundle: %v", err)
 	}
 	if err := os.WriteFile(file+".sig", bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {

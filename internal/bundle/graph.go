@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"context"
@@ -13,32 +13,32 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// maxBundleDepth is how deep indexes may nest. Those of okara have one level.
-const maxBundleDepth = 8
+// maxDepth is how deep indexes may nest. Those of okara have one level.
+const maxDepth = 8
 
 // errDepth says that indexes list each other deeper than that.
-var errDepth = fmt.Errorf("indexes nest deeper than %d levels: %w", maxBundleDepth, oci.ErrCorrupt)
+var errDepth = fmt.Errorf("indexes nest deeper than %d levels: %w", maxDepth, oci.ErrCorrupt)
 
-// bundleWalk visits the manifests of a bundle that a root reaches, each once,
+// walk visits the manifests of a bundle that a root reaches, each once,
 // whatever leads to it, and what an index lists before the index.
-type bundleWalk struct {
-	b       *Bundle
+type walk struct {
+	b       *File
 	seen    map[digest.Digest]bool
 	skip    func(digest.Digest) bool                           // nil: none
 	missing func(oci.Descriptor) error                         // a manifest that is not in the bundle
 	visit   func(m oci.Manifest, blobs []oci.Descriptor) error // one that is, and its blobs
 }
 
-func (w *bundleWalk) from(ctx context.Context, d oci.Descriptor) error { return w.below(ctx, d, 0) }
+func (w *walk) from(ctx context.Context, d oci.Descriptor) error { return w.below(ctx, d, 0) }
 
-func (w *bundleWalk) below(ctx context.Context, d oci.Descriptor, depth int) error {
+func (w *walk) below(ctx context.Context, d oci.Descriptor, depth int) error {
 	if w.seen[d.Digest] || w.skip != nil && w.skip(d.Digest) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if depth > maxBundleDepth {
+	if depth > maxDepth {
 		return errDepth
 	}
 	w.seen[d.Digest] = true
@@ -87,8 +87,8 @@ func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
 // Verify checks the bundle without a registry, in constant memory: each blob
 // has the content its name says, and everything that index.json reaches is in
 // the bundle or required from an earlier one.
-func (b *Bundle) Verify(ctx context.Context) (BundleReport, error) {
-	report := BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+func (b *File) Verify(ctx context.Context) (Report, error) {
+	report := Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
 	for d, s := range b.blobs {
 		if err := blobIntact(ctx, b.file, s.offset, oci.Descriptor{Digest: d, Size: s.size}); err != nil {
 			return report, fmt.Errorf("blob %s: %w", d, err)
@@ -96,7 +96,7 @@ func (b *Bundle) Verify(ctx context.Context) (BundleReport, error) {
 		report.Bytes += s.size
 	}
 	required := b.required()
-	w := bundleWalk{b: b, seen: map[digest.Digest]bool{}}
+	w := walk{b: b, seen: map[digest.Digest]bool{}}
 	w.missing = func(d oci.Descriptor) error {
 		if required[d.Digest] {
 			return nil

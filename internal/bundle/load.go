@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package bundle
 
 import (
 	"cmp"
@@ -17,20 +17,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // LoadOptions say what a bundle may do. The zero value loads what is new.
 type LoadOptions struct {
-	Policy *VerifyOptions // what every version has to fulfil; nil: nothing
+	Policy *depot.VerifyOptions // what every version has to fulfil; nil: nothing
 	// Trusted lets the bundle also speak about what the registry has already:
 	// yank it, deprecate it, sign it again, report a scan of it. Without, it
 	// speaks about the versions that come with it.
 	Trusted bool
 }
 
-// LoadBundle pushes what the registry does not have yet below the depot's prefix:
+// Load pushes what the registry does not have yet below the depot's prefix:
 // blobs, then manifests from the bottom up, version tags last, so that a version
 // is visible only with its signatures and its status. A tag that exists with
 // another digest is left as it is and reported, and so is a version that does not
@@ -40,34 +41,34 @@ type LoadOptions struct {
 // A bundle reaches repositories of modules and providers below the prefix only,
 // and there versions, their signatures, their status and what refers to them. An
 // entry for anything else is oci.ErrCorrupt, and nothing is pushed then.
-func (d *Depot) LoadBundle(ctx context.Context, b *Bundle, o LoadOptions) (BundleReport, error) {
+func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, error) {
 	if o.Policy != nil {
 		if err := o.Policy.Validate(); err != nil {
-			return BundleReport{}, err
+			return Report{}, err
 		}
 	}
-	l := &bundleLoader{
+	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted,
 		repos: map[string]*oci.Repo{}, filled: map[string]bool{}, done: map[place]bool{},
 	}
-	l.report = BundleReport{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	l.report = Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
 	err := l.load(ctx)
 	slices.Sort(l.report.Conflict)
 	slices.Sort(l.report.Refused)
 	return l.report, err
 }
 
-// bundleLoader loads one bundle.
-type bundleLoader struct {
-	d       *Depot
-	b       *Bundle
-	policy  *VerifyOptions
+// loader loads one bundle.
+type loader struct {
+	d       *depot.Depot
+	b       *File
+	policy  *depot.VerifyOptions
 	trusted bool
 	repos   map[string]*oci.Repo
-	fresh   bundleScope
+	fresh   scope
 
 	mu     sync.Mutex // guards the fields below
-	report BundleReport
+	report Report
 	filled map[string]bool // repositories with a version
 	done   map[place]bool  // manifests that were pushed
 }
@@ -78,23 +79,23 @@ type place struct {
 	digest digest.Digest
 }
 
-// maxBundlePlaces bounds what a small file can ask for by naming the same graph
+// maxPlaces bounds what a small file can ask for by naming the same graph
 // in many repositories.
-const maxBundlePlaces = 1 << 21
+const maxPlaces = 1 << 21
 
 func bounded(places int) error {
-	if places > maxBundlePlaces {
-		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxBundlePlaces, oci.ErrTooLarge)
+	if places > maxPlaces {
+		return fmt.Errorf("the bundle puts more than %d blobs into repositories: %w", maxPlaces, oci.ErrTooLarge)
 	}
 	return nil
 }
 
-func (l *bundleLoader) load(ctx context.Context) error {
+func (l *loader) load(ctx context.Context) error {
 	roots, err := l.roots(ctx)
 	if err != nil {
 		return err
 	}
-	wanted := slices.DeleteFunc(slices.Clone(roots), func(x bundleRoot) bool { return x.have })
+	wanted := slices.DeleteFunc(slices.Clone(roots), func(x root) bool { return x.have })
 	if err := l.scope(ctx, wanted); err != nil {
 		return err
 	}
@@ -105,11 +106,11 @@ func (l *bundleLoader) load(ctx context.Context) error {
 	// two writers at a time would spoil.
 	for _, pass := range []struct {
 		parallel int
-		take     func(bundleRoot) bool
+		take     func(root) bool
 	}{
-		{1, func(x bundleRoot) bool { return x.kind == rootReferrer }},
-		{bundleParallel, func(x bundleRoot) bool { return x.kind == rootSignature || x.kind == rootStatus }},
-		{bundleParallel, func(x bundleRoot) bool { return x.kind == rootVersion }},
+		{1, func(x root) bool { return x.kind == rootReferrer }},
+		{parallel, func(x root) bool { return x.kind == rootSignature || x.kind == rootStatus }},
+		{parallel, func(x root) bool { return x.kind == rootVersion }},
 	} {
 		if err := l.pass(ctx, wanted, pass.parallel, pass.take); err != nil {
 			return err
@@ -117,22 +118,22 @@ func (l *bundleLoader) load(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.filled)) {
 		if err := l.d.AddToCatalogue(ctx, name); err != nil {
-			l.report.Warnings = append(l.report.Warnings, NotListed(err))
+			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
 		}
 	}
 	return nil
 }
 
-func (l *bundleLoader) fill(r *oci.Repo) {
+func (l *loader) fill(r *oci.Repo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.filled[r.Name()] = true
 }
 
 // blobs pushes the blobs that the roots need, in the order of the file.
-func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
+func (l *loader) blobs(ctx context.Context, roots []root) error {
 	type job struct {
-		root bundleRoot
+		root root
 		blob oci.Descriptor
 	}
 	var jobs []job
@@ -142,7 +143,7 @@ func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
 		if walked[x.repo] == nil {
 			walked[x.repo] = map[digest.Digest]bool{}
 		}
-		w := bundleWalk{b: l.b, seen: walked[x.repo], missing: func(oci.Descriptor) error { return nil }}
+		w := walk{b: l.b, seen: walked[x.repo], missing: func(oci.Descriptor) error { return nil }}
 		w.visit = func(_ oci.Manifest, blobs []oci.Descriptor) error {
 			for _, blob := range blobs {
 				if p := (place{x.repo.Name(), blob.Digest}); !seen[p] {
@@ -161,7 +162,7 @@ func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
 	})
 	progress := l.d.Options().Progress.Of(filepath.Base(l.b.file.Name()), total)
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(bundleParallel)
+	g.SetLimit(parallel)
 	for _, j := range jobs {
 		g.Go(func() error {
 			if err := l.blob(gctx, j.root.repo, j.blob, progress); err != nil {
@@ -173,7 +174,7 @@ func (l *bundleLoader) blobs(ctx context.Context, roots []bundleRoot) error {
 	return g.Wait()
 }
 
-func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progress func(int64)) error {
+func (l *loader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, progress func(int64)) error {
 	have, err := r.HasBlob(ctx, d)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, 
 		return err
 	}
 	blob := oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) {
-		return Watch(open(), progress), nil
+		return depot.Watch(open(), progress), nil
 	}}
 	if err := r.PushBlob(ctx, blob); err != nil {
 		return err
@@ -199,8 +200,8 @@ func (l *bundleLoader) blob(ctx context.Context, r *oci.Repo, d oci.Descriptor, 
 }
 
 // pass pushes the manifests of some of the roots, and then their tags.
-func (l *bundleLoader) pass(ctx context.Context, roots []bundleRoot, parallel int, take func(bundleRoot) bool) error {
-	listings := map[*oci.Repo]*Listing{}
+func (l *loader) pass(ctx context.Context, roots []root, parallel int, take func(root) bool) error {
+	listings := map[*oci.Repo]*depot.Listing{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, x := range roots {
@@ -225,7 +226,7 @@ func (l *bundleLoader) pass(ctx context.Context, roots []bundleRoot, parallel in
 	return g.Wait()
 }
 
-func (l *bundleLoader) root(ctx context.Context, x bundleRoot, listing *Listing) error {
+func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error {
 	m, err := l.manifest(ctx, x.repo, x.Descriptor)
 	if err != nil {
 		return err
@@ -257,21 +258,21 @@ func (l *bundleLoader) root(ctx context.Context, x bundleRoot, listing *Listing)
 
 // version makes m, which the registry has by digest, visible. What the policy
 // looks at are the bytes that get the tag.
-func (l *bundleLoader) version(ctx context.Context, x bundleRoot, m oci.Manifest, listing *Listing) error {
+func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *depot.Listing) error {
 	v, ok := addr.VersionFromTag(x.tag)
 	if !ok {
 		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
 	}
 	err := l.d.Fulfils(ctx, listing, v, m, l.policy)
-	if errors.Is(err, ErrUntrusted) {
+	if errors.Is(err, depot.ErrUntrusted) {
 		l.note(&l.report.Refused, "%v", err)
 		return nil
 	}
 	if err == nil {
-		err = PutVersion(ctx, x.repo, x.tag, m)
+		err = depot.PutVersion(ctx, x.repo, x.tag, m)
 	}
 	switch {
-	case errors.Is(err, ErrTaken):
+	case errors.Is(err, depot.ErrTaken):
 		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
@@ -281,7 +282,7 @@ func (l *bundleLoader) version(ctx context.Context, x bundleRoot, m oci.Manifest
 }
 
 // manifest reads a manifest. Where the bundle lacks it, the registry must have it.
-func (l *bundleLoader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
+func (l *loader) manifest(ctx context.Context, r *oci.Repo, d oci.Descriptor) (oci.Manifest, error) {
 	if _, ok := l.b.blobs[d.Digest]; !ok {
 		return r.Fetch(ctx, d.Digest.String())
 	}
@@ -289,8 +290,8 @@ func (l *bundleLoader) manifest(ctx context.Context, r *oci.Repo, d oci.Descript
 }
 
 // push stores the manifest of a root by digest, after those that it lists.
-func (l *bundleLoader) push(ctx context.Context, x bundleRoot) error {
-	w := bundleWalk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.pushed(x.repo, d) }}
+func (l *loader) push(ctx context.Context, x root) error {
+	w := walk{b: l.b, seen: map[digest.Digest]bool{}, skip: func(d digest.Digest) bool { return l.pushed(x.repo, d) }}
 	w.missing = func(d oci.Descriptor) error {
 		_, err := x.repo.Resolve(ctx, d.Digest.String())
 		return err
@@ -314,7 +315,7 @@ func (l *bundleLoader) push(ctx context.Context, x bundleRoot) error {
 	return w.from(ctx, x.Descriptor)
 }
 
-func (l *bundleLoader) pushed(r *oci.Repo, d digest.Digest) bool {
+func (l *loader) pushed(r *oci.Repo, d digest.Digest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.done[place{r.Name(), d}]

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// requires is the annotation of index.json that lists, separated by
+// spaces, the digests of blobs that an earlier bundle holds.
+const requires = "vnd.okara.bundle.requires"
+
+// Item is one repository that goes into a bundle and the tags of it that
+// are wanted.
+type Item struct {
+	Name string // repository without the prefix
+	Repo *oci.Repo
+	Tags []string
+}
+
+// Report says what a bundle holds or what loading it did.
+type Report struct {
+	Tags     int      `json:"tags"`
+	Blobs    int      `json:"blobs"`
+	Bytes    int64    `json:"bytes"`
+	Resumed  int      `json:"resumed,omitempty"`  // blobs found in a cut file
+	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
+	Pushed   int      `json:"pushed,omitempty"`
+	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
+	Refused  []string `json:"refused,omitempty"`   // what the policy keeps out or nobody vouches for, and why
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// CreateOptions say what goes into a bundle.
+type CreateOptions struct {
+	Since  map[digest.Digest]bool // blobs that an earlier bundle has, which are left out
+	Policy *depot.VerifyOptions   // what every version has to fulfil; nil: nothing
+}
+
+// Create writes the items to file, with everything they need: children of
+// indexes, blobs, signatures and other referrers. It resolves all manifests
+// first; a version that does not fulfil the policy is an error that wraps
+// depot.ErrUntrusted. Until it is complete the file is named file+".part"; a rerun with
+// the same content continues it after its last whole blob.
+func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
+	plan, report, err := collect(ctx, d, items, o)
+	if err != nil {
+		return Report{}, err
+	}
+	plan.progress = d.Options().Progress.Of(filepath.Base(file), report.Bytes)
+	part := file + ".part"
+	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
+		return Report{}, fmt.Errorf("creating the bundle: %s is not a regular file", part)
+	}
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|diskfile.NoFollow, 0o644)
+	if err != nil {
+		return Report{}, fmt.Errorf("creating the bundle: %w", err)
+	}
+	report.Resumed, err = plan.write(ctx, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return Report{}, fmt.Errorf("writing %s: %w", part, err)
+	}
+	if err := os.Rename(part, file); err != nil {
+		return Report{}, fmt.Errorf("finishing the bundle: %w", err)
+	}
+	return report, nil
+}
+
+// parallel is how many requests for one bundle run at a time.
+const parallel = 8
+
+func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions) (content, Report, error) {
+	c := collector{seen: map[digest.Digest]blob{}, roots: map[string]oci.Descriptor{}}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, item := range items {
+		check, err := policyCheck(ctx, d, item, o.Policy)
+		if err != nil {
+			return content{}, Report{}, errors.Join(err, g.Wait())
+		}
+		for _, tag := range item.Tags {
+			g.Go(func() error {
+				if err := c.root(gctx, item, tag, check); err != nil {
+					return fmt.Errorf("reading %s:%s: %w", item.Repo, tag, err)
+				}
+				return nil
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return content{}, Report{}, err
+	}
+	return c.plan(o.Since)
+}
+
+// policyCheck returns what checks a version of the item against the policy.
+func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *depot.VerifyOptions) (func(context.Context, string, oci.Manifest) error, error) {
+	if policy == nil {
+		return func(context.Context, string, oci.Manifest) error { return nil }, nil
+	}
+	l, err := d.Listing(ctx, item.Repo)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, tag string, m oci.Manifest) error {
+		v, ok := addr.VersionFromTag(tag)
+		if !ok {
+			return nil
+		}
+		return d.Fulfils(ctx, l, v, m, policy)
+	}, nil
+}
+
+// collector finds what the tags of a bundle need. It is safe for concurrent
+// use.
+type collector struct {
+	mu    sync.Mutex // guards the fields below
+	seen  map[digest.Digest]blob
+	roots map[string]oci.Descriptor // by name
+}
+
+// add reports whether the blob is new.
+func (c *collector) add(b blob) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.seen[b.desc.Digest]; ok {
+		return false
+	}
+	c.seen[b.desc.Digest] = b
+	return true
+}
+
+func (c *collector) has(d digest.Digest) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.seen[d]
+	return ok
+}
+
+// addRoot lists a manifest in index.json under a name.
+func (c *collector) addRoot(m oci.Manifest, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roots[name] = oci.Descriptor{
+		MediaType: m.MediaType, Digest: m.Digest, Size: m.Size, Annotations: map[string]string{ocispec.AnnotationRefName: name},
+	}
+}
+
+// plan orders what was found.
+func (c *collector) plan(since map[digest.Digest]bool) (content, Report, error) {
+	var plan content
+	var required []string
+	report := Report{Tags: len(c.roots)}
+	for d, b := range c.seen {
+		if since[d] {
+			required = append(required, d.String())
+			continue
+		}
+		plan.blobs = append(plan.blobs, b)
+		report.Blobs++
+		report.Bytes += b.desc.Size
+	}
+	report.Required = len(required)
+	slices.SortFunc(plan.blobs, func(a, b blob) int { return cmp.Compare(a.desc.Digest, b.desc.Digest) })
+	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
+	for _, name := range slices.Sorted(maps.Keys(c.roots)) {
+		index.Manifests = append(index.Manifests, c.roots[name])
+	}
+	if len(required) > 0 {
+		slices.Sort(required)
+		index.Annotations = map[string]string{requires: strings.Join(required, " ")}
+	}
+	var err error
+	plan.index, err = json.Marshal(index)
+	return plan, report, err
+}
+
+// root adds what one tag names and what refers to it.
+func (c *collector) root(ctx context.Context, item Item, tag string, check func(context.Context, string, oci.Manifest) error) error {
+	m, err := item.Repo.Fetch(ctx, tag)
+	if err != nil {
+		return err
+	}
+	if err := check(ctx, tag, m); err != nil {
+		return err
+	}
+	c.addRoot(m, item.Name+":"+tag)
+	if err := c.manifest(ctx, item.Repo, m, 0); err != nil {
+		return err
+	}
+	referrers, err := item.Repo.Referrers(ctx, m.Descriptor, "")
+	if err != nil && !errors.Is(err, oci.ErrUnsupported) && !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	for _, ref := range referrers {
+		m, err := item.Repo.Fetch(ctx, ref.Digest.String())
+		if err != nil {
+			return err
+		}
+		// A referrer has no tag of its own; it is listed under the repository
+		// alone, so that loading knows where it belongs.
+		c.addRoot(m, item.Name+"@"+ref.Digest.String())
+		if err := c.manifest(ctx, item.Repo, m, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifest adds a manifest, its blobs and, for an index, its children.
+func (c *collector) manifest(ctx context.Context, r *oci.Repo, m oci.Manifest, depth int) error {
+	if depth > maxDepth {
+		return errDepth
+	}
+	if !c.add(blob{desc: m.Descriptor, repo: r, bytes: m.Bytes}) {
+		return nil
+	}
+	children, blobs, err := references(m)
+	if err != nil {
+		return err
+	}
+	for _, d := range blobs {
+		c.add(blob{desc: d, repo: r})
+	}
+	for _, d := range children {
+		if c.has(d.Digest) {
+			continue
+		}
+		child, err := r.Fetch(ctx, d.Digest.String())
+		if err != nil {
+			return err
+		}
+		if err := c.manifest(ctx, r, child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
