@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
 const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
@@ -111,7 +112,7 @@ func parseServer(s string) (*url.URL, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" {
 		return nil, usageError("%q is not the URL of a server, such as https://okara.example.com", s)
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !upstream.IsLoopback(u.Hostname()) {
 		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}

@@ -46,7 +46,7 @@ func newDepot(a *app) *cobra.Command {
 }
 
 func (f *depotFlags) add(a *app, cmd *cobra.Command) {
-	a.origins.add(cmd.Flags())
+	addAllowInternal(cmd.Flags(), &a.origins.allowed)
 	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
@@ -270,6 +270,18 @@ func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
 		}
 		return token
 	}, nil
+}
+
+// checkAuth fails if a secret that an auth block names is not there. It asks
+// nobody.
+func (a *app) checkAuth(auth depot.Auth) error {
+	var err error
+	if auth.AppID != 0 {
+		_, err = a.appKey(auth)
+	} else {
+		_, err = a.secret(auth.TokenEnv, auth.File)
+	}
+	return err
 }
 
 // appKey reads the private key of a GitHub App.

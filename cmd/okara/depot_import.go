@@ -38,7 +38,7 @@ func newDepotImport(a *app) *cobra.Command {
 			return a.depotImport(cmd.Context(), args, registry, namespace)
 		},
 	}
-	a.origins.add(cmd.Flags())
+	addAllowInternal(cmd.Flags(), &a.origins.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
 	return cmd

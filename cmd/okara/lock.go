@@ -78,7 +78,7 @@ func newLock(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	a.origins.add(f)
+	addAllowInternal(f, &a.origins.allowed)
 	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
 	f.StringVar(&o.own, "own-host", "", "`HOST` name under which the registry's own providers are addressed")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")

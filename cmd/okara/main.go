@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -76,6 +77,9 @@ func exitCode(err error) int {
 	}
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
+	}
+	if _, ok := errors.AsType[*server.SettingError](err); ok {
+		return exitUsage
 	}
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		return exitConflict

@@ -79,7 +79,7 @@ func newMirror(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mirror(cmd.Context(), args, o) },
 	}
 	f := cmd.Flags()
-	a.origins.add(f)
+	addAllowInternal(f, &a.origins.allowed)
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses that name none")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or separated by commas; all without this flag")

@@ -32,8 +32,8 @@ type origins struct {
 	err       error
 }
 
-func (o *origins) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.allowed, "allow-internal", nil, "`HOST[:PORT]` at a private or loopback address that origins may name (repeatable)")
+func addAllowInternal(f *pflag.FlagSet, to *[]string) {
+	f.StringArrayVar(to, "allow-internal", nil, "`HOST[:PORT]` at a private or loopback address that origins may name (repeatable)")
 }
 
 // open makes the guard and the transport, once for each process.
@@ -45,7 +45,7 @@ func (o *origins) open(a *app) error {
 				return
 			}
 		}
-		o.guard = upstream.NewGuard(slices.Concat(o.allowed, a.proxies()))
+		o.guard = upstream.NewGuard(slices.Concat(o.allowed, upstream.Proxies(a.getenv)))
 		opts := a.transportOptions()
 		opts.Dial = o.guard.Dial
 		if o.transport, o.err = httpserve.Transport(opts); o.err != nil {

@@ -142,17 +142,9 @@ func (a *app) passphrase(file string) ([]byte, error) {
 }
 
 func readPublicKeys(files []string) ([]signing.PublicKey, error) {
-	var keys []signing.PublicKey
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usageError("%w", err)
-		}
-		some, err := signing.ParsePublicKeys(b)
-		if err != nil {
-			return nil, usageError("%s: %w", file, err)
-		}
-		keys = append(keys, some...)
+	keys, err := depot.ReadPublicKeys(files)
+	if err != nil {
+		return nil, usageError("%w", err)
 	}
 	return keys, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -106,7 +107,7 @@ func (a *app) serverURL(s string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, usageError("the server is no URL such as https://okara.example.com")
-	case u.Scheme == "https", u.Scheme == "http" && (a.plainHTTP || loopback(u.Hostname())):
+	case u.Scheme == "https", u.Scheme == "http" && (a.plainHTTP || upstream.IsLoopback(u.Hostname())):
 		return u, nil
 	case u.Scheme == "http":
 		return nil, withHint(usageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
@@ -137,7 +138,7 @@ func (a *app) serverToken(s serverFlags, o publishclient.Options) (publishclient
 		return func(context.Context) (string, error) { return token, nil }, nil
 	}
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "https" && !loopback(u.Hostname()) {
+	if err != nil || u.Scheme != "https" && !upstream.IsLoopback(u.Hostname()) {
 		return nil, usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
 	}
 	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))

@@ -27,6 +27,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 const (
@@ -312,8 +314,8 @@ func TestServeDocs(t *testing.T) {
 	github := 0
 	for i, block := range strings.Split(string(page), "\n```hcl\n")[1:] {
 		text, _, _ := strings.Cut(block, "\n```\n")
-		c, err := readServeConfig(writeSecret(t, t.TempDir(), "okara.hcl", []byte(text+"\n")))
-		if err != nil {
+		c := server.Defaults()
+		if err := c.Read(writeSecret(t, t.TempDir(), "okara.hcl", []byte(text+"\n"))); err != nil {
 			t.Errorf("block %d: %v", i+1, err)
 			continue
 		}

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // pulling is a configuration file with one pull_through block.
@@ -136,19 +134,5 @@ func TestServePullThroughPrivate(t *testing.T) {
 	}
 	if code, text := ask(open, "/metrics"); code != 200 || !strings.Contains(text, `okara_origin_requests_total{code="200",rule="*/*/*"}`) {
 		t.Errorf("metrics: %d, %s", code, text)
-	}
-}
-
-// TestProxies reads the variables as net/http does.
-func TestProxies(t *testing.T) {
-	env := map[string]string{
-		"HTTPS_PROXY": "http://user:secret@proxy.internal:3128", "https_proxy": "https://proxy.internal", "HTTP_PROXY": "10.0.0.1:8080", "http_proxy": "%",
-	}
-	a := &app{getenv: func(k string) string { return env[k] }}
-	if diff := cmp.Diff([]string{"proxy.internal:3128", "proxy.internal:443", "10.0.0.1:8080"}, a.proxies()); diff != "" {
-		t.Error(diff)
-	}
-	if got := (&app{getenv: func(string) string { return "" }}).proxies(); len(got) != 0 {
-		t.Errorf("no proxy: %v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/spf13/pflag"
 )
 
@@ -33,7 +34,7 @@ func TestServeReference(t *testing.T) {
 			}
 		}
 	}
-	want := settings(reflect.TypeFor[serveConfig](), "")
+	want := settings(reflect.TypeFor[server.Settings](), "")
 	slices.Sort(want)
 	slices.Sort(documented)
 	if diff := cmp.Diff(want, documented); diff != "" {
@@ -53,7 +54,11 @@ func TestServeReference(t *testing.T) {
 func settings(body reflect.Type, prefix string) []string {
 	var names []string
 	for field := range body.Fields() {
-		name, kind, _ := strings.Cut(field.Tag.Get("hcl"), ",")
+		tag, ok := field.Tag.Lookup("hcl")
+		if !ok {
+			continue // no attribute of the file
+		}
+		name, kind, _ := strings.Cut(tag, ",")
 		switch kind {
 		case "", "optional":
 			names = append(names, prefix+name)

@@ -4,13 +4,10 @@ package main
 
 import (
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -20,74 +17,66 @@ import (
 // else read it through the server.
 func TestServeOpensNoOtherState(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	client, err := oci.New(host, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	key := newFile(t, "key", strings.Repeat("07", 32))
-	a := &app{getenv: func(name string) string { return map[string]string{"OKARA_STATE_KEYS": key}[name] }}
 	mustOkara(t, "state", "push", host+"/state/victim", newFile(t, "s", stateText("a", 1)), "--key", key)
 	mustOkara(t, "state", "replicate", host+"/state/victim", host+"/state/mine")
 	mustOkara(t, "state", "replicate", host+"/state/victim", host+"/dr/victim")
 	for _, tc := range []struct {
-		path   string
-		layout addr.Layout
-		want   int
+		path, layout string
+		want         int
 	}{
-		{"/state/victim/default", addr.Layout{}, http.StatusOK},
-		{"/state/mine/default", addr.Layout{}, http.StatusConflict},
-		{"/state/victim/default", addr.Layout{State: "dr/{name}"}, http.StatusConflict},
-		{"/state/victim/default", addr.Layout{State: "dr/{name}", StatePrimary: "state/{name}"}, http.StatusOK},
+		{"/state/victim/default", "", http.StatusOK},
+		{"/state/mine/default", "", http.StatusConflict},
+		{"/state/victim/default", `state = "dr/{name}"`, http.StatusConflict},
+		{"/state/victim/default", "state = \"dr/{name}\"\nstate_primary = \"state/{name}\"", http.StatusOK},
 	} {
-		h, err := a.stateServer(backend{client: client, layout: tc.layout}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
-		if w.Code != tc.want || tc.want != http.StatusOK && strings.Contains(w.Body.String(), "resources") {
-			t.Errorf("GET %s with %+v: %d, want %d: %s", tc.path, tc.layout, w.Code, tc.want, w.Body)
+		url := newStateServer(t, host, key, "layout {\n"+tc.layout+"\n}\n")
+		body, code := request(t, http.MethodGet, url+tc.path, "")
+		if code != tc.want || tc.want != http.StatusOK && strings.Contains(body, "resources") {
+			t.Errorf("GET %s with %s: %d, want %d: %s", tc.path, tc.layout, code, tc.want, body)
 		}
 	}
+}
+
+// newStateServer runs okara serve over a registry, with a key for its states.
+func newStateServer(t *testing.T, host, key, config string) (url string) {
+	t.Helper()
+	env := map[string]string{"OKARA_STATE_KEYS": key}
+	url, _, _ = newServerIn(t, env, "--storage", t.TempDir(), "--registry", host, "--config", newFile(t, "okara.hcl", config))
+	return url
+}
+
+func request(t *testing.T, method, url, body string) (string, int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), resp.StatusCode
 }
 
 // TestServeSealsStates shows that a server with keys stores no state in clear,
 // and that its pointer being behind does not hide the newest version.
 func TestServeSealsStates(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	client, err := oci.New(host, oci.Options{PlainHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	key := newFile(t, "key", strings.Repeat("07", 32))
-	a := &app{getenv: func(name string) string {
-		if name == "OKARA_STATE_KEYS" {
-			return key
-		}
-		return ""
-	}}
-	h, err := a.stateServer(backend{client: client, layout: addr.Layout{}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
+	url := newStateServer(t, host, key, "") + "/state/app/prod"
 	send := func(method, body string) string {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/state/app/prod", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
+		answer, code := request(t, method, url, body)
+		if code != http.StatusOK {
+			t.Fatalf("%s: %d: %s", method, code, answer)
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v: %s", method, resp.StatusCode, err, b)
-		}
-		return string(b)
+		return answer
 	}
 	send(http.MethodPost, stateText("a", 1))
 	send(http.MethodPost, stateText("a", 2))

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -18,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -29,11 +27,22 @@ const serveToken = "oks_ci_0123456789abcdefghij"
 // said on stderr, and a function that stops it and returns its exit code.
 func newServer(t *testing.T, args ...string) (url string, notes func() string, stop func() int) {
 	t.Helper()
+	return newServerIn(t, nil, args...)
+}
+
+// newServerIn is newServer with variables.
+func newServerIn(t *testing.T, env map[string]string, args ...string) (url string, notes func() string, stop func() int) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, w := io.Pipe()
 	var log lockedBuffer
 	home := t.TempDir()
-	getenv := func(k string) string { return map[string]string{"HOME": home}[k] }
+	getenv := func(k string) string {
+		if k == "HOME" {
+			return home
+		}
+		return env[k]
+	}
 	code := make(chan int, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -314,59 +323,6 @@ login {
 	audit, err := os.ReadFile(filepath.Join(dir, "audit"))
 	if err != nil || !bytes.Contains(audit, []byte(`"subject":"ci"`)) {
 		t.Errorf("audit log: %s, %v", audit, err)
-	}
-}
-
-// TestInProcess pushes and pulls a blob through the transport that the server
-// uses for its own registry, and shows that a body streams: its first bytes
-// are there before the last are written.
-func TestInProcess(t *testing.T) {
-	release := make(chan struct{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/stream":
-			_, _ = w.Write([]byte("first"))
-			<-release
-			_, _ = w.Write([]byte("last"))
-		case "/echo":
-			w.Header().Set("Content-Length", r.Header.Get("X-Length"))
-			_, _ = io.Copy(w, r.Body)
-		case "/panic":
-			panic("handler")
-		case "/hang":
-			<-r.Context().Done()
-		}
-	})
-	client := &http.Client{Transport: inProcess{h}}
-	resp, err := client.Get("http://okara.invalid/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := make([]byte, 5)
-	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
-		t.Fatalf("%q, %v", first, err)
-	}
-	close(release)
-	if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "last" {
-		t.Errorf("%q, %v", rest, err)
-	}
-	body := make([]byte, 1<<20)
-	rand.Read(body)
-	resp, err = client.Post("http://okara.invalid/echo", "", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, body) {
-		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
-	}
-	if resp, err := client.Get("http://okara.invalid/panic"); err != nil || resp.StatusCode != 500 {
-		t.Errorf("a panic: %v, %v", resp, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://okara.invalid/hang", nil)
-	if _, err := client.Do(r); err == nil {
-		t.Error("a request outlived its context")
 	}
 }
 

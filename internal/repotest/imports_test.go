@@ -24,6 +24,7 @@ cmd/okara: the command wires everything together; test packages never reach a us
 	*
 	!internal/cache
 	!statebackend/s3facade
+	!statebackend/httpbackend
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact
@@ -88,6 +89,19 @@ internal/upstream: it only reads other people's registries
 	oci/artifact
 	internal/addr
 	internal/signing
+internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
+	oci
+	oci/artifact
+	registry
+	statebackend
+	statebackend/httpbackend
+	internal/addr
+	internal/blobcache
+	internal/depot
+	internal/embedded
+	internal/httpserve
+	internal/syntax
+	internal/upstream
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair

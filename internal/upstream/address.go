@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether only this machine reaches the host.
+func IsLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}

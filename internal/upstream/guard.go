@@ -118,7 +118,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errors.New("too many redirects")
 	}
-	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !isLoopback(r.URL.Hostname())) {
+	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !IsLoopback(r.URL.Hostname())) {
 		return fmt.Errorf("redirected to %s: origins are read over https: %w", where(r.URL), oci.ErrUnsupported)
 	}
 	for _, hop := range slices.Concat(via[1:], []*http.Request{r}) {

@@ -165,7 +165,7 @@ func ParseLocation(s string) (Location, error) {
 // gitScheme reports whether a git repository is one that anybody else could name:
 // not a path of this machine, nor what runs a command. Without TLS only loopback.
 func gitScheme(u *url.URL) bool {
-	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && isLoopback(u.Hostname())) &&
+	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && IsLoopback(u.Hostname())) &&
 		u.Host != "" && !strings.HasPrefix(u.Hostname(), "-") && !strings.HasPrefix(u.User.Username(), "-")
 }
 

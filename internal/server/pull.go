@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
-	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,33 +17,33 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// pullConfig is a pull_through block: which providers okara serve fetches from
+// Pull is a pull_through block: which providers okara serve fetches from
 // their origin when they are asked for.
-type pullConfig struct {
-	Providers     string    `hcl:"providers,label"` // HOSTNAME/NAMESPACE/TYPE, with *
-	Versions      string    `hcl:"versions,optional"`
-	Platforms     []string  `hcl:"platforms,optional"`
-	From          string    `hcl:"from,optional"`
-	Private       []string  `hcl:"private,optional"`
-	AllowUnsigned bool      `hcl:"allow_unsigned,optional"`
-	AllowExpired  bool      `hcl:"allow_expired_key,optional"`
+type Pull struct {
+	Providers     string    `hcl:"providers,label"`            // HOSTNAME/NAMESPACE/TYPE, with *
+	Versions      string    `hcl:"versions,optional"`          // which ones
+	Platforms     []string  `hcl:"platforms,optional"`         // which ones
+	From          string    `hcl:"from,optional"`              // from where, instead of their own registry
+	Private       []string  `hcl:"private,optional"`           // hosts that may be at a private address
+	AllowUnsigned bool      `hcl:"allow_unsigned,optional"`    // also what nobody signed
+	AllowExpired  bool      `hcl:"allow_expired_key,optional"` // also what an expired key signed
 	Range         hcl.Range `hcl:",def_range"`
 }
 
 // pullRules returns the rules of the pull_through blocks.
-func (a *app) pullRules(c *serveConfig, m *registry.Metrics) ([]registry.PullRule, error) {
+func (s *Settings) pullRules(env Env, m *registry.Metrics) ([]registry.PullRule, error) {
 	var rules []registry.PullRule
-	for _, p := range c.Pulls {
-		r, err := a.pullRule(p, m)
+	for _, p := range s.Pulls {
+		r, err := p.rule(env, m)
 		if err != nil {
-			return nil, configError(p.Range, err)
+			return nil, settingError(p.Range, err)
 		}
 		rules = append(rules, r)
 	}
 	return rules, nil
 }
 
-func (a *app) pullRule(p pullConfig, m *registry.Metrics) (registry.PullRule, error) {
+func (p Pull) rule(env Env, m *registry.Metrics) (registry.PullRule, error) {
 	r := registry.PullRule{
 		Providers: p.Providers,
 		Mirror:    depot.MirrorOptions{AllowUnsigned: p.AllowUnsigned, AllowExpired: p.AllowExpired},
@@ -64,7 +62,7 @@ func (a *app) pullRule(p pullConfig, m *registry.Metrics) (registry.PullRule, er
 		}
 		r.Mirror.Platforms = append(r.Mirror.Platforms, t)
 	}
-	client, err := a.guardedClient(p, m)
+	client, err := p.client(env, m)
 	if err != nil {
 		return r, err
 	}
@@ -107,42 +105,20 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 	return &upstream.Registry{Client: client, Host: from}, nil
 }
 
-// guardedClient reads origins with the tokens that tofu and terraform would
+// client reads origins with the tokens that tofu and terraform would
 // send there, and reaches no private address but the listed ones.
-func (a *app) guardedClient(p pullConfig, m *registry.Metrics) (*upstream.Client, error) {
+func (p Pull) client(env Env, m *registry.Metrics) (*upstream.Client, error) {
 	for _, host := range p.Private {
 		if host == "" || strings.ContainsAny(host, "/*") {
 			return nil, fmt.Errorf("private: %q is not HOST or HOST:PORT", host)
 		}
 	}
-	guard := upstream.NewGuard(slices.Concat(p.Private, a.proxies()))
-	o := a.transportOptions()
+	guard := upstream.NewGuard(slices.Concat(p.Private, upstream.Proxies(env.Getenv)))
+	o := env.Transport
 	o.Dial = guard.Dial
 	t, err := httpserve.Transport(o)
 	if err != nil {
 		return nil, err
 	}
-	return &upstream.Client{HTTP: guard.Client(m.OriginTransport(p.Providers, t)), Token: a.hostToken, UserAgent: a.userAgent()}, nil
-}
-
-// proxies are the HTTP proxies of the environment as HOST:PORT. They are
-// usually at private addresses.
-func (a *app) proxies() []string {
-	var hosts []string
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
-		text := a.getenv(name)
-		if text != "" && !strings.Contains(text, "://") {
-			text = "http://" + text
-		}
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" {
-			continue
-		}
-		port := "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-		hosts = append(hosts, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
-	}
-	return hosts
+	return &upstream.Client{HTTP: guard.Client(m.OriginTransport(p.Providers, t)), Token: env.HostToken, UserAgent: env.OCI.UserAgent}, nil
 }

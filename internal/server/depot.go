@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
 	"context"
@@ -22,8 +22,9 @@ import (
 // run takes a lock in the registry, and who does not get it waits for its next
 // turn.
 type depotRunner struct {
-	a     *app
-	flags depotFlags
+	env   Env
+	file  string   // the depot file
+	used  []string // lock files whose versions retention keeps
 	d     *depot.Depot
 	store *statebackend.Store // holds the lock
 	log   *slog.Logger
@@ -35,9 +36,9 @@ type depotRunner struct {
 const depotWorkspace = "depot"
 
 // newDepotRunner checks the depot file before the server starts.
-func (a *app) newDepotRunner(f depotFlags, o registry.Options, log *slog.Logger) (*depotRunner, error) {
-	if _, err := readSet(f.file); err != nil {
-		return nil, err
+func newDepotRunner(s *Settings, o registry.Options, env Env) (*depotRunner, error) {
+	if _, err := readSet(s.Depot); err != nil {
+		return nil, &SettingError{err}
 	}
 	r, err := o.Client.Repo(o.Layout.QueueRepo())
 	if err != nil {
@@ -48,10 +49,18 @@ func (a *app) newDepotRunner(f depotFlags, o registry.Options, log *slog.Logger)
 		audit = slog.New(slog.DiscardHandler)
 	}
 	return &depotRunner{
-		a: a, flags: f, log: log, audit: audit, force: make(chan struct{}, 1),
+		env: env, file: s.Depot, used: s.UsedBy, log: env.Log, audit: audit, force: make(chan struct{}, 1),
 		d:     depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		store: statebackend.New(r, statebackend.Options{Tool: a.userAgent(), Logger: log}),
+		store: statebackend.New(r, statebackend.Options{Tool: env.OCI.UserAgent, Logger: env.Log}),
 	}, nil
+}
+
+func readSet(file string) (*depot.Set, error) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return depot.ParseSet(file, src)
 }
 
 // ServeHTTP asks for a run now and does not wait for it.
@@ -68,7 +77,7 @@ func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (r *depotRunner) run(ctx context.Context) {
 	for {
 		interval := time.Minute
-		set, err := readSet(r.flags.file)
+		set, err := readSet(r.file)
 		if err == nil {
 			interval = set.Interval
 			err = r.once(ctx, set)
@@ -102,7 +111,7 @@ func (r *depotRunner) once(ctx context.Context, set *depot.Set) error {
 			r.log.Error("depot: releasing the lock", "error", err)
 		}
 	}()
-	s, err := r.a.newSyncer(set, r.d, r.flags)
+	s, err := r.env.Syncer(set, r.d, r.used)
 	if err != nil {
 		return err
 	}
@@ -121,7 +130,7 @@ func (r *depotRunner) lockInfo() artifact.LockInfo {
 	}
 	return artifact.LockInfo{
 		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
-		Operation: "depot", Who: "okara serve on " + host, Version: r.a.version, Created: time.Now().UTC(),
+		Operation: "depot", Who: "okara serve on " + host, Version: r.env.Version, Created: time.Now().UTC(),
 	}
 }
 

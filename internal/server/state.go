@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
 	"context"
@@ -28,16 +28,11 @@ type stateStores struct {
 // reading and once for writing.
 const stateMemory = 512 << 20
 
-// stateServer returns the state server over the states of the layout. States
-// are sealed with the keys of OKARA_STATE_KEYS, if there are any.
-func (a *app) stateServer(b backend, log *slog.Logger) (http.Handler, error) {
-	o, err := (&stateFlags{}).options(a)
-	if err != nil {
-		return nil, err
-	}
+// stateServer returns the state server over the states of the layout.
+func stateServer(b backend, o statebackend.Options, log *slog.Logger) http.Handler {
 	o.Logger, o.Budget = log, statebackend.NewBudget(stateMemory)
 	s := &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
-	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log}), nil
+	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log})
 }
 
 // open returns the store of a name; a name that cannot be stored is not found.

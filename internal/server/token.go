@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
 	"bufio"
@@ -72,7 +72,7 @@ func newArchiveKey(file string) (registry.Key, error) {
 func readTokens(file string) ([]registry.Token, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, err
 	}
 	var tokens []registry.Token
 	lines := bufio.NewScanner(bytes.NewReader(b))
@@ -83,15 +83,15 @@ func readTokens(file string) ([]registry.Token, error) {
 		}
 		t, err := parseToken(field)
 		if err != nil {
-			return nil, usageError("%s:%d: %v", file, n, err)
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
 		}
 		tokens = append(tokens, t)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, usageError("%s: %v", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(tokens) == 0 {
-		return nil, usageError("%s has no token", file)
+		return nil, fmt.Errorf("%s has no token", file)
 	}
 	return tokens, nil
 }

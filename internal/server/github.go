@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
 	"errors"
@@ -12,93 +12,89 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// githubConfig is an organisation, or user, of GitHub whose webhooks publish
+// GitHub is an organisation, or user, of GitHub whose webhooks publish
 // modules.
-type githubConfig struct {
+type GitHub struct {
 	Owner       string    `hcl:"owner,label"`
-	SecretFiles []string  `hcl:"secret_files,optional"`
-	SecretEnv   string    `hcl:"secret_env,optional"`
-	Namespace   string    `hcl:"namespace,optional"`
-	TokenEnv    string    `hcl:"token_env,optional"`
-	TokenFile   string    `hcl:"token_file,optional"`
-	APIURL      string    `hcl:"api_url,optional"`
-	AppID       int64     `hcl:"app_id,optional"`
-	Install     int64     `hcl:"installation_id,optional"`
-	KeyFile     string    `hcl:"private_key_file,optional"`
+	SecretFiles []string  `hcl:"secret_files,optional"`     // secrets of the webhook
+	SecretEnv   string    `hcl:"secret_env,optional"`       // variable with another one
+	Namespace   string    `hcl:"namespace,optional"`        // of its modules, instead of the owner
+	TokenEnv    string    `hcl:"token_env,optional"`        // variable with a token to read repositories with
+	TokenFile   string    `hcl:"token_file,optional"`       // the same from a file
+	APIURL      string    `hcl:"api_url,optional"`          // of GitHub Enterprise
+	AppID       int64     `hcl:"app_id,optional"`           // the same as a GitHub App
+	Install     int64     `hcl:"installation_id,optional"`  // of the App at the owner
+	KeyFile     string    `hcl:"private_key_file,optional"` // of the App
 	Range       hcl.Range `hcl:",def_range"`
 }
 
-// hookConfig says which modules a repository holds.
-type hookConfig struct {
+// Hook says which modules a repository holds.
+type Hook struct {
 	Repository string    `hcl:"repository,label"` // OWNER/NAME
-	Module     string    `hcl:"module"`
-	Subdir     string    `hcl:"subdir,optional"`
+	Module     string    `hcl:"module"`           // its address
+	Subdir     string    `hcl:"subdir,optional"`  // its folder
 	Range      hcl.Range `hcl:",def_range"`
 }
 
-// serveGitHub reads the github and hook blocks and the secrets that they name.
+// github reads the github and hook blocks and the secrets that they name.
 // Nothing is asked of GitHub, which may be down when the server starts.
-func (a *app) serveGitHub(c *serveConfig) ([]registry.GitHub, error) {
-	hooks := map[string][]hookConfig{}
-	for _, h := range c.Hooks {
+func (s *Settings) github(env Env) ([]registry.GitHub, error) {
+	hooks := map[string][]Hook{}
+	for _, h := range s.Hooks {
 		owner, _, ok := strings.Cut(h.Repository, "/")
 		if !ok {
-			return nil, configError(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
+			return nil, settingError(h.Range, fmt.Errorf("hook %q: want OWNER/REPOSITORY", h.Repository))
 		}
 		hooks[strings.ToLower(owner)] = append(hooks[strings.ToLower(owner)], h)
 	}
 	var out []registry.GitHub
-	for _, c := range c.GitHub {
+	for _, c := range s.GitHub {
 		if slices.ContainsFunc(out, func(g registry.GitHub) bool { return strings.EqualFold(g.Owner, c.Owner) }) {
-			return nil, configError(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
+			return nil, settingError(c.Range, fmt.Errorf("github %q is there twice", c.Owner))
 		}
-		g, err := a.githubOwner(c)
+		g, err := c.owner(env)
 		if err != nil {
-			return nil, configError(c.Range, fmt.Errorf("github %q: %w", c.Owner, err))
+			return nil, settingError(c.Range, fmt.Errorf("github %q: %w", c.Owner, err))
 		}
 		for _, h := range hooks[strings.ToLower(c.Owner)] {
 			_, name, _ := strings.Cut(h.Repository, "/")
 			g.Modules = append(g.Modules, registry.GitHubModule{Repository: name, Address: h.Module, Dir: strings.Trim(h.Subdir, "/")})
 			if err := g.Validate(); err != nil {
-				return nil, configError(h.Range, err)
+				return nil, settingError(h.Range, err)
 			}
 		}
 		delete(hooks, strings.ToLower(c.Owner))
 		out = append(out, g)
 	}
 	for _, left := range hooks {
-		return nil, configError(left[0].Range, fmt.Errorf("hook %q: there is no github block for this owner", left[0].Repository))
+		return nil, settingError(left[0].Range, fmt.Errorf("hook %q: there is no github block for this owner", left[0].Repository))
 	}
 	return out, nil
 }
 
-func (a *app) githubOwner(c githubConfig) (registry.GitHub, error) {
+func (c GitHub) owner(env Env) (registry.GitHub, error) {
 	g := registry.GitHub{Owner: c.Owner, Namespace: c.Namespace}
 	auth, err := c.auth()
 	if err != nil {
 		return g, err
 	}
-	if auth.AppID != 0 {
-		_, err = a.appKey(auth)
-	} else {
-		_, err = a.secret(auth.TokenEnv, auth.File)
-	}
-	if err != nil {
+	if err := env.CheckAuth(auth); err != nil {
 		return g, err
 	}
-	g.Origins = func() (depot.Origins, error) { return a.originSet.get(a, auth) }
+	g.Origins = func() (depot.Origins, error) { return env.Origins(auth) }
 	if c.SecretEnv != "" {
-		secret, err := a.secret(c.SecretEnv, "")
+		secret, err := env.Secret(c.SecretEnv, "")
 		if err != nil {
 			return g, err
 		}
 		g.Secrets = append(g.Secrets, []byte(secret))
 	}
 	for _, file := range c.SecretFiles {
-		secret, err := a.secret("", file)
+		secret, err := env.Secret("", file)
 		if err != nil {
 			return g, err
 		}
@@ -108,11 +104,11 @@ func (a *app) githubOwner(c githubConfig) (registry.GitHub, error) {
 }
 
 // auth is the credential for this owner alone.
-func (c githubConfig) auth() (depot.Auth, error) {
+func (c GitHub) auth() (depot.Auth, error) {
 	host := "github.com"
 	if c.APIURL != "" {
 		u, err := url.Parse(c.APIURL)
-		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !loopback(u.Hostname()) {
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !upstream.IsLoopback(u.Hostname()) {
 			return depot.Auth{}, errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
 		}
 		host = strings.TrimPrefix(u.Hostname(), "api.")

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// Token is a static token; the label is its id.
+type Token struct {
+	ID      string    `hcl:"id,label"`
+	SHA256  string    `hcl:"sha256"`           // of the whole token
+	Scopes  []string  `hcl:"scopes"`           // its rights
+	Expires string    `hcl:"expires,optional"` // when it ends
+	Range   hcl.Range `hcl:",def_range"`
+}
+
+// Issuer is one whose JWTs are accepted; the label is the claim "iss".
+type Issuer struct {
+	URL         string    `hcl:"url,label"`
+	Audiences   []string  `hcl:"audiences"`             // one of which a token must have
+	GroupsClaim string    `hcl:"groups_claim,optional"` // where the groups are
+	Range       hcl.Range `hcl:",def_range"`
+}
+
+// Rule gives rights to tokens of issuers; all that match add up.
+type Rule struct {
+	Name   string            `hcl:"name,label"`
+	Issuer string            `hcl:"issuer,optional"` // must hold, as all of these three
+	Groups []string          `hcl:"groups,optional"` // one of which
+	Claims map[string]string `hcl:"claims,optional"` // all of which
+	Allow  []string          `hcl:"allow"`           // the rights
+	Range  hcl.Range         `hcl:",def_range"`
+}
+
+// Require is a policy for a kind of artifact.
+type Require struct {
+	Kind    string    `hcl:"kind,label"`            // module, provider or mirror
+	Checks  []string  `hcl:"checks,optional"`       // openpgp, cosign, scan
+	OpenPGP []string  `hcl:"openpgp_keys,optional"` // files of keys
+	Cosign  []string  `hcl:"cosign_keys,optional"`  // files of keys
+	Block   string    `hcl:"block,optional"`        // level of findings that refuses a version
+	Range   hcl.Range `hcl:",def_range"`
+}
+
+// Login says how people log in.
+type Login struct {
+	Mode        string    `hcl:"mode,optional"`               // direct: the tools log in at the issuer itself
+	Issuer      string    `hcl:"issuer"`                      // that says who somebody is
+	ClientID    string    `hcl:"client_id"`                   // of this server there
+	SecretFile  string    `hcl:"client_secret_file,optional"` // of this server there
+	Scopes      []string  `hcl:"scopes,optional"`             // asked for there
+	GroupsClaim string    `hcl:"groups_claim,optional"`       // where the groups are
+	TokenTTL    Duration  `hcl:"token_ttl,optional"`          // how long a token is good
+	NotBefore   string    `hcl:"not_before,optional"`         // tokens issued before are void
+	Range       hcl.Range `hcl:",def_range"`
+}
+
+// access says who may do what.
+func (s *Settings) access() (registry.Policy, error) {
+	var access registry.Policy
+	var err error
+	if s.TokenFile != "" {
+		if access.Tokens, err = readTokens(s.TokenFile); err != nil {
+			return access, &SettingError{err}
+		}
+	}
+	switch {
+	case s.AnonymousWrite:
+		access.Anonymous = registry.AnonymousAll()
+	case s.AnonymousRead:
+		access.Anonymous = registry.AnonymousRead()
+	case s.Anonymous != nil:
+		if access.Anonymous, err = scopes(s.AnonymousRange, s.Anonymous); err != nil {
+			return access, err
+		}
+	}
+	for _, t := range s.Tokens {
+		b, err := hex.DecodeString(t.SHA256)
+		if err != nil || len(b) != 32 {
+			return access, settingError(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
+		}
+		token := registry.Token{ID: t.ID, Hash: [32]byte(b)}
+		if token.Scopes, err = scopes(t.Range, t.Scopes); err != nil {
+			return access, err
+		}
+		if token.Expires, err = instant(t.Range, "expires", t.Expires); err != nil {
+			return access, err
+		}
+		access.Tokens = append(access.Tokens, token)
+	}
+	for _, i := range s.Issuers {
+		if len(i.Audiences) == 0 {
+			return access, settingError(i.Range, errors.New("an issuer needs at least one audience"))
+		}
+		access.Issuers = append(access.Issuers, registry.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
+	}
+	for _, r := range s.Rules {
+		allow, err := scopes(r.Range, r.Allow)
+		if err != nil {
+			return access, err
+		}
+		access.Rules = append(access.Rules, registry.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
+	}
+	return access, s.checkOpen(&access)
+}
+
+// checkOpen gives everybody all rights on a loopback listener, where nothing
+// else is said, and refuses to do so elsewhere.
+func (s *Settings) checkOpen(access *registry.Policy) error {
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return &SettingError{fmt.Errorf("--listen %q: %w", s.Listen, err)}
+	}
+	if access.Anonymous != nil || len(access.Tokens) > 0 || len(access.Rules) > 0 || s.Pass {
+		return nil
+	}
+	if !upstream.IsLoopback(host) {
+		return &SettingError{fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
+			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
+	}
+	access.Anonymous = registry.AnonymousAll()
+	return nil
+}
+
+// require reads what versions must fulfil to be served, by kind.
+func (s *Settings) require() (map[string]depot.VerifyOptions, error) {
+	all := map[string]depot.VerifyOptions{}
+	for _, r := range s.Require {
+		if _, ok := all[r.Kind]; ok {
+			return nil, settingError(r.Range, fmt.Errorf("a second block require %q", r.Kind))
+		}
+		o, err := depot.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
+		if o == nil {
+			o = &depot.VerifyOptions{}
+		}
+		if err == nil {
+			err = registry.ValidateRequire(r.Kind, *o)
+		}
+		if err != nil {
+			return nil, settingError(r.Range, err)
+		}
+		all[r.Kind] = *o
+	}
+	return all, nil
+}
+
+func (s *Settings) login() (*registry.Login, error) {
+	in := s.Login
+	if in == nil {
+		return nil, nil
+	}
+	out := &registry.Login{
+		Issuer: registry.Issuer{URL: in.Issuer, GroupsClaim: in.GroupsClaim}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: s.PublicURL,
+	}
+	switch in.Mode {
+	case "direct":
+		return out, s.directLogin(out)
+	case "", "broker":
+	default:
+		return nil, settingError(in.Range, fmt.Errorf("the login mode %q is not broker or direct", in.Mode))
+	}
+	if s.PublicURL == "" {
+		return nil, settingError(in.Range, errors.New("login needs public_url, which the issuer sends browsers back to"))
+	}
+	if in.SecretFile != "" {
+		b, err := os.ReadFile(in.SecretFile)
+		if err != nil {
+			return nil, settingError(in.Range, err)
+		}
+		out.ClientSecret = strings.TrimSpace(string(b))
+	}
+	if err := checkDuration(in.Range, "token_ttl", in.TokenTTL); err != nil {
+		return nil, err
+	}
+	out.TTL = in.TokenTTL.value()
+	var err error
+	out.NotBefore, err = instant(in.Range, "not_before", in.NotBefore)
+	return out, err
+}
+
+// directLogin leaves the login to the issuer, whose tokens must then be accepted.
+func (s *Settings) directLogin(out *registry.Login) error {
+	in := s.Login
+	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" || in.GroupsClaim != "" {
+		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl, not_before or groups_claim: the tools get their tokens from the issuer"))
+	}
+	if !slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == in.Issuer }) {
+		return settingError(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))
+	}
+	out.Direct = true
+	return nil
+}

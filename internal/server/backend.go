@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// backend is the registry behind a server.
+type backend struct {
+	client   *oci.Client
+	layout   addr.Layout
+	embedded http.Handler       // nil: a registry elsewhere
+	own      *embedded.Registry // the same
+	where    string
+
+	files func(repository, sha256hex string) (*os.File, error) // its blobs; nil: not on this machine
+	with  func(oci.Credential) (*oci.Client, error)            // a client with another credential; nil: embedded
+}
+
+// backend returns the registry that is named, or the embedded one.
+func (s *Settings) backend(env Env, m *registry.Metrics) (backend, error) {
+	if s.Registry != "" {
+		return s.remote(env, m)
+	}
+	dir := filepath.Join(s.Storage, "registry")
+	h, err := embedded.New(dir, embedded.Options{Logger: env.Log})
+	if errors.Is(err, embedded.ErrInUse) {
+		return backend{}, fmt.Errorf("%w\nhint: one server has one directory: give this one another --storage, or let several servers share a --registry", err)
+	}
+	if err != nil {
+		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
+	}
+	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
+	c, err := oci.New(embeddedHost, o)
+	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
+}
+
+func (s *Settings) remote(env Env, m *registry.Metrics) (backend, error) {
+	host, prefix, err := addr.SplitRegistry(s.Registry)
+	if err != nil {
+		return backend{}, &SettingError{err}
+	}
+	o := env.OCI
+	o.Transport = registry.Limited(m.Transport(o.Transport)) // waiting is no time of the registry
+	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
+	with := func(c oci.Credential) (*oci.Client, error) {
+		own := o
+		own.Credential = func(context.Context, string, string) (oci.Credential, error) { return c, nil }
+		own.Rejected = nil
+		return oci.New(host, own)
+	}
+	c, err := oci.New(host, o)
+	return backend{client: c, layout: addr.Layout{Prefix: prefix}, where: s.Registry, with: with}, err
+}
+
+// collections is when the embedded registry frees space, and who is told.
+func (s *Settings) collections(m *registry.Metrics) embedded.Schedule {
+	return embedded.Schedule{Every: s.GC.Interval.value(), MinAge: s.GC.MinAge.value(), Done: func(c embedded.Collected, err error) {
+		if err == nil {
+			m.Collected(c.Bytes, c.Used)
+		}
+	}}
+}

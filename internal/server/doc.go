@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server is one running `okara serve`: what can be set of it, the
+// registry behind it, what it serves on one port, and its life from the first
+// line of the settings to the last download.
+//
+// # Settings
+//
+// [Settings] is the one struct of them. A file sets its fields by their hcl tags
+// ([Settings.Read]); flags and variables are bound to the same fields and set
+// afterwards, so what wins is decided by the order alone and a setting has one
+// name. Lengths and sizes stay as they were written ([Duration], [Size]), checked
+// when they are set, because that is what a file and a flag have in common. What
+// refers to files, such as keys, tokens and secrets, is read when the server
+// starts. Every mistake is a [SettingError]; one of the file tells file and line.
+//
+// # What is behind it
+//
+// The registry is another one, reached as the process reaches any ([Env]), or the
+// embedded one, which is asked in this process through a transport that pipes
+// bodies in both directions (inprocess.go). The rest of the server cannot tell
+// the difference, but for blobs that it may open as files.
+//
+// # Life
+//
+// [Run] opens everything, listens, says so, and serves until its context ends.
+// Then it is not ready, goes on for the grace so that load balancers notice, lets
+// downloads finish, and closes the storage and the audit log last. A depot file
+// is run on its interval by one replica at a time: the lock is in the registry
+// (depot.go).
+package server

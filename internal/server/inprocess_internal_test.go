@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestInProcess pushes and pulls a blob through the transport that the server
+// uses for its own registry, and shows that a body streams: its first bytes
+// are there before the last are written.
+func TestInProcess(t *testing.T) {
+	release := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/stream":
+			_, _ = w.Write([]byte("first"))
+			<-release
+			_, _ = w.Write([]byte("last"))
+		case "/echo":
+			w.Header().Set("Content-Length", r.Header.Get("X-Length"))
+			_, _ = io.Copy(w, r.Body)
+		case "/panic":
+			panic("handler")
+		case "/hang":
+			<-r.Context().Done()
+		}
+	})
+	client := &http.Client{Transport: inProcess{h}}
+	resp, err := client.Get("http://okara.invalid/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 5)
+	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
+		t.Fatalf("%q, %v", first, err)
+	}
+	close(release)
+	if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "last" {
+		t.Errorf("%q, %v", rest, err)
+	}
+	body := make([]byte, 1<<20)
+	rand.Read(body)
+	resp, err = client.Post("http://okara.invalid/echo", "", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
+	}
+	if resp, err := client.Get("http://okara.invalid/panic"); err != nil || resp.StatusCode != 500 {
+		t.Errorf("a panic: %v, %v", resp, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://okara.invalid/hang", nil)
+	if _, err := client.Do(r); err == nil {
+		t.Error("a request outlived its context")
+	}
+}

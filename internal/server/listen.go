@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// serveMetrics serves /metrics on a listener of its own, if there is to be one,
+// until stop is called: how a shutdown goes can be seen to its end.
+func serveMetrics(ctx context.Context, addr string, m *registry.Metrics, debug *slog.Logger) (url string, stop func() error, err error) {
+	if addr == "" {
+		return "", func() error { return nil }, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	srv, err := httpserve.Listen(httpserve.Options{Addr: addr, Handler: mux, Logger: debug})
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	var served error
+	running.Go(func() { served = srv.Serve(ctx) })
+	return srv.URL() + "/metrics", func() error { end(); running.Wait(); return served }, nil
+}
+
+// listen opens the port. ca is the file of the local CA, if there is one.
+func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca string, err error) {
+	ca, certificate, err := s.certificate()
+	if err != nil {
+		return nil, "", err
+	}
+	requests := env.Debug
+	if s.AccessLog {
+		requests = env.Log
+	}
+	srv, err = httpserve.Listen(httpserve.Options{
+		Addr: s.Listen, Handler: h, TLSCert: s.TLS.Cert, TLSKey: s.TLS.Key, TLS: certificate,
+		Logger: requests, Tracer: env.Tracer, ShutdownGrace: s.grace(), Drain: s.Drain.value(),
+	})
+	return srv, ca, err
+}
+
+// certificate returns what a self-signed server shows, with the file of its CA.
+func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
+	switch t := s.TLS; {
+	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
+		return "", nil, settingError(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
+	case (t.Cert == "") != (t.Key == ""):
+		return "", nil, &SettingError{errors.New("--tls-cert and --tls-key belong together")}
+	case t.SelfSigned && t.Cert != "":
+		return "", nil, &SettingError{errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
+	case !t.SelfSigned:
+		return "", nil, nil
+	}
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" && !upstream.IsLoopback(host) {
+		hosts = append(hosts, host)
+	}
+	if s.Hostname != "" {
+		hosts = append(hosts, s.Hostname)
+	}
+	return httpserve.SelfSigned(filepath.Join(s.Storage, "tls"), hosts)
+}
+
+// grace is how long to go on after a signal. On a loopback address no load
+// balancer looks.
+func (s *Settings) grace() time.Duration {
+	if s.Grace != "" {
+		return s.Grace.value()
+	}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && upstream.IsLoopback(host) {
+		return 0
+	}
+	return 5 * time.Second
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Env is what a server needs of the process that it runs in. Every field is
+// required, but for Debug and Tracer.
+type Env struct {
+	Getenv  func(string) string
+	Stderr  io.Writer                        // where an audit log named "-" goes
+	Note    func(format string, args ...any) // tells who started the server
+	Ready   func(Ready) error                // says that it answers
+	Version string                           // of okara
+
+	Log    *slog.Logger         // what an operator must know
+	Debug  *slog.Logger         // every request; nil: nowhere
+	Tracer trace.TracerProvider // nil: nothing is traced
+
+	OCI       oci.Options                // how other registries are reached
+	Transport httpserve.TransportOptions // the same, for connections that need a dialer of their own
+	States    statebackend.Options       // how states are stored, with their keys
+	HostToken func(host string) string   // the API token for a host, "" for none
+
+	Secret    func(variable, file string) (string, error) // of a variable if it is named, else of a file
+	CheckAuth func(depot.Auth) error                      // the secrets that an auth block names are there
+	Origins   func(depot.Auth) (depot.Origins, error)     // the ways to the outside with them
+	Syncer    func(set *depot.Set, d *depot.Depot, usedBy []string) (*depot.Syncer, error)
+}
+
+// Ready is where a server is.
+type Ready struct {
+	URL     string
+	Metrics string // URL of a listener for metrics alone; "": there is none
+	Storage string // a folder, or another registry
+	CA      string // file of the local CA; "": there is none
+}
+
+// Run serves until ctx ends; running downloads may then finish. A [SettingError]
+// is the fault of who started it.
+func Run(ctx context.Context, s *Settings, env Env) error {
+	o, back, err := s.options(env)
+	if back.own != nil {
+		defer back.own.Close() // after the last request
+	}
+	if err != nil {
+		return err
+	}
+	if s.AuditLog != "" {
+		out, closeLog, err := openLog(s.AuditLog, env)
+		if err != nil {
+			return err
+		}
+		defer closeLog()
+		o.Audit = slog.New(slog.NewJSONHandler(out, nil))
+	}
+	var runner *depotRunner
+	if s.Depot != "" {
+		if runner, err = newDepotRunner(s, o, env); err != nil {
+			return err
+		}
+		o.Depot = runner
+	}
+	front, err := registry.New(o)
+	if err != nil {
+		return &SettingError{err}
+	}
+	srv, ca, err := s.listen(front, env)
+	if err != nil {
+		return err
+	}
+	metrics, stopMetrics, err := serveMetrics(ctx, s.Metrics, o.Metrics, env.Debug)
+	if err != nil {
+		return err
+	}
+	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca}); err != nil {
+		return errors.Join(err, stopMetrics())
+	}
+	context.AfterFunc(ctx, front.Closing)
+	var running sync.WaitGroup
+	running.Go(func() { front.Run(ctx) })
+	if back.own != nil {
+		running.Go(func() { back.own.Run(ctx, s.collections(o.Metrics)) })
+	}
+	if runner != nil {
+		running.Go(func() { runner.run(ctx) })
+	}
+	err = srv.Serve(ctx)
+	running.Wait()
+	front.Finish(ctx)
+	return errors.Join(err, stopMetrics())
+}
+
+// openLog opens a log for appending.
+func openLog(file string, env Env) (io.Writer, func(), error) {
+	if file == "-" {
+		return env.Stderr, func() {}, nil
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, &SettingError{err}
+	}
+	out := registry.NewAuditLog(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
+	return out, func() {
+		if err := errors.Join(out.Close(), f.Close()); err != nil {
+			env.Note("close %s: %v", file, err)
+		}
+	}, nil
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// Settings are everything that can be set of a server: by a file, whose
+// attributes have the names in the tags, and by what the caller sets afterwards,
+// which wins. Start from [Defaults]; blocks that have a default are never nil.
+type Settings struct {
+	Listen    string `hcl:"listen,optional"`               // address and port
+	Metrics   string `hcl:"metrics_listen,optional"`       // another address for /metrics, which then is nowhere else
+	Storage   string `hcl:"storage,optional"`              // folder of the built-in registry, the link key and the local CA
+	Registry  string `hcl:"registry,optional"`             // HOST[/PREFIX] of another registry; "": the built-in one
+	Hostname  string `hcl:"hostname,optional"`             // by which clients call this server
+	BasePath  string `hcl:"base_path,optional"`            // below which a proxy serves okara
+	PublicURL string `hcl:"public_url,optional"`           // where browsers reach this server
+	AuditLog  string `hcl:"audit_log,optional"`            // file that gets one line per decision and change, "-" for stderr
+	AccessLog bool   `hcl:"access_log,optional"`           // one log record per request
+	Hide      *bool  `hcl:"denied_means_missing,optional"` // 404 where the registry refuses a read; nil: as suits the registry
+	Pass      bool   `hcl:"pass_through,optional"`         // the token of a caller is a credential for the registry
+
+	Depot          string    `hcl:"depot,optional"`          // depot file to run on its interval
+	UsedBy         []string  `hcl:"used_by,optional"`        // lock files, or folders of them, whose versions retention keeps
+	AllowInternal  []string  `hcl:"allow_internal,optional"` // hosts at an internal address that origins may name
+	Grace          Duration  `hcl:"grace,optional"`          // how long to go on after a signal, not ready; "": 5s, nothing on a loopback address
+	GraceRange     hcl.Range `hcl:"grace,attr_value_range"`
+	Drain          Duration  `hcl:"drain,optional"` // how long running downloads may go on after that
+	DrainRange     hcl.Range `hcl:"drain,attr_value_range"`
+	Anonymous      []string  `hcl:"anonymous,optional"` // rights of who sends no token
+	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
+	RevokedKeys    []string  `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
+	RevokedRange   hcl.Range `hcl:"revoked_keys,attr_value_range"`
+	Proxies        []string  `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed
+	ProxiesRange   hcl.Range `hcl:"proxies,attr_value_range"`
+
+	TLS      *TLS      `hcl:"tls,block"`
+	Layout   *Layout   `hcl:"layout,block"`
+	Modules  *Modules  `hcl:"modules,block"`
+	Archives *Archives `hcl:"archives,block"`
+	Cache    *Cache    `hcl:"cache,block"`
+	GC       *GC       `hcl:"gc,block"`
+	Tokens   []Token   `hcl:"token,block"`
+	Issuers  []Issuer  `hcl:"issuer,block"`
+	Rules    []Rule    `hcl:"rule,block"`
+	Login    *Login    `hcl:"login,block"` // nil: no login
+	GitHub   []GitHub  `hcl:"github,block"`
+	Hooks    []Hook    `hcl:"hook,block"`
+	Require  []Require `hcl:"require,block"`
+	Pulls    []Pull    `hcl:"pull_through,block"`
+
+	// What no file says.
+	TokenFile      string // tokens and their scopes, one per line
+	AnonymousRead  bool   // everybody may read modules and providers, whatever Anonymous says
+	AnonymousWrite bool   // everybody may do everything
+}
+
+// TLS is the certificate of the server: from files, or made with a local CA.
+type TLS struct {
+	Cert       string    `hcl:"cert,optional"`        // PEM file of the certificate
+	Key        string    `hcl:"key,optional"`         // PEM file of its key
+	SelfSigned bool      `hcl:"self_signed,optional"` // make a certificate with a CA kept below the storage
+	Range      hcl.Range `hcl:",def_range"`
+}
+
+// Layout says where things are in the registry: templates of repository names.
+type Layout struct {
+	Modules   string    `hcl:"modules,optional"`
+	Providers string    `hcl:"providers,optional"`
+	Mirror    string    `hcl:"mirror,optional"`
+	State     string    `hcl:"state,optional"`
+	Primary   string    `hcl:"state_primary,optional"` // where the states were that those of State are a copy of
+	Catalog   string    `hcl:"catalog,optional"`
+	Queue     string    `hcl:"queue,optional"`
+	Range     hcl.Range `hcl:",def_range"`
+}
+
+// Modules says how newer OpenTofu is answered.
+type Modules struct {
+	Answer   string `hcl:"answer,optional"`   // portable, oci or direct
+	Registry string `hcl:"registry,optional"` // the registry's name for clients, for oci
+}
+
+// Archives says how archives are linked and delivered.
+type Archives struct {
+	TTL       Duration  `hcl:"ttl,optional"`        // how long a link is good
+	Redirect  string    `hcl:"redirect,optional"`   // auto or never: send clients to the registry's own storage
+	StreamFor []string  `hcl:"stream_for,optional"` // networks of clients that are not sent there
+	KeyFiles  []string  `hcl:"key_files,optional"`  // secrets of links; the first signs, all are good
+	Range     hcl.Range `hcl:",def_range"`
+}
+
+// Cache says what is kept of the registry, and for how long.
+type Cache struct {
+	TagTTL Duration  `hcl:"tag_ttl,optional"` // how long a module version is trusted not to have moved
+	Blobs  Size      `hcl:"blobs,optional"`   // size of the archives kept on disk; "": none
+	Dir    string    `hcl:"dir,optional"`     // where they are; "": below the storage
+	Range  hcl.Range `hcl:",def_range"`
+}
+
+// GC says when the built-in registry frees space.
+type GC struct {
+	Interval Duration  `hcl:"interval,optional"` // how often; 0: never
+	MinAge   Duration  `hcl:"min_age,optional"`  // it leaves alone everything younger
+	Range    hcl.Range `hcl:",def_range"`
+}
+
+// Defaults returns the settings of a server of which nothing is said.
+func Defaults() *Settings {
+	return &Settings{
+		Listen: "127.0.0.1:8080", Drain: "10m0s",
+		TLS: &TLS{}, Layout: &Layout{}, Modules: &Modules{},
+		Archives: &Archives{TTL: "4h0m0s", Redirect: "auto"},
+		Cache:    &Cache{TagTTL: "30s"},
+		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s"},
+	}
+}
+
+// Read sets what an HCL file says. Errors name file and line.
+func (s *Settings) Read(file string) error {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return &SettingError{err}
+	}
+	var all []error
+	for _, d := range syntax.Decode(src, file, s) {
+		if d.Severity == hcl.DiagError {
+			all = append(all, fmt.Errorf("%s: %s", position(d.Subject), strings.TrimSuffix(d.Detail, ".")))
+		}
+	}
+	if len(all) > 0 {
+		return &SettingError{errors.Join(all...)}
+	}
+	s.fill()
+	return s.check()
+}
+
+// fill sets what the file leaves empty.
+func (s *Settings) fill() {
+	d := Defaults()
+	s.Listen = cmp.Or(s.Listen, d.Listen)
+	s.Drain = cmp.Or(s.Drain, d.Drain)
+	s.Archives.TTL = cmp.Or(s.Archives.TTL, d.Archives.TTL)
+	s.Archives.Redirect = cmp.Or(s.Archives.Redirect, d.Archives.Redirect)
+	s.Cache.TagTTL = cmp.Or(s.Cache.TagTTL, d.Cache.TagTTL)
+	s.GC.Interval = cmp.Or(s.GC.Interval, d.GC.Interval)
+	s.GC.MinAge = cmp.Or(s.GC.MinAge, d.GC.MinAge)
+}
+
+// check finds the lengths and sizes of the file that are none.
+func (s *Settings) check() error {
+	var interval error
+	if s.GC.Interval != "0" && s.GC.Interval != "0s" {
+		interval = checkDuration(s.GC.Range, "interval", s.GC.Interval)
+	}
+	if err := errors.Join(
+		checkDuration(s.GraceRange, "grace", s.Grace),
+		checkDuration(s.DrainRange, "drain", s.Drain),
+		checkDuration(s.Archives.Range, "ttl", s.Archives.TTL),
+		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
+		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge),
+	); err != nil {
+		return err
+	}
+	if s.Cache.Blobs != "" {
+		if _, err := parseSize(string(s.Cache.Blobs)); err != nil {
+			return settingError(s.Cache.Range, fmt.Errorf("blobs %w", err))
+		}
+	}
+	return nil
+}
+
+// SettingError says that a setting is wrong: who starts the server can mend it,
+// and trying again helps nobody.
+type SettingError struct{ Err error }
+
+func (e *SettingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *SettingError) Unwrap() error { return e.Err }
+
+// settingError is one of the file.
+func settingError(at hcl.Range, err error) error {
+	return &SettingError{fmt.Errorf("%s: %w", position(&at), err)}
+}
+
+func position(r *hcl.Range) string {
+	if r == nil {
+		return "configuration"
+	}
+	return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line)
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// Duration is a length of time as it is written: "90s", "4h". It implements
+// pflag.Value; what is not set by [Duration.Set] is checked by [Settings.Read].
+type Duration string
+
+// Set takes what [time.ParseDuration] does.
+func (d *Duration) Set(text string) error {
+	if _, err := time.ParseDuration(text); err != nil {
+		return err
+	}
+	*d = Duration(text)
+	return nil
+}
+
+// Type is the word for it in the help of a command.
+func (d *Duration) Type() string { return "duration" }
+
+func (d *Duration) String() string { return string(*d) }
+
+func (d Duration) value() time.Duration {
+	v, _ := time.ParseDuration(string(d)) // checked when it was set
+	return v
+}
+
+func checkDuration(at hcl.Range, name string, d Duration) error {
+	if v, err := time.ParseDuration(string(d)); d != "" && (err != nil || v <= 0) {
+		return settingError(at, fmt.Errorf("%s %q is not a duration such as \"4h\" or \"30s\"", name, string(d)))
+	}
+	return nil
+}
+
+// Size is a number of bytes as it is written: "20GiB", "500MB". It implements
+// pflag.Value; what is not set by [Size.Set] is checked by [Settings.Read].
+type Size string
+
+// Set takes a number and a unit.
+func (s *Size) Set(text string) error {
+	if _, err := parseSize(text); err != nil {
+		return err
+	}
+	*s = Size(text)
+	return nil
+}
+
+// Type is the word for it in the help of a command.
+func (s *Size) Type() string { return "size" }
+
+func (s *Size) String() string { return string(*s) }
+
+func (s Size) value() int64 {
+	n, _ := parseSize(string(s)) // checked when it was set; "" is 0
+	return n
+}
+
+func parseSize(text string) (int64, error) {
+	number := strings.TrimRight(text, "BKMGTi")
+	unit, ok := map[string]uint64{
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}[text[len(number):]]
+	n, err := strconv.ParseUint(number, 10, 63)
+	if !ok || err != nil || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size such as 20GiB or 500MB", text)
+	}
+	return int64(n * unit), nil
+}
+
+func scopes(at hcl.Range, list []string) ([]registry.Scope, error) {
+	out := make([]registry.Scope, 0, len(list))
+	for _, text := range list {
+		s, err := registry.ParseScope(text)
+		if err != nil {
+			return nil, settingError(at, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func prefixes(at hcl.Range, list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range list {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, settingError(at, fmt.Errorf("%q is not a network such as 10.0.0.0/8", text))
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func instant(at hcl.Range, name, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return t, settingError(at, fmt.Errorf("%s %q is not a time such as 2027-01-31T00:00:00Z", name, value))
+	}
+	return t, nil
+}

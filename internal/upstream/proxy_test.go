@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// TestProxies reads the variables as net/http does.
+func TestProxies(t *testing.T) {
+	env := map[string]string{
+		"HTTPS_PROXY": "http://user:secret@proxy.internal:3128", "https_proxy": "https://proxy.internal", "HTTP_PROXY": "10.0.0.1:8080", "http_proxy": "%",
+	}
+	if diff := cmp.Diff([]string{"proxy.internal:3128", "proxy.internal:443", "10.0.0.1:8080"}, upstream.Proxies(func(k string) string { return env[k] })); diff != "" {
+		t.Error(diff)
+	}
+	if got := upstream.Proxies(func(string) string { return "" }); len(got) != 0 {
+		t.Errorf("no proxy: %v", got)
+	}
+}
