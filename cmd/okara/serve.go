@@ -61,8 +61,13 @@ func newServe(a *app) *cobra.Command {
 			return server.Run(cmd.Context(), s, env)
 		},
 	}
-	fl := cmd.Flags()
-	fl.StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
+	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
+	addServeFlags(cmd.Flags(), s)
+	return cmd
+}
+
+// addServeFlags binds the flags to the settings.
+func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.Listen, "listen", s.Listen, "`ADDRESS` to listen on")
 	fl.StringVar(&s.Metrics, "metrics-listen", "", "another `ADDRESS` for /metrics, which then is nowhere else")
 	fl.StringVar(&s.Storage, "storage", "", "`DIR` for the embedded registry, the link key and the local CA (default $XDG_DATA_HOME/okara)")
@@ -89,7 +94,6 @@ func newServe(a *app) *cobra.Command {
 	fl.Var(&s.Drain, "drain", "how long running downloads may go on after that")
 	fl.Var(&s.GC.Interval, "gc-interval", "how often the embedded registry frees the space of what no tag leads to, 0: never")
 	fl.Var(&s.GC.MinAge, "gc-min-age", "what it then leaves alone: everything younger, at least 1h")
-	return cmd
 }
 
 // readBelow reads the file of --config, if there is one. The flags that are given

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/server"
+)
+
+// TestServeFlagsWin gives the same settings by flags and by a file, of every kind
+// that flags have: the flags that are given win, also with the value that they
+// have anyway, and the file keeps the rest.
+func TestServeFlagsWin(t *testing.T) {
+	config := newFile(t, "okara.hcl", `
+listen         = "127.0.0.1:1"
+hostname       = "file.example.com"
+pass_through   = true
+used_by        = ["file"]
+allow_internal = ["file"]
+grace          = "1m"
+tls {
+  self_signed = true
+}
+archives {
+  ttl      = "1h"
+  redirect = "never"
+}
+cache {
+  blobs = "1GiB"
+}
+`)
+	want := server.Defaults()
+	want.Hostname, want.Grace, want.AllowInternal, want.Archives.Redirect = "file.example.com", "1m", []string{"file"}, "never"
+	want.UsedBy, want.Cache.Blobs, want.TLS.Cert, want.TLS.Key = []string{"a", "b"}, "2GiB", "cert", "key"
+	want.Archives.TTL = "4h"
+
+	s := server.Defaults()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addServeFlags(flags, s)
+	if err := flags.Parse([]string{
+		"--listen", "127.0.0.1:8080", "--pass-through=false", "--used-by", "a", "--used-by", "b", "--archive-ttl", "4h",
+		"--cache-blobs", "2GiB", "--tls-cert", "cert", "--tls-key", "key",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readBelow(flags, config, s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, s, cmp.Comparer(func(_, _ hcl.Range) bool { return true })); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
