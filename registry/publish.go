@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -51,11 +52,11 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.openBody(r, s.bodies); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "okara-module-")
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return err
 	}
-	defer s.removeUnpacked(dir)
+	defer s.removeUnpacked(remove)
 	if err := receiveTree(r, dir); err != nil {
 		return err
 	}
@@ -113,20 +114,19 @@ func moduleOptions(r *http.Request, g Grant) (o depot.ModuleOptions, dry bool, e
 
 // removeUnpacked removes a temporary folder. The answer is under way by then, so
 // the log says what is left.
-func (s *server) removeUnpacked(dir string) {
-	if err := archive.Remove(dir); err != nil {
+func (s *server) removeUnpacked(remove func() error) {
+	if err := remove(); err != nil {
 		s.log.Error("temporary files fill the disk", "error", err)
 	}
 }
 
 // receiveTree unpacks the body of a request into dir.
 func receiveTree(r *http.Request, dir string) error {
-	body, err := os.CreateTemp("", "okara-upload-")
+	body, done, err := scratch.File("")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(body.Name())
-	defer body.Close()
+	defer done()
 	size, sum, err := receive(r, body, maxModuleUpload)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -53,12 +54,11 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp("", "okara-upload-")
+	file, done, err := scratch.File("")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
+	defer done()
 	size, sum, err := receive(r, file, maxProviderFile)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	blob := oci.Blob{
 		Descriptor: oci.Descriptor{MediaType: artifact.MediaZip, Digest: u.Digest, Size: u.Size},
-		Open:       func() (io.ReadCloser, error) { return os.Open(file.Name()) },
+		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(file, 0, size)), nil },
 	}
 	if _, err := repo.EnsureBlob(r.Context(), blob); err != nil {
 		return err
@@ -102,12 +102,11 @@ func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
 		return unprocessable(fmt.Errorf("%s has %d bytes, at most %d", u.File, u.Size, maxProviderFile))
 	}
 	if u.isPackage() {
-		file, err := os.CreateTemp("", "okara-upload-")
+		file, done, err := scratch.File("")
 		if err != nil {
 			return err
 		}
-		defer os.Remove(file.Name())
-		defer file.Close()
+		defer done()
 		if err := fetchBlob(r.Context(), repo, u, file); err != nil {
 			return err
 		}
@@ -208,11 +207,11 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 		o.Keys = append(o.Keys, keys...)
 	}
-	dir, err := os.MkdirTemp("", "okara-provider-")
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return err
 	}
-	defer s.removeUnpacked(dir)
+	defer s.removeUnpacked(remove)
 	for _, receipt := range in.Receipts {
 		u, repo, err := s.receivedAs(receipt, repository)
 		if err != nil {

@@ -172,7 +172,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		return err
 	}
 	defer body.Close()
-	sp, err := blobcache.NewSpool("", t.Zh)
+	sp, err := blobcache.TempSpool(t.Zh)
 	if err != nil {
 		f.err = err
 		return err

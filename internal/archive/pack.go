@@ -18,9 +18,10 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+	"github.com/seed-141914ff/okara/internal/scratch"
 )
 
-// Packed is a tree in both forms, in temporary files. Close removes them.
+// Packed is a tree in both forms, in temporary files, which Close ends.
 type Packed struct {
 	Tar, Zip      PackedFile
 	ContentDigest string // "sha256:…" of the uncompressed tar
@@ -28,37 +29,39 @@ type Packed struct {
 
 // PackedFile is one archive.
 type PackedFile struct {
-	Path   string
 	Digest string // "sha256:…"
 	Size   int64
+
+	file io.ReaderAt
+	done func()
 }
 
-// Close removes the files.
-func (p *Packed) Close() error {
-	err := os.Remove(p.Tar.Path)
-	if err2 := os.Remove(p.Zip.Path); err == nil {
-		err = err2
-	}
-	return err
+// Open returns a reader of the whole file, one of any number.
+func (f PackedFile) Open() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.Size) }
+
+// Close gives up the files.
+func (p *Packed) Close() {
+	p.Tar.done()
+	p.Zip.done()
 }
 
 // Pack writes t as tar.gz and as zip into temporary files in dir; "" is the
 // system's folder for them. Each file is read once, so that both archives hold
 // the same bytes even while somebody edits the tree.
 func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
-	tarFile, err := newOutput(dir, "okara-*.tar.gz")
+	tarFile, err := newOutput(dir)
 	if err != nil {
 		return nil, err
 	}
-	zipFile, err := newOutput(dir, "okara-*.zip")
+	zipFile, err := newOutput(dir)
 	if err != nil {
-		tarFile.discard()
+		tarFile.done()
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			tarFile.discard()
-			zipFile.discard()
+			tarFile.done()
+			zipFile.done()
 		}
 	}()
 	gz, err := gzip.NewWriterLevel(tarFile, gzip.BestCompression)
@@ -73,12 +76,7 @@ func (t *Tree) Pack(ctx context.Context, dir string) (_ *Packed, err error) {
 	if err := gz.Close(); err != nil {
 		return nil, err
 	}
-	p := &Packed{ContentDigest: digest(content)}
-	if p.Tar, err = tarFile.finish(); err != nil {
-		return nil, err
-	}
-	p.Zip, err = zipFile.finish()
-	return p, err
+	return &Packed{ContentDigest: digest(content), Tar: tarFile.packed(), Zip: zipFile.packed()}, nil
 }
 
 // ContentDigest returns the digest that Pack would find.
@@ -172,16 +170,17 @@ func (w *packer) header(name string, mode fs.FileMode, size int64) (io.Writer, e
 // output is a temporary file that knows its digest.
 type output struct {
 	file *os.File
+	done func()
 	hash hash.Hash
 	size int64
 }
 
-func newOutput(dir, pattern string) (*output, error) {
-	f, err := os.CreateTemp(dir, pattern)
+func newOutput(dir string) (*output, error) {
+	f, done, err := scratch.File(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &output{file: f, hash: sha256.New()}, nil
+	return &output{file: f, done: done, hash: sha256.New()}, nil
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -191,17 +190,8 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (o *output) finish() (PackedFile, error) {
-	if err := o.file.Close(); err != nil {
-		return PackedFile{}, err
-	}
-	return PackedFile{Path: o.file.Name(), Digest: digest(o.hash), Size: o.size}, nil
-}
-
-// discard is for a failed Pack, whose error matters more than these.
-func (o *output) discard() {
-	_ = o.file.Close()
-	_ = os.Remove(o.file.Name())
+func (o *output) packed() PackedFile {
+	return PackedFile{Digest: digest(o.hash), Size: o.size, file: o.file, done: o.done}
 }
 
 func digest(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

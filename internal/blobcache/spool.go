@@ -13,6 +13,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -25,9 +26,10 @@ const spoolPattern = ".part-*"
 // wrong blob. The writer calls Write and then finish; what it does with its
 // error is its own affair, readers hear of it by themselves.
 type Spool struct {
-	want string // SHA-256 in hex
-	file *os.File
-	sum  hash.Hash
+	want   string // SHA-256 in hex
+	file   *os.File
+	sum    hash.Hash
+	remove func() error // the directory; nil: it stays
 
 	mu      sync.Mutex // guards the fields below
 	path    string
@@ -45,6 +47,20 @@ func NewSpool(dir, sha256hex string) (*Spool, error) {
 		return nil, err
 	}
 	return &Spool{want: sha256hex, file: f, path: f.Name(), sum: sha256.New()}, nil
+}
+
+// TempSpool makes one in a temporary directory of its own.
+func TempSpool(sha256hex string) (*Spool, error) {
+	dir, remove, err := scratch.Dir("")
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewSpool(dir, sha256hex)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	s.remove = remove
+	return s, nil
 }
 
 // Write appends p. Everything before it becomes readable.
@@ -92,7 +108,7 @@ func (s *Spool) Finish(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return errors.Join(cause, s.file.Close(), os.Remove(s.path))
+	return errors.Join(cause, s.drop())
 }
 
 // keep moves a finished file to its name for good. It is on the disk before it
@@ -120,7 +136,15 @@ func (s *Spool) Open() (*os.File, error) {
 }
 
 // Discard removes a finished file. Readers of it have it open.
-func (s *Spool) Discard() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }
+func (s *Spool) Discard() error { return s.drop() }
+
+func (s *Spool) drop() error {
+	err := errors.Join(s.file.Close(), os.Remove(s.path))
+	if s.remove != nil {
+		err = errors.Join(err, s.remove())
+	}
+	return err
+}
 
 // has reports whether the bytes at offset can be had without waiting, or will
 // be the first ones.

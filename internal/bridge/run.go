@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
@@ -79,12 +80,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // serve runs the command with a facade beside it. The facade ends after the
 // command, whatever ctx says: an interrupted apply still writes its state.
 func (o Options) serve(ctx context.Context) (res Result, err error) {
-	private, err := newRunDir()
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return res, fmt.Errorf("preparing the run: %w", err)
 	}
-	defer func() { err = errors.Join(err, private.close()) }()
-	dir := private.path
+	defer func() { err = errors.Join(err, remove()) }()
 
 	var failures failures
 	key := rand.Text()

@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	if err != nil || res.Code != 3 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	want := string(c.Override()) + "drwx------\n3\n[profile okara]\n[services okara]\n[okara]\n"
+	want := string(c.Override()) + "drwx------\n2\n[profile okara]\n[services okara]\n[okara]\n"
 	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("the command saw (-want +got):\n%s", d)
 	}
@@ -73,11 +73,11 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run removes what killed ones left, and nothing of one that goes on, of one
-// that is just beginning, or that others can write to.
+// A run removes what killed ones left, and nothing of one that goes on or that
+// others can write to. One that is just beginning makes its directory anew.
 func TestRunSweepsLeftovers(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	for dir, mode := range map[string]os.FileMode{"okara-run-killed": 0o700, "okara-run-shared": 0o755, "okara-run-new": 0o700} {
+	for dir, mode := range map[string]os.FileMode{"okara-scratch-killed": 0o700, "okara-scratch-shared": 0o755, "okara-scratch-new": 0o700} {
 		dir = filepath.Join(os.TempDir(), dir)
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestRunSweepsLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	going := flock.New(filepath.Join(os.TempDir(), "okara-run-going", "lock"))
+	going := flock.New(filepath.Join(os.TempDir(), "okara-scratch-going", "lock"))
 	if err := os.Mkdir(filepath.Dir(going.Path()), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +97,11 @@ func TestRunSweepsLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer going.Close()
-	out, res, err := runScript(t, newConfig(t), `cd "$TMPDIR"; ls -d okara-run-[a-z]*`)
+	out, res, err := runScript(t, newConfig(t), `cd "$TMPDIR"; ls -d okara-scratch-[a-z]*`)
 	if err != nil || res.Code != 0 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if d := cmp.Diff("okara-run-going\nokara-run-new\nokara-run-shared\n", out); d != "" {
+	if d := cmp.Diff("okara-scratch-going\nokara-scratch-shared\n", out); d != "" {
 		t.Errorf("what is left differs (-want +got):\n%s", d)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -26,11 +27,11 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 	if err != nil {
 		return Published{}, err
 	}
-	dir, err := os.MkdirTemp(d.o.TempDir, "okara-convert-*")
+	dir, remove, err := scratch.Dir(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
-	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	file, done, err := fetchTemp(ctx, from, *foreign.Zip)
 	if err != nil {
 		return Published{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -98,7 +99,7 @@ func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) err
 // unpackFolder is Unpack for one folder of a forge's archive.
 func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
-	file, done, err := scratchFile("")
+	file, done, err := scratch.File("")
 	if err != nil {
 		return err
 	}

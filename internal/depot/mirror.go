@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -232,7 +233,7 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	g, gctx := errgroup.WithContext(ctx)
 	for range min(mirrorParallel, len(packages)) {
 		g.Go(func() error {
-			f, done, err := scratchFile(d.o.TempDir)
+			f, done, err := scratch.File(d.o.TempDir)
 			if err != nil {
 				return err
 			}
@@ -299,11 +300,11 @@ func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch fu
 	} else if !errors.Is(err, oci.ErrNotFound) {
 		return Published{}, err
 	}
-	dir, err := os.MkdirTemp(d.o.TempDir, "okara-mirror-*")
+	dir, remove, err := scratch.Dir(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
-	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	tree, annotations, err := fetch(ctx, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", m.Module, m.Version, err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
@@ -210,7 +209,7 @@ func moduleArtifact(m addr.ModuleVersion, plan *ModulePlan, packed *archive.Pack
 func packedBlob(mediaType string, f archive.PackedFile) oci.Blob {
 	return oci.Blob{
 		Descriptor: oci.Descriptor{MediaType: mediaType, Digest: digest.Digest(f.Digest), Size: f.Size},
-		Open:       func() (io.ReadCloser, error) { return os.Open(f.Path) },
+		Open:       func() (io.ReadCloser, error) { return io.NopCloser(f.Open()), nil },
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -61,7 +62,7 @@ func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string
 	if err := emptyDir(dir); err != nil {
 		return artifact.ModuleManifest{}, err
 	}
-	tmp, done, err := scratchFile(d.o.TempDir)
+	tmp, done, err := scratch.File(d.o.TempDir)
 	if err != nil {
 		return artifact.ModuleManifest{}, err
 	}

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -69,11 +69,11 @@ func blocked(c scan.Counts, p ScanPolicy) error {
 
 // scanZip unpacks a zip, scans it and attaches the reports to subject.
 func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, target scan.Target, p ScanPolicy, now time.Time) (c scan.Counts, err error) {
-	dir, err := os.MkdirTemp("", "okara-scan-*")
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return scan.Counts{}, err
 	}
-	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	body, err := r.Open(ctx, zip)
 	if err != nil {
 		return scan.Counts{}, err

@@ -6,10 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -32,11 +31,11 @@ func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (_ Pu
 			return Published{}, err
 		}
 	}
-	dir, err := os.MkdirTemp(d.o.TempDir, "okara-tag-")
+	dir, remove, err := scratch.Dir(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
-	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	tree, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)

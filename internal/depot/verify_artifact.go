@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -59,11 +60,11 @@ func (x *verifier) module(ctx context.Context) error {
 
 // contentDigest unpacks an archive and packs it again.
 func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ string, err error) {
-	dir, err := os.MkdirTemp("", "okara-verify-*")
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, archive.Remove(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	file, done, err := fetchTemp(ctx, r, layer)
 	if err != nil {
 		return "", err
@@ -81,7 +82,7 @@ func contentDigest(ctx context.Context, r *oci.Repo, layer oci.Descriptor) (_ st
 
 // fetchTemp copies a blob into a temporary file, verified. The caller calls done.
 func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.File, done func(), err error) {
-	file, done, err = scratchFile("")
+	file, done, err = scratch.File("")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -110,11 +112,15 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 // computeHashes downloads a package to a temporary file and fills in its
 // hashes. A package that contradicts the origin's zh: is corrupt.
 func computeHashes(ctx context.Context, pkg *upstream.Package) (err error) {
-	f, err := os.CreateTemp("", "okara-*.zip")
+	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { err = errors.Join(err, remove()) }()
+	f, err := os.Create(filepath.Join(dir, "package.zip"))
+	if err != nil {
+		return err
+	}
 	zh, _, err := depot.FetchPackage(ctx, *pkg, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err

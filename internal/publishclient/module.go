@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -62,11 +61,7 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	}
 	body := content{size: packed.Zip.Size, sha256: strings.TrimPrefix(packed.Zip.Digest, "sha256:")}
 	body.open = func() (io.ReadCloser, error) {
-		f, err := os.Open(packed.Zip.Path)
-		if err != nil {
-			return nil, err
-		}
-		return depot.Watch(f, c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil
+		return depot.Watch(io.NopCloser(packed.Zip.Open()), c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil
 	}
 	var out published
 	status, err := c.send(ctx, http.MethodPut, ModulePath(m.Module)+"/"+m.Version.String(), q, &body, &out)

@@ -37,6 +37,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/moduledoc
 	internal/signing
 	internal/syntax
+	internal/scratch
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	oci
 	oci/artifact
@@ -50,6 +51,7 @@ statebackend/s3facade: a protocol over a Store
 	oci
 	oci/artifact
 	statebackend
+	internal/scratch
 statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
 	oci
 	oci/artifact
@@ -78,6 +80,7 @@ internal/depot: publishing and syncing; one runner at a time comes in as a func,
 	internal/signing
 	internal/syntax
 	internal/upstream
+	internal/scratch
 internal/publishclient: it publishes through a front-end what depot would publish into a registry; it knows no registry
 	oci
 	oci/artifact
@@ -102,8 +105,10 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/httpserve
 	internal/syntax
 	internal/upstream
+	internal/scratch
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
+	internal/scratch
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
@@ -115,6 +120,7 @@ internal/lockfile: hashes of what depot could mirror
 	internal/signing
 	internal/syntax
 	internal/upstream
+	internal/scratch
 internal/moduledoc: configuration in, description out
 	oci
 	oci/artifact
@@ -133,8 +139,10 @@ internal/bridge: it runs a tool beside a facade over the Store that a backend bl
 	internal/envelope
 	internal/httpserve
 	internal/syntax
+	internal/scratch
 internal/addr: leaf: pure names
-internal/archive: leaf: trees and bytes
+internal/archive: trees and bytes
+	internal/scratch
 internal/bundle: files that carry what depot published; how a registry is reached is depot's
 	oci
 	oci/artifact
@@ -148,6 +156,7 @@ internal/envelope: leaf: bytes in, bytes out
 internal/httpserve: both ends of HTTP
 	internal/diskfile
 internal/scan: leaf: runs a program, reads its report
+internal/scratch: leaf: temporary files and directories
 internal/signing: sums and signatures
 	internal/diskfile
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way

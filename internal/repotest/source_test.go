@@ -120,10 +120,25 @@ func (c check) call(call *ast.CallExpr) {
 		}
 	case "errors.New", "fmt.Errorf":
 		c.message(call)
+	case "os.MkdirTemp", "os.CreateTemp":
+		c.temporary(call)
 	case "hclsyntax.ParseConfig", "hclsyntax.ParseExpression", "hclsyntax.ParseTemplate", "hclwrite.ParseConfig":
 		if !strings.Contains(c.fset.Position(call.Pos()).Filename, "internal/syntax/") {
 			c.errorf(call, "internal/syntax parses, with bounds: without them a file can end the process")
 		}
+	}
+}
+
+// temporary refuses what a killed process would leave for good. A file beside the
+// one that it replaces is left for its user to see.
+func (c check) temporary(call *ast.CallExpr) {
+	name := c.fset.Position(call.Pos()).Filename
+	if strings.Contains(name, "internal/scratch/") || strings.Contains(name, "internal/e2e/") {
+		return
+	}
+	lit, literal := call.Args[0].(*ast.BasicLit)
+	if callee(call) == "os.MkdirTemp" || literal && lit.Value == `""` {
+		c.errorf(call, "internal/scratch makes temporary files and directories, of which a kill leaves nothing")
 	}
 }
 

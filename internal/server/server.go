@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -54,6 +55,7 @@ type Ready struct {
 // Run serves until ctx ends; running downloads may then finish. A [SettingError]
 // is the fault of who started it.
 func Run(ctx context.Context, s *Settings, env Env) error {
+	scratch.Sweep("") // what a server left that was killed
 	o, back, err := s.options(env)
 	if back.own != nil {
 		defer back.own.Close() // after the last request

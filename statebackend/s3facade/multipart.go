@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -26,8 +27,9 @@ const (
 // upload is one multipart upload. Its parts are files, since several arrive at
 // once and an upload may be abandoned; only Complete holds the whole state.
 type upload struct {
-	place Place
-	dir   string
+	place  Place
+	dir    string
+	remove func() error
 
 	mu    sync.Mutex // guards the fields below
 	parts map[int]part
@@ -73,13 +75,13 @@ type createResult struct {
 }
 
 func (f *Facade) createUpload(w http.ResponseWriter, p Place) error {
-	dir, err := os.MkdirTemp(f.o.TempDir, "okara-upload-")
+	dir, remove, err := scratch.Dir(f.o.TempDir)
 	if err != nil {
 		return fmt.Errorf("beginning an upload: %w", err)
 	}
 	id := rand.Text()
 	f.mu.Lock()
-	f.uploads[id] = &upload{place: p, dir: dir, parts: make(map[int]part)}
+	f.uploads[id] = &upload{place: p, dir: dir, remove: remove, parts: make(map[int]part)}
 	f.mu.Unlock()
 	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.key(), UploadId: id})
 	return nil
@@ -90,7 +92,7 @@ func (f *Facade) dropUpload(id string, u *upload) error {
 	f.mu.Lock()
 	delete(f.uploads, id)
 	f.mu.Unlock()
-	return os.RemoveAll(u.dir)
+	return u.remove()
 }
 
 // uploadPart keeps one part. A part that is sent again replaces the earlier

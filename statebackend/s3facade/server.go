@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +131,7 @@ func (f *Facade) Close() error {
 	defer f.mu.Unlock()
 	var err error
 	for id, u := range f.uploads {
-		err = errors.Join(err, os.RemoveAll(u.dir))
+		err = errors.Join(err, u.remove())
 		delete(f.uploads, id)
 	}
 	return err

@@ -2,7 +2,7 @@
 
 //go:build !unix
 
-package bridge
+package scratch
 
 import "os"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package scratch
 
 import (
 	"io"
@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// TestScratchFile looks into the folder while the files are in use: what a killed
+// TestFile looks into the folder while the files are in use: what a killed
 // process leaves is what is there then.
-func TestScratchFile(t *testing.T) {
-	for name, open := range map[string]func(string) (*os.File, func(), error){"scratch": scratchFile, "named": namedFile} {
+func TestFile(t *testing.T) {
+	for name, open := range map[string]func(string) (*os.File, func(), error){"scratch": File, "named": namedFile} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if name == "named" { // a process was killed before its file lost its name
-				if err := os.WriteFile(filepath.Join(dir, scratchPrefix+"123"), []byte("left"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, prefix+"123"), []byte("left"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

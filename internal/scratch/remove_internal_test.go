@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package archive
+package scratch
 
 import (
 	"errors"

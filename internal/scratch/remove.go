@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package archive
+package scratch
 
 import (
 	"errors"
@@ -18,12 +18,9 @@ const (
 	fewEntries = 1000 // of a directory in memory
 )
 
-// Remove removes the folder of an unpacked archive. Unlike [os.RemoveAll], which
-// holds each directory on its way down open, it needs one free file descriptor,
-// and waits a few seconds for that. Whoever cannot return the error must say it
-// where people look: what is left fills the disk.
-func Remove(dir string) error { return remove(dir, time.Sleep) }
-
+// remove removes a directory. Unlike [os.RemoveAll], which holds each directory on
+// its way down open, it needs one free file descriptor, and waits a few seconds
+// for that.
 func remove(dir string, sleep func(time.Duration)) error {
 	err := os.RemoveAll(dir)
 	for pause := firstPause; short(err); pause *= 2 {

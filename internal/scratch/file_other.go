@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package depot
+package scratch
 
 import (
 	"errors"

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestKilledServerLeavesNoFiles kills a server with signal 9 in the middle of an
+// upload. The next one removes what it left in the folder for temporary files.
+func TestKilledServerLeavesNoFiles(t *testing.T) {
+	temp := t.TempDir()
+	left := func() []os.DirEntry {
+		entries, err := os.ReadDir(temp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	p := newServeProcess(t, []string{"TMPDIR=" + temp})
+	body, sender := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+"/v1/modules/net/vpc/aws/1.0.0", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+			t.Errorf("half an upload: %s", resp.Status)
+		}
+	}()
+	if _, err := sender.Write([]byte("PK")); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(left()) == 0 {
+		<-tick.C
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // it was killed
+	sender.Close()
+	<-ended
+	newServeProcess(t, []string{"TMPDIR=" + temp})
+	if names := left(); len(names) > 0 {
+		t.Errorf("left: %v", names)
+	}
+}
