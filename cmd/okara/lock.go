@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/lockfile"
-	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -49,17 +48,6 @@ type lockOptions struct {
 	check       bool
 	compute     bool
 	policy      policyFlags
-}
-
-// lockResult is what okara lock did with one provider.
-type lockResult struct {
-	Provider  string   `json:"provider"`
-	Version   string   `json:"version"`
-	State     string   `json:"state"` // complete, updated, added, incomplete, conflict
-	Added     []string `json:"added,omitempty"`
-	Missing   []string `json:"missing,omitempty"` // platforms without h1:
-	Conflicts []string `json:"conflicts,omitempty"`
-	Verified  bool     `json:"verified"`
 }
 
 func newLock(a *app) *cobra.Command {
@@ -96,8 +84,11 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 	if policy != nil && o.from != "" {
 		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
 	}
-	src, err := a.lockSource(o)
-	if err != nil {
+	options := lockfile.Options{DefaultHost: o.defaultHost, Compute: o.compute}
+	if options.Source, err = a.lockSource(o); err != nil {
+		return err
+	}
+	if options.Allowed, err = a.lockAllowed(o.own, policy); err != nil {
 		return err
 	}
 	name := filepath.Join(dir, lockFileName)
@@ -109,62 +100,36 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 	if err != nil {
 		return err
 	}
-	entries, err := lockEntries(ctx, src, dir, file, o)
+	now, results, err := file.Complete(ctx, os.DirFS(dir), options)
 	if err != nil {
 		return err
 	}
-	if err := a.lockAllowed(ctx, entries, o.own, policy); err != nil {
+	if err := a.printLocked(name, results); err != nil {
 		return err
 	}
-	var results []lockResult
-	var conflicts []string
-	for i := range entries {
-		r, err := a.lockOne(ctx, src, &entries[i], file, o)
-		if err != nil {
-			return err
-		}
-		results = append(results, r)
-		for _, c := range r.Conflicts {
-			conflicts = append(conflicts, fmt.Sprintf("%s %s: %s", r.Provider, r.Version, c))
-		}
-	}
-	if err := a.printResult(results, lockText(results)); err != nil {
-		return err
-	}
-	if len(conflicts) > 0 {
-		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
-		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
-	}
-	return a.writeLock(name, old, file.With(entries), o.check)
-}
-
-// lockAllowed checks the versions of the entries against the policy, nil for
-// none.
-func (a *app) lockAllowed(ctx context.Context, entries []lockfile.Provider, own string, policy *depot.VerifyOptions) error {
-	if policy == nil {
-		return nil
-	}
-	client, layout, err := a.registryClient()
-	if err != nil {
-		return err
-	}
-	d := depot.New(depot.Options{Client: client, Layout: layout})
-	for _, e := range entries {
-		if _, err := d.Verify(ctx, depot.ProviderRepository(layout, e.Address, own), e.Version, *policy); err != nil {
-			return fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
-		}
-	}
-	return nil
-}
-
-func (a *app) writeLock(name string, old, now []byte, check bool) error {
 	switch {
 	case bytes.Equal(old, now):
 		return nil
-	case check:
+	case o.check:
 		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock` and commit the file")
 	}
 	return diskfile.Replace(name, now, 0o644)
+}
+
+// lockAllowed asks the policy, nil for none.
+func (a *app) lockAllowed(own string, policy *depot.VerifyOptions) (func(context.Context, addr.Provider, addr.Version) error, error) {
+	if policy == nil {
+		return nil, nil
+	}
+	client, layout, err := a.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	d := depot.New(depot.Options{Client: client, Layout: layout})
+	return func(ctx context.Context, p addr.Provider, v addr.Version) error {
+		_, err := d.Verify(ctx, depot.ProviderRepository(layout, p, own), v, *policy)
+		return err
+	}, nil
 }
 
 func (a *app) lockSource(o lockOptions) (depot.Source, error) {
@@ -178,84 +143,24 @@ func (a *app) lockSource(o lockOptions) (depot.Source, error) {
 	return depot.RepositorySource(client, layout, o.own), nil
 }
 
-// lockEntries returns the entries of the file and new ones for providers that
-// the configuration requires.
-func lockEntries(ctx context.Context, src depot.Source, dir string, file *lockfile.File, o lockOptions) ([]lockfile.Provider, error) {
-	entries := append([]lockfile.Provider(nil), file.Providers...)
-	required, err := moduledoc.RequiredProviders(os.DirFS(dir), o.defaultHost)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range required {
-		if _, ok := file.Find(r.Address); ok {
-			continue
-		}
-		v, err := newestAllowed(ctx, src, r)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, lockfile.Provider{
-			Address: r.Address, Label: r.Address.String(), Version: v, Constraints: r.Text,
-		})
-	}
-	return entries, nil
-}
-
-func newestAllowed(ctx context.Context, src depot.Source, r moduledoc.RequiredProvider) (addr.Version, error) {
-	versions, err := src.Versions(ctx, r.Address)
-	if err != nil {
-		return addr.Version{}, err
-	}
-	for _, v := range versions {
-		if r.Versions.Allows(v) {
-			return v, nil
-		}
-	}
-	return addr.Version{}, fmt.Errorf("%s: no version of %s matches %q: %w", r.Where, r.Address, r.Text, oci.ErrNotFound)
-}
-
-// lockOne fills in the hashes of one entry.
-func (a *app) lockOne(ctx context.Context, src depot.Source, e *lockfile.Provider, file *lockfile.File, o lockOptions) (lockResult, error) {
-	now, err := lockfile.Hashes(ctx, src, e.Address, e.Version, o.compute)
-	if err != nil {
-		return lockResult{}, fmt.Errorf("locking %s %s: %w", e.Address, e.Version, err)
-	}
-	r := lockResult{Provider: e.Address.String(), Version: e.Version.String(), State: "complete", Verified: now.Verified}
-	merged, conflicts := lockfile.Merge(*e, now)
-	r.Conflicts = conflicts
-	have := map[string]bool{}
-	for _, h := range e.Hashes {
-		have[h] = true
-	}
-	for _, h := range merged.Hashes {
-		if !have[h] {
-			r.Added = append(r.Added, h)
-		}
-	}
-	for _, t := range now.Missing {
-		r.Missing = append(r.Missing, t.String())
-	}
-	switch _, known := file.Find(e.Address); {
-	case len(conflicts) > 0:
-		r.State = "conflict"
-	case !known:
-		r.State = "added"
-	case len(r.Missing) > 0:
-		r.State = "incomplete"
-	case len(r.Added) > 0:
-		r.State = "updated"
-	}
-	if len(r.Missing) > 0 {
-		a.note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
-	}
-	*e = merged
-	return r, nil
-}
-
-func lockText(results []lockResult) string {
-	var lines []string
+// printLocked prints what was done with each provider. A conflict is an error.
+func (a *app) printLocked(name string, results []lockfile.Result) error {
+	var lines, conflicts []string
 	for _, r := range results {
+		if len(r.Missing) > 0 {
+			a.note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
+		}
 		lines = append(lines, fmt.Sprintf("%s %s: %s, %d hashes added", r.Provider, r.Version, r.State, len(r.Added)))
+		for _, c := range r.Conflicts {
+			conflicts = append(conflicts, fmt.Sprintf("%s %s: %s", r.Provider, r.Version, c))
+		}
 	}
-	return strings.Join(lines, "\n")
+	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+		return err
+	}
+	if len(conflicts) > 0 {
+		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
+		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+	}
+	return nil
 }

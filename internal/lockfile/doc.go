@@ -3,6 +3,9 @@
 // Package lockfile completes dependency lock files, .terraform.lock.hcl, for all
 // platforms.
 //
+// [File.Complete] does all of it: it adds entries for the providers that a
+// configuration requires, and says what it did with each.
+//
 // The tools write the hashes of the platform that they run on. [Hashes] collects
 // those of every platform from a source: zh: of each package and of each line of
 // SHA256SUMS, which is what the registry protocol gives a client, and h1: where

@@ -112,11 +112,12 @@ internal/blobcache: files by digest; what they are of is their readers' affair
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
-internal/lockfile: hashes of what depot could mirror
+internal/lockfile: hashes of what depot could mirror, for what a configuration requires
 	oci
 	oci/artifact
 	internal/addr
 	internal/depot
+	internal/moduledoc
 	internal/signing
 	internal/syntax
 	internal/upstream
