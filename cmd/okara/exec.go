@@ -33,11 +33,8 @@ func newExec(a *app) *cobra.Command {
 			if err != nil {
 				return noProgram(args[0], err)
 			}
-			config, err := bridge.Read(dir, bridge.ReadOptions{Getenv: a.getenv})
-			if err != nil {
-				return ownFailure(err)
-			}
-			return a.runBridge(cmd.Context(), config, 0, append([]string{path}, args[1:]...))
+			res, err := bridge.RunIn(cmd.Context(), dir, append([]string{path}, args[1:]...), a.bridgeOptions())
+			return a.ran(path, res, err)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "chdir", ".", "root module `DIR` that the command works in")

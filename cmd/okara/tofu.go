@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -109,33 +108,13 @@ func (a *app) runTool(ctx context.Context, name, program string, args []string) 
 	if program == "" {
 		program = name
 	}
-	line := bridge.ParseCommandLine(args)
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return noProgram(program, err)
 	}
-	config := bridge.Config{Dir: line.Dir}
-	if !line.Local() {
-		config, err = bridge.Read(line.Dir, bridge.ReadOptions{
-			Getenv: a.getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: name == "terraform",
-		})
-		if err != nil {
-			return ownFailure(err)
-		}
-	}
-	if config.Declared {
-		args = line.Rest
-	}
-	if config.Used() {
-		if err := bridge.CheckTool(ctx, path, cacheDir()); err != nil {
-			return ownFailure(err)
-		}
-	}
-	err = a.runBridge(ctx, config, line.LockTimeout, append([]string{path}, args...))
-	if err == nil && config.Declared && line.Command == "init" {
-		return ownFailure(bridge.SaveSettings(line.Dir, a.getenv, config.Settings))
-	}
-	return err
+	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
+	res, err := bridge.RunTool(ctx, tool, args, a.bridgeOptions())
+	return a.ran(path, res, err)
 }
 
 func cacheDir() string {
@@ -151,26 +130,19 @@ func noProgram(program string, err error) error {
 		"install it, or name it with OKARA_TOFU or OKARA_TERRAFORM")
 }
 
-func ownFailure(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{code: exitBridge, err: err}
+// bridgeOptions are how commands run beside the state server.
+func (a *app) bridgeOptions() bridge.Options {
+	return bridge.Options{Open: a.openBackend, Getenv: a.getenv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Logger: a.logger()}
 }
 
-// runBridge runs a command beside the state server and reports what the tool
-// cannot know.
-func (a *app) runBridge(ctx context.Context, config bridge.Config, wait time.Duration, command []string) error {
-	res, err := bridge.Run(ctx, bridge.Options{
-		Command: command, Config: config, LockWait: wait, Open: a.openBackend, Getenv: a.getenv,
-		Stdin: a.in, Stdout: a.out, Stderr: a.err, Logger: a.logger(),
-	})
+// ran reports what the program that ran beside the state server cannot know.
+func (a *app) ran(program string, res bridge.Result, err error) error {
 	if err != nil {
-		return ownFailure(err)
+		return &exitError{code: exitBridge, err: err}
 	}
 	for _, h := range res.Held {
 		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
-			command[0], h.Workspace, h.Repository, statebackend.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
+			program, h.Workspace, h.Repository, statebackend.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {
 		a.note("okara: %v", err)

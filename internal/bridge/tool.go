@@ -16,6 +16,52 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
+// Tool is a tofu or terraform.
+type Tool struct {
+	Path      string
+	Terraform bool   // it reads no .tofu files
+	CacheDir  string // remembers which programs are new enough; "": nothing does
+}
+
+// RunTool is Run with a command line of the tool, which names the root module and
+// the settings of its backend. A tool that cannot lock is refused if the module
+// has state to lock. It sets Command, Config and LockWait of o.
+func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
+	line := ParseCommandLine(args)
+	o.Config, o.LockWait = Config{Dir: line.Dir}, line.LockTimeout
+	if !line.Local() {
+		var err error
+		if o.Config, err = Read(line.Dir, ReadOptions{
+			Getenv: o.Getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: tool.Terraform,
+		}); err != nil {
+			return Result{}, err
+		}
+	}
+	if o.Config.Declared {
+		args = line.Rest
+	}
+	if o.Config.Used() {
+		if err := CheckTool(ctx, tool.Path, tool.CacheDir); err != nil {
+			return Result{}, err
+		}
+	}
+	o.Command = append([]string{tool.Path}, args...)
+	res, err := Run(ctx, o)
+	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
+		err = SaveSettings(line.Dir, o.Getenv, o.Config.Settings)
+	}
+	return res, err
+}
+
+// RunIn is Run with the configuration of the root module in dir.
+func RunIn(ctx context.Context, dir string, command []string, o Options) (res Result, err error) {
+	if o.Config, err = Read(dir, ReadOptions{Getenv: o.Getenv}); err != nil {
+		return Result{}, err
+	}
+	o.Command = command
+	return Run(ctx, o)
+}
+
 // oldestTool is the first release of both tools whose s3 backend has
 // use_lockfile; without it nothing would take a lock. Its prereleases count.
 const oldestTool = "1.10.0-0"
