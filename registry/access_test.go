@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
@@ -25,15 +26,15 @@ const (
 	statesToken    = "oks_states_0123456789abcdefghij"
 )
 
-func newToken(t testing.TB, token string, scopes ...string) registry.Token {
+func newToken(t testing.TB, token string, scopes ...string) access.Token {
 	t.Helper()
-	id, hash, err := registry.HashToken(token)
+	id, hash, err := access.HashToken(token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := registry.Token{ID: id, Hash: hash}
+	out := access.Token{ID: id, Hash: hash}
 	for _, s := range scopes {
-		out.Scopes = append(out.Scopes, must(registry.ParseScope(s)))
+		out.Scopes = append(out.Scopes, must(access.ParseScope(s)))
 	}
 	return out
 }
@@ -41,7 +42,7 @@ func newToken(t testing.TB, token string, scopes ...string) registry.Token {
 // private makes a front-end that nobody may use without a token.
 func private(t testing.TB) func(*registry.Options) {
 	return func(o *registry.Options) {
-		o.Access = registry.Policy{Tokens: []registry.Token{
+		o.Access = access.Policy{Tokens: []access.Token{
 			newToken(t, readerToken, "read:*:**"),
 			newToken(t, publisherToken, "publish:module:net/**", "write:state:shop"),
 		}}

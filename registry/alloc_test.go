@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -27,9 +28,9 @@ func TestWarmAllocations(t *testing.T) {
 		f := newFront(t, func(o *registry.Options) {
 			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
 			for range rights {
-				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(registry.ParseScope("read:*:none/**")))
+				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(access.ParseScope("read:*:none/**")))
 			}
-			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(registry.ParseScope("read:*:**")))
+			o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(access.ParseScope("read:*:**")))
 		})
 		for i := range versions {
 			v := fmt.Sprintf("1.%d.0", i)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // answer is one encoded document. It is complete before a status is written.
@@ -96,7 +98,7 @@ const (
 	discoveryCache = "public, max-age=300"
 )
 
-func cacheControl(g Grant) string {
+func cacheControl(g access.Grant) string {
 	if g.Public {
 		return publicCache
 	}

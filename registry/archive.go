@@ -17,6 +17,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -28,7 +29,7 @@ const stallTimeout = 60 * time.Second
 
 // Archives says how archives are linked and delivered.
 type Archives struct {
-	Keys      []Key          // required; the first signs
+	Keys      []access.Key   // required; the first signs
 	TTL       time.Duration  // of a link; 0: 4 h
 	Redirect  string         // "auto" (default): to the registry's storage where it offers that; "never"
 	StreamFor []netip.Prefix // clients that cannot reach the registry's storage

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
@@ -181,7 +182,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("two replicas link to\n%s and\n%s", got, want)
 	}
 	c := newFrontAt(t, host, nil, func(o *registry.Options) {
-		o.Archives.Keys = []registry.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
+		o.Archives.Keys = []access.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
 	})
 	if resp, _ := ask(t, http.MethodGet, must(url.Parse(c.URL+u.Path))); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a front-end with another key: %d, want 403", resp.StatusCode)

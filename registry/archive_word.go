@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -17,8 +18,8 @@ import (
 // server would sign a link to at this moment, and nothing else that lies in the
 // repository: no version that was withdrawn or that the policy refuses.
 func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
-	right := RightTo(s.o.Layout, Read, b.Repository)
-	if right.Kind == addr.KindState || right == Server() {
+	right := access.RightTo(s.o.Layout, access.Read, b.Repository)
+	if right.Kind == addr.KindState || right == access.Server() {
 		return "", notFound("archive %s: not found", b.File)
 	}
 	g, err := s.access.Allow(r, right)

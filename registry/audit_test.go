@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -49,10 +50,10 @@ func TestAudit(t *testing.T) {
 	f := newFront(t, func(o *registry.Options) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
-		o.Access.Issuers = []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
-		o.Access.Rules = []registry.Rule{
-			{Name: "others", Groups: []string{"ops"}, Allow: registry.AnonymousAll()},
-			{Name: "team", Groups: []string{"platform"}, Allow: registry.AnonymousRead()},
+		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
+		o.Access.Rules = []access.Rule{
+			{Name: "others", Groups: []string{"ops"}, Allow: access.AnonymousAll()},
+			{Name: "team", Groups: []string{"platform"}, Allow: access.AnonymousRead()},
 		}
 		o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))

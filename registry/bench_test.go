@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -43,7 +44,7 @@ func BenchmarkWarm(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer file.Close()
-	audit := registry.NewAuditLog(file, func(err error) { b.Error(err) })
+	audit := access.NewAuditLog(file, func(err error) { b.Error(err) })
 	defer audit.Close()
 	now := time.Now()
 	f := newFront(b, func(o *registry.Options) {

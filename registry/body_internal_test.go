@@ -8,12 +8,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // TestBodyRoom shows that no more bodies are read at once than there is room for,
 // and that each gives its place back.
 func TestBodyRoom(t *testing.T) {
-	s, room := &server{access: &Guard{}}, newPlaces(4) // of which one client gets two
+	s, room := &server{access: &access.Guard{}}, newPlaces(4) // of which one client gets two
 	var done []func()
 	for i := range 3 {
 		r, end := shut(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))

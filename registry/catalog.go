@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -140,7 +141,7 @@ func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) 
 // the caller may not read is neither listed nor counted.
 func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	address := strings.Trim(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
-	g, err := s.access.Allow(r, Right{Action: List, Kind: addr.KindModule, Address: address})
+	g, err := s.access.Allow(r, access.Right{Action: access.List, Kind: addr.KindModule, Address: address})
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	terms := strings.Fields(strings.ToLower(q.Get("q")))
 	var found []addr.Module
 	for _, m := range c.modules {
-		if !g.May(Right{Action: Read, Kind: addr.KindModule, Address: m.String()}) {
+		if !g.May(access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}) {
 			continue
 		}
 		fits := (namespace == "" || m.Namespace == namespace) && (name == "" || m.Name == name) &&

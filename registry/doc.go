@@ -6,9 +6,9 @@
 //
 // # From a request to an answer
 //
-// server.go has all routes on one screen and the only writeError. A handler
-// parses the address in the path with package addr, asks allow whether the
-// caller may do this, and then the store for what it needs:
+// server.go has all routes on one screen. A handler parses the address in the
+// path with package addr, asks package access whether the caller may do this, and
+// then the store for what it needs:
 //
 //	question                      what is read                               kept
 //	versions of anything          tag list, status events                    list: 30 s
@@ -71,18 +71,12 @@
 //
 // # Who may do what
 //
-// access.go decides before anything is looked up, so a refusal does not tell
-// whether something exists. The shape of a token selects the one way to check
-// it; a token that fails is refused and never tried in another way. Rights are
-// scopes, and those of all matching rules add up: there is no order and no
-// exception. Every decision and every change is a record of the audit log, and
-// neither log nor answer ever holds a token.
+// Package access decides before anything is looked up, so a refusal does not tell
+// whether something exists; a route says which right it takes. Every decision and
+// every change is a record of the audit log.
 //
 // A decision needs method, path and query, never the body, which is shut until
-// then (body.go): whoever reads it too early gets an error. What a repository of
-// the built-in registry holds, and so which right it takes, is decided in one
-// place (access_repository.go), for archives as well. browser.go keeps web pages
-// away, before any route.
+// then (body.go): whoever reads it too early gets an error.
 //
 // A policy (require.go) says which versions are served at all. What came of
 // checking a manifest is kept by its digest, so warm answers cost nothing more;
@@ -96,13 +90,6 @@
 // reaches another; after a minute it is gone, which bounds how long a withdrawn
 // right counts. Its archive links carry the credential sealed, for a quarter of
 // an hour at most.
-//
-// A login (login.go) is brokered, because the tools keep the token they get for
-// ever: the issuer says who somebody is, the server issues a token of its own.
-// State, code and token are sealed with the archive keys (seal.go), so replicas
-// share them and nothing is stored. A process takes a code once; another replica
-// would take it again within its minute, but only from who has the verifier too,
-// which only the tool has.
 //
 // # Publishing
 //

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -65,7 +66,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", Challenge(r))
+		w.Header().Set("WWW-Authenticate", access.Challenge(r))
 	}
 	writeJSONError(w, r, status, text)
 }
@@ -76,7 +77,7 @@ func (s *server) hides(r *http.Request, err error) bool {
 		return false
 	}
 	_, own := errors.AsType[*httpError](err)
-	_, refusal := errors.AsType[*Refusal](err)
+	_, refusal := errors.AsType[*access.Refusal](err)
 	return !own && !refusal && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
 }
 
@@ -87,7 +88,7 @@ func (s *server) classify(err error) (int, string) {
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e.status, e.text
 	}
-	if e, ok := errors.AsType[*Refusal](err); ok {
+	if e, ok := errors.AsType[*access.Refusal](err); ok {
 		return e.Status, e.Text
 	}
 	switch {

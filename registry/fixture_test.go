@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -52,9 +53,9 @@ func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change f
 	layout := addr.Layout{Prefix: "acme"}
 	o := registry.Options{
 		Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}),
-		Layout: layout, Access: registry.Policy{Anonymous: registry.AnonymousAll()},
+		Layout: layout, Access: access.Policy{Anonymous: access.AnonymousAll()},
 		PublicURL: "http://example.com", // the host of httptest.NewRequest
-		Archives:  registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		Archives:  registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}
 	if change != nil {
 		change(&o)

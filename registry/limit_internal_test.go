@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -32,8 +33,8 @@ func newTestServer(t *testing.T, transport http.RoundTripper) *server {
 		t.Fatal(err)
 	}
 	s, err := newServer(Options{
-		Client: client, Layout: addr.Layout{}, Access: Policy{Anonymous: AnonymousAll()},
-		Archives: Archives{Keys: []Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		Client: client, Layout: addr.Layout{}, Access: access.Policy{Anonymous: access.AnonymousAll()},
+		Archives: Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestPlaces(t *testing.T) {
 func TestClientOf(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	var err error
-	if s.access, err = NewGuard(GuardOptions{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}); err != nil {
+	if s.access, err = access.New(access.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ remote, forwarded, want string }{

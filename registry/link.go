@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // signLink is the purpose of the signatures of links.
@@ -22,7 +24,7 @@ const (
 // links makes and checks the paths of archives. A link names one blob of one
 // repository under one file name, for a limited time.
 type links struct {
-	keys   *Keyring
+	keys   *access.Keyring
 	ttl    time.Duration
 	now    func() time.Time
 	sealed string // the caller's credential, carried by every link; "" without pass-through

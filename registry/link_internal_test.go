@@ -9,15 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 var testBlob = blobName{Repository: "acme/modules/net/vpc/aws", Hex: strings.Repeat("ab", 32), File: "net-vpc-aws-1.0.0.zip"}
 
-func testKey(b byte) Key { return Key{Secret: bytes.Repeat([]byte{b}, minSecret)} }
+func testKey(b byte) access.Key { return access.Key{Secret: bytes.Repeat([]byte{b}, 32)} }
 
-func newTestLinks(t testing.TB, now *time.Time, keys ...Key) *links {
+func newTestLinks(t testing.TB, now *time.Time, keys ...access.Key) *links {
 	t.Helper()
-	ring, err := NewKeyring(keys)
+	ring, err := access.NewKeyring(keys)
 	if err != nil {
 		t.Fatal(err)
 	}

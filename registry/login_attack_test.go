@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -183,23 +184,23 @@ func TestLoginTokens(t *testing.T) {
 	i := newIssuer(t)
 	first := loginFront(t, i, &now)
 	token := first.token(t)
-	with := func(change func(*registry.Login)) *front { // the same keys
+	with := func(change func(*access.Login)) *front { // the same keys
 		return newFront(t, func(o *registry.Options) {
-			o.Access = registry.Policy{Rules: []registry.Rule{{Groups: []string{"platform"}, Allow: registry.AnonymousRead()}}}
+			o.Access = access.Policy{Rules: []access.Rule{{Groups: []string{"platform"}, Allow: access.AnonymousRead()}}}
 			o.Now = func() time.Time { return now }
-			o.Login = &registry.Login{Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}
+			o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}
 			change(o.Login)
 		})
 	}
 	const good, bad = http.StatusNotFound, http.StatusUnauthorized // the registry of with is empty
 	for name, test := range map[string]struct {
-		change func(*registry.Login)
+		change func(*access.Login)
 		want   int
 	}{
-		"as it was":                 {func(*registry.Login) {}, good},
-		"not before, in the past":   {func(l *registry.Login) { l.NotBefore = now.Add(-time.Minute) }, good},
-		"not before, in the future": {func(l *registry.Login) { l.NotBefore = now.Add(time.Second) }, bad},
-		"another issuer":            {func(l *registry.Login) { l.Issuer.URL = "https://issuer.example.com" }, bad},
+		"as it was":                 {func(*access.Login) {}, good},
+		"not before, in the past":   {func(l *access.Login) { l.NotBefore = now.Add(-time.Minute) }, good},
+		"not before, in the future": {func(l *access.Login) { l.NotBefore = now.Add(time.Second) }, bad},
+		"another issuer":            {func(l *access.Login) { l.Issuer.URL = "https://issuer.example.com" }, bad},
 	} {
 		if got := with(test.change).reads(t, token); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

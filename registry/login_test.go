@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -84,12 +85,12 @@ func unsigned(claims map[string]any) string {
 func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = registry.Policy{Rules: []registry.Rule{{
-			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: registry.AnonymousRead(),
+		o.Access = access.Policy{Rules: []access.Rule{{
+			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: access.AnonymousRead(),
 		}}}
 		o.Now = func() time.Time { return *now }
-		o.Login = &registry.Login{
-			Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid",
+		o.Login = &access.Login{
+			Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid",
 		}
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -289,8 +290,8 @@ func TestDirectLogin(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = i.access("read:module:**", registry.Rule{})
-		o.Login = &registry.Login{Direct: true, Issuer: registry.Issuer{URL: i.URL}, ClientID: "tools", Scopes: []string{"openid", "okara"}}
+		o.Access = i.access("read:module:**", access.Rule{})
+		o.Login = &access.Login{Direct: true, Issuer: access.Issuer{URL: i.URL}, ClientID: "tools", Scopes: []string{"openid", "okara"}}
 		o.Now = func() time.Time { return now }
 	})
 	announced := func() (*http.Response, string) {
@@ -317,8 +318,8 @@ func TestDirectLogin(t *testing.T) {
 	if status, _ := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", token, nil); token == "" || status != 401 {
 		t.Errorf("a token of a login by way of a server with the same keys: %d, want 401", status)
 	}
-	o := registry.Options{Client: f.client, Archives: registry.Archives{Keys: []registry.Key{{Secret: make([]byte, 32)}}}}
-	o.Login = &registry.Login{Direct: true, Issuer: registry.Issuer{URL: i.URL}, ClientID: "tools"}
+	o := registry.Options{Client: f.client, Archives: registry.Archives{Keys: []access.Key{{Secret: make([]byte, 32)}}}}
+	o.Login = &access.Login{Direct: true, Issuer: access.Issuer{URL: i.URL}, ClientID: "tools"}
 	if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), "not among those that are accepted") {
 		t.Errorf("an issuer whose tokens are refused: %v", err)
 	}

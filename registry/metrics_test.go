@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -81,7 +82,7 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAreForAdministrators(t *testing.T) {
 	f := newFront(t, func(o *registry.Options) {
 		o.Metrics = registry.NewMetrics()
-		o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{
+		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{
 			newToken(t, readerToken, "read:*:**"), newToken(t, publisherToken, "publish:*:**", "write:state:**"),
 			newToken(t, narrowToken, "admin:*:net/**", "admin:*:*", "admin:module:**"), newToken(t, adminToken, "admin:*:**"),
 		}}

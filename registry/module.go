@@ -8,15 +8,16 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // moduleOf parses the address in the path and checks that the caller may read
 // it. A name that cannot be stored is 404, not 400: the clients then try their
 // next source.
-func (s *server) moduleOf(r *http.Request) (addr.Module, Grant, error) {
+func (s *server) moduleOf(r *http.Request) (addr.Module, access.Grant, error) {
 	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.access.Allow(r, Right{Action: Read, Kind: addr.KindModule, Address: m.String()})
+	g, err := s.access.Allow(r, access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()})
 	if err != nil {
 		return m, g, err
 	}

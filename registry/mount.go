@@ -8,17 +8,18 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // state lets a request through to the state server. Everything but GET changes
 // something, locks included.
 func (s *server) state(w http.ResponseWriter, r *http.Request) error {
-	action := Write
+	action := access.Write
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = Read
+		action = access.Read
 	}
-	if _, err := s.access.Allow(r, Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
+	if _, err := s.access.Allow(r, access.Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
 		return err
 	}
 	if err := s.openBody(r, s.bodies); err != nil {
@@ -30,7 +31,7 @@ func (s *server) state(w http.ResponseWriter, r *http.Request) error {
 
 // depotSync lets an administrator ask for a run of the depot file.
 func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.access.Allow(r, Server()); err != nil {
+	if _, err := s.access.Allow(r, access.Server()); err != nil {
 		return err
 	}
 	s.o.Depot.ServeHTTP(w, r)
@@ -40,7 +41,7 @@ func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
 // serveMetrics is for administrators: the labels name modules that not
 // everybody may know of.
 func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.access.Allow(r, Server()); err != nil {
+	if _, err := s.access.Allow(r, access.Server()); err != nil {
 		return err
 	}
 	s.o.Metrics.Handler().ServeHTTP(w, r)
@@ -78,21 +79,21 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 // distributionRights are what a request of the distribution API needs: one to
 // the repository in its path, and one to each that it mounts a blob from. They
 // follow from method, path and query alone.
-func distributionRights(l addr.Layout, r *http.Request) []Right {
+func distributionRights(l addr.Layout, r *http.Request) []access.Right {
 	if r.URL.Path == "/v2/" {
 		return nil // it says only that there is a registry
 	}
-	action := Publish
+	action := access.Publish
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = Read
+		action = access.Read
 	}
-	var rights []Right
+	var rights []access.Right
 	for _, from := range r.URL.Query()["from"] {
 		if from != "" {
-			rights = append(rights, RightTo(l, Read, from))
+			rights = append(rights, access.RightTo(l, access.Read, from))
 		}
 	}
-	return append(rights, RightTo(l, action, repositoryOf(r.URL.Path)))
+	return append(rights, access.RightTo(l, action, repositoryOf(r.URL.Path)))
 }
 
 // isForm reports whether a library that asks for a value of the form would take

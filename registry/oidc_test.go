@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -84,9 +85,9 @@ func sign(alg jose.SignatureAlgorithm, key any, kid string, claims map[string]an
 	return must(must(signer.Sign(must(json.Marshal(claims)))).CompactSerialize())
 }
 
-func (i *issuer) access(allow string, rule registry.Rule) registry.Policy {
-	rule.Allow = []registry.Scope{must(registry.ParseScope(allow))}
-	return registry.Policy{Issuers: []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []registry.Rule{rule}}
+func (i *issuer) access(allow string, rule access.Rule) access.Policy {
+	rule.Allow = []access.Scope{must(access.ParseScope(allow))}
+	return access.Policy{Issuers: []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}, Rules: []access.Rule{rule}}
 }
 
 // TestOIDC holds tokens that are wrong in one way each against a server that
@@ -95,7 +96,7 @@ func TestOIDC(t *testing.T) {
 	i := newIssuer(t)
 	other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", registry.Rule{}) })
+	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	with := func(change map[string]any) string {
 		c := i.claims(now)
@@ -147,20 +148,20 @@ func TestOIDCRules(t *testing.T) {
 	now := time.Now()
 	tests := []struct {
 		name string
-		rule registry.Rule
+		rule access.Rule
 		want int
 	}{
-		{"no condition", registry.Rule{}, 201},
-		{"issuer", registry.Rule{Issuer: i.URL}, 201},
-		{"another issuer", registry.Rule{Issuer: "https://other.example.com"}, 403},
-		{"claims", registry.Rule{Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}}, 201},
-		{"one claim differs", registry.Rule{Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "branch"}}, 403},
-		{"glob stops at a slash", registry.Rule{Claims: map[string]string{"repository": "*"}}, 403},
-		{"claim is missing", registry.Rule{Claims: map[string]string{"nothing": "**"}}, 403},
-		{"one of the groups", registry.Rule{Groups: []string{"ops", "platform"}}, 201},
-		{"none of the groups", registry.Rule{Groups: []string{"ops"}}, 403},
-		{"groups in another claim", registry.Rule{Groups: []string{"platform"}}, 403},
-		{"one group as text", registry.Rule{Groups: []string{"platform"}}, 201},
+		{"no condition", access.Rule{}, 201},
+		{"issuer", access.Rule{Issuer: i.URL}, 201},
+		{"another issuer", access.Rule{Issuer: "https://other.example.com"}, 403},
+		{"claims", access.Rule{Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}}, 201},
+		{"one claim differs", access.Rule{Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "branch"}}, 403},
+		{"glob stops at a slash", access.Rule{Claims: map[string]string{"repository": "*"}}, 403},
+		{"claim is missing", access.Rule{Claims: map[string]string{"nothing": "**"}}, 403},
+		{"one of the groups", access.Rule{Groups: []string{"ops", "platform"}}, 201},
+		{"none of the groups", access.Rule{Groups: []string{"ops"}}, 403},
+		{"groups in another claim", access.Rule{Groups: []string{"platform"}}, 403},
+		{"one group as text", access.Rule{Groups: []string{"platform"}}, 201},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -191,7 +192,7 @@ func TestOIDCKeys(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = i.access("read:module:**", registry.Rule{})
+		o.Access = i.access("read:module:**", access.Rule{})
 		o.Now = func() time.Time { return now }
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -266,9 +267,9 @@ func TestCITokens(t *testing.T) {
 		maps.Copy(c, change)
 		return c
 	}
-	rules := []registry.Rule{
-		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}},
-		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}},
+	rules := []access.Rule{
+		{Issuer: "https://token.actions.githubusercontent.com", Claims: map[string]string{"repository": "acme/terraform-*", "ref_type": "tag"}, Allow: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}},
+		{Issuer: "https://gitlab.example.com", Claims: map[string]string{"project_path": "acme/terraform-*", "ref_type": "tag", "ref_protected": "true"}, Allow: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}},
 	}
 	tests := []struct {
 		name   string
@@ -293,9 +294,9 @@ func TestCITokens(t *testing.T) {
 			i := newIssuer(t)
 			to := i.at(tt.claims["iss"].(string))
 			f := newFront(t, func(o *registry.Options) {
-				o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Rules: rules}
+				o.Access = access.Policy{Anonymous: access.AnonymousRead(), Rules: rules}
 				for _, r := range rules {
-					o.Access.Issuers = append(o.Access.Issuers, registry.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
+					o.Access.Issuers = append(o.Access.Issuers, access.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
 				}
 				o.Transport = to
 			})
@@ -327,7 +328,7 @@ func TestOIDCTogether(t *testing.T) {
 	i := newIssuer(t)
 	clock := newClock()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = i.access("read:module:**", registry.Rule{})
+		o.Access = i.access("read:module:**", access.Rule{})
 		o.Now = clock.now
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -385,7 +386,7 @@ func TestOIDCAlgorithms(t *testing.T) {
 		}
 		i.others = append(i.others, k)
 	}
-	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", registry.Rule{}) })
+	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	for n, tt := range tests {
 		token := sign(tt.alg, tt.key, fmt.Sprint(n), i.claims(time.Now()))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -113,7 +114,7 @@ func (p *passThrough) newServer(c oci.Credential) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, Policy{}, nil
+	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, access.Policy{}, nil
 	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
 	o.Blobs, o.Files = blobcache.Options{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -31,7 +32,7 @@ func passToken(user, password string) string {
 func passFront(t *testing.T, host string, change func(*registry.Options)) *front {
 	t.Helper()
 	f := newFrontAt(t, host, nil, func(o *registry.Options) {
-		o.Access = registry.Policy{}
+		o.Access = access.Policy{}
 		o.PassThrough = func(c oci.Credential) (*oci.Client, error) {
 			return oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil }})
 		}
@@ -109,7 +110,7 @@ func TestPassThrough(t *testing.T) {
 					t.Errorf("a link %s: %d, want 403", what, status)
 				}
 			}
-			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = registry.Policy{} })
+			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = access.Policy{} })
 			if status, _ := other.send(t, "GET", path, "", nil); status != 403 {
 				t.Errorf("a link on a server without pass-through: %d, want 403", status)
 			}

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // providerOf parses the address in the path, for a provider of this front-end
 // or, below /origin/, a mirrored one, and checks that the caller may read it.
-func (s *server) providerOf(r *http.Request) (addr.Provider, string, Grant, error) {
+func (s *server) providerOf(r *http.Request) (addr.Provider, string, access.Grant, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
 	kind := addr.KindProvider
 	if host := r.PathValue("hostname"); host != "" {
@@ -27,7 +28,7 @@ func (s *server) providerOf(r *http.Request) (addr.Provider, string, Grant, erro
 		kind, p.Hostname = addr.KindProvider, ""
 		source = p.String()
 	}
-	g, err := s.access.Allow(r, Right{Action: Read, Kind: Kind(kind), Address: source})
+	g, err := s.access.Allow(r, access.Right{Action: access.Read, Kind: access.Kind(kind), Address: source})
 	if err != nil {
 		return p, "", g, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -19,7 +20,7 @@ import (
 // TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
 // sends another Host and scheme, everything still installs.
 func TestBehindProxy(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) { o.BasePath, o.Access.Anonymous = "/tf/", registry.AnonymousRead() })
+	f := newFront(t, func(o *registry.Options) { o.BasePath, o.Access.Anonymous = "/tf/", access.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
 	f.module(t, "net/vpc/aws", "1.0.0", files)
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
@@ -145,8 +146,8 @@ func FuzzToken(f *testing.F) {
 	i := newIssuer(f)
 	front := newFront(f, func(o *registry.Options) {
 		private(f)(o)
-		o.Access.Issuers = []registry.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
-		o.Login = &registry.Login{Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: "http://okara.invalid"}
+		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
+		o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: "http://okara.invalid"}
 	})
 	claims := i.claims(time.Now())
 	claims["exp"] = time.Now().Add(time.Hour).Unix()

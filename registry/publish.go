@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -41,7 +42,7 @@ type publishedDoc struct {
 // publishModule takes a zip or tar.gz and stores its tree as a version, with
 // the same ignore files, checks and bytes as `okara publish module`.
 func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
-	version, g, err := s.moduleVersionOf(r, Publish)
+	version, g, err := s.moduleVersionOf(r, access.Publish)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 		return s.dryRun(r.Context(), w, dir, version, o)
 	}
 	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(g, version.Module.String(), Change{Action: Publish, Version: version.Version.String()}, out, err)
+	s.published(g, version.Module.String(), access.Change{Action: access.Publish, Version: version.Version.String()}, out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}
@@ -74,9 +75,9 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 }
 
 // moduleVersionOf parses the address of a version and checks the right to it.
-func (s *server) moduleVersionOf(r *http.Request, action Action) (addr.ModuleVersion, Grant, error) {
+func (s *server) moduleVersionOf(r *http.Request, action access.Action) (addr.ModuleVersion, access.Grant, error) {
 	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.access.Allow(r, Right{Action: action, Kind: addr.KindModule, Address: m.String()})
+	g, err := s.access.Allow(r, access.Right{Action: action, Kind: addr.KindModule, Address: m.String()})
 	if err != nil {
 		return addr.ModuleVersion{}, g, err
 	}
@@ -92,7 +93,7 @@ func (s *server) moduleVersionOf(r *http.Request, action Action) (addr.ModuleVer
 
 // moduleOptions reads the query of a publication. A misspelt value is an error:
 // taken for false, dry_run would publish.
-func moduleOptions(r *http.Request, g Grant) (o depot.ModuleOptions, dry bool, err error) {
+func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry bool, err error) {
 	q := r.URL.Query()
 	if o.Policy, err = depot.ParsePolicy(cmp.Or(q.Get("policy"), string(depot.PolicyImmutable))); err != nil {
 		return o, false, err
@@ -174,7 +175,7 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 // origin are the annotations that tell where an artifact comes from. What the
 // query says counts only where no token of a CI system says it; when the source
 // was written is nothing that a token knows.
-func origin(r *http.Request, g Grant) (map[string]string, error) {
+func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 	q, a := r.URL.Query(), map[string]string{}
 	for key, name := range map[string]string{artifact.AnnSource: "source", artifact.AnnRevision: "revision", artifact.AnnSourceRef: "ref"} {
 		if v := g.Origin[name]; v != "" {
@@ -243,7 +244,7 @@ func (s *server) publishRefused(r *http.Request, err error) error {
 }
 
 // published records a change of what is at an address. err is what it returned.
-func (s *server) published(g Grant, address string, c Change, out depot.Published, err error) {
+func (s *server) published(g access.Grant, address string, c access.Change, out depot.Published, err error) {
 	result := "done"
 	c.Digest, c.Status = out.Digest, http.StatusCreated
 	switch {
@@ -253,7 +254,7 @@ func (s *server) published(g Grant, address string, c Change, out depot.Publishe
 	case out.Existing:
 		c.Status = http.StatusOK
 	}
-	if c.Action == Publish {
+	if c.Action == access.Publish {
 		s.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
 	}
 	g.Record(address, c)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // TestReceive tells an upload that breaks off, which is the client's affair, from
@@ -63,7 +64,7 @@ func TestPublishError(t *testing.T) {
 // it expires.
 func FuzzReceipt(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
-	keys, err := NewKeyring([]Key{testKey(1)})
+	keys, err := access.NewKeyring([]access.Key{testKey(1)})
 	if err != nil {
 		f.Fatal(err)
 	}

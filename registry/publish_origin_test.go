@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -42,13 +43,13 @@ func TestPublishOrigin(t *testing.T) {
 	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 	f := newFront(t, func(o *registry.Options) {
 		o.Transport = ci
-		allow := []registry.Scope{must(registry.ParseScope("publish:*:**"))}
-		o.Access = registry.Policy{
-			Tokens: []registry.Token{newToken(t, publisherToken, "publish:*:**")},
-			Rules:  []registry.Rule{{Name: "all", Allow: allow}},
+		allow := []access.Scope{must(access.ParseScope("publish:*:**"))}
+		o.Access = access.Policy{
+			Tokens: []access.Token{newToken(t, publisherToken, "publish:*:**")},
+			Rules:  []access.Rule{{Name: "all", Allow: allow}},
 		}
 		for _, url := range []string{github, gitlab} {
-			o.Access.Issuers = append(o.Access.Issuers, registry.Issuer{URL: url, Audiences: []string{"okara"}})
+			o.Access.Issuers = append(o.Access.Issuers, access.Issuer{URL: url, Audiences: []string{"okara"}})
 		}
 	})
 	jwt := func(issuer string, claims map[string]any) string {

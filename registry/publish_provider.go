@@ -20,6 +20,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scratch"
@@ -129,7 +130,7 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 
 // uploadOf returns what the address says of an upload, and its repository.
 func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
-	p, v, repository, _, err := s.releaseOf(r, Publish)
+	p, v, repository, _, err := s.releaseOf(r, access.Publish)
 	if err != nil {
 		return upload{}, nil, err
 	}
@@ -163,9 +164,9 @@ func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error
 }
 
 // releaseOf parses the address of a publication and checks the right to it.
-func (s *server) releaseOf(r *http.Request, action Action) (p addr.Provider, v addr.Version, repository string, g Grant, err error) {
+func (s *server) releaseOf(r *http.Request, action access.Action) (p addr.Provider, v addr.Version, repository string, g access.Grant, err error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if g, err = s.access.Allow(r, Right{Action: action, Kind: addr.KindProvider, Address: source}); err != nil {
+	if g, err = s.access.Allow(r, access.Right{Action: action, Kind: addr.KindProvider, Address: source}); err != nil {
 		return p, v, "", g, err
 	}
 	if p, err = addr.ParseProvider(source); err != nil {
@@ -181,7 +182,7 @@ func (s *server) releaseOf(r *http.Request, action Action) (p addr.Provider, v a
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
 func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, Publish)
+	p, v, repository, g, err := s.releaseOf(r, access.Publish)
 	if err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
-	s.published(g, p.String(), Change{Action: Publish, Version: v.String()}, out, err)
+	s.published(g, p.String(), access.Change{Action: access.Publish, Version: v.String()}, out, err)
 	if err != nil {
 		return s.publishRefused(r, err)
 	}
@@ -305,7 +306,7 @@ func (u *upload) stored(ctx context.Context, repo *oci.Repo, p addr.Provider, v 
 }
 
 // newReceipt returns "<kid>.<content>.<mac>".
-func newReceipt(keys *Keyring, u upload) (string, error) {
+func newReceipt(keys *access.Keyring, u upload) (string, error) {
 	b, err := json.Marshal(u)
 	if err != nil {
 		return "", err
@@ -317,7 +318,7 @@ func newReceipt(keys *Keyring, u upload) (string, error) {
 
 // readReceipt checks a receipt; nothing in it is read before its signature
 // holds.
-func readReceipt(keys *Keyring, receipt string, now time.Time) (upload, error) {
+func readReceipt(keys *access.Keyring, receipt string, now time.Time) (upload, error) {
 	forged := unprocessable(errors.New("a receipt is not valid; upload the file again"))
 	part := strings.Split(receipt, ".")
 	if len(part) != 3 || !keys.Verify(signReceipt, part[0], part[2], part[1]) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
@@ -35,14 +36,14 @@ type signatureDoc struct {
 
 // signable is a version that signatures can be about.
 type signable struct {
-	grant      Grant
+	grant      access.Grant
 	address    string
 	version    addr.Version
 	repository string
 }
 
 func (s *server) moduleSignatures(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.signableModule(r, Read)
+	m, err := s.signableModule(r, access.Read)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (s *server) moduleSignatures(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (s *server) providerSignatures(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.signableProvider(r, Read)
+	p, err := s.signableProvider(r, access.Read)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (s *server) providerSignatures(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (s *server) signModule(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.signableModule(r, Publish)
+	m, err := s.signableModule(r, access.Publish)
 	if err != nil {
 		return err
 	}
@@ -66,19 +67,19 @@ func (s *server) signModule(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) signProvider(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.signableProvider(r, Publish)
+	p, err := s.signableProvider(r, access.Publish)
 	if err != nil {
 		return err
 	}
 	return s.addSignature(w, r, p)
 }
 
-func (s *server) signableModule(r *http.Request, action Action) (signable, error) {
+func (s *server) signableModule(r *http.Request, action access.Action) (signable, error) {
 	m, g, err := s.moduleVersionOf(r, action)
 	return signable{g, m.Module.String(), m.Version, s.o.Layout.Module(m.Module)}, err
 }
 
-func (s *server) signableProvider(r *http.Request, action Action) (signable, error) {
+func (s *server) signableProvider(r *http.Request, action access.Action) (signable, error) {
 	p, v, repository, g, err := s.releaseOf(r, action)
 	return signable{g, p.String(), v, repository}, err
 }
@@ -153,7 +154,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		return unprocessable(fmt.Errorf("%s %s has %d signatures, which is the most", x.address, x.version, len(have)))
 	}
 	m, err := artifact.AddCosignSignature(r.Context(), repo, subject, sig)
-	s.published(x.grant, x.address, Change{Action: "sign", Version: x.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
+	s.published(x.grant, x.address, access.Change{Action: "sign", Version: x.version.String()}, depot.Published{Digest: m.Digest.String()}, err)
 	if err != nil {
 		return publishError(err)
 	}

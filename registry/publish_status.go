@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -22,7 +23,7 @@ const (
 // moduleStatus deprecates or withdraws a version of a module, or takes that
 // back.
 func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleVersionOf(r, Publish)
+	m, g, err := s.moduleVersionOf(r, access.Publish)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
 
 // providerStatus is moduleStatus for an own provider.
 func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, Publish)
+	p, v, repository, g, err := s.releaseOf(r, access.Publish)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
 
 // changeStatus writes the event. Signatures are not among the actions: a
 // resign event needs the files that `okara sign` makes.
-func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g Grant, address string, v addr.Version, repository string) error {
+func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g access.Grant, address string, v addr.Version, repository string) error {
 	var in struct {
 		Action      string `json:"action"`
 		Message     string `json:"message"`
@@ -65,7 +66,7 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g Grant, a
 	e, err := artifact.PutStatusEvent(r.Context(), repo, artifact.StatusEvent{
 		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.Subject, maxActor), Time: s.now(),
 	})
-	s.published(g, address, Change{Action: Action(in.Action), Version: v.String()}, depot.Published{}, err)
+	s.published(g, address, access.Change{Action: access.Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}

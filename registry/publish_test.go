@@ -18,6 +18,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
@@ -135,11 +136,11 @@ func TestPublishTooLarge(t *testing.T) {
 // another, and installs it.
 func TestPublishProvider(t *testing.T) {
 	f := newFront(t, func(o *registry.Options) {
-		o.Access.Anonymous = registry.AnonymousRead()
-		o.Access.Tokens = []registry.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+		o.Access.Anonymous = access.AnonymousRead()
+		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	replica := newFrontAt(t, f.client.Host(), nil, func(o *registry.Options) {
-		o.Access.Tokens = []registry.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
+		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	const base = "/v1/providers/acme/dns/1.0.0"
 	archive := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})

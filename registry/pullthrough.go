@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -79,7 +80,7 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	if a.Hostname == "" {
 		return PullRule{}, false
 	}
-	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return Match(r.Providers, a.String()) })
+	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return access.Match(r.Providers, a.String()) })
 	if i < 0 {
 		return PullRule{}, false
 	}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -56,8 +57,8 @@ func newOffline(t testing.TB, h http.Handler, change func(*registry.Options)) *f
 	t.Helper()
 	o := registry.Options{
 		Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}),
-		Layout: addr.Layout{Prefix: "acme"}, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
-		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		Layout: addr.Layout{Prefix: "acme"}, Access: access.Policy{Anonymous: access.AnonymousRead()},
+		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}
 	if change != nil {
 		change(&o)

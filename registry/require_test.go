@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -217,7 +218,7 @@ func TestRequireRefuses(t *testing.T) {
 	}
 	for want, require := range tests {
 		o := registry.Options{Client: newClient(t, "127.0.0.1:1", oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}, Require: require}
-		o.Archives.Keys = []registry.Key{{Secret: make([]byte, 32)}}
+		o.Archives.Keys = []access.Key{{Secret: make([]byte, 32)}}
 		if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -230,7 +231,7 @@ func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()
 	f := newFront(t, func(o *registry.Options) {
-		o.Access = registry.Policy{Anonymous: registry.AnonymousRead(), Tokens: []registry.Token{newToken(t, readerToken, "read:*:**")}}
+		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{newToken(t, readerToken, "read:*:**")}}
 		o.Require = map[string]depot.VerifyOptions{
 			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
 			"provider": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -128,7 +129,7 @@ func TestStalledMetadata(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{access: &Guard{}, busy: newPlaces(2)}
+				s := &server{access: &access.Guard{}, busy: newPlaces(2)}
 				left := make(chan time.Duration, 1)
 				start := time.Now()
 				limited := s.limit(func(w http.ResponseWriter, r *http.Request) error {

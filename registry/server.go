@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -34,12 +35,12 @@ type Options struct {
 	PublicURL string
 	BasePath  string // path below which a proxy serves the front-end, for the discovery document
 
-	Access   Policy                         // who may do what; the zero value allows nobody anything
+	Access   access.Policy                  // who may do what; the zero value allows nobody anything
 	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
 	Revoked  RevokedKeys                    // OpenPGP keys that nothing is served with any more
 	Archives Archives                       // how archives are linked and delivered
 	Modules  Modules                        // how module downloads are answered
-	Login    *Login                         // `tofu login`, nil: none
+	Login    *access.Login                  // `tofu login`, nil: none
 	TagTTL   time.Duration                  // how long the version tag of a module is trusted; 0: 30 s
 	// DeniedMeansMissing answers 404 where the registry refuses a read: some
 	// registries hide missing repositories that way, and clients go on to their
@@ -86,9 +87,9 @@ type server struct {
 	o       Options
 	log     *slog.Logger
 	now     func() time.Time
-	keys    *Keyring
+	keys    *access.Keyring
 	links   *links
-	access  *Guard
+	access  *access.Guard
 	metrics *Metrics
 	store   *store
 	pull    *pullThrough
@@ -174,7 +175,7 @@ func newServer(o Options) (*server, error) {
 			return nil, fmt.Errorf("front-end: %w", err)
 		}
 	}
-	keys, err := NewKeyring(o.Archives.Keys)
+	keys, err := access.NewKeyring(o.Archives.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
 	}
@@ -221,8 +222,8 @@ func newServer(o Options) (*server, error) {
 }
 
 // guard returns what decides about requests.
-func (o Options) guard(keys *Keyring, m *Metrics) (*Guard, error) {
-	out := GuardOptions{
+func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
+	out := access.Options{
 		Policy: o.Access, Login: o.Login, Keyring: keys, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
 		Audit: o.Audit, Decided: func(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() },
 		Logger: o.Logger, Transport: o.Transport, Now: o.Now,
@@ -230,7 +231,7 @@ func (o Options) guard(keys *Keyring, m *Metrics) (*Guard, error) {
 	if o.PassThrough != nil {
 		out.PassThrough = passes
 	}
-	return NewGuard(out)
+	return access.New(out)
 }
 
 // handler is an HTTP handler that leaves every error answer to writeError.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -88,7 +89,7 @@ func TestTofuProtocols(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				f := newTLSFront(t, func(o *registry.Options, url string) {
 					o.Modules = registry.Modules{Answer: answer, Registry: strings.TrimPrefix(url, "https://")}
-					o.Access = registry.Policy{Anonymous: registry.AnonymousRead()}
+					o.Access = access.Policy{Anonymous: access.AnonymousRead()}
 					if token != "" {
 						private(t)(o)
 					}
@@ -249,8 +250,8 @@ func TestTofuLogin(t *testing.T) {
 				i := newIssuer(t)
 				i.public = direct
 				f := newTLSFront(t, func(o *registry.Options, url string) {
-					o.Access = i.access("read:module:net/**", registry.Rule{Groups: []string{"platform"}})
-					o.Login = &registry.Login{Direct: direct, Issuer: registry.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
+					o.Access = i.access("read:module:net/**", access.Rule{Groups: []string{"platform"}})
+					o.Login = &access.Login{Direct: direct, Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
 					if direct {
 						o.Login.Scopes = []string{"openid", "okara"}
 					} else {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
@@ -91,9 +92,9 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		doc.Module, doc.Version = m.Module.String(), m.Version.String()
-		s.access.Record(r, Record{
-			Caller: Caller{Mode: "github", Subject: e.String()},
-			Right:  Right{Action: Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
+		s.access.Record(r, access.Record{
+			Caller: access.Caller{Mode: "github", Subject: e.String()},
+			Right:  access.Right{Action: access.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
 		id, added, err := s.queue.AddAgain(r.Context(), delivery, e.job(r.Header.Get(requestID)))
 		if err == nil && !added {
@@ -115,7 +116,7 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 // it. Nothing of it has been looked at by then.
 func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
-		s.access.Record(r, Record{Caller: Caller{Mode: "github"}, Right: Right{Action: Publish, Kind: addr.KindModule}})
+		s.access.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
 		return nil, nil, &httpError{status: http.StatusUnauthorized, text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
 	}
 	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))

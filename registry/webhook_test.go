@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -142,8 +143,8 @@ func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 	origins := func() (depot.Origins, error) { return depot.Origins{GitHub: github}, nil }
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug}
 	h.Handler = must(registry.New(registry.Options{
-		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
-		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: access.Policy{Anonymous: access.AnonymousRead()},
+		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 		Logger:   slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
 		Metrics: h.metrics,
 		GitHub: []registry.GitHub{

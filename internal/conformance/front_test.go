@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -28,8 +29,8 @@ func TestFrontEnd(t *testing.T) {
 		layout := addr.Layout{Prefix: "conformance/front"}
 		d := depot.New(depot.Options{Client: c, Layout: layout})
 		front, err := registry.New(registry.Options{
-			Client: c, Layout: layout, Access: registry.Policy{Anonymous: registry.AnonymousRead()},
-			Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+			Client: c, Layout: layout, Access: access.Policy{Anonymous: access.AnonymousRead()},
+			Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 		})
 		if err != nil {
 			t.Fatal(err)

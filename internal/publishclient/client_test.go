@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -43,14 +44,14 @@ func newServer(t *testing.T, around func(http.Handler) http.Handler) server {
 	connect := func(host string) *oci.Client {
 		return must(oci.New(host, oci.Options{PlainHTTP: true}))
 	}
-	id, hash, err := registry.HashToken(secret)
+	id, hash, err := access.HashToken(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var h http.Handler = must(registry.New(registry.Options{
 		Client:   connect(ocitest.New(t, ocitest.Quirks{})),
-		Archives: registry.Archives{Keys: []registry.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
-		Access:   registry.Policy{Tokens: []registry.Token{{ID: id, Hash: hash, Scopes: []registry.Scope{must(registry.ParseScope("publish:*:acme/**"))}}}},
+		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		Access:   access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}}}},
 	}))
 	if around != nil {
 		h = around(h)

@@ -28,6 +28,7 @@ cmd/okara: the command wires everything together; test packages never reach a us
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact
+	internal/access
 	internal/addr
 	internal/archive
 	internal/blobcache
@@ -98,6 +99,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	registry
 	statebackend
 	statebackend/httpbackend
+	internal/access
 	internal/addr
 	internal/blobcache
 	internal/depot
@@ -128,6 +130,10 @@ internal/moduledoc: configuration in, description out
 	internal/addr
 	internal/archive
 	internal/syntax
+internal/access: who may do what; it knows names and rights, not what is behind them
+	oci
+	internal/addr
+	internal/cache
 internal/cache: it tells "not found", which is an answer, from a failure, which is none
 	oci
 internal/bridge: it runs a tool beside a facade over the Store that a backend block describes, keys included
@@ -186,8 +192,8 @@ github.com/ProtonMail/go-crypto: OpenPGP
 	internal/signing
 github.com/apparentlymart/go-versions: constraints as tofu reads them
 	internal/addr
-github.com/coreos/go-oidc: tokens of an issuer are checked by the front-end
-	registry
+github.com/coreos/go-oidc: tokens of an issuer
+	internal/access
 github.com/distribution/distribution: the embedded registry
 	internal/embedded
 github.com/docker/cli: the format of docker's configuration
@@ -196,9 +202,9 @@ github.com/felixge/httpsnoop: what a handler answered
 	internal/httpserve
 github.com/go-git/go-git: git sources
 	internal/upstream
-github.com/go-jose/go-jose: logins of the front-end; a GitHub app's token
+github.com/go-jose/go-jose: tokens of an issuer; a GitHub app's token
+	internal/access
 	internal/upstream
-	registry
 github.com/gofrs/flock: locks on files
 	*
 github.com/google/go-cmp: differences in tests

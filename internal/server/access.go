@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
@@ -69,69 +70,69 @@ type Login struct {
 }
 
 // access says who may do what.
-func (s *Settings) access() (registry.Policy, error) {
-	var access registry.Policy
+func (s *Settings) access() (access.Policy, error) {
+	var policy access.Policy
 	var err error
 	if s.TokenFile != "" {
-		if access.Tokens, err = readTokens(s.TokenFile); err != nil {
-			return access, &SettingError{err}
+		if policy.Tokens, err = readTokens(s.TokenFile); err != nil {
+			return policy, &SettingError{err}
 		}
 	}
 	switch {
 	case s.AnonymousWrite:
-		access.Anonymous = registry.AnonymousAll()
+		policy.Anonymous = access.AnonymousAll()
 	case s.AnonymousRead:
-		access.Anonymous = registry.AnonymousRead()
+		policy.Anonymous = access.AnonymousRead()
 	case s.Anonymous != nil:
-		if access.Anonymous, err = scopes(s.AnonymousRange, s.Anonymous); err != nil {
-			return access, err
+		if policy.Anonymous, err = scopes(s.AnonymousRange, s.Anonymous); err != nil {
+			return policy, err
 		}
 	}
 	for _, t := range s.Tokens {
 		b, err := hex.DecodeString(t.SHA256)
 		if err != nil || len(b) != 32 {
-			return access, settingError(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
+			return policy, settingError(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
 		}
-		token := registry.Token{ID: t.ID, Hash: [32]byte(b)}
+		token := access.Token{ID: t.ID, Hash: [32]byte(b)}
 		if token.Scopes, err = scopes(t.Range, t.Scopes); err != nil {
-			return access, err
+			return policy, err
 		}
 		if token.Expires, err = instant(t.Range, "expires", t.Expires); err != nil {
-			return access, err
+			return policy, err
 		}
-		access.Tokens = append(access.Tokens, token)
+		policy.Tokens = append(policy.Tokens, token)
 	}
 	for _, i := range s.Issuers {
 		if len(i.Audiences) == 0 {
-			return access, settingError(i.Range, errors.New("an issuer needs at least one audience"))
+			return policy, settingError(i.Range, errors.New("an issuer needs at least one audience"))
 		}
-		access.Issuers = append(access.Issuers, registry.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
+		policy.Issuers = append(policy.Issuers, access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
 	}
 	for _, r := range s.Rules {
 		allow, err := scopes(r.Range, r.Allow)
 		if err != nil {
-			return access, err
+			return policy, err
 		}
-		access.Rules = append(access.Rules, registry.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
+		policy.Rules = append(policy.Rules, access.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
 	}
-	return access, s.checkOpen(&access)
+	return policy, s.checkOpen(&policy)
 }
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing
 // else is said, and refuses to do so elsewhere.
-func (s *Settings) checkOpen(access *registry.Policy) error {
+func (s *Settings) checkOpen(policy *access.Policy) error {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
 		return &SettingError{fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if access.Anonymous != nil || len(access.Tokens) > 0 || len(access.Rules) > 0 || s.Pass {
+	if policy.Anonymous != nil || len(policy.Tokens) > 0 || len(policy.Rules) > 0 || s.Pass {
 		return nil
 	}
 	if !upstream.IsLoopback(host) {
 		return &SettingError{fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
-	access.Anonymous = registry.AnonymousAll()
+	policy.Anonymous = access.AnonymousAll()
 	return nil
 }
 
@@ -157,13 +158,13 @@ func (s *Settings) require() (map[string]depot.VerifyOptions, error) {
 	return all, nil
 }
 
-func (s *Settings) login() (*registry.Login, error) {
+func (s *Settings) login() (*access.Login, error) {
 	in := s.Login
 	if in == nil {
 		return nil, nil
 	}
-	out := &registry.Login{
-		Issuer: registry.Issuer{URL: in.Issuer, GroupsClaim: in.GroupsClaim}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: s.PublicURL,
+	out := &access.Login{
+		Issuer: access.Issuer{URL: in.Issuer, GroupsClaim: in.GroupsClaim}, ClientID: in.ClientID, Scopes: in.Scopes, PublicURL: s.PublicURL,
 	}
 	switch in.Mode {
 	case "direct":
@@ -192,7 +193,7 @@ func (s *Settings) login() (*registry.Login, error) {
 }
 
 // directLogin leaves the login to the issuer, whose tokens must then be accepted.
-func (s *Settings) directLogin(out *registry.Login) error {
+func (s *Settings) directLogin(out *access.Login) error {
 	in := s.Login
 	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" || in.GroupsClaim != "" {
 		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl, not_before or groups_claim: the tools get their tokens from the issuer"))

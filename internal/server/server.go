@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/scratch"
@@ -117,7 +118,7 @@ func openLog(file string, env Env) (io.Writer, func(), error) {
 	if err != nil {
 		return nil, nil, &SettingError{err}
 	}
-	out := registry.NewAuditLog(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
+	out := access.NewAuditLog(f, func(err error) { env.Log.Error("audit log not written", "error", err) })
 	return out, func() {
 		if err := errors.Join(out.Close(), f.Close()); err != nil {
 			env.Note("close %s: %v", file, err)

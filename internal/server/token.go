@@ -15,12 +15,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // archiveKey reads the secret that signs archive links, and makes it on the
 // first start. Replicas need the same file.
-func archiveKey(file string) (registry.Key, error) {
+func archiveKey(file string) (access.Key, error) {
 	key, err := readArchiveKey(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newArchiveKey(file)
@@ -28,32 +28,32 @@ func archiveKey(file string) (registry.Key, error) {
 	return key, err
 }
 
-func readArchiveKey(file string) (registry.Key, error) {
+func readArchiveKey(file string) (access.Key, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return registry.Key{}, err
+		return access.Key{}, err
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(string(b)))
 	if err != nil {
-		return registry.Key{}, fmt.Errorf("read %s: not a secret in hexadecimal", file)
+		return access.Key{}, fmt.Errorf("read %s: not a secret in hexadecimal", file)
 	}
-	return registry.Key{Secret: secret}, nil
+	return access.Key{Secret: secret}, nil
 }
 
-func newArchiveKey(file string) (registry.Key, error) {
+func newArchiveKey(file string) (access.Key, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return registry.Key{}, err
+		return access.Key{}, err
 	}
 	secret := make([]byte, sha256.Size)
 	rand.Read(secret) // never fails
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".key-*")
 	if err != nil {
-		return registry.Key{}, err
+		return access.Key{}, err
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.WriteString(hex.EncodeToString(secret) + "\n")
 	if err = errors.Join(err, tmp.Close()); err != nil {
-		return registry.Key{}, fmt.Errorf("write %s: %w", file, err)
+		return access.Key{}, fmt.Errorf("write %s: %w", file, err)
 	}
 	// A link, not a rename: of two servers that start at once, one wins and
 	// the other reads the winner's key.
@@ -61,7 +61,7 @@ func newArchiveKey(file string) (registry.Key, error) {
 	if errors.Is(err, fs.ErrExist) {
 		return archiveKey(file)
 	}
-	return registry.Key{Secret: secret}, err
+	return access.Key{Secret: secret}, err
 }
 
 // readTokens reads the file of static tokens. A line is a token or, so that
@@ -69,12 +69,12 @@ func newArchiveKey(file string) (registry.Key, error) {
 //
 //	oks_ci_<secret>             publish:module:acme/** read:provider:**
 //	ci sha256:<64 hex digits>   publish:module:acme/**
-func readTokens(file string) ([]registry.Token, error) {
+func readTokens(file string) ([]access.Token, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var tokens []registry.Token
+	var tokens []access.Token
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
 		field := strings.Fields(lines.Text())
@@ -96,9 +96,9 @@ func readTokens(file string) ([]registry.Token, error) {
 	return tokens, nil
 }
 
-func parseToken(field []string) (registry.Token, error) {
+func parseToken(field []string) (access.Token, error) {
 	var (
-		t   registry.Token
+		t   access.Token
 		err error
 	)
 	scopes := field[1:]
@@ -108,14 +108,14 @@ func parseToken(field []string) (registry.Token, error) {
 			return t, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
 		}
 		t.ID, t.Hash, scopes = field[0], [sha256.Size]byte(b), scopes[1:]
-	} else if t.ID, t.Hash, err = registry.HashToken(field[0]); err != nil {
+	} else if t.ID, t.Hash, err = access.HashToken(field[0]); err != nil {
 		return t, err
 	}
 	if len(scopes) == 0 {
 		return t, fmt.Errorf("token %s has no scope, such as read:module:**", t.ID)
 	}
 	for _, text := range scopes {
-		s, err := registry.ParseScope(text)
+		s, err := access.ParseScope(text)
 		if err != nil {
 			return t, err
 		}

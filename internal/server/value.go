@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/access"
 )
 
 // Duration is a length of time as it is written: "90s", "4h". It implements
@@ -80,10 +80,10 @@ func parseSize(text string) (int64, error) {
 	return int64(n * unit), nil
 }
 
-func scopes(at hcl.Range, list []string) ([]registry.Scope, error) {
-	out := make([]registry.Scope, 0, len(list))
+func scopes(at hcl.Range, list []string) ([]access.Scope, error) {
+	out := make([]access.Scope, 0, len(list))
 	for _, text := range list {
-		s, err := registry.ParseScope(text)
+		s, err := access.ParseScope(text)
 		if err != nil {
 			return nil, settingError(at, err)
 		}

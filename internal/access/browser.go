@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package access
 
 import (
 	"net"
@@ -32,7 +32,7 @@ func (g *Guard) Screen(r *http.Request) error {
 
 // ownNames are the names by which a server where everybody may write may be
 // called; nil: any.
-func ownNames(o GuardOptions) []string {
+func ownNames(o Options) []string {
 	if !slices.ContainsFunc(o.Policy.Anonymous, func(s Scope) bool { return s.Action != Read }) {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package access
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 )
 
 // GuardOptions is everything a [Guard] needs. Keyring is required.
-type GuardOptions struct {
+type Options struct {
 	Policy  Policy
 	Login   *Login   // `tofu login`; nil: none
 	Keyring *Keyring // seals logins
@@ -51,7 +51,7 @@ func (p Policy) validate(l *Login) error {
 
 // Guard decides who may do what. It is safe for concurrent use.
 type Guard struct {
-	o       GuardOptions
+	o       Options
 	log     *slog.Logger
 	now     func() time.Time
 	issuers *issuers
@@ -62,7 +62,7 @@ type Guard struct {
 
 // NewGuard returns a guard, or an error that names the option at fault. It makes
 // no request.
-func NewGuard(o GuardOptions) (*Guard, error) {
+func New(o Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
