@@ -246,4 +246,6 @@ func TestEmbedded(t *testing.T) {
 	if _, body := ask(t, http.MethodGet, f.url(t, "/v1/modules"), "Authorization", "Bearer "+readerToken); !strings.Contains(string(body), "net/dns/aws/1.0.0") {
 		t.Errorf("a version that was pushed is not listed: %s", body)
 	}
+	// Nothing keeps a version as it is here: the publishing routes do.
+	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": "# other"})
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -281,6 +282,28 @@ func TestRequireOnWords(t *testing.T) {
 					t.Errorf("%s %s %s: %d %s, want %d", method, word, link, resp.StatusCode, body, want)
 				}
 			}
+		}
+	}
+}
+
+// TestRequireNotOnDistribution shows what SECURITY.md says: /v2/ of the built-in
+// registry knows rights and no policy.
+func TestRequireNotOnDistribution(t *testing.T) {
+	key, h := newCosign(), ocitest.Handler(t, ocitest.Quirks{})
+	inner := httptest.NewServer(h)
+	t.Cleanup(inner.Close)
+	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+		private(t)(o)
+		o.Embedded = h
+		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+	})
+	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	for path, want := range map[string]int{
+		"/v1/modules/net/vpc/aws/1.0.0/download":       http.StatusNotFound,
+		"/v2/acme/modules/net/vpc/aws/manifests/1.0.0": http.StatusOK,
+	} {
+		if resp, body := ask(t, http.MethodGet, f.url(t, path), "Authorization", "Bearer "+readerToken, "Accept", "application/vnd.oci.image.manifest.v1+json"); resp.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, body, want)
 		}
 	}
 }

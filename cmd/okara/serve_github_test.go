@@ -107,7 +107,7 @@ func newAppKey(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
-func deliver(t *testing.T, url, event, delivery, body string) int {
+func deliver(t testing.TB, url, event, delivery, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/hooks/github", strings.NewReader(body))
 	if err != nil {

@@ -7,34 +7,61 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestCompareNamesWhatExists checks that every test and script that the
-// comparison names as proof is there.
+// TestCompareNamesWhatExists checks that every test, benchmark and script that
+// the pages name as proof is there, and in the folder that they say.
 func TestCompareNamesWhatExists(t *testing.T) {
-	page, err := os.ReadFile("../../docs/compare.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	tests, scripts := namesOfTests(t)
-	named := regexp.MustCompile("`(Test\\w+|[\\w/]+\\.txtar)`").FindAllStringSubmatch(string(page), -1)
-	if len(named) < 20 {
-		t.Errorf("the page names %d tests and scripts", len(named))
-	}
-	for _, match := range named {
-		if name := filepath.Base(match[1]); !tests[name] && !scripts[name] {
-			t.Errorf("docs/compare.md names %s, which does not exist", name)
+	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
+	for _, name := range []string{"docs/compare.md", "SECURITY.md"} {
+		page, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for _, clause := range regexp.MustCompile(`[|;\n]`).Split(string(page), -1) {
+			var listed []string // tests whose folder comes behind them
+			for _, match := range reference.FindAllStringSubmatch(clause, -1) {
+				test, script, folder := match[1], filepath.Base(match[2]), match[3]
+				switch {
+				case test != "":
+					named++
+					listed = append(listed, test)
+					if tests[test] == nil {
+						t.Errorf("%s names %s, which does not exist", name, test)
+					}
+				case folder == "":
+					named++
+					if !scripts[script] {
+						t.Errorf("%s names %s, which does not exist", name, script)
+					}
+				}
+				for i := 0; folder != "" && i < len(listed); i++ {
+					if folders := tests[listed[i]]; folders != nil && !slices.Contains(folders, folder) {
+						t.Errorf("%s: %s is in %v, not in %s", name, listed[i], folders, folder)
+					}
+				}
+				if folder != "" {
+					listed = nil
+				}
+			}
+		}
+		if named < 20 {
+			t.Errorf("%s names %d tests and scripts", name, named)
 		}
 	}
 }
 
-// namesOfTests returns the test functions and the script files of the tree.
-func namesOfTests(t *testing.T) (tests, scripts map[string]bool) {
+// namesOfTests returns the test functions and benchmarks of the tree with their
+// folders, and the script files.
+func namesOfTests(t *testing.T) (tests map[string][]string, scripts map[string]bool) {
 	t.Helper()
-	tests, scripts = map[string]bool{}, map[string]bool{}
-	pattern := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	tests, scripts = map[string][]string{}, map[string]bool{}
+	pattern := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
 	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -49,7 +76,7 @@ func namesOfTests(t *testing.T) (tests, scripts map[string]bool) {
 				return err
 			}
 			for _, match := range pattern.FindAllStringSubmatch(string(src), -1) {
-				tests[match[1]] = true
+				tests[match[1]] = append(tests[match[1]], strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../"))
 			}
 		}
 		return nil
