@@ -53,11 +53,7 @@ func (f *depotFlags) add(a *app, cmd *cobra.Command) {
 }
 
 func readSet(file string) (*depot.Set, error) {
-	src, err := os.ReadFile(file)
-	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
-	}
-	set, err := depot.ParseSet(file, src)
+	set, err := depot.ReadSet(file)
 	if err != nil {
 		return nil, &exitError{code: exitUsage, err: err}
 	}

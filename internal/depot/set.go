@@ -5,6 +5,7 @@ package depot
 import (
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
@@ -194,6 +195,15 @@ type approvalBlock struct {
 	Patch     bool     `hcl:"patch,optional"`
 	SignedBy  []string `hcl:"signed_by,optional"`
 	OlderThan string   `hcl:"older_than,optional"`
+}
+
+// ReadSet is [ParseSet] of a file.
+func ReadSet(name string) (*Set, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSet(name, src)
 }
 
 // ParseSet reads a depot file in HCL, or in JSON if its name ends in .json.

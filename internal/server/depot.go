@@ -37,7 +37,7 @@ const depotWorkspace = "depot"
 
 // newDepotRunner checks the depot file before the server starts.
 func newDepotRunner(s *Settings, o registry.Options, env Env) (*depotRunner, error) {
-	if _, err := readSet(s.Depot); err != nil {
+	if _, err := depot.ReadSet(s.Depot); err != nil {
 		return nil, &SettingError{err}
 	}
 	r, err := o.Client.Repo(o.Layout.QueueRepo())
@@ -55,14 +55,6 @@ func newDepotRunner(s *Settings, o registry.Options, env Env) (*depotRunner, err
 	}, nil
 }
 
-func readSet(file string) (*depot.Set, error) {
-	src, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return depot.ParseSet(file, src)
-}
-
 // ServeHTTP asks for a run now and does not wait for it.
 func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	select {
@@ -77,7 +69,7 @@ func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (r *depotRunner) run(ctx context.Context) {
 	for {
 		interval := time.Minute
-		set, err := readSet(r.file)
+		set, err := depot.ReadSet(r.file)
 		if err == nil {
 			interval = set.Interval
 			err = r.once(ctx, set)
