@@ -63,29 +63,7 @@ func (e *LockedError) Error() string {
 			fmt.Fprintf(&b, ", %s %s", part.name, part.value)
 		}
 	}
-	switch {
-	case e.Unreadable:
-		b.WriteString(ghostText(e.Repository, e.Workspace, h.ID))
-	case h.ID != "":
-		b.WriteString("\nhint: if that run is gone: " + UnlockCommand(e.Repository, e.Workspace, h.ID))
-	}
 	return b.String()
-}
-
-// UnlockCommand is the line that ends a lock, to be pasted into a shell.
-func UnlockCommand(repository, workspace, id string) string {
-	return fmt.Sprintf("okara state unlock %s -w %s --id %s", quoteArg(repository), quoteArg(workspace), quoteArg(artifact.ShownID(id)))
-}
-
-// quoteArg makes s one word for a POSIX shell.
-func quoteArg(s string) string {
-	safe := strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@", r)
-	}) < 0
-	if safe && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // lostError says who took a lock over, and where the bytes are.
@@ -101,8 +79,8 @@ func lostError(repository, workspace string, kept int64, by artifact.LockManifes
 	if by.Reason != "" {
 		fmt.Fprintf(&b, " (%s)", by.Reason)
 	}
-	return fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w\n"+
-		"hint: compare with `okara state diff %s %d -w %s`, bring it back with `okara state restore %s %d -w %s`",
-		workspace, repository, b.String(), kept, ErrLockLost,
-		repository, kept, quoteArg(workspace), repository, kept, quoteArg(workspace))
+	return &RemediedError{
+		Remedy{Kind: RemedyRestore, Repository: repository, Workspace: workspace, Version: kept},
+		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, b.String(), kept, ErrLockLost),
+	}
 }

@@ -93,12 +93,6 @@ func (x *session) warnGhost(ctx context.Context, c claimID) {
 		"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 }
 
-// ghostText is the part of a LockedError that tells an unreadable claim.
-func ghostText(repository, workspace, id string) string {
-	return fmt.Sprintf("\nhint: if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
-		repository, quoteArg(workspace), quoteArg(id))
-}
-
 // overdue are claims that may be ended without a command, and why: their lease
 // is over, or they were never acknowledged.
 type overdue map[claimID]artifact.LockReason
@@ -169,6 +163,5 @@ func (x *session) unreadableVersion(n int64, err error) error {
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
-	return fmt.Errorf("%w\nhint: if the registry died while it wrote version %d, nobody was told that it is stored; okara state unlock %s -w %s --take-over goes on from the version before it",
-		unreadable(err), n, x.s.repo, quoteArg(x.workspace))
+	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: x.s.repo.String(), Workspace: x.workspace, Version: n}, unreadable(err)}
 }

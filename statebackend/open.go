@@ -62,19 +62,19 @@ func (s *Store) checkPlace(ctx context.Context, m artifact.StateManifest) error 
 	case s.o.Sealer == nil:
 		return nil
 	case !sealed(m) && m.Empty && !s.o.Unsealed:
-		return s.unsealed(m, "says without a seal that there is no state", hintPush(s, m))
+		return s.unsealed(m, "says without a seal that there is no state", Remedy{Kind: RemedySeal})
 	case !sealed(m):
 		return nil // checkContent decides
 	case m.Origin.Workspace != m.Workspace:
-		return s.misplaced(m, "if the workspace was not renamed by hand, somebody put one state in the place of another; "+hintDecrypt)
+		return s.misplaced(m, RemedyDecrypt, "if the workspace was not renamed by hand, somebody put one state in the place of another")
 	case m.Origin.Version != m.N:
-		return s.misplaced(m, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one; "+hintDecrypt)
+		return s.misplaced(m, RemedyDecrypt, "an older okara copied a version when a lock was taken over; else somebody put an old version in the place of a new one")
 	case m.Origin.Repository == s.repo.Name() || m.Origin.Repository == s.repo.String():
 		return nil // with the host: written by an older okara
 	case m.Origin.Repository == s.o.Primary && s.o.Primary != "":
 		return s.checkBelow(ctx, m)
 	}
-	return s.misplaced(m, "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; "+hintDecrypt)
+	return s.misplaced(m, RemedyPrimary, "")
 }
 
 // checkBelow makes sure that no version below one of the primary's was written
@@ -98,7 +98,7 @@ func (s *Store) checkBelow(ctx context.Context, m artifact.StateManifest) error 
 				return nil // it proves nothing
 			}
 			if err == nil && sealed(below) && below.Origin.Repository == s.repo.Name() {
-				err = s.misplaced(m, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
+				err = s.misplaced(m, 0, fmt.Sprintf("version %d was written here, so the repository was taken over and later versions of the original do not belong in it", n))
 			}
 			return err
 		})
@@ -115,27 +115,21 @@ func (s *Store) checkContent(m artifact.StateManifest, state []byte) error {
 	case !sealed(m) && (s.o.Unsealed || EncryptedByTool(state)):
 		return nil
 	case !sealed(m):
-		return s.unsealed(m, "is stored in clear, and keys are configured", hintPush(s, m))
+		return s.unsealed(m, "is stored in clear, and keys are configured", Remedy{Kind: RemedySeal})
 	case m.Empty != (len(state) == 0):
-		return s.unsealed(m, "does not hold what its manifest says", hintDecrypt)
+		return s.unsealed(m, "does not hold what its manifest says", Remedy{Kind: RemedyDecrypt})
 	}
 	return nil
 }
 
-const hintDecrypt = "`okara state decrypt` opens a version wherever it was found"
-
-func hintPush(s *Store, m artifact.StateManifest) string {
-	ws := quoteArg(m.Workspace)
-	return fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", s.repo, ws, s.repo, ws)
+func (s *Store) unsealed(m artifact.StateManifest, what string, r Remedy) error {
+	r.Repository, r.Workspace = s.repo.String(), m.Workspace
+	return &RemediedError{r, fmt.Errorf("version %d of workspace %q in %s %s: %w", m.N, m.Workspace, s.repo, what, ErrUnsealed)}
 }
 
-func (s *Store) unsealed(m artifact.StateManifest, what, hint string) error {
-	return fmt.Errorf("version %d of workspace %q in %s %s: %w\nhint: %s", m.N, m.Workspace, s.repo, what, ErrUnsealed, hint)
-}
-
-func (s *Store) misplaced(m artifact.StateManifest, hint string) error {
+func (s *Store) misplaced(m artifact.StateManifest, kind RemedyKind, cause string) error {
 	o := m.Origin
-	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), hint)
+	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
 // Decode returns the state that a manifest and its stored bytes hold, without

@@ -101,7 +101,7 @@ func (s *Store) checkResealed(ctx context.Context, src *Store, x *session, there
 	}
 	m, err := s.fetchState(ctx, x.numbered(there[0]), x.workspace)
 	if err == nil && sealed(m) && m.Origin.Repository == s.repo.Name() {
-		err = fmt.Errorf("its versions were sealed for it: %w\nhint: go on with `okara state replicate --reseal`", ErrReplica)
+		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were sealed for it: %w", ErrReplica)}
 	}
 	return err
 }
@@ -253,5 +253,8 @@ func (s *Store) checkReplica(ctx context.Context, tags []string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s is a read-only copy of %s: %w\nhint: after making sure that nothing writes there any more: okara state unlock %s --take-over", s.repo, mark.Source, ErrReplica, s.repo)
+	return &RemediedError{
+		Remedy{Kind: RemedyPromote, Repository: s.repo.String()},
+		fmt.Errorf("%s is a read-only copy of %s: %w", s.repo, mark.Source, ErrReplica),
+	}
 }

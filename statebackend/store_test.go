@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -275,7 +276,7 @@ func TestLockHeldIsReadOnly(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"GET tags": 1, "GET manifest": 1}, n); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(err.Error(), want) {
+	if want := "okara state unlock " + host + "/infra/state -w prod --id one"; !strings.Contains(remedy.Text(err), want) {
 		t.Errorf("message %q lacks %q", err, want)
 	}
 }
@@ -297,7 +298,7 @@ func TestTakeOver(t *testing.T) {
 			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2:",
 			"\nhint: ", "okara state diff " + host + "/infra/state 2 -w prod", "okara state restore " + host + "/infra/state 2 -w prod",
 		} {
-			if !strings.Contains(err.Error(), want) {
+			if !strings.Contains(remedy.Text(err), want) {
 				t.Errorf("message %q lacks %q", err, want)
 			}
 		}

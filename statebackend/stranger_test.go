@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -26,10 +27,11 @@ func TestStrangersLock(t *testing.T) {
 	}
 	_, err = newStore(t, host, nil, statebackend.Options{}).Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
 	e, ok := errors.AsType[*statebackend.LockedError](err)
-	if !ok || strings.ContainsAny(err.Error(), "\x1b\x07\r\u202e;|#") || strings.Count(err.Error(), "\n") != 1 {
-		t.Fatalf("%q", err)
+	text := remedy.Text(err)
+	if !ok || strings.ContainsAny(text, "\x1b\x07\r\u202e;|#") || strings.Count(text, "\n") != 1 {
+		t.Fatalf("%q", text)
 	}
-	if !strings.HasSuffix(err.Error(), " --id "+e.Held.ID) || len(e.Held.ID) != 64 {
+	if !strings.HasSuffix(text, " --id "+e.Held.ID) || len(e.Held.ID) != 64 {
 		t.Errorf("%q", err)
 	}
 	if err := newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", e.Held.ID); err != nil {

@@ -94,8 +94,10 @@ func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
 		j.settle = settleTime
 	}
 	if verdict.Locking != LockingExact && verdict.Locking != LockingSettle {
-		j.err = fmt.Errorf("a lock in %s would not be safe: %s: %w\nhint: check with `okara doctor %s`; unsafe_locking = true overrides",
-			s.repo, verdict.Reason, ErrUnsafe, s.repo)
+		j.err = &RemediedError{
+			Remedy{Kind: RemedyProbe, Repository: s.repo.String()},
+			fmt.Errorf("a lock in %s would not be safe: %s: %w", s.repo, verdict.Reason, ErrUnsafe),
+		}
 	}
 	if j.err != nil && s.o.UnsafeLocking {
 		s.o.Logger.WarnContext(ctx, "locking although two runs may hold the lock at once", "repository", s.repo.String(), "reason", verdict.Reason)

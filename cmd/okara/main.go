@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -158,11 +159,12 @@ func withHint(err error, format string, args ...any) error {
 // printError writes the message, then the hint: the one an error carries, or
 // the general one of its class.
 func printError(w io.Writer, err error, code int) {
-	fmt.Fprintf(w, "okara: %s\n", strings.TrimRight(err.Error(), "\n"))
+	text := strings.TrimRight(remedy.Text(err), "\n")
+	fmt.Fprintf(w, "okara: %s\n", text)
 	hint := ""
 	if e, ok := errors.AsType[*hintError](err); ok {
 		hint = e.hint
-	} else if !strings.Contains(err.Error(), "\nhint: ") {
+	} else if !strings.Contains(text, "\nhint: ") {
 		hint = classHint(err, code)
 	}
 	if hint != "" {

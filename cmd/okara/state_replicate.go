@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -88,7 +89,7 @@ func (a *app) replicate(out replicatedStates, names []string, one func(name stri
 		copied, err := one(name)
 		r := replicatedWorkspace{Workspace: name, Copied: append([]int64{}, copied...)}
 		if err != nil {
-			r.Error = err.Error()
+			r.Error = remedy.Text(err)
 			errs = append(errs, err)
 		}
 		out.Workspaces = append(out.Workspaces, r)

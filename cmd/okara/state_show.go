@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -117,7 +118,7 @@ func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store,
 		return nil, err
 	}
 	if r.Behind, err = src.Since(ctx, ws, v.N); err != nil {
-		r.Error = err.Error()
+		r.Error = remedy.Text(err)
 	}
 	return r, nil
 }

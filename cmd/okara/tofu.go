@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -142,10 +143,10 @@ func (a *app) ran(program string, res bridge.Result, err error) error {
 	}
 	for _, h := range res.Held {
 		fmt.Fprintf(a.err, "okara: %s ended without releasing the lock of workspace %q in %s\nhint: if nothing of that run goes on: %s\n",
-			program, h.Workspace, h.Repository, statebackend.UnlockCommand(h.Repository, h.Workspace, h.Info.ID))
+			program, h.Workspace, h.Repository, remedy.Unlock(h.Repository, h.Workspace, h.Info.ID))
 	}
 	for _, err := range res.Behind {
-		a.note("okara: %v", err)
+		a.note("okara: %s", remedy.Text(err))
 	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]

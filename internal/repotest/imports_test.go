@@ -48,11 +48,13 @@ statebackend/httpbackend: a protocol over a Store
 	oci
 	oci/artifact
 	statebackend
+	internal/remedy
 statebackend/s3facade: a protocol over a Store
 	oci
 	oci/artifact
 	statebackend
 	internal/scratch
+	internal/remedy
 statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
 	oci
 	oci/artifact
@@ -168,6 +170,9 @@ internal/signing: sums and signatures
 	internal/diskfile
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
+internal/remedy: it says in okara's commands what helps against errors of statebackend
+	oci/artifact
+	statebackend
 internal/ocitest: test package
 	*
 internal/tofutest: test package

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -134,11 +135,12 @@ var (
 // writeError is the only place that decides a status.
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
-	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(requestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", err)
+	text := remedy.Text(err)
+	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(requestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
 	var body any = struct {
 		Errors    []string `json:"errors"`
 		RequestID string   `json:"request_id,omitempty"`
-	}{[]string{err.Error()}, r.Header.Get(requestID)}
+	}{[]string{text}, r.Header.Get(requestID)}
 	if locked, ok := errors.AsType[*statebackend.LockedError](err); ok && status == http.StatusLocked {
 		body = locked.Held
 	}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -241,7 +242,7 @@ func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	// The tools wrap the lines of a message, except those that begin with a
 	// space: a command to copy must stay whole.
-	message := strings.ReplaceAll(err.Error(), "\nhint: ", "\n  hint: ")
+	message := strings.ReplaceAll(remedy.Text(err), "\nhint: ", "\n  hint: ")
 	writeXML(w, status, errorBody{Code: code, Message: message, Resource: r.URL.Path, RequestID: rand.Text()})
 }
 
