@@ -63,19 +63,14 @@ func encode(v any) (*answer, error) {
 	return a, nil
 }
 
-// answers keeps the encoded forms of one immutable value, so that each form is
-// encoded once, and again only when the links in it are renewed. The zero
-// value is ready to use.
-type answers struct {
-	forms sync.Map // form to *answer
-}
-
-// get returns the answer of a form. exp is the end of the links the answer
-// would have now, 0 for an answer without links.
-func (a *answers) get(form string, exp int64, build func() (any, error)) (*answer, error) {
-	if v, ok := a.forms.Load(form); ok {
-		if kept := v.(*answer); kept.exp == exp {
-			return kept, nil
+// encodedOnce returns the answer of a form that is made of one immutable value,
+// beside which it is kept: it is encoded once, and again only when the links in it
+// are renewed. exp is the end of the links the answer would have now, 0 for an
+// answer without links.
+func encodedOnce(kept *sync.Map, form string, exp int64, build func() (any, error)) (*answer, error) {
+	if v, ok := kept.Load(form); ok {
+		if a := v.(*answer); a.exp == exp {
+			return a, nil
 		}
 	}
 	v, err := build()
@@ -87,7 +82,7 @@ func (a *answers) get(form string, exp int64, build func() (any, error)) (*answe
 		return nil, err
 	}
 	made.exp = exp
-	a.forms.Store(form, made)
+	kept.Store(form, made)
 	return made, nil
 }
 

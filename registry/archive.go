@@ -94,7 +94,7 @@ func (s *server) describe(r *http.Request, b blobName) (oci.Descriptor, error) {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: size}, nil
 		}
 	}
-	return s.store.blob(r.Context(), b)
+	return s.catalog.Blob(r.Context(), b.Repository, b.Hex)
 }
 
 // signed reports whether a request goes to a signed link, rather than to one
@@ -193,7 +193,7 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 // the files of a registry in this process, the blob cache, the registry. If
 // the client is to go to the registry's storage, it returns that address.
 func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled) (to *url.URL, err error) {
-	if small, ok := s.store.blobs.Peek(b.Hex); ok {
+	if small, ok := s.catalog.KnownBytes(b.Hex); ok {
 		src.small = small
 		return nil, nil
 	}
@@ -323,20 +323,4 @@ func contentType(file string) string {
 		return "text/plain; charset=utf-8"
 	}
 	return "application/octet-stream"
-}
-
-// blob returns the descriptor of what a link names. Its size is known if this
-// process made the link, else the registry is asked.
-func (s *store) blob(ctx context.Context, b blobName) (oci.Descriptor, error) {
-	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
-	size, err := s.sizes.Get(ctx, b.Repository+"@"+b.Hex, s.blobPolicy, func(ctx context.Context, _ int64, _ bool) (int64, error) {
-		r, err := s.client.Repo(b.Repository)
-		if err != nil {
-			return 0, err
-		}
-		found, err := r.Stat(ctx, d.Digest)
-		return found.Size, err
-	})
-	d.Size = size
-	return d, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -56,27 +57,15 @@ func (s *server) offered(ctx context.Context, b blobName) (bool, error) {
 		if !ok || b.File != moduleFile(item.Module, v) {
 			return false, nil
 		}
-		m, err := s.offeredModule(ctx, b.Repository, v)
+		m, err := s.catalog.ModuleVersion(ctx, item.Module, v)
 		return err == nil && m.Zip.Digest.Encoded() == b.Hex, err
 	}
 	v, err := addr.ParseVersion(text)
 	if err != nil {
 		return false, nil
 	}
-	p, err := s.providerOr(ctx, b.Repository, item.Provider, v)
-	return err == nil && p.offers(item.Provider, v, b), err
-}
-
-// offeredModule returns a version that is listed and fulfils the policy.
-func (s *server) offeredModule(ctx context.Context, repository string, v addr.Version) (*moduleVersion, error) {
-	l, err := s.store.listed(ctx, repository)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.available(v); err != nil {
-		return nil, err
-	}
-	return s.store.module(ctx, repository, v)
+	p, err := s.providerOr(ctx, item.Provider, v)
+	return err == nil && offers(item.Provider, v, p, b), err
 }
 
 // moduleFile is the name of a module's archive in links.
@@ -85,8 +74,8 @@ func moduleFile(m addr.Module, v addr.Version) string {
 }
 
 // offers reports whether the answers about the version link to the blob.
-func (p *providerVersion) offers(a addr.Provider, v addr.Version, b blobName) bool {
-	sums, signature := p.proof(a, v)
+func offers(a addr.Provider, v addr.Version, p *catalog.ProviderVersion, b blobName) bool {
+	sums, signature := proof(a, v, p)
 	return b.Hex == sums.Hex && b.File == sums.File || b.Hex == signature.Hex && b.File == signature.File ||
 		slices.ContainsFunc(p.Platforms, func(t artifact.ProviderPlatform) bool { return t.Filename == b.File && t.Zh == b.Hex })
 }
@@ -94,13 +83,13 @@ func (p *providerVersion) offers(a addr.Provider, v addr.Version, b blobName) bo
 // proof returns SHA256SUMS and its signature, without a hash for a version that
 // was pushed without them. Where upstream has no signature the clients fetch the
 // file and do not look at it.
-func (p *providerVersion) proof(a addr.Provider, v addr.Version) (sums, signature blobName) {
+func proof(a addr.Provider, v addr.Version, p *catalog.ProviderVersion) (sums, signature blobName) {
 	sums = blobName{File: "terraform-provider-" + a.Type + "_" + v.String() + "_SHA256SUMS"}
-	if d := p.meta.Shasums.Digest; d != "" {
+	if d := p.Meta.Shasums.Digest; d != "" {
 		sums.Hex = d.Encoded()
 	}
 	signature = blobName{Hex: sums.Hex, File: sums.File + ".sig"}
-	if d := p.meta.Signature.Digest; d != "" {
+	if d := p.Meta.Signature.Digest; d != "" {
 		signature.Hex = d.Encoded()
 	}
 	return sums, signature

@@ -3,10 +3,8 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -26,75 +25,6 @@ const (
 	maxLimit       = 100
 	browseParallel = 8
 )
-
-// catalog is what the catalogue repository lists.
-type catalog struct {
-	tags    []string // sorted
-	modules []addr.Module
-	byTag   map[string]artifact.CatalogEntry
-}
-
-func (c *catalog) size() int { return 512 * len(c.tags) }
-
-// catalog returns all modules of the catalogue, sorted. Its entries never
-// change, so only those that are new are read.
-func (s *store) catalog(ctx context.Context) (*catalog, error) {
-	name := s.layout.CatalogRepo()
-	c, err := s.catalogs.Get(ctx, name, s.listPolicy, func(ctx context.Context, old *catalog, has bool) (*catalog, error) {
-		r, err := s.client.Repo(name)
-		if err != nil {
-			return nil, err
-		}
-		snapshot, err := r.Snapshot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		tags := slices.Sorted(slices.Values(snapshot.Tags))
-		if has && slices.Equal(old.tags, tags) {
-			return old, nil
-		}
-		if !has {
-			old = &catalog{}
-		}
-		return readCatalog(ctx, r, tags, old)
-	})
-	if errors.Is(err, oci.ErrNotFound) {
-		return &catalog{}, nil
-	}
-	return c, err
-}
-
-func readCatalog(ctx context.Context, r *oci.Repo, tags []string, old *catalog) (*catalog, error) {
-	entries := make([]artifact.CatalogEntry, len(tags))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(browseParallel)
-	for i, tag := range tags {
-		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
-			entries[i] = e
-			continue
-		}
-		g.Go(func() error {
-			e, err := artifact.ReadCatalogEntry(ctx, r, tag)
-			if errors.Is(err, oci.ErrCorrupt) {
-				return nil // a foreign tag
-			}
-			entries[i] = e
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	c := &catalog{tags: tags, byTag: make(map[string]artifact.CatalogEntry, len(tags))}
-	for i, e := range entries {
-		c.byTag[tags[i]] = e
-		if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {
-			c.modules = append(c.modules, m)
-		}
-	}
-	slices.SortFunc(c.modules, func(a, b addr.Module) int { return cmp.Compare(a.String(), b.String()) })
-	return c, nil
-}
 
 type moduleListDoc struct {
 	Meta    listMeta     `json:"meta"`
@@ -126,7 +56,7 @@ type moduleDoc struct {
 	Verified    bool   `json:"verified"`
 }
 
-func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *moduleVersion) *moduleDoc {
+func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *catalog.ModuleVersion) *moduleDoc {
 	_, verified := s.o.Require[addr.KindModule] // or it would not be served
 	return &moduleDoc{
 		Verified: verified,
@@ -145,7 +75,7 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.store.catalog(r.Context())
+	index, err := s.catalog.Index(r.Context())
 	if err != nil {
 		return err
 	}
@@ -153,7 +83,7 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	terms := strings.Fields(strings.ToLower(q.Get("q")))
 	var found []addr.Module
-	for _, m := range c.modules {
+	for _, m := range index.Modules {
 		if !g.May(access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}) {
 			continue
 		}
@@ -214,11 +144,15 @@ func (s *server) latestDocs(ctx context.Context, modules []addr.Module) ([]*modu
 	g.SetLimit(browseParallel)
 	for i, m := range modules {
 		g.Go(func() error {
-			v, err := s.latest(ctx, m)
+			l, err := s.catalog.Module(ctx, m)
 			if err != nil {
 				return ignoreMissing(err)
 			}
-			mv, err := s.store.module(ctx, s.o.Layout.Module(m), v)
+			v, ok := l.Latest()
+			if !ok {
+				return nil
+			}
+			mv, err := s.catalog.ModuleVersion(ctx, m, v)
 			if err == nil {
 				docs[i] = s.newModuleDoc(m, v, mv)
 			}
@@ -234,24 +168,4 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// latest is the highest release of a module, or its highest pre-release if it
-// has no release. Editions never are.
-func (s *server) latest(ctx context.Context, m addr.Module) (addr.Version, error) {
-	l, err := s.store.list(ctx, s.o.Layout.Module(m))
-	if err != nil {
-		return addr.Version{}, err
-	}
-	for _, v := range l.versions {
-		if !v.Prerelease() {
-			return v, nil
-		}
-	}
-	for _, v := range l.versions {
-		if !v.Edition() {
-			return v, nil
-		}
-	}
-	return addr.Version{}, fmt.Errorf("module %s has no listed version: %w", m, oci.ErrNotFound)
 }

@@ -49,7 +49,7 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 		return &httpError{status: http.StatusServiceUnavailable, text: "shutting down"}
 	}
 	if !s.ready.Load() {
-		err := s.store.ping(r.Context())
+		err := s.catalog.Ping(r.Context())
 		if s.o.PassThrough != nil && errors.Is(err, oci.ErrUnauthenticated) {
 			err = nil // it has answered, and it is the callers who bring credentials
 		}

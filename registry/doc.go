@@ -8,40 +8,13 @@
 //
 // server.go has all routes on one screen. A handler parses the address in the
 // path with package addr, asks package access whether the caller may do this, and
-// then the store for what it needs:
+// then the [catalog.Catalog] for what it needs; the archives themselves are
+// streamed, or kept on disk (see [Options].Blobs).
 //
-//	question                      what is read                               kept
-//	versions of anything          tag list, status events                    list: 30 s
-//	archive of a module           manifest under the version tag             module: 30 s
-//	package of a provider         index under the version tag                provider: for ever
-//	archive                       blob by digest, streamed                   never, or on disk (see [Blobs])
-//
-// A tag is a version if it is strict SemVer with "_" for "+". A provider's index
-// carries the hashes of all platforms as annotations, and checksums, signature
-// and keys inline, so one request answers everything about a version. Protocols
-// and platforms are listed for the versions that happen to be known; reading an
-// index per version is never on the path of a list.
-//
-// The value read is shared and never changed. The answers encoded from it stay
-// with it, so that a warm request copies bytes. A refresh that finds the same
-// tags or the same digest returns the same value and keeps its answers.
-//
-// # When the registry is slow or down
-//
-// cache.go has one kind of cache for all of this. Identical misses are one
-// fetch, which belongs to no request: a client that goes away ends nobody
-// else's. Someone with an old value at hand waits two seconds for a newer one
-// and then serves the old; right after a failure nobody waits. Lists live a day
-// without their registry, provider versions as long as the process. "Not found"
-// is remembered for five seconds. Metadata is answered or given up within 8 s,
-// since the clients give up after 10.
-//
-// The version tag of a provider never moves, because lock files everywhere hold
-// its hashes. It is looked at in the background; found on an index that has all
-// old packages unchanged, the new one is served; found on anything else, the
-// first one is served on, and an error record and a counter call for a person.
-// A replica that starts after such a move serves what it finds: only the
-// registry's own rule for immutable tags prevents that.
+// Protocols and platforms of providers are listed for the versions that happen to
+// be known. The answers encoded from a value of the catalog stay with it, so that
+// a warm request copies bytes. Metadata is answered or given up within 8 s, since
+// the clients give up after 10.
 //
 // # Archives
 //
@@ -78,11 +51,7 @@
 // A decision needs method, path and query, never the body, which is shut until
 // then (body.go): whoever reads it too early gets an error.
 //
-// A policy (require.go) says which versions are served at all. What came of
-// checking a manifest is kept by its digest, so warm answers cost nothing more;
-// the first list of a repository has to read every version of it. A list takes
-// an old good result, a request for the version itself does not take one older
-// than ten minutes: a withdrawn trust ends there, not in the list.
+// Which versions are served at all is the catalog's policy.
 //
 // With pass-through (passthrough.go) a token of no other shape is the caller's
 // own credential for the registry. A server inside the server answers it, with

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -26,6 +27,15 @@ func (e *httpError) Error() string { return e.text }
 
 func notFound(format string, args ...any) error {
 	return &httpError{status: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
+}
+
+// own reports whether an error is this server's decision, rather than what the
+// registry says.
+func own(err error) bool {
+	_, answer := errors.AsType[*httpError](err)
+	_, refusal := errors.AsType[*access.Refusal](err)
+	_, refused := errors.AsType[*catalog.RefusedError](err)
+	return answer || refusal || refused
 }
 
 // errAborted ends a connection in the middle of a body, where a status can no
@@ -76,9 +86,7 @@ func (s *server) hides(r *http.Request, err error) bool {
 	if !s.o.DeniedMeansMissing || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	_, own := errors.AsType[*httpError](err)
-	_, refusal := errors.AsType[*access.Refusal](err)
-	return !own && !refusal && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
+	return !own(err) && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
 }
 
 // classify returns the status for err and the text a client may see. A refusal
@@ -90,6 +98,9 @@ func (s *server) classify(err error) (int, string) {
 	}
 	if e, ok := errors.AsType[*access.Refusal](err); ok {
 		return e.Status, e.Text
+	}
+	if e, ok := errors.AsType[*catalog.RefusedError](err); ok {
+		return http.StatusNotFound, e.Error()
 	}
 	switch {
 	case s.onBehalf && errors.Is(err, oci.ErrUnauthenticated):

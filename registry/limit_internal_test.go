@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
@@ -55,7 +57,7 @@ func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
-	s.store.sizes.Put(b.Repository+"@"+b.Hex, 1)
+	s.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
 		limit      *places
@@ -229,7 +231,7 @@ func TestOpenInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, &ocitest.Fault{Times: -1, Do: test.do})
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
-				s.store.sizes.Put(b.Repository+"@"+b.Hex, 5)
+				s.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
 				start := time.Now()
 				w := answerTo(s.routes(), http.MethodGet, "/"+s.links.path(b, s.links.expiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/jobs"
 )
 
@@ -94,6 +95,18 @@ func (m *Metrics) looked(kind, result string) {
 	m.cache.WithLabelValues(kind, result).Inc()
 	if result == "coalesced" {
 		m.coalesced.Inc()
+	}
+}
+
+// watch makes the counters of a catalog.
+func (m *Metrics) watch() catalog.Watch {
+	return catalog.Watch{
+		Looked:  m.looked,
+		Checked: func(kind, result string) { m.verdicts.WithLabelValues(kind, result).Inc() },
+		Moved:   m.tagMoved.Inc,
+		Key: func(repository, keyID string, expires time.Time) {
+			m.keyExpiry.WithLabelValues(repository, keyID).Set(float64(expires.Unix()))
+		},
 	}
 }
 

@@ -5,6 +5,8 @@ package registry
 import (
 	"net/http"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
 type mirrorIndexDoc struct {
@@ -14,18 +16,18 @@ type mirrorIndexDoc struct {
 // mirrorIndex lists the versions of a provider under the address of its
 // origin. Own providers are here too, under the front-end's host name.
 func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
-	p, repository, g, err := s.providerOf(r)
+	p, g, err := s.providerOf(r)
 	if err != nil {
 		return err
 	}
-	l, err := s.providerList(r.Context(), p, repository)
+	l, err := s.providerList(r.Context(), p)
 	if err != nil {
 		return missing(err, "provider %s", p)
 	}
-	a, err := l.get("mirror", l.known(), func() (any, error) {
-		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.versions))}
-		for _, v := range l.versions {
-			if pv, ok := s.store.knownProvider(repository, v, l); ok && pv.broken != nil {
+	a, err := encodedOnce(&l.Derived, "mirror", l.Revision(), func() (any, error) {
+		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.Listed))}
+		for _, v := range l.Listed {
+			if pv, ok := s.catalog.KnownProvider(p, v, l); ok && pv.Broken != nil {
 				continue
 			}
 			doc.Versions[v.String()] = struct{}{}
@@ -51,7 +53,7 @@ type mirrorArchive struct {
 // mirrorVersion names the archives of one version with their hashes. Without
 // hashes the clients would install whatever the archive holds.
 func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
-	p, repository, g, err := s.providerOf(r)
+	p, g, err := s.providerOf(r)
 	if err != nil {
 		return err
 	}
@@ -63,13 +65,13 @@ func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pv, err := s.providerOr(r.Context(), repository, p, v)
+	pv, err := s.providerOr(r.Context(), p, v)
 	if err != nil {
 		return missing(err, "provider %s %s", p, v)
 	}
 	exp := s.links.expiry()
-	a, err := pv.get("mirror", exp, func() (any, error) {
-		return s.mirrorDoc(repository, up(r.URL.Path), exp, pv), nil
+	a, err := encodedOnce(&pv.Derived, "mirror", exp, func() (any, error) {
+		return s.mirrorDoc(up(r.URL.Path), exp, pv), nil
 	})
 	if err != nil {
 		return err
@@ -78,14 +80,14 @@ func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) mirrorDoc(repository, root string, exp int64, pv *providerVersion) mirrorVersionDoc {
+func (s *server) mirrorDoc(root string, exp int64, pv *catalog.ProviderVersion) mirrorVersionDoc {
 	doc := mirrorVersionDoc{Archives: make(map[string]mirrorArchive, len(pv.Platforms))}
 	for _, t := range pv.Platforms {
 		hashes := []string{"zh:" + t.Zh}
 		if t.H1 != "" {
 			hashes = []string{t.H1, "zh:" + t.Zh}
 		}
-		b := blobName{Repository: repository, Hex: t.Zh, File: t.Filename}
+		b := blobName{Repository: pv.Repository, Hex: t.Zh, File: t.Filename}
 		doc.Archives[t.Platform.String()] = mirrorArchive{URL: root + s.links.path(b, exp), Hashes: hashes}
 	}
 	return doc

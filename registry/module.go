@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
 // moduleOf parses the address in the path and checks that the caller may read
@@ -46,13 +47,13 @@ func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.store.list(r.Context(), s.o.Layout.Module(m))
+	l, err := s.catalog.Module(r.Context(), m)
 	if err != nil {
 		return missing(err, "module %s", m)
 	}
-	a, err := l.get("module", 0, func() (any, error) {
-		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.versions))}
-		for _, v := range l.versions {
+	a, err := encodedOnce(&l.Derived, "module", 0, func() (any, error) {
+		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
+		for _, v := range l.Listed {
 			list.Versions = append(list.Versions, moduleVersionEntry{v})
 		}
 		return moduleVersionsDoc{Modules: []moduleVersionList{list}}, nil
@@ -101,19 +102,18 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	repository := s.o.Layout.Module(m)
-	mv, err := s.offeredModule(r.Context(), repository, v)
+	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
 		return missing(err, "module %s %s", m, v)
 	}
 	b := blobName{
-		Repository: repository,
+		Repository: mv.Repository,
 		Hex:        mv.Zip.Digest.Encoded(),
 		File:       moduleFile(m, v),
 	}
 	h := w.Header()
 	root := up(r.URL.Path)
-	h.Set("X-Terraform-Get", root+mv.link(s.links, b))
+	h.Set("X-Terraform-Get", root+s.moduleLink(mv, b))
 	h.Set("Cache-Control", cacheControl(g))
 	if s.o.Modules.Answer == "" || s.o.Modules.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
@@ -135,6 +135,24 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// madeLink is a link that was signed before.
+type madeLink struct {
+	path string
+	exp  int64
+}
+
+// moduleLink is the path of the zip, signed again only when the end of links
+// moves.
+func (s *server) moduleLink(mv *catalog.ModuleVersion, b blobName) string {
+	exp := s.links.expiry()
+	if kept, ok := mv.Derived.Load(madeLink{}); ok && kept.(*madeLink).exp == exp {
+		return kept.(*madeLink).path
+	}
+	made := &madeLink{path: s.links.path(b, exp), exp: exp}
+	mv.Derived.Store(madeLink{}, made)
+	return made.path
+}
+
 type moduleLocationDoc struct {
 	Location       string `json:"location"`
 	UseCredentials bool   `json:"use_registry_credentials,omitempty"`
@@ -142,7 +160,7 @@ type moduleLocationDoc struct {
 
 // moduleLocation is the answer for a client that understands more than the
 // portable form, or nil.
-func (s *server) moduleLocation(agent, root string, b blobName, mv *moduleVersion) *moduleLocationDoc {
+func (s *server) moduleLocation(agent, root string, b blobName, mv *catalog.ModuleVersion) *moduleLocationDoc {
 	major, minor, ok := openTofu(agent)
 	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
 	switch {

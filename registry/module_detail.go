@@ -3,15 +3,12 @@
 package registry
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -21,9 +18,13 @@ func (s *server) moduleLatest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.latest(r.Context(), m)
+	l, err := s.catalog.Module(r.Context(), m)
 	if err != nil {
 		return missing(err, "module %s", m)
+	}
+	v, ok := l.Latest()
+	if !ok {
+		return notFound("module %s: not found", m)
 	}
 	w.Header().Set("Location", v.String()+"/download")
 	w.Header().Set("Cache-Control", privateCache)
@@ -79,31 +80,28 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	repository := s.o.Layout.Module(m)
-	l, err := s.store.list(r.Context(), repository)
+	l, err := s.catalog.Module(r.Context(), m)
 	if err != nil {
 		return missing(err, "module %s", m)
 	}
-	v, err := s.latest(r.Context(), m)
+	v, ok := l.Latest()
 	if name := r.PathValue("version"); name != "" {
-		v, err = version(name)
+		if v, err = version(name); err != nil {
+			return err
+		}
+	} else if !ok {
+		return notFound("module %s: not found", m)
 	}
-	if err != nil {
-		return missing(err, "module %s", m)
-	}
-	if err := l.available(v); err != nil {
-		return err
-	}
-	mv, err := s.store.module(r.Context(), repository, v)
+	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
 	if err != nil {
 		return missing(err, "module %s %s", m, v)
 	}
-	description, err := s.store.description(r.Context(), repository, mv)
+	description, err := s.catalog.Description(r.Context(), mv)
 	if err != nil {
 		return err
 	}
 	a, err := encode(moduleDetailDoc{
-		moduleDoc: s.newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.versions, Providers: []string{m.System},
+		moduleDoc: s.newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{m.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
 	if err != nil {
@@ -111,29 +109,6 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.write(w, r, cacheControl(g))
 	return nil
-}
-
-// description reads the description layer; a module made by another tool has
-// none.
-func (s *store) description(ctx context.Context, repository string, mv *moduleVersion) (artifact.ModuleDescription, error) {
-	var d artifact.ModuleDescription
-	if mv.Description == nil {
-		return d, nil
-	}
-	b, err := s.blobs.Get(ctx, mv.Description.Digest.Encoded(), s.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
-		r, err := s.client.Repo(repository)
-		if err != nil {
-			return nil, err
-		}
-		return r.ReadBlob(ctx, *mv.Description, maxSmallBlob)
-	})
-	if err != nil {
-		return d, err
-	}
-	if err := json.Unmarshal(b, &d); err != nil {
-		return d, fmt.Errorf("description of %s: %w: %w", repository, oci.ErrCorrupt, err)
-	}
-	return d, nil
 }
 
 func newDirDocs(list []artifact.DescribedModule) []moduleDirDoc {

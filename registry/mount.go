@@ -116,12 +116,12 @@ func (s *server) pushed(ctx context.Context, path string) {
 	if _, version := addr.VersionFromTag(tag); !ok || !version {
 		return
 	}
-	s.store.changed(repository, tag)
+	s.catalog.Changed(repository, tag)
 	if err := s.depot.AddToCatalogue(context.WithoutCancel(ctx), repository); err != nil {
 		s.log.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
 		return
 	}
-	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
+	s.catalog.ChangedIndex()
 }
 
 // repositoryOf is the repository in a path of the distribution API, "" for a

@@ -8,12 +8,13 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // providerOf parses the address in the path, for a provider of this front-end
 // or, below /origin/, a mirrored one, and checks that the caller may read it.
-func (s *server) providerOf(r *http.Request) (addr.Provider, string, access.Grant, error) {
+func (s *server) providerOf(r *http.Request) (addr.Provider, access.Grant, error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
 	kind := addr.KindProvider
 	if host := r.PathValue("hostname"); host != "" {
@@ -30,15 +31,12 @@ func (s *server) providerOf(r *http.Request) (addr.Provider, string, access.Gran
 	}
 	g, err := s.access.Allow(r, access.Right{Action: access.Read, Kind: access.Kind(kind), Address: source})
 	if err != nil {
-		return p, "", g, err
+		return p, g, err
 	}
 	if perr != nil {
-		return p, "", g, notFound("%v", perr)
+		return p, g, notFound("%v", perr)
 	}
-	if kind == addr.KindMirror {
-		return p, s.o.Layout.MirrorOf(p), g, nil
-	}
-	return p, s.o.Layout.Provider(p), g, nil
+	return p, g, nil
 }
 
 // own reports whether the address names a provider of this front-end by its
@@ -70,27 +68,27 @@ type platformName struct {
 }
 
 func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error {
-	p, repository, g, err := s.providerOf(r)
+	p, g, err := s.providerOf(r)
 	if err != nil {
 		return err
 	}
-	l, err := s.providerList(r.Context(), p, repository)
+	l, err := s.providerList(r.Context(), p)
 	if err != nil {
 		return missing(err, "provider %s", p)
 	}
-	a, err := l.get("provider", l.known(), func() (any, error) {
-		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.versions)), Warnings: l.warnings(s.now())}
-		for _, v := range l.versions {
+	a, err := encodedOnce(&l.Derived, "provider", l.Revision(), func() (any, error) {
+		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, s.now())}
+		for _, v := range l.Listed {
 			e := providerVersionEntry{Version: v}
-			pv, ok := s.store.knownProvider(repository, v, l)
+			pv, ok := s.catalog.KnownProvider(p, v, l)
 			if !ok {
 				pv, ok = s.pull.known(p, v)
 			}
 			if ok {
-				if pv.installable(p) != nil {
+				if pv.Installable(p) != nil {
 					continue
 				}
-				e.Protocols, e.Platforms = pv.Protocols, pv.platformNames()
+				e.Protocols, e.Platforms = pv.Protocols, platformNames(pv)
 			}
 			doc.Versions = append(doc.Versions, e)
 		}
@@ -138,7 +136,7 @@ type packageHashes struct {
 // providerPackage answers with everything the clients check before and after
 // they download a provider. 404 means "not for this platform".
 func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
-	p, repository, g, err := s.providerOf(r)
+	p, g, err := s.providerOf(r)
 	if err != nil {
 		return err
 	}
@@ -147,21 +145,21 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	target := addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}
-	pv, err := s.providerOr(r.Context(), repository, p, v, target)
+	pv, err := s.providerOr(r.Context(), p, v, target)
 	if err != nil {
 		return missing(err, "provider %s %s", p, v)
 	}
-	pkg, ok := pv.platform(target)
+	pkg, ok := pv.Platform(target)
 	if !ok {
-		return notFound("provider %s %s has no package for %s; it has %s", p, v, target, pv.platformList())
+		return notFound("provider %s %s has no package for %s; it has %s", p, v, target, platformList(pv))
 	}
-	if err := pv.installable(p); err != nil {
+	if err := pv.Installable(p); err != nil {
 		return notFound("provider %s %s: %v", p, v, err)
 	}
 	exp := s.links.expiry()
 	root := up(r.URL.Path)
-	a, err := pv.get(root+target.String(), exp, func() (any, error) {
-		return s.packageDoc(repository, root, exp, p, v, pv, pkg), nil
+	a, err := encodedOnce(&pv.Derived, root+target.String(), exp, func() (any, error) {
+		return s.packageDoc(root, exp, p, v, pv, pkg), nil
 	})
 	if err != nil {
 		return err
@@ -170,11 +168,11 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider, v addr.Version, pv *providerVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
+func (s *server) packageDoc(root string, exp int64, p addr.Provider, v addr.Version, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
 	link := func(hex, file string) string {
-		return root + s.links.path(blobName{Repository: repository, Hex: hex, File: file}, exp)
+		return root + s.links.path(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
 	}
-	sums, signature := pv.proof(p, v)
+	sums, signature := proof(p, v, pv)
 	doc := providerPackageDoc{
 		Protocols:           pv.Protocols,
 		OS:                  pkg.Platform.OS,
@@ -184,13 +182,45 @@ func (s *server) packageDoc(repository, root string, exp int64, p addr.Provider,
 		Shasum:              pkg.Zh,
 		ShasumsURL:          link(sums.Hex, sums.File),
 		ShasumsSignatureURL: link(signature.Hex, signature.File),
-		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.meta.Keys))},
-		Packages:            pv.packages(),
+		SigningKeys:         signingKeysDoc{GPGPublicKeys: make([]signingKeyDoc, 0, len(pv.Meta.Keys))},
+		Packages:            packages(pv),
 	}
-	for _, k := range pv.meta.Keys {
+	for _, k := range pv.Meta.Keys {
 		doc.SigningKeys.GPGPublicKeys = append(doc.SigningKeys.GPGPublicKeys, signingKeyDoc{
 			KeyID: k.KeyID, ASCIIArmor: k.ASCIIArmor, Source: k.Source, SourceURL: k.SourceURL, TrustSignature: k.TrustSignature,
 		})
 	}
 	return doc
+}
+
+func platformNames(p *catalog.ProviderVersion) []platformName {
+	names := make([]platformName, 0, len(p.Platforms))
+	for _, t := range p.Platforms {
+		names = append(names, platformName{OS: t.Platform.OS, Arch: t.Platform.Arch})
+	}
+	return names
+}
+
+func platformList(p *catalog.ProviderVersion) string {
+	names := make([]string, 0, len(p.Platforms))
+	for _, t := range p.Platforms {
+		names = append(names, t.Platform.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// packages lists the hashes of every platform, or is nil: a client fails on an
+// incomplete entry, while the field itself is optional.
+func packages(p *catalog.ProviderVersion) map[string]packageHashes {
+	all := make(map[string]packageHashes, len(p.Platforms))
+	for _, t := range p.Platforms {
+		if t.Zh == "" || t.Size <= 0 {
+			return nil
+		}
+		all[t.Platform.String()] = packageHashes{Hashes: []string{"zh:" + t.Zh}, Size: t.Size}
+		if t.H1 != "" {
+			all[t.Platform.String()] = packageHashes{Hashes: []string{"zh:" + t.Zh, t.H1}, Size: t.Size}
+		}
+	}
+	return all
 }

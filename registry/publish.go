@@ -69,8 +69,8 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.publishRefused(r, err)
 	}
-	s.store.changed(s.o.Layout.Module(version.Module), out.Tag)
-	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
+	s.catalog.Changed(s.o.Layout.Module(version.Module), out.Tag)
+	s.catalog.ChangedIndex()
 	return s.writePublished(w, r, out)
 }
 
@@ -294,12 +294,4 @@ func publishError(err error) error {
 		return &httpError{status: http.StatusRequestEntityTooLarge, text: err.Error()}
 	}
 	return unprocessable(err)
-}
-
-// changed forgets what a publication through this process made old.
-func (s *store) changed(repository, tag string) {
-	s.forgetVerdict(repository, tag)
-	s.lists.Forget(repository)
-	s.modules.Forget(repository + ":" + tag)
-	s.providers.Forget(repository + ":" + tag)
 }

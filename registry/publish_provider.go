@@ -234,7 +234,7 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.publishRefused(r, err)
 	}
-	s.store.changed(repository, out.Tag)
+	s.catalog.Changed(repository, out.Tag)
 	return s.writePublished(w, r, out)
 }
 

@@ -70,6 +70,6 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g access.G
 	if err != nil {
 		return publishError(err)
 	}
-	s.store.changed(repository, v.Tag())
+	s.catalog.Changed(repository, v.Tag())
 	return writeDocument(w, http.StatusCreated, map[string]string{"repository": s.reference(r, repo.String()), "tag": e.Tag, "action": e.Action})
 }

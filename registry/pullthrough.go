@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -51,8 +52,9 @@ func pullable(require depot.VerifyOptions) bool {
 // pullThrough answers for versions that are at an origin and not yet in the
 // registry. Its zero value has no rules.
 type pullThrough struct {
+	layout  addr.Layout
 	rules   []PullRule
-	revoked RevokedKeys
+	revoked catalog.RevokedKeys
 	log     *slog.Logger
 	// What is required of mirrored providers: nothing, or a signature by one of
 	// these keys.
@@ -68,7 +70,7 @@ type pullThrough struct {
 
 func newPullThrough(o Options, m *Metrics) *pullThrough {
 	return &pullThrough{
-		rules: o.PullThrough, revoked: o.Revoked, log: o.Logger, require: o.Require[addr.KindMirror],
+		layout: o.Layout, rules: o.PullThrough, revoked: o.Revoked, log: o.Logger, require: o.Require[addr.KindMirror],
 		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.looked),
 		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.looked),
 		policy:   cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever},
@@ -91,29 +93,21 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 type originVersions struct {
 	versions []addr.Version // highest first
 	err      error          // why nothing is known
-	union    atomic.Pointer[listing]
+	union    atomic.Pointer[catalog.Versions]
 }
 
 func (o *originVersions) size() int { return 256 + 128*len(o.versions) }
 
 // with returns the versions in the registry, which may be nil, and those of
-// the origin. A version that was withdrawn or lost here is not there again
-// because its origin has it: what is stored is answered first.
-func (o *originVersions) with(stored *listing) *listing {
+// the origin.
+func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 	if len(o.versions) == 0 && stored != nil {
 		return stored
 	}
-	if u := o.union.Load(); u != nil && u.base == stored {
+	if u := o.union.Load(); u != nil && u.Of(stored) {
 		return u
 	}
-	u := &listing{base: stored, versions: slices.Clone(o.versions)}
-	if stored != nil {
-		u.tags, u.events, u.yanked = stored.tags, stored.events, stored.yanked
-		u.versions = slices.DeleteFunc(u.versions, func(v addr.Version) bool { return stored.available(v) != nil || stored.withdrawn(v) })
-		u.versions = append(u.versions, stored.versions...)
-	}
-	slices.SortFunc(u.versions, func(a, b addr.Version) int { return b.Compare(a) })
-	u.versions = slices.Compact(u.versions)
+	u := catalog.Union(stored, o.versions)
 	o.union.Store(u)
 	return u
 }
@@ -121,8 +115,8 @@ func (o *originVersions) with(stored *listing) *listing {
 // providerList is the list of a provider: its versions in the registry and those
 // that may be pulled through. An origin that is slow or down adds nothing, and
 // nobody waits for it where there is something without it.
-func (s *server) providerList(ctx context.Context, p addr.Provider, repository string) (*listing, error) {
-	stored, err := s.store.list(ctx, repository)
+func (s *server) providerList(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
+	stored, err := s.catalog.Provider(ctx, p)
 	rule, ok := s.pull.rule(p)
 	if !ok || err != nil && !s.absent(err) {
 		return stored, err
@@ -145,7 +139,7 @@ func (s *server) providerList(ctx context.Context, p addr.Provider, repository s
 // absent reports whether the registry does not have something, as far as it
 // tells.
 func (s *server) absent(err error) bool {
-	if _, own := errors.AsType[*httpError](err); own {
+	if own(err) {
 		return false
 	}
 	return errors.Is(err, oci.ErrNotFound) || s.o.DeniedMeansMissing && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
@@ -224,8 +218,8 @@ func failed[V any](err error, known bool, v V) (V, error) {
 // originRelease is one version at its origin, or why it cannot be had.
 type originRelease struct {
 	release *depot.Release
-	version *providerVersion // as if it were in the registry, but without sizes
-	resumed atomic.Bool      // its job was looked for
+	version *catalog.ProviderVersion // as if it were in the registry, but without sizes
+	resumed atomic.Bool              // its job was looked for
 	err     error
 }
 
@@ -233,14 +227,14 @@ func (r *originRelease) size() int {
 	if r.err != nil {
 		return 256
 	}
-	return r.version.size()
+	return r.version.Size()
 }
 
 // providerOr returns a version from the registry, or else from its origin.
 // Where only some platforms are asked for and none of them may be pulled
 // through, no origin is asked.
-func (s *server) providerOr(ctx context.Context, repository string, p addr.Provider, v addr.Version, platforms ...addr.Platform) (*providerVersion, error) {
-	pv, err := s.store.provider(ctx, repository, p.Type, v)
+func (s *server) providerOr(ctx context.Context, p addr.Provider, v addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
+	pv, err := s.catalog.ProviderVersion(ctx, p, v)
 	if err == nil || !s.absent(err) {
 		return pv, err
 	}
@@ -248,14 +242,14 @@ func (s *server) providerOr(ctx context.Context, repository string, p addr.Provi
 	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
 		return nil, err
 	}
-	if l, ok := s.store.lists.Peek(repository); ok && l.withdrawn(v) {
+	if l, ok := s.catalog.PeekProvider(p); ok && l.Withdrawn(v) {
 		return nil, err
 	}
 	r, rerr := s.pull.release(ctx, rule, p, v)
 	if rerr != nil {
 		return nil, rerr
 	}
-	s.resumePull(ctx, repository, r)
+	s.resumePull(ctx, r)
 	return r.version, nil
 }
 
@@ -277,14 +271,14 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 			err = release.SignedBy(p.require)
 		}
 		if err == nil {
-			err = p.revoked.withdraw(&release.Metadata)
+			err = p.revoked.Withdraw(&release.Metadata)
 		}
 		if err != nil {
 			p.log.Warn("pull-through: refused", "provider", a.String(), "version", v.String(), "error", err)
 			return failed(err, has && old.err == nil, &originRelease{err: err})
 		}
 		p.learn(a)
-		return &originRelease{release: release, version: atOrigin(release)}, nil
+		return &originRelease{release: release, version: atOrigin(release, p.layout.MirrorOf(a))}, nil
 	})
 	if err != nil {
 		return nil, originError(err)
@@ -299,14 +293,14 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 func (p *pullThrough) learn(a addr.Provider) {
 	if o, ok := p.versions.Peek(a.String()); ok {
 		if u := o.union.Load(); u != nil {
-			u.learned.Add(1)
+			u.Learn()
 		}
 	}
 }
 
 // known returns a version at its origin that was asked for before, without
 // asking.
-func (p *pullThrough) known(a addr.Provider, v addr.Version) (*providerVersion, bool) {
+func (p *pullThrough) known(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
 	r, ok := p.releases.Peek(pullVersion(a, v))
 	if !ok || r.err != nil {
 		return nil, false
@@ -315,13 +309,14 @@ func (p *pullThrough) known(a addr.Provider, v addr.Version) (*providerVersion, 
 }
 
 // atOrigin shows a release as the index that it will be.
-func atOrigin(r *depot.Release) *providerVersion {
+func atOrigin(r *depot.Release, repository string) *catalog.ProviderVersion {
 	signature := artifact.SignatureVerified
 	if len(r.Metadata.SignatureBytes) == 0 {
 		signature = artifact.SignatureNone
 	}
-	return &providerVersion{
+	return &catalog.ProviderVersion{
 		ProviderIndex: artifact.ProviderIndex{Version: r.Version, Protocols: r.Protocols, Signature: signature, Platforms: r.Platforms},
-		meta:          r.Metadata,
+		Meta:          r.Metadata,
+		Repository:    repository,
 	}
 }

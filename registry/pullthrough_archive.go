@@ -63,9 +63,9 @@ func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *
 		return oci.Descriptor{}, nil, err
 	}
 	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
-	for _, small := range [][]byte{r.version.meta.ShasumsBytes, r.version.meta.SignatureBytes} {
+	for _, small := range [][]byte{r.version.Meta.ShasumsBytes, r.version.Meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
-			s.store.blobs.Put(b.Hex, small)
+			s.catalog.KeepBytes(b.Hex, small)
 			d.Size = int64(len(small))
 			return d, nil, nil
 		}
@@ -104,7 +104,7 @@ func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, 
 	s.pulls.mu.Lock()
 	f, ok := s.pulls.running[key]
 	if !ok {
-		if size, stored := s.store.sizes.Peek(key); stored {
+		if size, stored := s.catalog.KnownSize(b.Repository, b.Hex); stored {
 			s.pulls.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
@@ -220,7 +220,7 @@ func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *ori
 	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.Open() }}); err != nil {
 		return err
 	}
-	s.store.rememberSize(b.Repository, d)
+	s.catalog.KeepSize(b.Repository, d)
 	return nil
 }
 
@@ -238,9 +238,9 @@ func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Versio
 // resumePull records the job again for a version that is not complete, though
 // packages of it are in the registry: its last job failed, or somebody removed
 // the version. The clients need no more of it than they have.
-func (s *server) resumePull(ctx context.Context, repository string, r *originRelease) {
+func (s *server) resumePull(ctx context.Context, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
-		_, ok := s.store.sizes.Peek(repository + "@" + t.Zh)
+		_, ok := s.catalog.KnownSize(r.version.Repository, t.Zh)
 		return ok
 	})
 	if !here || !r.resumed.CompareAndSwap(false, true) {
@@ -281,7 +281,7 @@ func (s *server) completePull(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.store.changed(s.o.Layout.MirrorOf(p), v.Tag())
+	s.catalog.Changed(s.o.Layout.MirrorOf(p), v.Tag())
 	return out.String(), nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -125,7 +126,7 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 					pullFrom(from)(o)
 					policy := depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
 					o.Require = map[string]depot.VerifyOptions{addr.KindMirror: policy}
-					o.Revoked = must(registry.ParseRevokedKeys(test.revoked))
+					o.Revoked = must(catalog.ParseRevokedKeys(test.revoked))
 				})
 				f.start(t)
 				if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != test.want {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -24,7 +25,7 @@ func TestRevokedKeys(t *testing.T) {
 	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                         // of the key
 	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
 	f := newFront(t, func(o *registry.Options) {
-		o.Revoked = must(registry.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
+		o.Revoked = must(catalog.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
 	})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	for _, tt := range []struct {
@@ -59,7 +60,7 @@ func TestRevokedKeys(t *testing.T) {
 
 func TestParseRevokedKeysRefuses(t *testing.T) {
 	for _, text := range []string{"", "DEADBEEF", "0x6F3C0A1B2C3D4E5F", "6F3C0A1B2C3D4E5G", strings.Repeat("A", 39)} {
-		if _, err := registry.ParseRevokedKeys([]string{text}); err == nil {
+		if _, err := catalog.ParseRevokedKeys([]string{text}); err == nil {
 			t.Errorf("%q is a key", text)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/oci"
@@ -37,7 +38,7 @@ type Options struct {
 
 	Access   access.Policy                  // who may do what; the zero value allows nobody anything
 	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
-	Revoked  RevokedKeys                    // OpenPGP keys that nothing is served with any more
+	Revoked  catalog.RevokedKeys            // OpenPGP keys that nothing is served with any more
 	Archives Archives                       // how archives are linked and delivered
 	Modules  Modules                        // how module downloads are answered
 	Login    *access.Login                  // `tofu login`, nil: none
@@ -91,7 +92,7 @@ type server struct {
 	links   *links
 	access  *access.Guard
 	metrics *Metrics
-	store   *store
+	catalog *catalog.Catalog
 	pull    *pullThrough
 	pulls   pulls
 	depot   *depot.Depot
@@ -160,9 +161,6 @@ func newServer(o Options) (*server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.TagTTL == 0 {
-		o.TagTTL = 30 * time.Second
-	}
 	o.Archives = o.Archives.withDefaults()
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), validateGitHub(o.GitHub)); err != nil {
 		return nil, fmt.Errorf("front-end: %w", err)
@@ -171,7 +169,7 @@ func newServer(o Options) (*server, error) {
 		return nil, errors.New("front-end: pull-through answers for a version before anybody could sign or scan it; require nothing but openpgp of mirrored providers")
 	}
 	for kind, require := range o.Require {
-		if err := ValidateRequire(kind, require); err != nil {
+		if err := catalog.ValidateRequire(kind, require); err != nil {
 			return nil, fmt.Errorf("front-end: %w", err)
 		}
 	}
@@ -195,7 +193,10 @@ func newServer(o Options) (*server, error) {
 		metrics: metrics,
 		access:  guard,
 		o:       o, log: o.Logger, now: o.Now, keys: keys, links: &links{keys: keys, ttl: o.Archives.TTL, now: o.Now},
-		store: newStore(o, metrics),
+		catalog: catalog.New(catalog.Options{
+			Client: o.Client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
+			Watch: metrics.watch(), Logger: o.Logger, Now: o.Now,
+		}),
 		pull:  newPullThrough(o, metrics),
 		pulls: pulls{running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),

@@ -198,8 +198,8 @@ func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.store.changed(s.o.Layout.Module(m.Module), out.Tag)
-	s.store.catalogs.Forget(s.o.Layout.CatalogRepo())
+	s.catalog.Changed(s.o.Layout.Module(m.Module), out.Tag)
+	s.catalog.ChangedIndex()
 	for _, text := range out.Warnings {
 		s.log.Warn("published with a warning", "tag", e.String(), "warning", text)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
@@ -148,6 +149,7 @@ func (a *app) openRepo(reference string) (*oci.Repo, error) {
 type selected struct {
 	addr.Selection
 	depot   *depot.Depot
+	catalog *catalog.Catalog
 	repo    *oci.Repo
 	version addr.Version // set by pick
 }
@@ -163,14 +165,15 @@ func (a *app) selected(arg string, progress func(depot.Event)) (selected, error)
 		return selected{}, err
 	}
 	r, err := client.Repo(it.Repository(layout))
-	return selected{Selection: it, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), repo: r}, err
+	return selected{Selection: it, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
+		catalog: catalog.New(catalog.Options{Client: client, Layout: layout}), repo: r}, err
 }
 
 // pick is selected with the version that is meant.
 func (a *app) pick(ctx context.Context, arg string, progress func(depot.Event)) (selected, error) {
 	t, err := a.selected(arg, progress)
 	if err == nil {
-		_, t.version, err = itemVersion(ctx, t.depot, t.repo, t.Selection)
+		_, t.version, err = itemVersion(ctx, t.catalog, t.Selection)
 	}
 	return t, err
 }

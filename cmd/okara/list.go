@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -37,15 +37,15 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 			if err != nil {
 				return err
 			}
-			d := depot.New(depot.Options{Client: client, Layout: layout})
+			c := catalog.New(catalog.Options{Client: client, Layout: layout})
 			if len(args) == 0 {
-				return a.listCatalogue(cmd.Context(), d)
+				return a.listCatalogue(cmd.Context(), c)
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
 				return usageError("%w", err)
 			}
-			l, err := d.Versions(cmd.Context(), it.Repository(layout))
+			l, err := c.Versions(cmd.Context(), it.Item)
 			if err != nil {
 				return err
 			}
@@ -61,14 +61,14 @@ type catalogueLine struct {
 	Repository string `json:"repository"`
 }
 
-func (a *app) listCatalogue(ctx context.Context, d *depot.Depot) error {
-	entries, err := d.Catalogue(ctx)
+func (a *app) listCatalogue(ctx context.Context, c *catalog.Catalog) error {
+	index, err := c.Index(ctx)
 	if err != nil {
 		return err
 	}
 	lines := []catalogueLine{}
 	var rows [][]string
-	for _, e := range entries {
+	for _, e := range index.Entries {
 		lines = append(lines, catalogueLine(e))
 		rows = append(rows, []string{e.Kind, e.Address})
 	}
@@ -82,7 +82,7 @@ type versionLine struct {
 	Yanked     *string `json:"yanked,omitempty"`
 }
 
-func (a *app) listVersions(l *depot.Listing, it addr.Selection) error {
+func (a *app) listVersions(l *catalog.Versions, it addr.Selection) error {
 	lines := []versionLine{}
 	var rows [][]string
 	for _, v := range l.Versions {
@@ -129,9 +129,9 @@ func statusText(s artifact.Status) string {
 }
 
 // itemVersion finds the version that an item on the command line means: the
-// highest that its constraint allows, the highest release without one.
-func itemVersion(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selection) (*depot.Listing, addr.Version, error) {
-	l, err := d.Versions(ctx, r.Name())
+// highest that its constraint allows, the latest without one.
+func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*catalog.Versions, addr.Version, error) {
+	l, err := c.Versions(ctx, it.Item)
 	if err != nil {
 		return nil, addr.Version{}, err
 	}
@@ -142,6 +142,12 @@ func itemVersion(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selec
 		}
 		return l, exact, nil
 	}
-	v, err := l.Highest(it.Allow.Allows)
-	return l, v, err
+	v, ok := l.Latest()
+	if it.Versions != "" {
+		v, ok = l.Highest(it.Allow.Allows)
+	}
+	if !ok {
+		return nil, v, fmt.Errorf("%s has no such version: %w", l.Repository, oci.ErrNotFound)
+	}
+	return l, v, nil
 }

@@ -45,7 +45,8 @@ func newPull(a *app) *cobra.Command {
 
 A module is unpacked into DIR, which must be empty. Of a provider the zips,
 SHA256SUMS and its signature are written, in the form that okara publish provider
-takes. Without a version the highest release is taken. Everything is verified
+takes. Without a version the highest release is taken, or the highest pre-release
+if there is no release. Everything is verified
 against its digest. ` + policyHelp + ` Nothing is written then.
 
 Prints the files, or for a module the folder.

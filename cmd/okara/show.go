@@ -74,8 +74,9 @@ func newShow(a *app) *cobra.Command {
 		Short: "Show a version of a module or provider",
 		Long: `Show a version of a module or provider: where it is, what it holds, who signed it
 and whether it has been deprecated or yanked. Without a version the highest
-release is shown. With --require, --openpgp-key, --cosign-key or --block it says
-whether a server with this policy serves the version, and why not.
+release is shown, or the highest pre-release if there is no release. With
+--require, --openpgp-key, --cosign-key or --block it says whether a server with
+this policy serves the version, and why not.
 
 Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 		Example: `  okara show net/vpc/aws
@@ -126,9 +127,9 @@ func judged(ctx context.Context, d *depot.Depot, repository, version string, o d
 }
 
 func (t selected) show(ctx context.Context) (shown, error) {
-	l, v, err := itemVersion(ctx, t.depot, t.repo, t.Selection)
+	l, v, err := itemVersion(ctx, t.catalog, t.Selection)
 	if err == nil {
-		return showTag(ctx, l, t.Selection, v, v.Tag())
+		return showTag(ctx, l.Listing, t.Selection, v, v.Tag())
 	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return shown{}, err

@@ -118,7 +118,7 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *depot.V
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil
 	}
-	l, err := d.Listing(ctx, item.Repo)
+	l, err := depot.ReadListing(ctx, item.Repo, nil)
 	if err != nil {
 		return nil, err
 	}

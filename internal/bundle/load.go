@@ -209,7 +209,7 @@ func (l *loader) pass(ctx context.Context, roots []root, parallel int, take func
 			continue
 		}
 		if l.policy != nil && x.kind == rootVersion && listings[x.repo] == nil {
-			listing, err := l.d.Listing(ctx, x.repo)
+			listing, err := depot.ReadListing(ctx, x.repo, nil)
 			if err != nil {
 				return errors.Join(fmt.Errorf("loading %s: %w", x, err), g.Wait())
 			}

@@ -58,8 +58,8 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 // is behind must not turn the order of events around.
 func (d *Depot) eventTime(l *Listing) time.Time {
 	now := time.Now().UTC()
-	if n := len(l.events); n > 0 {
-		if last := artifact.StatusTime(l.events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
+	if n := len(l.Events); n > 0 {
+		if last := artifact.StatusTime(l.Events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
 			return last.Add(time.Millisecond)
 		}
 	}

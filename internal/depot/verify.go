@@ -77,12 +77,6 @@ func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o
 	return d.VerifyManifest(ctx, l, v, m, o)
 }
 
-// NewListing is the listing of a repository whose tags the caller knows, as far as
-// VerifyManifest needs it.
-func NewListing(r *oci.Repo, events []artifact.StatusEvent) *Listing {
-	return &Listing{Repository: r, events: events}
-}
-
 // VerifyManifest is Verify of a manifest that the caller has at hand, to be used
 // as version v. The version need not have its tag yet; what vouches for it must
 // be in the repository of l.

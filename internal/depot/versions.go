@@ -3,6 +3,7 @@
 package depot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,63 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// catalogueParallel is how many entries are read at once.
 const catalogueParallel = 8
+
+// Catalogue is what has been published into a depot.
+type Catalogue struct {
+	Entries []artifact.CatalogEntry // by kind and address
+	Tags    []string                // of the catalogue repository, sorted
+
+	byTag map[string]artifact.CatalogEntry
+}
+
+// ReadCatalogue reads the catalogue r. Its entries never change, so those that old
+// has are not read again; where no tag came or went it returns old, which may be
+// nil. A tag that is no entry is passed over.
+func ReadCatalogue(ctx context.Context, r *oci.Repo, old *Catalogue) (*Catalogue, error) {
+	list, err := r.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Catalogue{Tags: slices.Sorted(slices.Values(list.Tags))}
+	if old == nil {
+		old = &Catalogue{}
+	} else if slices.Equal(old.Tags, c.Tags) {
+		return old, nil
+	}
+	entries := make([]artifact.CatalogEntry, len(c.Tags))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(catalogueParallel)
+	for i, tag := range c.Tags {
+		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
+			entries[i] = e
+			continue
+		}
+		g.Go(func() error {
+			e, err := artifact.ReadCatalogEntry(ctx, r, tag)
+			if errors.Is(err, oci.ErrCorrupt) {
+				return nil // a foreign tag
+			}
+			entries[i] = e
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	c.byTag = make(map[string]artifact.CatalogEntry, len(c.Tags))
+	for i, e := range entries {
+		c.byTag[c.Tags[i]] = e
+		if e.Kind != "" {
+			c.Entries = append(c.Entries, e)
+		}
+	}
+	slices.SortFunc(c.Entries, func(a, b artifact.CatalogEntry) int {
+		return strings.Compare(a.Kind+" "+a.Address, b.Kind+" "+b.Address)
+	})
+	return c, nil
+}
 
 // Catalogue returns what has been published into the depot, sorted by kind and
 // address. A depot without a catalogue is empty.
@@ -26,39 +83,22 @@ func (d *Depot) Catalogue(ctx context.Context) ([]artifact.CatalogEntry, error) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Snapshot(ctx)
+	c, err := ReadCatalogue(ctx, r, nil)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	tags := slices.DeleteFunc(list.Tags, func(tag string) bool { return !artifact.IsCatalogTag(tag) })
-	entries := make([]artifact.CatalogEntry, len(tags))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(catalogueParallel)
-	for i, tag := range tags {
-		g.Go(func() (err error) {
-			entries[i], err = artifact.ReadCatalogEntry(ctx, r, tag)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(entries, func(a, b artifact.CatalogEntry) int {
-		return strings.Compare(a.Kind+" "+a.Address, b.Kind+" "+b.Address)
-	})
-	return entries, nil
+	return c.Entries, nil
 }
 
 // Listing is the list of versions of a module or provider.
 type Listing struct {
 	Repository *oci.Repo
-	Versions   []addr.Version // highest first
-	Tags       []string       // all of them
-
-	events []artifact.StatusEvent
+	Versions   []addr.Version         // highest first
+	Tags       []string               // all of them, sorted
+	Events     []artifact.StatusEvent // in the order in which they count
 }
 
 // Versions lists the versions in a repository of the layout. A repository
@@ -68,7 +108,14 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 	if err != nil {
 		return nil, err
 	}
-	l, err := d.Listing(ctx, r)
+	return ListVersions(ctx, r, nil)
+}
+
+// ListVersions is [Depot.Versions] for readers who ask again and again: status
+// events never change, so those that old has are not read again, and where no tag
+// came or went it returns old. old may be nil.
+func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
+	l, err := ReadListing(ctx, r, old)
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,21 +127,39 @@ func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, erro
 	return l, nil
 }
 
-// Listing is Versions of a repository that may have none or not exist.
-func (d *Depot) Listing(ctx context.Context, r *oci.Repo) (*Listing, error) {
+// ReadListing is [ListVersions] of a repository that may have no version or not
+// exist.
+func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return nil, err
 	}
-	l := &Listing{Repository: r, Tags: list.Tags}
-	for _, tag := range list.Tags {
+	l := &Listing{Repository: r, Tags: slices.Sorted(slices.Values(list.Tags))}
+	if old == nil {
+		old = &Listing{}
+	} else if slices.Equal(old.Tags, l.Tags) {
+		return old, nil
+	}
+	var fresh []string
+	for _, tag := range l.Tags {
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
+		if _, known := slices.BinarySearch(old.Tags, tag); !known && artifact.IsStatusTag(tag) {
+			fresh = append(fresh, tag)
+		}
 	}
 	slices.SortFunc(l.Versions, func(a, b addr.Version) int { return b.Compare(a) })
-	l.events, err = artifact.ReadStatusEvents(ctx, r, list.Tags)
-	return l, err
+	if l.Events = old.Events; len(fresh) == 0 {
+		return l, nil
+	}
+	read, err := artifact.ReadStatusEvents(ctx, r, fresh)
+	if err != nil {
+		return nil, err
+	}
+	l.Events = append(slices.Clone(old.Events), read...)
+	slices.SortFunc(l.Events, func(a, b artifact.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
+	return l, nil
 }
 
 // Status returns what the status events say about a version, signatures apart.
@@ -102,16 +167,5 @@ func (l *Listing) Status(v addr.Version) artifact.Status { return l.StatusOf(v, 
 
 // StatusOf is Status with what was signed again for the manifest.
 func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) artifact.Status {
-	return artifact.FoldStatus(l.events, v.String(), manifest)
-}
-
-// Highest returns the highest version that allow accepts and that has not been
-// yanked, oci.ErrNotFound if there is none.
-func (l *Listing) Highest(allow func(addr.Version) bool) (addr.Version, error) {
-	for _, v := range l.Versions {
-		if allow(v) && l.Status(v).Yanked == nil {
-			return v, nil
-		}
-	}
-	return addr.Version{}, fmt.Errorf("%s has no such version: %w", l.Repository, oci.ErrNotFound)
+	return artifact.FoldStatus(l.Events, v.String(), manifest)
 }

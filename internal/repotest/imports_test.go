@@ -33,6 +33,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/archive
 	internal/blobcache
 	internal/cache
+	internal/catalog
 	internal/depot
 	internal/jobs
 	internal/moduledoc
@@ -104,6 +105,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/access
 	internal/addr
 	internal/blobcache
+	internal/catalog
 	internal/depot
 	internal/embedded
 	internal/httpserve
@@ -113,6 +115,13 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
+internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys
+	oci
+	oci/artifact
+	internal/addr
+	internal/cache
+	internal/depot
+	internal/signing
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact

@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // Token is a static token; the label is its id.
@@ -148,7 +148,7 @@ func (s *Settings) require() (map[string]depot.VerifyOptions, error) {
 			o = &depot.VerifyOptions{}
 		}
 		if err == nil {
-			err = registry.ValidateRequire(r.Kind, *o)
+			err = catalog.ValidateRequire(r.Kind, *o)
 		}
 		if err != nil {
 			return nil, settingError(r.Range, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -44,7 +45,7 @@ func (s *Settings) options(env Env) (o registry.Options, back backend, err error
 	if o.Proxies, err = prefixes(s.ProxiesRange, s.Proxies); err != nil {
 		return o, back, err
 	}
-	if o.Revoked, err = registry.ParseRevokedKeys(s.RevokedKeys); err != nil {
+	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
 		return o, back, settingError(s.RevokedRange, err)
 	}
 	if o.Archives, err = s.archives(); err != nil {

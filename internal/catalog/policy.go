@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package catalog
 
 import (
 	"context"
@@ -47,47 +47,47 @@ func ValidateRequire(kind string, o depot.VerifyOptions) error {
 	return nil
 }
 
-// verdict is what came of checking a version against [Options.Require].
+// verdict is what came of checking a version against [Options].Require.
 type verdict struct {
 	reason string // why it is refused; "": it may be served
 }
 
-// refused is 404 with the reason: nobody is served the version, like one that
+// refused is a [RefusedError]: nobody is served the version, like one that
 // was withdrawn.
 func (d verdict) refused(v addr.Version) error {
 	if d.reason == "" {
 		return nil
 	}
-	return notFound("version %s does not fulfil the policy of this server: %s", v, d.reason)
+	return refused("version %s does not fulfil the policy of this server: %s", v, d.reason)
 }
 
 // requirement is what versions in a repository have to fulfil.
-func (s *store) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
-	if len(s.require) == 0 {
+func (c *Catalog) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
+	if len(c.require) == 0 {
 		return "", o, false
 	}
-	item, ok := s.layout.Parse(repository)
+	item, ok := c.layout.Parse(repository)
 	if !ok {
 		return "", o, false
 	}
-	o, ok = s.require[item.Kind]
+	o, ok = c.require[item.Kind]
 	return item.Kind, o, ok
 }
 
 // admit returns an error for a manifest that does not fulfil the policy, or for
 // which nothing is known because the registry fails.
-func (s *store) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *listing) error {
-	kind, o, ok := s.requirement(repository)
+func (c *Catalog) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
+	kind, o, ok := c.requirement(repository)
 	if !ok {
 		return nil
 	}
 	key := verdictKey(repository, v, manifest, l)
-	p := cache.Policy{Fresh: verdictFresh, Stale: day}
-	if known, ok := s.verdicts.Peek(key); ok && known.reason != "" {
+	p := cache.Policy{Fresh: verdictFresh, Stale: staleFor}
+	if known, ok := c.verdicts.Peek(key); ok && known.reason != "" {
 		p = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
-	d, err := s.verdicts.Get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
-		return s.judge(ctx, kind, repository, v, manifest, l, o)
+	d, err := c.verdicts.Get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
+		return c.judge(ctx, kind, repository, v, manifest, l, o)
 	})
 	if err != nil {
 		return err
@@ -95,12 +95,12 @@ func (s *store) admit(ctx context.Context, repository string, v addr.Version, ma
 	return d.refused(v)
 }
 
-func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *listing) string {
+func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *Versions) string {
 	return repository + "@" + manifest.Digest.String() + l.resigned(v)
 }
 
-func (s *store) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *listing, o depot.VerifyOptions) (verdict, error) {
-	r, err := s.client.Repo(repository)
+func (c *Catalog) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
+	r, err := c.client.Repo(repository)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -108,18 +108,18 @@ func (s *store) judge(ctx context.Context, kind, repository string, v addr.Versi
 	if err != nil {
 		return verdict{}, err
 	}
-	o.Lean, o.AllowYanked, o.Now = true, true, s.now()
-	_, err = s.verifier.VerifyManifest(ctx, depot.NewListing(r, l.events), v, m, o)
+	o.Lean, o.AllowYanked, o.Now = true, true, c.now()
+	_, err = c.verifier.VerifyManifest(ctx, &depot.Listing{Repository: r, Events: l.Events}, v, m, o)
 	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {
-		s.metrics.verdicts.WithLabelValues(kind, "refused").Inc()
-		s.log.Warn("a version does not fulfil the policy and is not served",
+		c.watch.Checked(kind, "refused")
+		c.log.Warn("a version does not fulfil the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
 		return verdict{reason: err.Error()}, nil
 	}
-	s.metrics.verdicts.WithLabelValues(kind, "passed").Inc()
+	c.watch.Checked(kind, "passed")
 	return verdict{}, nil
 }
 
@@ -131,16 +131,16 @@ func undecided(err error) bool {
 
 // screen takes the versions out of a list that do not fulfil the policy. One that
 // passed earlier stays until somebody asks for it, which has it checked again.
-func (s *store) screen(ctx context.Context, repository string, l *listing) error {
-	if _, _, ok := s.requirement(repository); !ok {
+func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) error {
+	if _, _, ok := c.requirement(repository); !ok {
 		return nil
 	}
-	reasons := make([]error, len(l.versions))
+	reasons := make([]error, len(l.Listed))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkParallel)
-	for i, v := range l.versions {
+	for i, v := range l.Listed {
 		g.Go(func() (err error) {
-			reasons[i], err = s.reason(ctx, repository, v, l)
+			reasons[i], err = c.reason(ctx, repository, v, l)
 			return err
 		})
 	}
@@ -148,7 +148,7 @@ func (s *store) screen(ctx context.Context, repository string, l *listing) error
 		return err
 	}
 	var served []addr.Version
-	for i, v := range l.versions {
+	for i, v := range l.Listed {
 		if reasons[i] == nil {
 			served = append(served, v)
 			continue
@@ -158,26 +158,26 @@ func (s *store) screen(ctx context.Context, repository string, l *listing) error
 		}
 		l.refused[v] = reasons[i]
 	}
-	l.versions = served
+	l.Listed = served
 	return nil
 }
 
 // reason is why a version of a list is not served, nil if it is. A tag whose manifest
 // is lost, or is no module or provider, is no reason to do without the others.
-func (s *store) reason(ctx context.Context, repository string, v addr.Version, l *listing) (reason, err error) {
-	manifest, err := s.manifest(ctx, repository, v, l)
+func (c *Catalog) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
+	manifest, err := c.manifest(ctx, repository, v, l)
 	if err == nil {
-		if known, ok := s.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+		if known, ok := c.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
 			return nil, nil
 		}
-		err = s.admit(ctx, repository, v, manifest, l)
+		err = c.admit(ctx, repository, v, manifest, l)
 	}
-	if _, refused := errors.AsType[*httpError](err); refused {
+	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return err, nil
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
-		s.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
-		return notFound("version %s cannot be checked: %v", v, err), nil
+		c.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
+		return refused("version %s cannot be checked: %v", v, err), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check version %s: %w", v, err)
@@ -186,30 +186,30 @@ func (s *store) reason(ctx context.Context, repository string, v addr.Version, l
 }
 
 // manifest is what is known to be under a version tag.
-func (s *store) manifest(ctx context.Context, repository string, v addr.Version, l *listing) (oci.Descriptor, error) {
-	if d, ok := s.knownManifest(repository, v, l); ok {
+func (c *Catalog) manifest(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
+	if d, ok := c.knownManifest(repository, v, l); ok {
 		return d, nil
 	}
-	item, _ := s.layout.Parse(repository)
+	item, _ := c.layout.Parse(repository)
 	if item.Kind == addr.KindModule {
-		m, err := s.anyModule(ctx, repository, v)
+		m, err := c.anyModule(ctx, repository, v)
 		if err != nil {
 			return oci.Descriptor{}, err
 		}
 		return m.Manifest, nil
 	}
-	p, err := s.anyProvider(ctx, repository, item.Provider.Type, v, l)
+	p, err := c.anyProvider(ctx, repository, item.Provider.Type, v, l)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
 	return p.Index, nil
 }
 
-func (s *store) knownManifest(repository string, v addr.Version, l *listing) (oci.Descriptor, bool) {
-	if m, ok := s.modules.Peek(repository + ":" + v.Tag()); ok {
+func (c *Catalog) knownManifest(repository string, v addr.Version, l *Versions) (oci.Descriptor, bool) {
+	if m, ok := c.modules.Peek(repository + ":" + v.Tag()); ok {
 		return m.Manifest, true
 	}
-	p, ok := s.providers.Peek(providerKey(repository, v, l))
+	p, ok := c.providers.Peek(providerKey(repository, v, l))
 	if !ok {
 		return oci.Descriptor{}, false
 	}
@@ -218,13 +218,13 @@ func (s *store) knownManifest(repository string, v addr.Version, l *listing) (oc
 
 // forgetVerdict makes a version be checked again, since a signature of it may
 // have come.
-func (s *store) forgetVerdict(repository, tag string) {
-	l, listed := s.lists.Peek(repository)
+func (c *Catalog) forgetVerdict(repository, tag string) {
+	l, listed := c.lists.Peek(repository)
 	v, version := addr.VersionFromTag(tag)
 	if !listed || !version {
 		return
 	}
-	if d, ok := s.knownManifest(repository, v, l); ok {
-		s.verdicts.Forget(verdictKey(repository, v, d, l))
+	if d, ok := c.knownManifest(repository, v, l); ok {
+		c.verdicts.Forget(verdictKey(repository, v, d, l))
 	}
 }

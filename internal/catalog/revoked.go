@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package catalog
 
 import (
 	"fmt"
@@ -33,10 +33,10 @@ func ParseRevokedKeys(texts []string) (RevokedKeys, error) {
 	return r, nil
 }
 
-// withdraw takes the revoked keys out of md. If none of the rest made the
+// Withdraw takes the revoked keys out of md. If none of the rest made the
 // signature it takes all of them out, and says so: without keys the version is
 // like an unsigned one until somebody signs it again.
-func (r RevokedKeys) withdraw(md *artifact.ProviderMetadata) error {
+func (r RevokedKeys) Withdraw(md *artifact.ProviderMetadata) error {
 	if !slices.ContainsFunc(md.Keys, r.has) {
 		return nil
 	}

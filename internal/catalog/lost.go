@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxLost bounds the versions that are remembered as lost.
+const maxLost = 1000
+
+// lostVersions are those that the registry lists but has no archive of, with
+// the SHA-256 of a missing one. They are left out of lists, since a version that
+// nobody can install hides the one before it, until the archive is back.
+type lostVersions struct {
+	mu sync.Mutex // guards of and n
+	of map[string]map[addr.Version]string
+	n  int
+}
+
+// add reports whether the version was not known to be lost.
+func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.of[repository][v]; ok || m.n >= maxLost {
+		return false
+	}
+	if m.of == nil {
+		m.of = map[string]map[addr.Version]string{}
+	}
+	if m.of[repository] == nil {
+		m.of[repository] = map[addr.Version]string{}
+	}
+	m.of[repository][v] = sha256hex
+	m.n++
+	return true
+}
+
+func (m *lostVersions) remove(repository string, v addr.Version) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.of[repository][v]; ok {
+		delete(m.of[repository], v)
+		m.n--
+	}
+}
+
+func (m *lostVersions) in(repository string) map[addr.Version]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.of[repository])
+}
+
+// Lose takes a version out of the list whose archive is not there. It is false
+// for one that is not in the list, or no more of which is to be said.
+func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
+	repository := it.Repository(c.layout)
+	l, err := c.list(ctx, repository)
+	if err != nil || !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, sha256hex) {
+		return false
+	}
+	c.lists.Forget(repository)
+	return true
+}
+
+// dropLost takes the lost versions out of a list, but for those whose archive
+// is back.
+func (c *Catalog) dropLost(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
+	for v, sha256hex := range c.lost.in(repository) {
+		_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
+		if err == nil {
+			c.lost.remove(repository, v)
+			c.sizes.Forget(repository + "@" + sha256hex)
+			continue
+		}
+		if !errors.Is(err, oci.ErrNotFound) {
+			c.log.Warn("a lost archive was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
+		}
+		if l.refused == nil {
+			l.refused = map[addr.Version]error{}
+		}
+		l.refused[v] = refused("version %s: the registry has lost its archive", v)
+		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// ModuleVersion is the manifest under the version tag of a module.
+type ModuleVersion struct {
+	artifact.ModuleManifest
+	Repository string   // without host
+	Derived    sync.Map // what readers made of this version, by form
+}
+
+func (m *ModuleVersion) size() int { return 2048 }
+
+// ModuleVersion returns a version that is to be had: a [RefusedError] if it is
+// not to be, [oci.ErrNotFound] if it is not there.
+func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, error) {
+	repository := c.layout.Module(m)
+	l, err := c.listed(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Available(v); err != nil {
+		return nil, err
+	}
+	mv, err := c.anyModule(ctx, repository, v)
+	if err != nil {
+		return nil, err
+	}
+	return mv, c.admit(ctx, repository, v, mv.Manifest, none())
+}
+
+// anyModule returns the manifest under a version tag. The tag may move, so it is
+// asked for again after the tag TTL; an unchanged digest keeps the value.
+func (c *Catalog) anyModule(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
+	tag := v.Tag()
+	return c.modules.Get(ctx, repository+":"+tag, c.modulePolicy, func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
+		r, err := c.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			d, err := r.Resolve(ctx, tag)
+			if err != nil {
+				return nil, err
+			}
+			if d.Digest == old.Manifest.Digest {
+				return old, nil
+			}
+		}
+		raw, err := r.Fetch(ctx, tag)
+		if err != nil {
+			return nil, err
+		}
+		m, err := artifact.ParseModule(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
+		}
+		c.KeepSize(repository, *m.Zip)
+		return &ModuleVersion{ModuleManifest: m, Repository: repository}, nil
+	})
+}
+
+// Description reads the description of a version; a module made by another tool has
+// none.
+func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.ModuleDescription, error) {
+	var d artifact.ModuleDescription
+	if mv.Description == nil {
+		return d, nil
+	}
+	b, err := c.blobs.Get(ctx, mv.Description.Digest.Encoded(), c.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+		r, err := c.client.Repo(mv.Repository)
+		if err != nil {
+			return nil, err
+		}
+		return r.ReadBlob(ctx, *mv.Description, maxSmallBlob)
+	})
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		return d, fmt.Errorf("description of %s: %w: %w", mv.Repository, oci.ErrCorrupt, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// ProviderVersion is the index under the version tag of a provider, with its
+// checksums, signature and keys.
+type ProviderVersion struct {
+	artifact.ProviderIndex
+	Meta       artifact.ProviderMetadata
+	Broken     error    // why the index cannot be used; nothing else is set then
+	Repository string   // without host
+	Derived    sync.Map // what readers made of this version, by form
+}
+
+// Size is about how many bytes of memory the version and its answers take.
+func (p *ProviderVersion) Size() int {
+	// The index, its inline metadata, and one encoded answer per platform.
+	n := 4096 + len(p.Meta.ShasumsBytes)
+	for _, k := range p.Meta.Keys {
+		n += len(k.ASCIIArmor)
+	}
+	return n * (1 + len(p.Platforms))
+}
+
+// Platform returns the package for a platform.
+func (p *ProviderVersion) Platform(target addr.Platform) (artifact.ProviderPlatform, bool) {
+	i := slices.IndexFunc(p.Platforms, func(t artifact.ProviderPlatform) bool { return t.Platform == target })
+	if i < 0 {
+		return artifact.ProviderPlatform{}, false
+	}
+	return p.Platforms[i], true
+}
+
+// extends reports whether p has every package of old unchanged.
+func (p *ProviderVersion) extends(old *ProviderVersion) bool {
+	for _, t := range old.Platforms {
+		if now, ok := p.Platform(t.Platform); !ok || now.Zh != t.Zh {
+			return false
+		}
+	}
+	return true
+}
+
+// unsignedHost is the one host for which the clients install a provider that
+// has no signing key.
+const unsignedHost = "registry.opentofu.org"
+
+// Installable says why both clients would refuse the version through the
+// registry protocol, if they would. A network mirror needs no signature.
+func (p *ProviderVersion) Installable(a addr.Provider) error {
+	switch {
+	case p.Broken != nil:
+		return p.Broken
+	case len(p.Meta.ShasumsBytes) == 0:
+		return errors.New("it was pushed without SHA256SUMS; add them with okara sign")
+	case p.Signature == "none" && a.Hostname == unsignedHost:
+		return nil
+	case p.Meta.Signature.Digest == "" || len(p.Meta.Keys) == 0:
+		return errors.New("it has no signature, or no key that can be read; add one with okara sign")
+	}
+	return nil
+}
+
+// ProviderVersion returns a version that is to be had: a [RefusedError] if it is
+// not to be, [oci.ErrNotFound] if it is not there.
+func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
+	repository := c.providerRepo(p)
+	l, err := c.listed(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Available(v); err != nil {
+		return nil, err
+	}
+	pv, err := c.anyProvider(ctx, repository, p.Type, v, l)
+	if err == nil && pv.Broken != nil {
+		err = pv.Broken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return pv, c.admit(ctx, repository, v, pv.Index, l)
+}
+
+// anyProvider returns the index under a version tag with everything the answers
+// need. The tag of a provider never moves to other content; it is looked at in
+// the background, and a move is an error for people, not a new answer. A new
+// signature is a new value.
+func (c *Catalog) anyProvider(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
+	return c.providers.Get(ctx, providerKey(repository, v, l), c.providerPolicy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
+		r, err := c.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			d, err := r.Resolve(ctx, v.Tag())
+			if err != nil {
+				return nil, err
+			}
+			if d.Digest == old.Index.Digest {
+				return old, nil
+			}
+		}
+		now, err := readProvider(ctx, r, typ, v, l.Events)
+		if err != nil {
+			return nil, err
+		}
+		now.Repository = repository
+		now.Meta.Keys = c.readableKeys(repository, v, now.Meta.Keys)
+		if err := c.revoked.Withdraw(&now.Meta); err != nil {
+			c.log.Error("a version has no signature that counts any more", "repository", repository, "tag", v.Tag(), "reason", err)
+		}
+		if has && !now.extends(old) {
+			c.watch.Moved()
+			c.log.Error("the version tag of a provider moved to other content; the first one is served on",
+				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
+			return old, nil
+		}
+		c.learn(repository, now)
+		return now, nil
+	})
+}
+
+func providerKey(repository string, v addr.Version, l *Versions) string {
+	return repository + ":" + v.Tag() + l.resigned(v)
+}
+
+// learn makes the next list of versions show what is now known of this one,
+// and remembers the sizes of its packages.
+func (c *Catalog) learn(repository string, pv *ProviderVersion) {
+	for _, t := range pv.Platforms {
+		c.sizes.Put(repository+"@"+t.Zh, t.Size)
+	}
+	for _, b := range []struct {
+		d     oci.Descriptor
+		bytes []byte
+	}{{pv.Meta.Shasums, pv.Meta.ShasumsBytes}, {pv.Meta.Signature, pv.Meta.SignatureBytes}} {
+		if len(b.bytes) > 0 {
+			c.blobs.Put(b.d.Digest.Encoded(), b.bytes)
+			c.sizes.Put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
+		}
+	}
+	for _, k := range pv.Meta.Keys {
+		if at, err := time.Parse(time.RFC3339, k.Expires); err == nil {
+			c.watch.Key(repository, k.KeyID, at)
+		}
+	}
+	if l, ok := c.lists.Peek(repository); ok {
+		l.Learn()
+	}
+}
+
+// readableKeys are the keys in the order in which the clients should try them,
+// one to an entry: they read the first block of an entry only, and a key that
+// they cannot read ends the installation although a later one would fit.
+func (c *Catalog) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
+	var keys []signing.PublicKey
+	from := map[string]artifact.SigningKey{}
+	for _, k := range stored {
+		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
+		if err != nil {
+			c.log.Error("a signing key cannot be read and is left out", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
+			continue
+		}
+		for _, p := range parsed {
+			from[p.Armor] = k
+		}
+		keys = append(keys, parsed...)
+	}
+	signing.SortKeys(keys, c.now())
+	served := make([]artifact.SigningKey, 0, len(keys))
+	for _, p := range keys {
+		k := from[p.Armor]
+		k.KeyID, k.ASCIIArmor = p.ID, p.Armor
+		served = append(served, k)
+	}
+	return served
+}
+
+// KnownProvider returns a version of l that has been read before, without asking.
+func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*ProviderVersion, bool) {
+	return c.providers.Peek(providerKey(c.providerRepo(p), v, l))
+}
+
+// readProvider reads an index. One that breaks the format is a value, not an
+// error: it is remembered as broken, so that lists leave it out.
+func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []artifact.StatusEvent) (*ProviderVersion, error) {
+	raw, err := r.Fetch(ctx, v.Tag())
+	if err != nil {
+		return nil, err
+	}
+	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
+	if errors.Is(err, oci.ErrCorrupt) {
+		return &ProviderVersion{ProviderIndex: artifact.ProviderIndex{Index: raw.Descriptor}, Broken: err}, nil
+	}
+	return pv, err
+}
+
+func decodeProvider(ctx context.Context, r *oci.Repo, raw oci.Manifest, typ string, v addr.Version, events []artifact.StatusEvent) (*ProviderVersion, error) {
+	idx, err := artifact.ParseProviderIndex(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
+	}
+	pv := &ProviderVersion{ProviderIndex: idx}
+	status := artifact.FoldStatus(events, v.String(), idx.Index.Digest)
+	if idx.Metadata != nil || status.Resigned != nil {
+		if pv.Meta, err = artifact.Resigned(ctx, r, idx, status); err != nil {
+			return nil, fmt.Errorf("%s:%s: %w", r, v.Tag(), err)
+		}
+	}
+	for i := range pv.Platforms {
+		if err := complete(ctx, r, &pv.Platforms[i], typ, v); err != nil {
+			return nil, fmt.Errorf("%s:%s: %s: %w", r, v.Tag(), pv.Platforms[i].Platform, err)
+		}
+	}
+	return pv, nil
+}
+
+// complete fills in what an index made elsewhere does not say, at the price of
+// one request.
+func complete(ctx context.Context, r *oci.Repo, t *artifact.ProviderPlatform, typ string, v addr.Version) error {
+	if t.Filename == "" {
+		t.Filename = "terraform-provider-" + typ + "_" + v.String() + "_" + t.Platform.String() + ".zip"
+	}
+	if t.Zh != "" && t.Size > 0 {
+		return nil
+	}
+	zip, err := artifact.ResolveProviderZip(ctx, r, *t)
+	if err != nil {
+		return err
+	}
+	t.Zh, t.Size = zip.Digest.Encoded(), zip.Size
+	return nil
+}

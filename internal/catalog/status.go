@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// split parts the versions into those that are listed and those withdrawn.
+func (l *Versions) split() {
+	if len(l.Events) == 0 {
+		l.Listed = l.Versions
+		return
+	}
+	l.yanked = map[addr.Version]artifact.StatusEvent{}
+	for _, v := range l.Versions {
+		if s := l.Status(v); s.Yanked != nil {
+			l.yanked[v] = *s.Yanked
+		} else {
+			l.Listed = append(l.Listed, v)
+		}
+	}
+}
+
+// Available is a [RefusedError] for a version that was withdrawn or refused.
+func (l *Versions) Available(v addr.Version) error {
+	if err := l.refused[v]; err != nil {
+		return err
+	}
+	e, ok := l.yanked[v]
+	if !ok {
+		return nil
+	}
+	return refused("version %s was withdrawn%s", v, Because(e))
+}
+
+// Withdrawn reports whether a version is, though it need not be in the registry.
+func (l *Versions) Withdrawn(v addr.Version) bool {
+	return l.Status(v).Yanked != nil
+}
+
+// Because are the words of the person who made an event.
+func Because(e artifact.StatusEvent) string {
+	text := ""
+	if e.Message != "" {
+		text = ": " + e.Message
+	}
+	if e.Replacement != "" {
+		text += "; use " + e.Replacement
+	}
+	return text
+}
+
+// resigned is the tag of the last event that may replace the signature of a
+// version, "" if there is none.
+func (l *Versions) resigned(v addr.Version) string {
+	for _, e := range slices.Backward(l.Events) {
+		if e.Action == artifact.ActionResign && (e.Version == v.String() || e.Version == artifact.AllVersions) {
+			return e.Tag
+		}
+	}
+	return ""
+}

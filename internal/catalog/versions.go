@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Versions are those of one module or provider as of one moment.
+type Versions struct {
+	*depot.Listing                // all of them, with what status events say
+	Listed         []addr.Version // those to be had, highest first, editions included: not withdrawn, lost or refused
+
+	Derived sync.Map // what readers made of these versions, by form
+
+	yanked  map[addr.Version]artifact.StatusEvent
+	refused map[addr.Version]error // by the policy, or because they are lost
+	learned atomic.Int64           // how often more became known about a version
+	base    *Versions              // in a union with the versions of an origin: what is in the registry
+}
+
+// Revision grows when more becomes known about a version.
+func (l *Versions) Revision() int64 {
+	n := l.learned.Load()
+	if l.base != nil {
+		n += l.base.learned.Load()
+	}
+	return n
+}
+
+// Learn makes the revision grow.
+func (l *Versions) Learn() { l.learned.Add(1) }
+
+func (l *Versions) size() int {
+	// Versions and the encoded answers are about as large again, twice.
+	n := 256
+	for _, t := range l.Tags {
+		n += 3*len(t) + 128
+	}
+	return n
+}
+
+// Module returns the versions of a module. Without any it is [oci.ErrNotFound].
+func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) {
+	return c.list(ctx, c.layout.Module(m))
+}
+
+// Provider returns the versions of a provider, a mirrored one if it has a host
+// name. Without any it is [oci.ErrNotFound].
+func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
+	return c.list(ctx, c.providerRepo(p))
+}
+
+// Versions returns those of a module or provider, like [Catalog.Module] and
+// [Catalog.Provider].
+func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error) {
+	return c.list(ctx, it.Repository(c.layout))
+}
+
+// PeekProvider returns what is known of the versions, without asking.
+func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
+	return c.lists.Peek(c.providerRepo(p))
+}
+
+func (c *Catalog) providerRepo(p addr.Provider) string {
+	if p.Hostname == "" {
+		return c.layout.Provider(p)
+	}
+	return c.layout.MirrorOf(p)
+}
+
+func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error) {
+	return c.lists.Get(ctx, repository, c.listPolicy, func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
+		r, err := c.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		var known *depot.Listing
+		if has {
+			known = old.Listing
+		}
+		all, err := depot.ListVersions(ctx, r, known)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, ok := c.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
+			return old, nil
+		}
+		l := &Versions{Listing: all}
+		l.split()
+		if err := c.screen(ctx, repository, l); err != nil {
+			return nil, err
+		}
+		c.dropLost(ctx, r, repository, l)
+		if all == known && slices.Equal(old.Listed, l.Listed) {
+			return old, nil
+		}
+		return l, nil
+	})
+}
+
+// listed is list for a question about one version: a repository that is not
+// listed yet, because another replica has just made it, has no events.
+func (c *Catalog) listed(ctx context.Context, repository string) (*Versions, error) {
+	l, err := c.list(ctx, repository)
+	if errors.Is(err, oci.ErrNotFound) {
+		return none(), nil
+	}
+	return l, err
+}
+
+func none() *Versions { return &Versions{Listing: &depot.Listing{}} }
+
+// Highest is the highest version to be had that allow accepts.
+func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
+	if i := slices.IndexFunc(l.Listed, allow); i >= 0 {
+		return l.Listed[i], true
+	}
+	return addr.Version{}, false
+}
+
+// Latest is the highest release to be had, or the highest pre-release if there is
+// no release. Editions never are.
+func (l *Versions) Latest() (addr.Version, bool) {
+	if v, ok := l.Highest(func(v addr.Version) bool { return !v.Prerelease() }); ok {
+		return v, true
+	}
+	return l.Highest(func(v addr.Version) bool { return !v.Edition() })
+}
+
+// Union adds the versions that an origin has to those in the registry, which may
+// be nil. A version that was withdrawn or lost here is not there again because
+// its origin has it: what is stored is answered first.
+func Union(stored *Versions, origin []addr.Version) *Versions {
+	u := none()
+	u.base, u.Listed = stored, slices.Clone(origin)
+	if stored != nil {
+		u.Listing, u.yanked = stored.Listing, stored.yanked
+		u.Listed = slices.DeleteFunc(u.Listed, func(v addr.Version) bool { return stored.Available(v) != nil || stored.Withdrawn(v) })
+		u.Listed = append(u.Listed, stored.Listed...)
+	}
+	slices.SortFunc(u.Listed, func(a, b addr.Version) int { return b.Compare(a) })
+	u.Listed = slices.Compact(u.Listed)
+	return u
+}
+
+// Of reports whether l is a union with stored.
+func (l *Versions) Of(stored *Versions) bool { return l.base == stored }
