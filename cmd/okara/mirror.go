@@ -3,19 +3,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/upstream"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
@@ -45,7 +43,7 @@ type mirrorOptions struct {
 	trusted           []string
 	jobs              int
 	dryRun            bool
-	depot             depot.MirrorOptions
+	provider          depot.ProviderEntry // what the flags say of each
 }
 
 // mirrorResult is what happened to one version.
@@ -57,6 +55,8 @@ type mirrorResult struct {
 	Reason    string `json:"reason,omitempty"`
 
 	Warnings []string `json:"warnings,omitempty"`
+
+	arg string // on the command line
 }
 
 func newMirror(a *app) *cobra.Command {
@@ -86,18 +86,10 @@ func newMirror(a *app) *cobra.Command {
 	f.StringArrayVar(&o.lockFiles, "lockfile", nil, "copy exactly what this lock `FILE` uses")
 	f.IntVar(&o.jobs, "jobs", o.jobs, "versions copied at a time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be copied")
-	f.BoolVar(&o.depot.AllowUnsigned, "allow-unsigned", false, "take providers whose origin publishes no signature")
-	f.BoolVar(&o.depot.AllowExpired, "allow-expired-key", false, "accept a key that has expired since it signed")
+	f.BoolVar(&o.provider.AllowUnsigned, "allow-unsigned", false, "take providers whose origin publishes no signature")
+	f.BoolVar(&o.provider.AllowExpired, "allow-expired-key", false, "accept a key that has expired since it signed")
 	f.StringArrayVar(&o.trusted, "openpgp-key", nil, "armored OpenPGP public key `FILE` that must have signed the providers, whatever keys the origin names (repeatable)")
 	return cmd
-}
-
-// mirrorJob copies one version.
-type mirrorJob struct {
-	address string
-	version addr.Version
-	has     func(ctx context.Context) (bool, error) // whether it was copied before
-	run     func(ctx context.Context) (depot.Published, error)
 }
 
 func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error {
@@ -106,10 +98,10 @@ func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error 
 		if err != nil {
 			return err
 		}
-		o.depot.Platforms = append(o.depot.Platforms, t)
+		o.provider.Platforms = append(o.provider.Platforms, t)
 	}
 	var err error
-	if o.depot.Trusted, err = readPublicKeys(o.trusted); err != nil {
+	if o.provider.Trusted, err = readPublicKeys(o.trusted); err != nil {
 		return err
 	}
 	src, err := a.providerSource(o.from, "")
@@ -120,8 +112,8 @@ func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error 
 	if err != nil {
 		return err
 	}
-	m := &mirrorer{a: a, o: o, src: src, depot: d}
-	results, err := m.all(ctx, args)
+	m := &mirrorer{a: a, o: o}
+	results, err := m.run(ctx, d, src, args)
 	done()
 	if err != nil {
 		return err
@@ -129,69 +121,86 @@ func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error 
 	return a.printMirrored(results)
 }
 
+// mirrorer makes a set of what is on the command line.
 type mirrorer struct {
-	a     *app
-	o     mirrorOptions
-	src   depot.Source
-	depot *depot.Depot
+	a       *app
+	o       mirrorOptions
+	set     depot.Set
+	results []mirrorResult
 }
 
-// all plans every item first, then copies the versions in parallel.
-func (m *mirrorer) all(ctx context.Context, args []string) ([]mirrorResult, error) {
-	var jobs []mirrorJob
-	var results []mirrorResult
+func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, args []string) ([]mirrorResult, error) {
 	for _, s := range args {
-		found, err := m.plan(ctx, s)
-		if err != nil {
-			if _, ok := errors.AsType[*addr.SyntaxError](err); ok || ctx.Err() != nil {
+		if err := m.add(s); err != nil {
+			if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
 				return nil, err
 			}
-			results = append(results, mirrorResult{Address: s, State: mirrorState(false, err), Reason: err.Error()})
+			m.fail(s, err)
 		}
-		jobs = append(jobs, found...)
 	}
 	for _, name := range m.o.lockFiles {
-		found, err := m.lockFile(name)
-		if err != nil {
+		if err := m.addLockFile(name); err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, found...)
 	}
-	return append(results, m.run(ctx, jobs)...), ctx.Err()
-}
-
-func (m *mirrorer) run(ctx context.Context, jobs []mirrorJob) []mirrorResult {
-	results := make([]mirrorResult, len(jobs))
-	var g errgroup.Group
-	g.SetLimit(max(m.o.jobs, 1))
-	for i, job := range jobs {
-		g.Go(func() error {
-			results[i] = m.one(ctx, job)
-			return nil
-		})
+	s := depot.NewSyncer(d, depot.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (depot.Origins, error) {
+		from, err := m.a.newOrigins(depot.Auth{})
+		from.Provider = func(string) (depot.Source, error) { return src, nil }
+		return from, err
+	}})
+	p, err := s.Plan(ctx)
+	if err != nil {
+		return nil, err
 	}
-	_ = g.Wait() // a job puts its error into its result
-	return results
-}
-
-func (m *mirrorer) one(ctx context.Context, job mirrorJob) mirrorResult {
-	var published depot.Published
-	var err error
+	var results []depot.Result
 	if m.o.dryRun {
-		published.Existing, err = job.has(ctx)
-	} else {
-		published, err = job.run(ctx)
+		for _, st := range p.Steps {
+			results = append(results, depot.Result{Step: st})
+		}
+	} else if results, err = s.Apply(ctx, p, nil); err != nil {
+		return nil, err
 	}
-	r := mirrorResult{Address: job.address, Version: job.version.String(), State: mirrorState(published.Existing, err), Warnings: published.Warnings}
+	for _, r := range results {
+		m.took(r)
+	}
+	m.order(slices.Concat(args, m.o.lockFiles))
+	return m.results, nil
+}
+
+// fail notes an argument that gives no version.
+func (m *mirrorer) fail(arg string, err error) {
+	m.results = append(m.results, mirrorResult{Address: arg, State: mirrorState(false, err), Reason: err.Error(), arg: arg})
+}
+
+// took notes what became of a step.
+func (m *mirrorer) took(r depot.Result) {
+	if r.Version == "" {
+		m.fail(r.Where, r.Err())
+		return
+	}
+	_, address, _ := strings.Cut(r.Entry, " ")
+	there := r.Published.Existing || m.o.dryRun && r.Action == depot.ActionPresent
+	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
-	case err != nil:
-		r.Reason = err.Error()
+	case r.Err() != nil:
+		out.Reason = r.Err().Error()
 	case !m.o.dryRun:
-		r.Reference = published.String()
-	case r.State == "new":
-		r.State = "planned"
+		out.Reference = r.Published.String()
+	case out.State == "new":
+		out.State = "planned"
 	}
-	return r
+	m.results = append(m.results, out)
+}
+
+// order has the results as the command line has the arguments, those that gave no
+// version first.
+func (m *mirrorer) order(args []string) {
+	slices.SortStableFunc(m.results, func(a, b mirrorResult) int {
+		if (a.Version == "") != (b.Version == "") {
+			return cmp.Compare(min(1, len(a.Version)), min(1, len(b.Version)))
+		}
+		return cmp.Compare(slices.Index(args, a.arg), slices.Index(args, b.arg))
+	})
 }
 
 func mirrorState(existing bool, err error) string {
@@ -206,133 +215,82 @@ func mirrorState(existing bool, err error) string {
 	return "new"
 }
 
-// plan returns the jobs of one argument.
-func (m *mirrorer) plan(ctx context.Context, s string) ([]mirrorJob, error) {
-	address, versions, _ := strings.Cut(s, "@")
-	allow, err := addr.ParseConstraint(versions)
-	if err != nil {
-		return nil, err
+// add puts one argument into the set.
+func (m *mirrorer) add(arg string) error {
+	address, versions, _ := strings.Cut(arg, "@")
+	e := depot.Entry{Where: arg}
+	var err error
+	if e.Versions, err = addr.ParseConstraint(versions); err != nil {
+		return err
 	}
-	first, _, _ := strings.Cut(address, "/")
+	if versions == "" {
+		e.Limit = 1
+	}
+	first, rest, _ := strings.Cut(address, "/")
 	isHost := strings.ContainsAny(first, ".:") || first == "localhost"
 	parts := strings.Count(address, "/") + 1
 	if isHost {
 		parts--
 	}
-	if parts == 3 && len(m.o.trusted) > 0 {
-		return nil, fmt.Errorf("%w: a module has no OpenPGP signature", depot.ErrUntrusted)
+	if parts == 3 && len(m.o.provider.Trusted) > 0 {
+		return fmt.Errorf("%w: a module has no OpenPGP signature", depot.ErrUntrusted)
 	}
 	if parts == 3 {
-		return m.planModule(ctx, address, isHost, versions, allow)
+		host := m.o.defaultHost
+		if m.o.from != "registry" {
+			host = m.o.from
+		}
+		if isHost {
+			host, address = first, rest
+		}
+		return m.addModule(e, host, address)
 	}
 	p, err := addr.ParseProvider(address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.Hostname == "" {
 		p.Hostname = m.o.defaultHost
 	}
-	if _, err := m.a.upstreamClient(p.Hostname); err != nil {
-		return nil, err
+	return m.addProvider(e, p)
+}
+
+func (m *mirrorer) addProvider(e depot.Entry, p addr.Provider) error {
+	if _, err := m.a.upstreamClient(p.Hostname); err != nil { // the user named it
+		return err
 	}
-	have, err := m.src.Versions(ctx, p)
+	entry := m.o.provider
+	entry.Entry, entry.Address = e, p
+	m.set.Providers = append(m.set.Providers, entry)
+	return nil
+}
+
+func (m *mirrorer) addModule(e depot.Entry, host, address string) error {
+	module, err := addr.ParseModule(address)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var jobs []mirrorJob
-	for _, v := range selectVersions(have, versions, allow) {
-		jobs = append(jobs, m.provider(p, v))
+	if _, err := m.a.upstreamClient(host); err != nil { // the user named it
+		return err
 	}
-	return jobs, noneSelected(jobs, address, versions)
+	m.set.Modules = append(m.set.Modules, depot.ModuleEntry{
+		Entry: e, Address: module, Source: depot.ModuleSource{Kind: depot.SourceRegistry, Host: host, Address: module},
+	})
+	return nil
 }
 
-// selectVersions returns the newest release without a constraint, else all that
-// it allows. have is sorted, highest first.
-func selectVersions(have []addr.Version, versions string, allow addr.Constraint) []addr.Version {
-	var out []addr.Version
-	for _, v := range have {
-		if !allow.Allows(v) {
-			continue
-		}
-		out = append(out, v)
-		if versions == "" {
-			break
-		}
-	}
-	return out
-}
-
-func noneSelected(jobs []mirrorJob, address, versions string) error {
-	if len(jobs) > 0 {
-		return nil
-	}
-	return fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
-}
-
-func (m *mirrorer) provider(p addr.Provider, v addr.Version) mirrorJob {
-	return mirrorJob{
-		address: p.String(), version: v,
-		has: func(ctx context.Context) (bool, error) { return m.depot.HasProvider(ctx, p, v) },
-		run: func(ctx context.Context) (depot.Published, error) {
-			return m.depot.MirrorProvider(ctx, m.src, p, v, m.o.depot)
-		},
-	}
-}
-
-func (m *mirrorer) planModule(ctx context.Context, address string, hasHost bool, versions string, allow addr.Constraint) ([]mirrorJob, error) {
-	host, rest := m.o.defaultHost, address
-	if m.o.from != "registry" {
-		host = m.o.from
-	}
-	if hasHost {
-		host, rest, _ = strings.Cut(address, "/")
-	}
-	module, err := addr.ParseModule(rest)
-	if err != nil {
-		return nil, err
-	}
-	client, err := m.a.upstreamClient(host)
-	if err != nil {
-		return nil, err
-	}
-	src := &upstream.ModuleRegistry{Client: client, Host: host}
-	have, err := src.Versions(ctx, module)
-	if err != nil {
-		return nil, err
-	}
-	fetcher := depot.Fetcher{Client: client, Git: m.a.git(m.a.hostToken), Open: m.a.openOrigin}
-	var jobs []mirrorJob
-	for _, v := range selectVersions(have, versions, allow) {
-		mv := addr.ModuleVersion{Module: module, Version: v}
-		has := func(ctx context.Context) (bool, error) { return m.depot.HasModule(ctx, mv) }
-		jobs = append(jobs, mirrorJob{address: module.String(), version: v, has: has, run: func(ctx context.Context) (depot.Published, error) {
-			fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
-				l, err := src.Location(ctx, module, v)
-				if err != nil {
-					return nil, nil, err
-				}
-				return fetcher.Fetch(ctx, l, dir)
-			}
-			return m.depot.MirrorModule(ctx, mv, fetch, depot.ModuleOptions{})
-		}})
-	}
-	return jobs, noneSelected(jobs, address, versions)
-}
-
-// lockFile returns a job for each entry of a lock file.
-func (m *mirrorer) lockFile(name string) ([]mirrorJob, error) {
+// addLockFile puts exactly what a lock file has into the set.
+func (m *mirrorer) addLockFile(name string) error {
 	l, err := readLockFile(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var jobs []mirrorJob
 	for _, p := range l.Providers {
-		if _, err := m.a.upstreamClient(p.Address.Hostname); err != nil { // the user's own file names it
-			return nil, err
+		if err := m.addProvider(depot.Entry{Where: name, Exact: []addr.Version{p.Version}}, p.Address); err != nil {
+			return err
 		}
-		jobs = append(jobs, m.provider(p.Address, p.Version))
 	}
-	return jobs, nil
+	return nil
 }
 
 // printMirrored prints one line per version and a summary.

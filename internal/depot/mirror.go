@@ -78,27 +78,6 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 	return d.pushPlan(ctx, r, p, v, plan, ProviderOptions{Gate: o.Gate})
 }
 
-// HasProvider reports whether a version of a provider is stored.
-func (d *Depot) HasProvider(ctx context.Context, p addr.Provider, v addr.Version) (bool, error) {
-	return d.has(ctx, d.providerRepo(p), v)
-}
-
-// HasModule reports whether a version of a module is stored.
-func (d *Depot) HasModule(ctx context.Context, m addr.ModuleVersion) (bool, error) {
-	return d.has(ctx, d.o.Layout.Module(m.Module), m.Version)
-}
-
-func (d *Depot) has(ctx context.Context, repository string, v addr.Version) (bool, error) {
-	r, err := d.Repo(repository)
-	if err != nil {
-		return false, err
-	}
-	if _, err = r.Resolve(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // Refused tells content that is not accepted, because of what it is or who signed
 // it, from content that could not be read or stored.
 func Refused(err error) bool {

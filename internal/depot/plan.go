@@ -33,6 +33,7 @@ type SyncOptions struct {
 	Origins func(auth string) (Origins, error)
 	Used    func(entry string, v addr.Version) bool // retention keeps these; nil: none
 	Jobs    int                                     // entries worked on at a time; 0: 4
+	Once    bool                                    // the set is of this run only: the record is neither read nor written, and what is there is examined again
 	Now     func() time.Time
 }
 
@@ -81,7 +82,11 @@ type Step struct {
 	version addr.Version
 	known   VersionRecord
 	run     func(ctx context.Context) (VersionRecord, error) // nil: nothing to do
+	err     error
 }
+
+// Err is why an ActionFailed failed, or why carrying the step out did.
+func (s Step) Err() error { return s.err }
 
 // Changes reports whether the step would change the registry.
 func (s Step) Changes() bool { return s.run != nil }
@@ -113,7 +118,7 @@ type offer struct {
 // Plan compares the origins with the registry and changes nothing. An entry that
 // cannot be read becomes a step of ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
-	rec, err := s.d.Record(ctx)
+	rec, err := s.record(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +133,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 		g.Go(func() error {
 			found, err := s.plan(gctx, it, rec)
 			if err != nil && gctx.Err() == nil {
-				found, err = []Step{{Action: ActionFailed, Reason: err.Error()}}, nil
+				found, err = []Step{failedStep(err)}, nil
 			}
 			for j := range found {
 				found[j].Entry, found[j].Where = it.key, it.Where
@@ -143,17 +148,39 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	return &Plan{Steps: slices.Concat(steps...), record: rec}, nil
 }
 
+// record is what is known from earlier runs.
+func (s *Syncer) record(ctx context.Context) (*Record, error) {
+	if s.o.Once {
+		return newRecord(), nil
+	}
+	return s.d.Record(ctx)
+}
+
+func failedStep(err error) Step { return Step{Action: ActionFailed, Reason: err.Error(), err: err} }
+
 // plan decides on every version of one entry.
 func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error) {
-	offers, err := it.list(ctx)
-	if err != nil {
-		return nil, err
+	var offers []offer
+	for _, v := range it.Exact {
+		offers = append(offers, offer{version: v})
 	}
-	have, err := storedVersions(ctx, it.repo)
-	if err != nil {
-		return nil, err
+	var err error
+	if len(offers) == 0 {
+		if offers, err = it.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var have []addr.Version
+	if !s.o.Once {
+		if have, err = storedVersions(ctx, it.repo); err != nil {
+			return nil, err
+		}
 	}
 	wanted := it.wanted(offers, have)
+	if s.o.Once && len(wanted) == 0 {
+		address, versions, _ := strings.Cut(it.Where, "@")
+		return nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
+	}
 	steps := make([]Step, len(wanted))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
@@ -193,7 +220,7 @@ func storedVersions(ctx context.Context, r *oci.Repo) ([]addr.Version, error) {
 // that retention would not remove again at once, highest first.
 func (it item) wanted(offers []offer, have []addr.Version) []offer {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
-		return !it.Versions.Allows(o.version) && !slices.Contains(it.Pin, o.version.String())
+		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !slices.Contains(it.Pin, o.version.String())
 	})
 	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
 	offers = slices.CompactFunc(offers, func(a, b offer) bool { return a.version == b.version })
@@ -224,6 +251,9 @@ func (it item) kept(versions []addr.Version) map[addr.Version]bool {
 
 // step decides on one version that is wanted.
 func (s *Syncer) step(ctx context.Context, it item, o offer, have []addr.Version, rec *Record) (Step, error) {
+	if s.o.Once {
+		return s.once(ctx, it, o), nil
+	}
 	known, recorded := rec.get(it.key, o.version)
 	st := Step{known: known}
 	switch {
@@ -235,6 +265,20 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, have []addr.Version
 	st.Action, st.Reason = ActionPublish, "allowed by "+constraintText(it.Entry)
 	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, have) }
 	return st, nil
+}
+
+// once decides on one version of which nothing is remembered. What is there is
+// looked at too: it may lack a platform.
+func (s *Syncer) once(ctx context.Context, it item, o offer) Step {
+	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
+	switch _, err := it.repo.Resolve(ctx, o.version.Tag()); {
+	case err == nil:
+		st.Action, st.Reason = ActionPresent, ""
+	case !errors.Is(err, oci.ErrNotFound):
+		return failedStep(err)
+	}
+	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, nil) }
+	return st
 }
 
 func constraintText(e Entry) string {

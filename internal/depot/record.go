@@ -45,6 +45,12 @@ type VersionRecord struct {
 	Since   time.Time `json:"since"`            // first seen
 	Scanned time.Time `json:"scanned,omitzero"`
 	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked or drifted
+
+	published Published // in this run
+}
+
+func newRecord() *Record {
+	return &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}}
 }
 
 // Record reads the depot's record; it is empty before the first run.
@@ -57,7 +63,8 @@ func (d *Depot) Record(ctx context.Context) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the depot's record: %w", err)
 	}
-	rec := &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}, read: b}
+	rec := newRecord()
+	rec.read = b
 	if b == nil {
 		return rec, nil
 	}

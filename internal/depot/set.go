@@ -12,11 +12,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-// Set is a depot file: what a registry shall hold and where it comes from.
+// Set is a depot file, or what a command line says in its place: what a registry
+// shall hold and where it comes from.
 type Set struct {
 	Registry  string // HOST[/PREFIX]; "" leaves it to the command line
 	Interval  time.Duration
@@ -28,11 +30,12 @@ type Set struct {
 // Entry is what modules and providers of a depot file have in common, with the
 // defaults of the file filled in.
 type Entry struct {
-	Where    string // file:line, for messages
+	Where    string // file:line, or ADDRESS[@CONSTRAINT] of a command line, for messages
 	Versions addr.Constraint
-	Limit    int      // newest versions to take of those the constraint allows; 0: all
-	Keep     int      // newest versions that retention keeps; 0: all
-	Pin      []string // versions that retention never removes
+	Exact    []addr.Version // these, without asking the origin what it has; empty: what Versions allows
+	Limit    int            // newest versions to take of those the constraint allows; 0: all
+	Keep     int            // newest versions that retention keeps; 0: all
+	Pin      []string       // versions that retention never removes
 	Scan     ScanPolicy
 	Approval ApprovalPolicy
 	Auth     string // name of an auth block; "": anonymous
@@ -77,6 +80,8 @@ type ProviderEntry struct {
 	Origin        string        // "", a registry host, https://…/ (network mirror), a directory, or oci://HOST/TEMPLATE
 	Platforms     []addr.Platform
 	AllowUnsigned bool
+	AllowExpired  bool                // see MirrorOptions
+	Trusted       []signing.PublicKey // see MirrorOptions
 }
 
 // ScanPolicy says what must be scanned before a version becomes visible.

@@ -25,6 +25,8 @@ type Result struct {
 	Step
 	State State  `json:"state,omitempty"`
 	Error string `json:"error,omitempty"`
+
+	Published Published `json:"-"` // of a version that was taken from its origin, or found there
 }
 
 // Apply carries a plan out, several steps at a time. One failure does not stop
@@ -54,6 +56,9 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 		})
 	}
 	_ = g.Wait() // a step puts its error into its result
+	if s.o.Once {
+		return results, ctx.Err()
+	}
 	const saveTime = 30 * time.Second
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
@@ -66,10 +71,10 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 // apply notes the outcome of a step. A candidate that a gate kept back is not a
 // failure: the depot file asked for it.
 func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
-	res := Result{Step: st, State: vr.State}
+	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
 	case err != nil:
-		res.Error = err.Error()
+		res.Error, res.err = err.Error(), err
 	case st.Action == ActionFailed:
 		res.Error = st.Reason
 	case st.Action == ActionPrune:
@@ -102,7 +107,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 		return nil
 	}
 	out, err := it.publish(ctx, o, gate)
-	vr.Digest = out.Digest
+	vr.Digest, vr.published = out.Digest, out
 	if held, ok := errors.AsType[*HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
@@ -206,7 +211,9 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 		return offers, err
 	}
 	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
-		return s.d.MirrorProvider(ctx, src, e.Address, o.version, MirrorOptions{Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, Gate: g})
+		return s.d.MirrorProvider(ctx, src, e.Address, o.version, MirrorOptions{
+			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Gate: g,
+		})
 	}
 	return it, nil
 }
