@@ -18,7 +18,7 @@ import (
 // DNS suddenly resolves to this machine makes it read the answers as well; the
 // name is in Host.
 func (g *Guard) Screen(r *http.Request) error {
-	if g.names != nil && !g.called(r) {
+	if g.names != nil && !called(r, g.names) {
 		g.logFor(r).Warn("request refused: everybody may write here, and the name it calls is not of this server", "host", r.Host)
 		return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clip(hostOf(r.Host)) +
 			"; where everybody may write, set hostname or public_url to the name that clients use"}
@@ -48,9 +48,9 @@ func ownNames(o Options) []string {
 // called reports whether Host is a loopback name or address, a configured name,
 // or the very address that the connection came to: no DNS resolves to an
 // address in digits.
-func (g *Guard) called(r *http.Request) bool {
+func called(r *http.Request, names []string) bool {
 	host := hostOf(r.Host)
-	if slices.Contains(g.names, host) || strings.HasSuffix(host, ".localhost") {
+	if slices.Contains(names, host) || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
@@ -66,6 +66,26 @@ func (g *Guard) called(r *http.Request) bool {
 	}
 	at, err := netip.ParseAddrPort(local.String())
 	return err == nil && at.Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
+}
+
+// Local keeps web pages from reading what h answers to this machine without a
+// token: a request that comes to a loopback address must call the server by a name
+// or an address of this machine, or by one of names, as [Guard.Screen] has it.
+func Local(h http.Handler, names ...string) http.Handler {
+	own := []string{"localhost"}
+	for _, name := range names {
+		if name != "" {
+			own = append(own, hostOf(name))
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if local != nil && local.IP.IsLoopback() && !called(r, own) {
+			http.Error(w, "this server is not known as "+clip(hostOf(r.Host)), http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // hostOf is the name in HOST, HOST:PORT or an URL, as names are compared.

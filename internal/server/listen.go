@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
@@ -20,13 +21,13 @@ import (
 
 // serveMetrics serves /metrics on a listener of its own, if there is to be one,
 // until stop is called: how a shutdown goes can be seen to its end.
-func serveMetrics(ctx context.Context, addr string, m *registry.Metrics, debug *slog.Logger) (url string, stop func() error, err error) {
+func serveMetrics(ctx context.Context, addr string, m *registry.Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
 	if addr == "" {
 		return "", func() error { return nil }, nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
-	srv, err := httpserve.Listen(httpserve.Options{Addr: addr, Handler: mux, Logger: debug})
+	srv, err := httpserve.Listen(httpserve.Options{Addr: addr, Handler: access.Local(mux, names...), Logger: debug})
 	if err != nil {
 		return "", nil, err
 	}

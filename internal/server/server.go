@@ -87,7 +87,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
-	metrics, stopMetrics, err := serveMetrics(ctx, s.Metrics, o.Metrics, env.Debug)
+	metrics, stopMetrics, err := serveMetrics(ctx, s.Metrics, o.Metrics, env.Debug, s.Hostname, s.PublicURL)
 	if err != nil {
 		return err
 	}
