@@ -33,10 +33,10 @@
 // the front-end, unless it is told not to. No time limit ends a download, only
 // a minute without progress.
 //
-// With [Blobs] the archives of a registry elsewhere are kept as files by digest
-// (blobs.go). The first request that misses starts a fetch that no request owns;
-// it writes a file that all readers follow, each with its own handle and at its
-// own pace (spool.go). The last write becomes readable when the digest is right,
+// With [Options].Blobs the archives of a registry elsewhere are kept as files by
+// digest (package blobcache). The first request that misses starts a fetch that no
+// request owns; it writes a file that all readers follow, each with its own handle
+// and at its own pace. The last write becomes readable when the digest is right,
 // and only then does the file get its name. A reader that has bytes in a file,
 // growing or whole, lets the kernel send them (sender.go); one whose file fails
 // goes on with the registry. [Options].Files does the same for a registry in
@@ -70,7 +70,8 @@
 // replica takes it for a day (publish_provider.go). Packages are read once, while
 // they arrive; making the version of the receipts is a short request, which no
 // proxy cuts and a client can repeat. A file that the repository has already gets
-// its receipt without being sent. Package frontend is the client.
+// its receipt without being sent. Package publishclient is the
+// client.
 //
 // Signatures that are sent have to be about the version they are added to. Who
 // made them is for those who verify (publish_signature.go).

@@ -10,8 +10,8 @@ import (
 
 // The lock protocol is three small machines without input or output of their
 // own: acquirer, saver and releaser. Each is fed the reply to its last request
-// and answers with the next one. Store performs the requests on a registry; the
-// simulator and the explorer in the tests perform them on a model of one, so
+// and answers with the next one. A session performs the requests on a registry;
+// the simulator and the explorer in the tests perform them on a model of one, so
 // that what is proved is what runs.
 
 // op is what a machine wants done next.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package upstream reads providers and modules from where others publish them:
-// registries found by service discovery, network mirrors, filesystem mirrors
-// and OCI repositories.
+// registries found by service discovery, network mirrors, filesystem mirrors,
+// OCI repositories, git repositories and releases of GitHub.
 //
 // A source answers three questions of one provider: which versions are there,
 // which platforms has a version, and where is the package of one platform with
