@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -148,6 +149,7 @@ func (a *app) openRepo(reference string) (*oci.Repo, error) {
 // --registry.
 type selected struct {
 	addr.Selection
+	address string // as it was written
 	depot   *depot.Depot
 	catalog *catalog.Catalog
 	repo    *oci.Repo
@@ -165,7 +167,8 @@ func (a *app) selected(arg string, progress func(depot.Event)) (selected, error)
 		return selected{}, err
 	}
 	r, err := client.Repo(it.Repository(layout))
-	return selected{Selection: it, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
+	address, _, _ := strings.Cut(arg, "@")
+	return selected{Selection: it, address: address, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
 		catalog: catalog.New(catalog.Options{Client: client, Layout: layout}), repo: r}, err
 }
 

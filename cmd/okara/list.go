@@ -85,16 +85,14 @@ type versionLine struct {
 func (a *app) listVersions(l *catalog.Versions, it addr.Selection) error {
 	lines := []versionLine{}
 	var rows [][]string
-	for _, v := range l.Versions {
-		if !it.Selects(v) {
-			continue
-		}
+	versions, err := l.Selected(it)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
 		s := l.Status(v)
 		lines = append(lines, versionLine{Version: v.String(), Deprecated: eventMessage(s.Deprecated), Yanked: eventMessage(s.Yanked)})
 		rows = append(rows, []string{v.String(), statusText(s)})
-	}
-	if len(lines) == 0 {
-		return fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
 	}
 	return a.printResult(lines, table(rows))
 }

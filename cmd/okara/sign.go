@@ -6,16 +6,13 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
-	"github.com/seed-141914ff/okara/oci"
 )
 
 // signed is the result of sign.
@@ -83,15 +80,14 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 			if err := keys.read(a, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
-			address, _, _ := strings.Cut(args[0], "@")
 			front, err := a.frontend(server, nil)
 			if err != nil {
 				return err
 			}
 			if front != nil {
-				return a.signThrough(cmd.Context(), front, address, it, keys)
+				return a.signThrough(cmd.Context(), front, args[0], it, keys)
 			}
-			return a.sign(cmd.Context(), address, it, keys)
+			return a.sign(cmd.Context(), args[0], keys)
 		},
 	}
 	f := cmd.Flags()
@@ -112,7 +108,7 @@ func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err e
 }
 
 // signThrough signs one version through a front-end.
-func (a *app) signThrough(ctx context.Context, front *publishclient.Client, address string, it addr.Selection, keys signers) error {
+func (a *app) signThrough(ctx context.Context, front *publishclient.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return usageError("--server takes signatures of --cosign-key only")
 	}
@@ -128,65 +124,55 @@ func (a *app) signThrough(ctx context.Context, front *publishclient.Client, addr
 	if err != nil {
 		return serverHint(err)
 	}
+	address, _, _ := strings.Cut(arg, "@")
 	out := signed{Address: address, Version: v.String(), Cosign: d.String()}
 	return a.printResult(out, out.text())
 }
 
-func (a *app) sign(ctx context.Context, address string, it addr.Selection, keys signers) error {
-	client, layout, err := a.registryClient()
+func (a *app) sign(ctx context.Context, arg string, keys signers) error {
+	t, err := a.selected(arg, nil)
 	if err != nil {
 		return err
 	}
-	d := depot.New(depot.Options{Client: client, Layout: layout})
-	if exact, err := addr.ParseVersion(it.Versions); err == nil {
-		one, err := signOne(ctx, d, layout, it, exact, keys)
+	if exact, err := addr.ParseVersion(t.Versions); err == nil {
+		one, err := keys.sign(ctx, t, exact)
 		if err != nil {
 			return err
 		}
-		one.Address = address
 		return a.printResult(one, one.text())
 	}
-	versions, err := selectedVersions(ctx, d, layout, it)
+	l, err := t.depot.Versions(ctx, t.repo.Name())
+	if err != nil {
+		return err
+	}
+	versions, err := l.Selected(t.Selection)
 	if err != nil {
 		return err
 	}
 	var all []signed
 	var lines []string
 	for _, v := range versions {
-		one, err := signOne(ctx, d, layout, it, v, keys)
+		one, err := keys.sign(ctx, t, v)
 		if err != nil {
-			return fmt.Errorf("signing %s@%s: %w", address, v, err)
+			return fmt.Errorf("signing %s@%s: %w", t.address, v, err)
 		}
-		one.Address = address
 		all, lines = append(all, one), append(lines, one.text())
 	}
 	return a.printResult(all, strings.Join(lines, "\n"))
 }
 
-// selectedVersions lists what the constraint of the item allows.
-func selectedVersions(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection) ([]addr.Version, error) {
-	l, err := d.Versions(ctx, it.Repository(layout))
-	if err != nil {
-		return nil, err
-	}
-	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
-	if len(versions) == 0 {
-		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
-	}
-	return versions, nil
-}
-
-func signOne(ctx context.Context, d *depot.Depot, layout addr.Layout, it addr.Selection, v addr.Version, keys signers) (signed, error) {
-	out := signed{Version: v.String()}
-	if keys.openpgp != nil {
-		e, err := d.SignProvider(ctx, it.Provider, v, keys.openpgp, keys.replace)
+// sign adds the signatures of the keys to one version.
+func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, error) {
+	out := signed{Address: t.address, Version: v.String()}
+	if s.openpgp != nil {
+		e, err := t.depot.SignProvider(ctx, t.Provider, v, s.openpgp, s.replace)
 		if err != nil {
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
 	}
-	if keys.cosign != nil {
-		m, err := d.SignCosign(ctx, it.Repository(layout), v, keys.cosign)
+	if s.cosign != nil {
+		m, err := t.depot.SignCosign(ctx, t.repo.Name(), v, s.cosign)
 		if err != nil {
 			return signed{}, err
 		}

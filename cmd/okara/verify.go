@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
@@ -59,8 +58,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
 				return err
 			}
-			address, _, _ := strings.Cut(args[0], "@")
-			if perr := a.printResult(verified{address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
+			if perr := a.printResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
 				return perr
 			}
 			return err

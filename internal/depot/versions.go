@@ -169,3 +169,13 @@ func (l *Listing) Status(v addr.Version) artifact.Status { return l.StatusOf(v, 
 func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) artifact.Status {
 	return artifact.FoldStatus(l.Events, v.String(), manifest)
 }
+
+// Selected returns the versions that it means, yanked ones included;
+// oci.ErrNotFound if there is none.
+func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
+	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
+	}
+	return versions, nil
+}
