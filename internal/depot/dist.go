@@ -154,16 +154,16 @@ func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	if text, err = d.read(name); err != nil {
 		return nil, nil, err
 	}
-	protocols, err = ParseRegistryManifest(text)
+	protocols, err = parseRegistryManifest(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return text, protocols, nil
 }
 
-// ParseRegistryManifest returns the protocol versions in a
+// parseRegistryManifest returns the protocol versions in a
 // terraform-registry-manifest.json.
-func ParseRegistryManifest(text []byte) ([]string, error) {
+func parseRegistryManifest(text []byte) ([]string, error) {
 	var doc struct {
 		Version  int `json:"version"`
 		Metadata struct {

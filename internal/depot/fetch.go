@@ -25,17 +25,17 @@ const maxArchive = 512 << 20
 
 func digestOf(zh string) digest.Digest { return digest.NewDigestFromEncoded(digest.SHA256, zh) }
 
-// Fetcher fetches module trees from any Location.
-type Fetcher struct {
+// fetcher fetches module trees from any Location.
+type fetcher struct {
 	Client *upstream.Client
 	Git    *upstream.Git
 	Open   func(reference string) (*oci.Repo, error) // HOST/REPOSITORY
 	Limits archive.Limits
 }
 
-// Fetch writes the tree that l names below dir, which must be empty, and returns
+// fetch writes the tree that l names below dir, which must be empty, and returns
 // it with the annotations that say where it is from.
-func (f Fetcher) Fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
+func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
 	source := map[string]string{artifact.AnnSource: publicURL(l)}
 	var err error
 	switch l.Kind {
@@ -46,7 +46,7 @@ func (f Fetcher) Fetch(ctx context.Context, l upstream.Location, dir string) (fs
 	default:
 		var body io.ReadCloser
 		if body, err = f.Client.Archive(ctx, l); err == nil {
-			err = f.Unpack(ctx, body, dir)
+			err = f.unpack(ctx, body, dir)
 		}
 	}
 	if err != nil {
@@ -91,13 +91,13 @@ func subtree(dir, sub string) (fs.FS, error) {
 	return os.DirFS(target), nil
 }
 
-// Unpack writes a zip or tar.gz below dir. It closes body.
-func (f Fetcher) Unpack(ctx context.Context, body io.ReadCloser, dir string) error {
+// unpack writes a zip or tar.gz below dir. It closes body.
+func (f fetcher) unpack(ctx context.Context, body io.ReadCloser, dir string) error {
 	return f.unpackFolder(ctx, body, "", dir)
 }
 
-// unpackFolder is Unpack for one folder of a forge's archive.
-func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
+// unpackFolder is unpack for one folder of a forge's archive.
+func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, dir string) error {
 	defer body.Close()
 	file, done, err := scratch.File("")
 	if err != nil {
@@ -114,7 +114,7 @@ func (f Fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 	return archive.UnpackFolder(ctx, file, n, folder, dir, f.Limits)
 }
 
-func (f Fetcher) oci(ctx context.Context, l upstream.Location, dir string) error {
+func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) error {
 	r, err := f.Open(l.URL.Host + l.URL.Path)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (f Fetcher) oci(ctx context.Context, l upstream.Location, dir string) error
 	if err != nil {
 		return err
 	}
-	return f.Unpack(ctx, body, dir)
+	return f.unpack(ctx, body, dir)
 }
 
 // stripTop returns the only directory in dir, into which forges put the files

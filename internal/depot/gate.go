@@ -45,8 +45,8 @@ const candidatePrefix = "okara-candidate-"
 // candidateHex is how much of a digest a candidate tag holds.
 const candidateHex = 12
 
-// CandidateTag is the tag of an artifact that waits for approval.
-func CandidateTag(d digest.Digest) string { return candidatePrefix + d.Encoded()[:candidateHex] }
+// candidateTag is the tag of an artifact that waits for approval.
+func candidateTag(d digest.Digest) string { return candidatePrefix + d.Encoded()[:candidateHex] }
 
 // pass asks the gate. Gates that are nil let everything pass.
 func (g Gate) pass(ctx context.Context, x Gated) error {
@@ -57,7 +57,7 @@ func (g Gate) pass(ctx context.Context, x Gated) error {
 	if err == nil {
 		return nil
 	}
-	held := &HeldError{Repository: x.Repo.String(), Digest: x.Root.Digest.String(), Tag: CandidateTag(x.Root.Digest), Err: err}
+	held := &HeldError{Repository: x.Repo.String(), Digest: x.Root.Digest.String(), Tag: candidateTag(x.Root.Digest), Err: err}
 	if perr := PutVersion(ctx, x.Repo, held.Tag, x.Root); perr != nil {
 		return errors.Join(held, fmt.Errorf("tag the candidate: %w", perr))
 	}

@@ -268,8 +268,8 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	return k, err
 }
 
-// MirrorModule stores one version of a module from its origin.
-func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
+// mirrorModule stores one version of a module from its origin.
+func (d *Depot) mirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err

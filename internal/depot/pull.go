@@ -42,15 +42,15 @@ func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version,
 // those of a module are the whole folder.
 func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir string, o PullOptions) ([]string, error) {
 	if it.Kind == addr.KindModule {
-		_, err := d.PullModule(ctx, addr.ModuleVersion{Module: it.Module, Version: v}, dir, o)
+		_, err := d.pullModule(ctx, addr.ModuleVersion{Module: it.Module, Version: v}, dir, o)
 		return nil, err
 	}
-	return d.PullProvider(ctx, it.Provider, v, dir, o)
+	return d.pullProvider(ctx, it.Provider, v, dir, o)
 }
 
-// PullModule unpacks a version of a module into dir, which must be empty or not
+// pullModule unpacks a version of a module into dir, which must be empty or not
 // exist. The zip is verified against its digest before it is unpacked.
-func (d *Depot) PullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (artifact.ModuleManifest, error) {
+func (d *Depot) pullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (artifact.ModuleManifest, error) {
 	l, raw, err := d.pullable(ctx, d.o.Layout.Module(m.Module), m.Version, o)
 	if err != nil {
 		return artifact.ModuleManifest{}, err
@@ -96,11 +96,11 @@ func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to i
 	return err
 }
 
-// PullProvider writes the zips of a version with SHA256SUMS and its signature, as
+// pullProvider writes the zips of a version with SHA256SUMS and its signature, as
 // it is after signing again, into dir, in the form in which PublishProvider takes
 // them. Files that are there with the right digest are kept. It returns the
 // names of the files.
-func (d *Depot) PullProvider(ctx context.Context, p addr.Provider, v addr.Version, dir string, o PullOptions) ([]string, error) {
+func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Version, dir string, o PullOptions) ([]string, error) {
 	l, m, err := d.pullable(ctx, d.providerRepo(p), v, o)
 	if err != nil {
 		return nil, err

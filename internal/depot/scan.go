@@ -82,7 +82,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	if target == scan.Provider {
 		limits = packageLimits()
 	}
-	if err := (Fetcher{Limits: limits}).Unpack(ctx, body, dir); err != nil {
+	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err
 	}
 	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})

@@ -102,7 +102,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 			}
 		}
 		if !it.Approval.passes(o.version, have, x.Signers, time.Time{}, s.o.Now()) {
-			return ErrWaiting
+			return errWaiting
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	if held, ok := errors.AsType[*HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
-		case errors.Is(held.Err, ErrWaiting):
+		case errors.Is(held.Err, errWaiting):
 			vr.State, vr.Reason = StateWaiting, held.Err.Error()
 			return vr, nil
 		case errors.Is(held.Err, ErrBlocked):
@@ -122,8 +122,8 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	return vr, err
 }
 
-// ErrWaiting says that a version waits for `okara approve`.
-var ErrWaiting = errors.New("waiting for approval")
+// errWaiting says that a version waits for `okara approve`.
+var errWaiting = errors.New("waiting for approval")
 
 func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {
 	if _, err := s.d.Approve(ctx, it.repo, v); err != nil {
@@ -183,7 +183,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
-		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
+		return s.d.mirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
 	}
 	return it, nil
 }
@@ -281,7 +281,7 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 // fetchModule writes the tree of one version below dir. A git tag that moved
 // between the list and now is an error.
 func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
-	f := Fetcher{Client: from.Client, Git: from.Git, Open: from.Open}
+	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open}
 	l := e.Source.Location
 	l.Subdir = e.Subdir
 	switch e.Source.Kind {
@@ -298,14 +298,14 @@ func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir 
 	default:
 		l.Ref = o.ref
 	}
-	tree, source, err := f.Fetch(ctx, l, dir)
+	tree, source, err := f.fetch(ctx, l, dir)
 	if err == nil && o.commit != "" && source[artifact.AnnRevision] != o.commit {
 		err = fmt.Errorf("tag %s moved from %s to %s during the run: %w", o.ref, o.commit, source[artifact.AnnRevision], oci.ErrCorrupt)
 	}
 	return tree, source, err
 }
 
-func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
+func fetchGitHub(ctx context.Context, from Origins, f fetcher, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
 	owner, name := ownerAndName(e.Source.Location.URL)
 	ref := o.commit
 	if ref == "" {
@@ -324,7 +324,7 @@ func fetchGitHub(ctx context.Context, from Origins, f Fetcher, e ModuleEntry, o 
 
 // githubTree writes a folder of the tree of ref below dir and returns it. A tree
 // without that folder is ErrNoModule.
-func githubTree(ctx context.Context, from Origins, f Fetcher, owner, name, ref, folder, dir string) (fs.FS, error) {
+func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, folder, dir string) (fs.FS, error) {
 	body, err := from.GitHub.Tarball(ctx, owner, name, ref)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (_ Pu
 		return Published{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	tree, err := githubTree(ctx, from, Fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
+	tree, err := githubTree(ctx, from, fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
 	if err != nil {
 		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
 	}

@@ -221,7 +221,7 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	if md.RegistryManifest == nil {
 		return nil
 	}
-	want, err := ParseRegistryManifest(md.RegistryManifest)
+	want, err := parseRegistryManifest(md.RegistryManifest)
 	if err == nil && !slices.Equal(want, index.Protocols) {
 		err = fmt.Errorf("the index says %v, the registry manifest %v", index.Protocols, want)
 	}
