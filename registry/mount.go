@@ -117,7 +117,7 @@ func (s *server) pushed(ctx context.Context, path string) {
 		return
 	}
 	s.catalog.Changed(repository, tag)
-	if err := s.depot.AddToCatalogue(context.WithoutCancel(ctx), repository); err != nil {
+	if err := s.depot.AddToCatalog(context.WithoutCancel(ctx), repository); err != nil {
 		s.log.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
 		return
 	}

@@ -53,7 +53,7 @@ module or provider.`,
 				repositories = append(repositories, it.Repository(layout))
 			}
 			if rebuild {
-				if err := a.rebuildCatalogue(cmd.Context(), d, repositories); err != nil {
+				if err := a.rebuildCatalog(cmd.Context(), d, repositories); err != nil {
 					return err
 				}
 			}
@@ -69,8 +69,8 @@ module or provider.`,
 	return cmd
 }
 
-func (a *app) rebuildCatalogue(ctx context.Context, d *depot.Depot, repositories []string) error {
-	n, err := d.RebuildCatalogue(ctx, repositories)
+func (a *app) rebuildCatalog(ctx context.Context, d *depot.Depot, repositories []string) error {
+	n, err := d.RebuildCatalog(ctx, repositories)
 	if err != nil && len(repositories) == 0 {
 		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
 	}

@@ -39,7 +39,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 			}
 			c := catalog.New(catalog.Options{Client: client, Layout: layout})
 			if len(args) == 0 {
-				return a.listCatalogue(cmd.Context(), c)
+				return a.listCatalog(cmd.Context(), c)
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
@@ -54,22 +54,22 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 	}
 }
 
-// catalogueLine is one module or provider in a list.
-type catalogueLine struct {
+// catalogLine is one module or provider in a list.
+type catalogLine struct {
 	Kind       string `json:"kind"`
 	Address    string `json:"address"`
 	Repository string `json:"repository"`
 }
 
-func (a *app) listCatalogue(ctx context.Context, c *catalog.Catalog) error {
+func (a *app) listCatalog(ctx context.Context, c *catalog.Catalog) error {
 	index, err := c.Index(ctx)
 	if err != nil {
 		return err
 	}
-	lines := []catalogueLine{}
+	lines := []catalogLine{}
 	var rows [][]string
 	for _, e := range index.Entries {
-		lines = append(lines, catalogueLine(e))
+		lines = append(lines, catalogLine(e))
 		rows = append(rows, []string{e.Kind, e.Address})
 	}
 	return a.printResult(lines, table(rows))

@@ -98,7 +98,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				return err
 			}
 			if require != nil && s.Held == "" {
-				if s.Policy, err = judged(cmd.Context(), t.depot, t.repo.Name(), s.Version, *require); err != nil {
+				if s.Policy, err = policyVerdict(cmd.Context(), t.depot, t.repo.Name(), s.Version, *require); err != nil {
 					return err
 				}
 			}
@@ -113,8 +113,8 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 	return cmd
 }
 
-// judged says what a policy makes of a version.
-func judged(ctx context.Context, d *depot.Depot, repository, version string, o depot.VerifyOptions) (string, error) {
+// policyVerdict says what a policy makes of a version.
+func policyVerdict(ctx context.Context, d *depot.Depot, repository, version string, o depot.VerifyOptions) (string, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
 		return "", err

@@ -149,8 +149,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// TestLoadBundlePassesOverCatalogue: a foreign entry could name anything.
-func TestLoadBundlePassesOverCatalogue(t *testing.T) {
+// TestLoadBundlePassesOverCatalog: a foreign entry could name anything.
+func TestLoadBundlePassesOverCatalog(t *testing.T) {
 	var f forged
 	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
 		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
@@ -159,7 +159,7 @@ func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 	if _, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
+	if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("catalogue %v, %v", entries, err)
 	}
 }

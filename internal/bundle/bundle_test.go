@@ -262,7 +262,7 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 	if report, err := bundle.Load(t.Context(), d, mustOpenBundle(t, file), bundle.LoadOptions{}); err != nil || len(report.Warnings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	entries, err := d.Catalogue(t.Context())
+	entries, err := d.Catalog(t.Context())
 	want := []artifact.CatalogEntry{{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
 	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
 		t.Errorf("catalogue: %v\n%s", err, diff)

@@ -117,7 +117,7 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.filled)) {
-		if err := l.d.AddToCatalogue(ctx, name); err != nil {
+		if err := l.d.AddToCatalog(ctx, name); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // Index is what has been published.
 type Index struct {
-	*depot.Catalogue
+	*depot.Catalog
 	Modules []addr.Module // those of the entries that are modules, likewise by address
 }
 
@@ -28,15 +28,15 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		var known *depot.Catalogue
+		var known *depot.Catalog
 		if has {
-			known = old.Catalogue
+			known = old.Catalog
 		}
-		all, err := depot.ReadCatalogue(ctx, r, known)
+		all, err := depot.ReadCatalog(ctx, r, known)
 		if err != nil || all == known {
 			return old, err
 		}
-		x := &Index{Catalogue: all}
+		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
 			if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {
 				x.Modules = append(x.Modules, m)
@@ -45,7 +45,7 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		return x, nil
 	})
 	if errors.Is(err, oci.ErrNotFound) {
-		return &Index{Catalogue: &depot.Catalogue{}}, nil
+		return &Index{Catalog: &depot.Catalog{}}, nil
 	}
 	return x, err
 }

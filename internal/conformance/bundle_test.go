@@ -29,7 +29,7 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	publishProvider(t, d, key)
-	entries, err := d.Catalogue(t.Context())
+	entries, err := d.Catalog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,9 +136,9 @@ func nextFree(ctx context.Context, r *oci.Repo, v addr.Version) addr.Version {
 	return v
 }
 
-// addToCatalogue records the repository, so that it can be listed. Nothing
+// addToCatalog records the repository, so that it can be listed. Nothing
 // depends on it: a failure is a warning.
-func (d *Depot) addToCatalogue(ctx context.Context, e artifact.CatalogEntry) []string {
+func (d *Depot) addToCatalog(ctx context.Context, e artifact.CatalogEntry) []string {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err == nil {
 		err = artifact.AddCatalogEntry(ctx, r, e)
@@ -157,9 +157,9 @@ func NotListed(err error) string {
 	return fmt.Sprintf("not listed in the catalogue: %v", err)
 }
 
-// AddToCatalogue lists a repository of modules or providers; one of anything
+// AddToCatalog lists a repository of modules or providers; one of anything
 // else is passed over.
-func (d *Depot) AddToCatalogue(ctx context.Context, repository string) error {
+func (d *Depot) AddToCatalog(ctx context.Context, repository string) error {
 	entry, ok := catalogEntry(d.o.Layout, repository)
 	if !ok {
 		return nil

@@ -27,7 +27,7 @@ type Finding struct {
 func (d *Depot) ExamineAll(ctx context.Context, repositories []string, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(repositories) == 0
 	if listed {
-		entries, err := d.Catalogue(ctx)
+		entries, err := d.Catalog(ctx)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -111,7 +111,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
 	}
 	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: m.Module.String(), Repository: r.Name()}
-	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
+	out.Warnings = append(out.Warnings, d.addToCatalog(ctx, entry)...)
 	return out, nil
 }
 

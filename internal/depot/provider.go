@@ -145,7 +145,7 @@ func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
 	entry := artifact.CatalogEntry{Kind: providerKind(p), Address: p.String(), Repository: r.Name()}
-	out.Warnings = append(out.Warnings, d.addToCatalogue(ctx, entry)...)
+	out.Warnings = append(out.Warnings, d.addToCatalog(ctx, entry)...)
 	return out, nil
 }
 

@@ -18,34 +18,34 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// catalogueParallel is how many entries are read at once.
-const catalogueParallel = 8
+// catalogParallel is how many entries are read at once.
+const catalogParallel = 8
 
-// Catalogue is what has been published into a depot.
-type Catalogue struct {
+// Catalog is what has been published into a depot.
+type Catalog struct {
 	Entries []artifact.CatalogEntry // by kind and address
 	Tags    []string                // of the catalogue repository, sorted
 
 	byTag map[string]artifact.CatalogEntry
 }
 
-// ReadCatalogue reads the catalogue r. Its entries never change, so those that old
+// ReadCatalog reads the catalogue r. Its entries never change, so those that old
 // has are not read again; where no tag came or went it returns old, which may be
 // nil. A tag that is no entry is passed over.
-func ReadCatalogue(ctx context.Context, r *oci.Repo, old *Catalogue) (*Catalogue, error) {
+func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalogue{Tags: slices.Sorted(slices.Values(list.Tags))}
+	c := &Catalog{Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
-		old = &Catalogue{}
+		old = &Catalog{}
 	} else if slices.Equal(old.Tags, c.Tags) {
 		return old, nil
 	}
 	entries := make([]artifact.CatalogEntry, len(c.Tags))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(catalogueParallel)
+	g.SetLimit(catalogParallel)
 	for i, tag := range c.Tags {
 		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
 			entries[i] = e
@@ -76,14 +76,14 @@ func ReadCatalogue(ctx context.Context, r *oci.Repo, old *Catalogue) (*Catalogue
 	return c, nil
 }
 
-// Catalogue returns what has been published into the depot, sorted by kind and
+// Catalog returns what has been published into the depot, sorted by kind and
 // address. A depot without a catalogue is empty.
-func (d *Depot) Catalogue(ctx context.Context) ([]artifact.CatalogEntry, error) {
+func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
 	}
-	c, err := ReadCatalogue(ctx, r, nil)
+	c, err := ReadCatalog(ctx, r, nil)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}

@@ -152,7 +152,7 @@ func (d *examination) found(ok bool, check, seen, follows string) {
 	d.report.Findings = append(d.report.Findings, Finding{Check: check, Seen: seen, Follows: follows, OK: ok})
 }
 
-// run does all checks and judges.
+// run does all checks and concludes.
 func (d *examination) run(ctx context.Context) error {
 	v := &d.report.Verdict
 	v.Host, v.Checked, v.Tool = d.repo.Host(), time.Now().UTC().Truncate(time.Second), d.o.Tool
@@ -163,7 +163,7 @@ func (d *examination) run(ctx context.Context) error {
 			return fmt.Errorf("examining %s: %w", d.repo, err)
 		}
 	}
-	d.judge(v)
+	d.conclude(v)
 	return nil
 }
 
@@ -370,9 +370,9 @@ func (d *examination) removeDigest(ctx context.Context, m oci.Manifest) error {
 	return err
 }
 
-// judge turns what was seen into the verdict. What is known of a service by
+// conclude turns what was seen into the verdict. What is known of a service by
 // its name goes before a test that found no fault: a test can refute only.
-func (d *examination) judge(v *artifact.Verdict) {
+func (d *examination) conclude(v *artifact.Verdict) {
 	known := statebackend.HostVerdict(d.repo.Host())
 	replicated := strings.HasSuffix(d.repo.Host(), ".azurecr.io") && d.report.Peer != ""
 	switch {

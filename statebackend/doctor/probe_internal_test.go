@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 			}
 			d := &examination{repo: r, report: Report{Peer: tt.peer}}
 			v := tt.seen
-			d.judge(&v)
+			d.conclude(&v)
 			if v.Locking != tt.want || v.Reason == "" {
 				t.Errorf("locking %q because %q, want %q", v.Locking, v.Reason, tt.want)
 			}

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// RebuildCatalogue adds the repositories that hold a version to the catalogue; those
+// RebuildCatalog adds the repositories that hold a version to the catalogue; those
 // of something else are passed over. Without names it asks the registry for all
 // below the prefix. It returns how many it listed.
-func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (int, error) {
+func (d *Depot) RebuildCatalog(ctx context.Context, repositories []string) (int, error) {
 	if len(repositories) == 0 {
 		var err error
 		if repositories, err = d.o.Client.Repositories(ctx); err != nil {
 			return 0, fmt.Errorf("listing the repositories: %w", err)
 		}
 	}
-	catalogue, err := d.Repo(d.o.Layout.CatalogRepo())
+	catalog, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return 0, err
 	}
@@ -38,7 +38,7 @@ func (d *Depot) RebuildCatalogue(ctx context.Context, repositories []string) (in
 		case err != nil:
 			return n, err
 		}
-		if err := artifact.AddCatalogEntry(ctx, catalogue, entry); err != nil {
+		if err := artifact.AddCatalogEntry(ctx, catalog, entry); err != nil {
 			return n, err
 		}
 		n++

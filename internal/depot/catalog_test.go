@@ -17,10 +17,10 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestRebuildCatalogue loses the catalogue and makes it anew.
-func TestRebuildCatalogue(t *testing.T) {
+// TestRebuildCatalog loses the catalogue and makes it anew.
+func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		lost := &ocitest.Fault{Match: inCatalogue, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
+		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
 		d, _ := newDepot(t, host, oci.Options{Transport: lost})
 		if _, err := d.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestRebuildCatalogue(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _ = newDepot(t, host, oci.Options{})
-		if entries, err := d.Catalogue(t.Context()); err != nil || len(entries) > 0 {
+		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalogue that was not written: %v, %v", entries, err)
 		}
 		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: moduleRepo}
@@ -47,11 +47,11 @@ func TestRebuildCatalogue(t *testing.T) {
 			{nil, []artifact.CatalogEntry{module, provider}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 		} {
-			n, err := d.RebuildCatalogue(t.Context(), step.names)
+			n, err := d.RebuildCatalog(t.Context(), step.names)
 			if err != nil || n != len(step.want) {
 				t.Errorf("rebuilt %d, %v", n, err)
 			}
-			entries, err := d.Catalogue(t.Context())
+			entries, err := d.Catalog(t.Context())
 			if diff := cmp.Diff(entries, step.want); err != nil || diff != "" {
 				t.Errorf("%v (-got +want)\n%s", err, diff)
 			}
@@ -59,15 +59,15 @@ func TestRebuildCatalogue(t *testing.T) {
 	})
 }
 
-func inCatalogue(r *http.Request) bool {
+func inCatalog(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasPrefix(r.URL.Path, "/v2/p/catalog/")
 }
 
-// TestRebuildCatalogueUnsupported asks a registry that has no list.
-func TestRebuildCatalogueUnsupported(t *testing.T) {
+// TestRebuildCatalogUnsupported asks a registry that has no list.
+func TestRebuildCatalogUnsupported(t *testing.T) {
 	none := &ocitest.Fault{Match: func(r *http.Request) bool { return r.URL.Path == "/v2/_catalog" }, Times: -1, Do: ocitest.Status(http.StatusMethodNotAllowed, -1)}
 	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})
-	if _, err := d.RebuildCatalogue(t.Context(), nil); !errors.Is(err, oci.ErrUnsupported) {
+	if _, err := d.RebuildCatalog(t.Context(), nil); !errors.Is(err, oci.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
 }
