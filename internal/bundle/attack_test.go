@@ -149,8 +149,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// TestLoadBundlePassesOverCatalog: a foreign entry could name anything.
-func TestLoadBundlePassesOverCatalog(t *testing.T) {
+// TestLoadBundlePassesOverCatalogue: a foreign entry could name anything.
+func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 	var f forged
 	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
 		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
