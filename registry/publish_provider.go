@@ -166,11 +166,16 @@ func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error
 // releaseOf parses the address of a publication and checks the right to it.
 func (s *server) releaseOf(r *http.Request, action access.Action) (p addr.Provider, v addr.Version, repository string, g access.Grant, err error) {
 	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	if g, err = s.access.Allow(r, access.Right{Action: action, Kind: addr.KindProvider, Address: source}); err != nil {
+	address := source
+	p, bad := addr.ParseProvider(source)
+	if bad == nil {
+		address = p.String() // in lower case, as it is stored
+	}
+	if g, err = s.access.Allow(r, access.Right{Action: action, Kind: addr.KindProvider, Address: address}); err != nil {
 		return p, v, "", g, err
 	}
-	if p, err = addr.ParseProvider(source); err != nil {
-		return p, v, "", g, unprocessable(err)
+	if bad != nil {
+		return p, v, "", g, unprocessable(bad)
 	}
 	if v, err = addr.ParseVersion(r.PathValue("version")); err != nil {
 		return p, v, "", g, unprocessable(err)

@@ -205,6 +205,7 @@ func TestPublishProvider(t *testing.T) {
 		want                      int
 	}{
 		{"known", base + "/files/" + name, publisherToken, "sha256:" + hexSum(archive), 200},
+		{"in other letters", "/v1/providers/ACME/dns/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 200}, // the right is asked for what is stored
 		{"unknown", base + "/files/" + name, publisherToken, "sha256:" + hexSum([]byte("x")), 404},
 		{"no digest", base + "/files/" + name, publisherToken, "../x", 404},
 		{"name of another", "/v1/providers/acme/other/1.0.0/files/" + name, publisherToken, "sha256:" + hexSum(archive), 422},
