@@ -18,9 +18,9 @@ const (
 	MediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// RecordTag is the tag of the record in the catalogue repository. It moves; one
+// recordTag is the tag of the record in the catalogue repository. It moves; one
 // runner at a time writes it.
-const RecordTag = "okara-depot"
+const recordTag = "okara-depot"
 
 // maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
 const maxRecord = 64 << 20
@@ -28,7 +28,7 @@ const maxRecord = 64 << 20
 // ReadRecord reads the depot's record from the catalogue repository r; nil if there
 // is none yet.
 func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
-	m, err := r.Fetch(ctx, RecordTag)
+	m, err := r.Fetch(ctx, recordTag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
 		return nil, err
 	}
 	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", RecordTag, r, oci.ErrCorrupt)
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", recordTag, r, oci.ErrCorrupt)
 	}
 	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
 }
@@ -57,5 +57,5 @@ func PutRecord(ctx context.Context, r *oci.Repo, b []byte) error {
 			return fmt.Errorf("write the depot's record: %w", err)
 		}
 	}
-	return r.PutTag(ctx, RecordTag, m)
+	return r.PutTag(ctx, recordTag, m)
 }

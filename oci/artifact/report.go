@@ -47,9 +47,9 @@ func (s ScanSummary) annotations() map[string]string {
 	}
 }
 
-// ParseScanSummary reads the annotations of a scan report; false if they are
+// parseScanSummary reads the annotations of a scan report; false if they are
 // not those of one.
-func ParseScanSummary(annotations map[string]string) (ScanSummary, bool) {
+func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	at, err := time.Parse(time.RFC3339, annotations[annScanTime])
 	s := ScanSummary{Tool: annotations[annScanTool], Time: at}
 	ok := err == nil
@@ -123,7 +123,7 @@ func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanS
 		if err != nil || image.ArtifactType != ReportSARIF {
 			continue
 		}
-		if s, ok := ParseScanSummary(image.Annotations); ok && (!found || s.Time.After(newest.Time)) {
+		if s, ok := parseScanSummary(image.Annotations); ok && (!found || s.Time.After(newest.Time)) {
 			newest, found = s, true
 		}
 	}
