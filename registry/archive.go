@@ -65,7 +65,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 	var coming *pulled
 	d, err := s.describe(r, b)
 	if err != nil && s.absent(err) {
-		d, coming, err = s.pullArchive(r.Context(), b)
+		d, coming, err = s.pullArchive(r.Context(), s.clientOf(r), b)
 	}
 	if err != nil {
 		return s.noArchive(r, b, err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ const maxPulls = 32
 // pulls are the packages that come from their origin at this moment, each once
 // however many clients want it. They belong to no request.
 type pulls struct {
+	room *places // one per package
+
 	mu      sync.Mutex         // guards running
 	running map[string]*pulled // repository@hex
 }
@@ -48,7 +51,7 @@ type pulled struct {
 // pullArchive finds a blob that a link names and the registry does not have: a
 // package that is to be fetched, or a file of its proof, which is in memory
 // after that.
-func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *pulled, error) {
+func (s *server) pullArchive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
 	p, v, ok := s.linked(b)
 	if !ok {
@@ -72,7 +75,7 @@ func (s *server) pullArchive(ctx context.Context, b blobName) (oci.Descriptor, *
 	}
 	for _, t := range r.version.Platforms {
 		if t.Filename == b.File && t.Zh == b.Hex {
-			f, err := s.pullPackage(ctx, b, r, t)
+			f, err := s.pullPackage(ctx, client, b, r, t)
 			if err != nil {
 				return oci.Descriptor{}, nil, err
 			}
@@ -98,8 +101,9 @@ func (s *server) linked(b blobName) (addr.Provider, addr.Version, bool) {
 
 // pullPackage joins the fetch of a package, or begins it, and returns when its
 // size is known. One that has come to an end in the meantime is in the
-// registry, and is not fetched again.
-func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
+// registry, and is not fetched again. Its place is that of the client who began
+// it, to its end, even when the client has left.
+func (s *server) pullPackage(ctx context.Context, client netip.Prefix, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
 	key := b.Repository + "@" + b.Hex
 	s.pulls.mu.Lock()
 	f, ok := s.pulls.running[key]
@@ -108,13 +112,16 @@ func (s *server) pullPackage(ctx context.Context, b blobName, r *originRelease, 
 			s.pulls.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
-		if len(s.pulls.running) == maxPulls {
+		if !s.pulls.room.take(client) {
 			s.pulls.mu.Unlock()
-			return nil, &httpError{status: http.StatusServiceUnavailable, text: "too many packages are fetched from their origins at this moment"}
+			return nil, tooMany("packages from origins")
 		}
 		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
 		s.pulls.running[key] = f
-		go s.fetchPackage(context.WithoutCancel(ctx), key, b, f, r, t)
+		go func() {
+			defer s.pulls.room.leave(client)
+			s.fetchPackage(context.WithoutCancel(ctx), key, b, f, r, t)
+		}()
 	}
 	s.pulls.mu.Unlock()
 	select {

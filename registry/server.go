@@ -198,7 +198,7 @@ func newServer(o Options) (*server, error) {
 			Watch: metrics.watch(), Logger: o.Logger, Now: o.Now,
 		}),
 		pull:  newPullThrough(o, metrics),
-		pulls: pulls{running: map[string]*pulled{}},
+		pulls: pulls{room: newPlaces(maxPulls), running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		busy:  newPlaces(maxMetadata), slots: newPlaces(maxStreams), hooks: newPlaces(maxHooks), large: newPlaces(maxLargeHooks),
 		bodies: newPlaces(maxBodies),
