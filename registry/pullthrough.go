@@ -147,7 +147,10 @@ func (s *server) absent(err error) bool {
 
 // originError is for an answer that needs an origin. Its text is the origin's.
 func originError(err error) error {
+	own, ok := errors.AsType[*httpError](err)
 	switch {
+	case ok:
+		return own
 	case errors.Is(err, oci.ErrNotFound):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
@@ -27,10 +28,19 @@ import (
 // maxPulls bounds the packages that come from origins at once.
 const maxPulls = 32
 
+const (
+	// maxPulled bounds what the files of all these packages have on the disk.
+	maxPulled = 8 << 30
+	// leastPulled is what an origin must send of a package within stallTimeout,
+	// or else the rest of it.
+	leastPulled = 256 << 10
+)
+
 // pulls are the packages that come from their origin at this moment, each once
 // however many clients want it. They belong to no request.
 type pulls struct {
-	room *places // one per package
+	room *places             // one per package
+	disk *semaphore.Weighted // bytes of their files
 
 	mu      sync.Mutex         // guards running
 	running map[string]*pulled // repository@hex
@@ -46,6 +56,8 @@ type pulled struct {
 	size  int64
 	spool *blobcache.Spool
 	err   error
+
+	room int64 // that its file has of pulls.disk; fetchPackage's own
 }
 
 // pullArchive finds a blob that a link names and the registry does not have: a
@@ -142,6 +154,7 @@ func (s *server) fetchPackage(ctx context.Context, key string, b blobName, f *pu
 		}
 		return s.storePackage(ctx, b, f, r)
 	})
+	s.pulls.disk.Release(f.room)
 	s.pulls.mu.Lock()
 	defer s.pulls.mu.Unlock()
 	delete(s.pulls.running, key)
@@ -171,7 +184,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("no byte for %s", s.stall)) })
+	watch := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", leastPulled, s.stall)) })
 	defer watch.Stop()
 	body, size, err := r.release.Open(ctx, t)
 	if err != nil {
@@ -179,6 +192,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		return err
 	}
 	defer body.Close()
+	watch.Reset(s.stall)
 	sp, err := blobcache.TempSpool(t.Zh)
 	if err != nil {
 		f.err = err
@@ -189,7 +203,15 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		f.size, f.err = size, nil
 		ready()
 	}
-	err = blobcache.Pump(sp, body, func() { watch.Reset(s.stall) })
+	err = blobcache.Pump(sp, body, func(n int) error {
+		if !s.pulls.disk.TryAcquire(int64(n)) {
+			return &httpError{status: http.StatusServiceUnavailable, text: "too many bytes of packages come from origins at this moment"}
+		}
+		if f.room += int64(n); f.room/leastPulled > (f.room-int64(n))/leastPulled {
+			watch.Reset(s.stall)
+		}
+		return nil
+	})
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -3,13 +3,18 @@
 package registry_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
@@ -65,4 +70,104 @@ func TestPullThroughCrowd(t *testing.T) {
 			t.Errorf("places were not given back: %v", got)
 		}
 	})
+}
+
+// dripping is a body that comes in pieces, one every so often.
+type dripping struct {
+	ctx    context.Context // of the request, whose end is that of its body
+	piece  int
+	pieces atomic.Int64 // that are still to come
+	every  time.Duration
+}
+
+func (d *dripping) Read(p []byte) (int, error) {
+	if d.pieces.Load() == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(d.every):
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	}
+	d.pieces.Add(-1)
+	n := min(len(p), d.piece)
+	clear(p[:n])
+	return n, nil
+}
+
+func (d *dripping) Close() error { return nil }
+
+// TestPullThroughDrippingOrigin has an origin that sends next to nothing of a
+// package, and one that is only slow. The first loses its place.
+func TestPullThroughDrippingOrigin(t *testing.T) {
+	for name, test := range map[string]struct {
+		piece, pieces int
+		every         time.Duration
+		sized, whole  bool
+	}{
+		"a byte every half minute":               {1, 20, 30 * time.Second, true, false},
+		"a byte every half minute, size unknown": {1, 20, 30 * time.Second, false, false},
+		"64 KiB every 20 seconds":                {64 << 10, 20, 20 * time.Second, true, false},
+		"256 KiB every 50 seconds":               {256 << 10, 5, 50 * time.Second, true, true},
+		"64 KiB every 14 seconds, size unknown":  {64 << 10, 40, 14 * time.Second, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, _ := newOrigin(t)
+			storage := ocitest.Handler(t, ocitest.Quirks{})
+			bubble(t, func(t *testing.T) {
+				body := &dripping{piece: test.piece, every: test.every}
+				body.pieces.Store(int64(test.pieces))
+				from.change = func(r *http.Request, resp *http.Response) {
+					if strings.HasSuffix(r.URL.Path, ".zip") {
+						body.ctx = r.Context()
+						resp.Body, resp.ContentLength = body, -1
+						if test.sized {
+							resp.ContentLength = int64(test.piece * test.pieces)
+						}
+					}
+				}
+				f := newOffline(t, storage, pullFrom(from))
+				f.ask(f.archive(t, "linux_amd64"))
+				synctest.Wait()
+				if left := body.pieces.Load(); (left == 0) != test.whole {
+					t.Errorf("%d of %d pieces were not read, whole is %t", left, test.pieces, test.whole)
+				}
+			})
+		})
+	}
+}
+
+// TestPullThroughDisk fills the room for packages that are on their way: what
+// is more is given up, whether its size was announced or not, and what ends
+// makes room.
+func TestPullThroughDisk(t *testing.T) {
+	for name, sized := range map[string]bool{"sized": true, "size unknown": false} {
+		t.Run(name, func(t *testing.T) {
+			from, zips := newOrigin(t)
+			from.change = func(r *http.Request, resp *http.Response) {
+				if !sized && strings.HasSuffix(r.URL.Path, ".zip") {
+					resp.ContentLength = -1
+				}
+			}
+			want := zips["linux_amd64"]
+			storage := ocitest.Handler(t, ocitest.Quirks{})
+			bubble(t, func(t *testing.T) {
+				f := newOffline(t, storage, pullFrom(from))
+				link := f.archive(t, "linux_amd64")
+				free := f.handler.FillPulls(t, int64(len(want)-1))
+				resp := f.ask(link)
+				body := must(io.ReadAll(resp.Body))
+				if !sized && resp.StatusCode != http.StatusServiceUnavailable || resp.StatusCode == http.StatusOK && len(body) == len(want) {
+					t.Errorf("no room for all of it: %s, %d of %d bytes", resp.Status, len(body), len(want))
+				}
+				synctest.Wait()
+				free()
+				if got := f.get(t, link); !bytes.Equal(got, want) {
+					t.Error("the archive has other bytes")
+				}
+				synctest.Wait()
+				f.handler.FillPulls(t, 0)() // all of the room is there again
+			})
+		})
+	}
 }

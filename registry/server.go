@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
@@ -198,7 +200,7 @@ func newServer(o Options) (*server, error) {
 			Watch: metrics.watch(), Logger: o.Logger, Now: o.Now,
 		}),
 		pull:  newPullThrough(o, metrics),
-		pulls: pulls{room: newPlaces(maxPulls), running: map[string]*pulled{}},
+		pulls: pulls{room: newPlaces(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 		busy:  newPlaces(maxMetadata), slots: newPlaces(maxStreams), hooks: newPlaces(maxHooks), large: newPlaces(maxLargeHooks),
 		bodies: newPlaces(maxBodies),

@@ -262,7 +262,7 @@ func (c *Cache) fill(ctx context.Context, sha256hex string, f *blobFetch, opener
 		return err
 	}
 	defer body.Close()
-	err = Pump(f.spool, body, func() { watch.Reset(c.stall) })
+	err = Pump(f.spool, body, func(int) error { watch.Reset(c.stall); return nil })
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -293,10 +293,10 @@ func (c *Cache) begin(ctx context.Context, sha256hex string, f *blobFetch, opene
 	return body, nil
 }
 
-// Pump copies with a large buffer and tells of each piece. A panic is an error
-// of those who read the copy: it happens in a goroutine of its own, where it
-// would end the process.
-func Pump(to io.Writer, from io.Reader, moved func()) (err error) {
+// Pump copies with a large buffer and tells moved of each piece before it is
+// written; an error of that ends the copy. A panic is an error of those who read
+// the copy: it happens in a goroutine of its own, where it would end the process.
+func Pump(to io.Writer, from io.Reader, moved func(n int) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errPanic, p)
@@ -306,7 +306,9 @@ func Pump(to io.Writer, from io.Reader, moved func()) (err error) {
 	for {
 		n, err := io.ReadAtLeast(from, buffer, 1)
 		if n > 0 {
-			moved()
+			if merr := moved(n); merr != nil {
+				return merr
+			}
 			if _, werr := to.Write(buffer[:n]); werr != nil {
 				return werr
 			}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import "testing"
+
+// FillPulls takes the room on the disk for packages from origins, but for the
+// last bytes, until free is called.
+func (h *Handler) FillPulls(t *testing.T, left int64) (free func()) {
+	t.Helper()
+	if !h.s.pulls.disk.TryAcquire(maxPulled - left) {
+		t.Fatalf("there is no room for %d bytes", maxPulled-left)
+	}
+	return func() { h.s.pulls.disk.Release(maxPulled - left) }
+}
