@@ -144,15 +144,7 @@ func (s *server) latestDocs(ctx context.Context, modules []addr.Module) ([]*modu
 	g.SetLimit(browseParallel)
 	for i, m := range modules {
 		g.Go(func() error {
-			l, err := s.catalog.Module(ctx, m)
-			if err != nil {
-				return ignoreMissing(err)
-			}
-			v, ok := l.Latest()
-			if !ok {
-				return nil
-			}
-			mv, err := s.catalog.ModuleVersion(ctx, m, v)
+			_, v, mv, err := s.catalog.LatestModule(ctx, m)
 			if err == nil {
 				docs[i] = s.newModuleDoc(m, v, mv)
 			}

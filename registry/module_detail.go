@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -80,21 +81,9 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.catalog.Module(r.Context(), m)
+	l, v, mv, err := s.detailed(r, m)
 	if err != nil {
-		return missing(err, "module %s", m)
-	}
-	v, ok := l.Latest()
-	if name := r.PathValue("version"); name != "" {
-		if v, err = version(name); err != nil {
-			return err
-		}
-	} else if !ok {
-		return notFound("module %s: not found", m)
-	}
-	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
-	if err != nil {
-		return missing(err, "module %s %s", m, v)
+		return err
 	}
 	description, err := s.catalog.Description(r.Context(), mv)
 	if err != nil {
@@ -109,6 +98,31 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.write(w, r, cacheControl(g))
 	return nil
+}
+
+// detailed is the version of a module that a request names, or the latest.
+func (s *server) detailed(r *http.Request, m addr.Module) (*catalog.Versions, addr.Version, *catalog.ModuleVersion, error) {
+	name := r.PathValue("version")
+	if name == "" {
+		l, v, mv, err := s.catalog.LatestModule(r.Context(), m)
+		if err != nil {
+			err = missing(err, "module %s", m)
+		}
+		return l, v, mv, err
+	}
+	l, err := s.catalog.Module(r.Context(), m)
+	if err != nil {
+		return nil, addr.Version{}, nil, missing(err, "module %s", m)
+	}
+	v, err := version(name)
+	if err != nil {
+		return nil, v, nil, err
+	}
+	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
+	if err != nil {
+		err = missing(err, "module %s %s", m, v)
+	}
+	return l, v, mv, err
 }
 
 func newDirDocs(list []artifact.DescribedModule) []moduleDirDoc {

@@ -169,7 +169,7 @@ func (a *app) selected(arg string, progress func(depot.Event)) (selected, error)
 	r, err := client.Repo(it.Repository(layout))
 	address, _, _ := strings.Cut(arg, "@")
 	return selected{Selection: it, address: address, depot: depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}),
-		catalog: catalog.New(catalog.Options{Client: client, Layout: layout}), repo: r}, err
+		catalog: catalog.New(catalog.Options{Client: client, Layout: layout, Logger: a.warnLogger()}), repo: r}, err
 }
 
 // pick is selected with the version that is meant.

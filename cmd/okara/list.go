@@ -37,7 +37,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 			if err != nil {
 				return err
 			}
-			c := catalog.New(catalog.Options{Client: client, Layout: layout})
+			c := catalog.New(catalog.Options{Client: client, Layout: layout, Logger: a.warnLogger()})
 			if len(args) == 0 {
 				return a.listCatalog(cmd.Context(), c)
 			}

@@ -128,8 +128,15 @@ func policyVerdict(ctx context.Context, d *depot.Depot, repository, version stri
 
 func (t selected) show(ctx context.Context) (shown, error) {
 	l, v, err := itemVersion(ctx, t.catalog, t.Selection)
-	if err == nil {
-		return showTag(ctx, l.Listing, t.Selection, v, v.Tag())
+	for err == nil {
+		_, err = t.repo.Resolve(ctx, v.Tag())
+		if err == nil {
+			return showTag(ctx, l.Listing, t.Selection, v, v.Tag())
+		}
+		if !errors.Is(err, oci.ErrNotFound) || !t.catalog.Ghost(ctx, t.Item, v) {
+			break
+		}
+		l, v, err = itemVersion(ctx, t.catalog, t.Selection)
 	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return shown{}, err

@@ -33,6 +33,11 @@
 // request for the version itself does not take one older than ten minutes: a
 // withdrawn trust ends there, not in the list.
 //
+// A ghost, a tag that is listed while its GET is 404, is passed over once that is
+// known, and looked for again with each list: a registry leaves one that dies while
+// it writes. Nothing is asked to find them, so a list may name one until somebody
+// asks for it.
+//
 // The version tag of a provider never moves, because lock files everywhere hold
 // its hashes. It is looked at in the background; found on an index that has all
 // old packages unchanged, the new one is served; found on anything else, the

@@ -36,6 +36,7 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		if err != nil || all == known {
 			return old, err
 		}
+		c.warnGhosts(name, all.Ghosts...)
 		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
 			if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {

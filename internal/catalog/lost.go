@@ -18,12 +18,13 @@ import (
 const maxLost = 1000
 
 // lostVersions are those that the registry lists but has no archive of, with
-// the SHA-256 of a missing one. They are left out of lists, since a version that
+// the SHA-256 of a missing one, or "" if there is no manifest either. They are left out of lists, since a version that
 // nobody can install hides the one before it, until the archive is back.
 type lostVersions struct {
-	mu sync.Mutex // guards of and n
-	of map[string]map[addr.Version]string
-	n  int
+	mu   sync.Mutex // guards the fields below
+	of   map[string]map[addr.Version]string
+	n    int
+	told map[string]bool // repository:tag of ghosts that the log has
 }
 
 // add reports whether the version was not known to be lost.
@@ -41,6 +42,20 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	}
 	m.of[repository][v] = sha256hex
 	m.n++
+	return true
+}
+
+// tell reports whether the log is to hear of a tag, which is once.
+func (m *lostVersions) tell(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.told[name] || len(m.told) >= maxLost {
+		return false
+	}
+	if m.told == nil {
+		m.told = map[string]bool{}
+	}
+	m.told[name] = true
 	return true
 }
 
@@ -75,19 +90,35 @@ func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256
 // is back.
 func (c *Catalog) dropLost(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
 	for v, sha256hex := range c.lost.in(repository) {
-		_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
+		err := c.stillLost(ctx, r, l, v, sha256hex)
 		if err == nil {
 			c.lost.remove(repository, v)
 			c.sizes.Forget(repository + "@" + sha256hex)
 			continue
 		}
 		if !errors.Is(err, oci.ErrNotFound) {
-			c.log.Warn("a lost archive was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
+			c.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
 		}
 		if l.refused == nil {
 			l.refused = map[addr.Version]error{}
 		}
-		l.refused[v] = refused("version %s: the registry has lost its archive", v)
+		if sha256hex != "" {
+			l.refused[v] = refused("version %s: the registry has lost its archive", v)
+		}
 		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
 	}
+}
+
+// stillLost is nil for a version of which what was missing is back, or that is not
+// listed any more.
+func (c *Catalog) stillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
+	if !slices.Contains(l.Versions, v) {
+		return nil
+	}
+	if sha256hex == "" {
+		_, err := r.Resolve(ctx, v.Tag())
+		return err
+	}
+	_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
+	return err
 }

@@ -35,7 +35,7 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	}
 	mv, err := c.anyModule(ctx, repository, v)
 	if err != nil {
-		return nil, err
+		return nil, c.passed(repository, l, v, err)
 	}
 	return mv, c.admit(ctx, repository, v, mv.Manifest, none())
 }
@@ -52,7 +52,7 @@ func (c *Catalog) anyModule(ctx context.Context, repository string, v addr.Versi
 		if has {
 			d, err := r.Resolve(ctx, tag)
 			if err != nil {
-				return nil, err
+				return nil, asGhost(err)
 			}
 			if d.Digest == old.Manifest.Digest {
 				return old, nil
@@ -60,7 +60,7 @@ func (c *Catalog) anyModule(ctx context.Context, repository string, v addr.Versi
 		}
 		raw, err := r.Fetch(ctx, tag)
 		if err != nil {
-			return nil, err
+			return nil, asGhost(err)
 		}
 		m, err := artifact.ParseModule(raw)
 		if err != nil {

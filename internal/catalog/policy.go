@@ -153,6 +153,12 @@ func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) er
 			served = append(served, v)
 			continue
 		}
+		if _, ghost := errors.AsType[*ghostError](reasons[i]); ghost {
+			if c.lost.add(repository, v, "") {
+				c.warnGhosts(repository, v.Tag())
+			}
+			continue
+		}
 		if l.refused == nil {
 			l.refused = map[addr.Version]error{}
 		}
@@ -172,7 +178,8 @@ func (c *Catalog) reason(ctx context.Context, repository string, v addr.Version,
 		}
 		err = c.admit(ctx, repository, v, manifest, l)
 	}
-	if _, refused := errors.AsType[*RefusedError](err); refused {
+	_, refusal := errors.AsType[*RefusedError](err)
+	if _, ghost := errors.AsType[*ghostError](err); ghost || refusal {
 		return err, nil
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {

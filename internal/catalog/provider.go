@@ -91,7 +91,7 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 		err = pv.Broken
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.passed(repository, l, v, err)
 	}
 	return pv, c.admit(ctx, repository, v, pv.Index, l)
 }
@@ -109,7 +109,7 @@ func (c *Catalog) anyProvider(ctx context.Context, repository, typ string, v add
 		if has {
 			d, err := r.Resolve(ctx, v.Tag())
 			if err != nil {
-				return nil, err
+				return nil, asGhost(err)
 			}
 			if d.Digest == old.Index.Digest {
 				return old, nil
@@ -201,7 +201,7 @@ func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*
 func readProvider(ctx context.Context, r *oci.Repo, typ string, v addr.Version, events []artifact.StatusEvent) (*ProviderVersion, error) {
 	raw, err := r.Fetch(ctx, v.Tag())
 	if err != nil {
-		return nil, err
+		return nil, asGhost(err)
 	}
 	pv, err := decodeProvider(ctx, r, raw, typ, v, events)
 	if errors.Is(err, oci.ErrCorrupt) {

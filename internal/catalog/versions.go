@@ -95,12 +95,13 @@ func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error
 		if _, _, ok := c.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
 			return old, nil
 		}
+		c.warnGhosts(repository, all.Ghosts...)
 		l := &Versions{Listing: all}
 		l.split()
+		c.dropLost(ctx, r, repository, l)
 		if err := c.screen(ctx, repository, l); err != nil {
 			return nil, err
 		}
-		c.dropLost(ctx, r, repository, l)
 		if all == known && slices.Equal(old.Listed, l.Listed) {
 			return old, nil
 		}

@@ -21,17 +21,23 @@ type Finding struct {
 	Remedy     string `json:"remedy"`
 }
 
+// ghostTag is what is wrong with a tag that was written by half.
+const ghostTag = "the registry lists the tag, and answers 404 for it"
+
 // ExamineAll examines repositories, without any those that the catalogue lists,
 // and returns how many they are. An entry of the catalogue for something without a
 // version is a finding.
 func (d *Depot) ExamineAll(ctx context.Context, repositories []string, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(repositories) == 0
 	if listed {
-		entries, err := d.Catalog(ctx)
+		c, err := d.catalog(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		for _, e := range entries {
+		for _, tag := range c.Ghosts {
+			findings = append(findings, Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, ghostTag, "delete the tag, then okara doctor artifacts --rebuild-catalog"})
+		}
+		for _, e := range c.Entries {
 			repositories = append(repositories, e.Repository)
 		}
 	}
@@ -75,7 +81,14 @@ func (d *Depot) Examine(ctx context.Context, repository string, deep bool) ([]Fi
 			}
 		}
 	}
+	for _, tag := range l.Ghosts {
+		add(tag, ghostTag, "delete the tag, and do again what it would have said")
+	}
 	for _, v := range l.Versions {
+		if _, err := l.Repository.Resolve(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {
+			add(v.Tag(), ghostTag, "publish the version again, or delete the tag")
+			continue
+		}
 		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true, AllowExpired: true, Deep: deep})
 		if err != nil && !errors.Is(err, ErrUntrusted) {
 			return nil, err
@@ -100,6 +113,9 @@ func (l *Listing) missingPlatforms(ctx context.Context, kind string) ([]Finding,
 			continue
 		}
 		index, err := storedProvider(ctx, l.Repository, v.Tag())
+		if errors.Is(err, oci.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -25,13 +25,14 @@ const catalogParallel = 8
 type Catalog struct {
 	Entries []artifact.CatalogEntry // by kind and address
 	Tags    []string                // of the catalogue repository, sorted
+	Ghosts  []string                // those that are listed while their GET is 404
 
 	byTag map[string]artifact.CatalogEntry
 }
 
 // ReadCatalog reads the catalogue r. Its entries never change, so those that old
 // has are not read again; where no tag came or went it returns old, which may be
-// nil. A tag that is no entry is passed over.
+// nil. A tag that is no entry is passed over, and a ghost is read again each time.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
@@ -40,10 +41,10 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 	c := &Catalog{Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
 		old = &Catalog{}
-	} else if slices.Equal(old.Tags, c.Tags) {
+	} else if slices.Equal(old.Tags, c.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
-	entries := make([]artifact.CatalogEntry, len(c.Tags))
+	entries, missing := make([]artifact.CatalogEntry, len(c.Tags)), make([]bool, len(c.Tags))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(catalogParallel)
 	for i, tag := range c.Tags {
@@ -56,7 +57,10 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 			if errors.Is(err, oci.ErrCorrupt) {
 				return nil // a foreign tag
 			}
-			entries[i] = e
+			entries[i], missing[i] = e, errors.Is(err, oci.ErrNotFound)
+			if missing[i] {
+				return nil
+			}
 			return err
 		})
 	}
@@ -65,10 +69,17 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 	}
 	c.byTag = make(map[string]artifact.CatalogEntry, len(c.Tags))
 	for i, e := range entries {
+		if missing[i] {
+			c.Ghosts = append(c.Ghosts, c.Tags[i])
+			continue
+		}
 		c.byTag[c.Tags[i]] = e
 		if e.Kind != "" {
 			c.Entries = append(c.Entries, e)
 		}
+	}
+	if slices.Equal(old.Tags, c.Tags) && slices.Equal(old.Ghosts, c.Ghosts) {
+		return old, nil
 	}
 	slices.SortFunc(c.Entries, func(a, b artifact.CatalogEntry) int {
 		return strings.Compare(a.Kind+" "+a.Address, b.Kind+" "+b.Address)
@@ -79,18 +90,23 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 // Catalog returns what has been published into the depot, sorted by kind and
 // address. A depot without a catalogue is empty.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
+	c, err := d.catalog(ctx)
+	return c.Entries, err
+}
+
+func (d *Depot) catalog(ctx context.Context) (*Catalog, error) {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
-		return nil, err
+		return &Catalog{}, err
 	}
 	c, err := ReadCatalog(ctx, r, nil)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return &Catalog{}, nil
+	case err != nil:
+		return &Catalog{}, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.Entries, nil
+	return c, nil
 }
 
 // Listing is the list of versions of a module or provider.
@@ -99,6 +115,7 @@ type Listing struct {
 	Versions   []addr.Version         // highest first
 	Tags       []string               // all of them, sorted
 	Events     []artifact.StatusEvent // in the order in which they count
+	Ghosts     []string               // tags of events that are listed while their GET is 404
 }
 
 // Versions lists the versions in a repository of the layout. A repository
@@ -137,7 +154,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	l := &Listing{Repository: r, Tags: slices.Sorted(slices.Values(list.Tags))}
 	if old == nil {
 		old = &Listing{}
-	} else if slices.Equal(old.Tags, l.Tags) {
+	} else if slices.Equal(old.Tags, l.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
 	var fresh []string
@@ -145,7 +162,7 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 		if v, ok := addr.VersionFromTag(tag); ok {
 			l.Versions = append(l.Versions, v)
 		}
-		if _, known := slices.BinarySearch(old.Tags, tag); !known && artifact.IsStatusTag(tag) {
+		if _, known := slices.BinarySearch(old.Tags, tag); artifact.IsStatusTag(tag) && (!known || slices.Contains(old.Ghosts, tag)) {
 			fresh = append(fresh, tag)
 		}
 	}
@@ -153,10 +170,14 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	if l.Events = old.Events; len(fresh) == 0 {
 		return l, nil
 	}
-	read, err := artifact.ReadStatusEvents(ctx, r, fresh)
+	read, ghosts, err := artifact.ReadStatusEvents(ctx, r, fresh)
 	if err != nil {
 		return nil, err
 	}
+	if slices.Equal(old.Tags, l.Tags) && slices.Equal(old.Ghosts, ghosts) {
+		return old, nil
+	}
+	l.Ghosts = ghosts
 	l.Events = append(slices.Clone(old.Events), read...)
 	slices.SortFunc(l.Events, func(a, b artifact.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	return l, nil

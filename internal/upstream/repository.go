@@ -145,7 +145,7 @@ func (s *Repository) status(ctx context.Context, r *oci.Repo, v addr.Version, id
 		if err != nil {
 			return artifact.Status{}, err
 		}
-		if events, err = artifact.ReadStatusEvents(ctx, r, list.Tags); err != nil {
+		if events, _, err = artifact.ReadStatusEvents(ctx, r, list.Tags); err != nil {
 			return artifact.Status{}, err
 		}
 		s.events[r.Name()] = events

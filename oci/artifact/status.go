@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -151,8 +152,9 @@ func ParseStatusEvent(tag string, m oci.Manifest) (StatusEvent, error) {
 }
 
 // ReadStatusEvents reads the events among the tags of the repository, in the order
-// in which they count. Damaged ones are left out.
-func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) ([]StatusEvent, error) {
+// in which they count. Damaged ones are left out, and so are ghosts: tags that are
+// listed while their GET is 404, as a registry leaves them that died while it wrote one.
+func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) (out []StatusEvent, ghosts []string, err error) {
 	var wanted []string
 	for _, tag := range tags {
 		if IsStatusTag(tag) {
@@ -160,12 +162,15 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) ([]Status
 		}
 	}
 	slices.Sort(wanted)
-	events := make([]*StatusEvent, len(wanted))
+	events, missing := make([]*StatusEvent, len(wanted)), make([]bool, len(wanted))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(statusParallel)
 	for i, tag := range wanted {
 		g.Go(func() error {
 			m, err := r.Fetch(ctx, tag)
+			if missing[i] = errors.Is(err, oci.ErrNotFound); missing[i] {
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -176,15 +181,17 @@ func ReadStatusEvents(ctx context.Context, r *oci.Repo, tags []string) ([]Status
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, fmt.Errorf("read status events of %s: %w", r, err)
+		return nil, nil, fmt.Errorf("read status events of %s: %w", r, err)
 	}
-	var out []StatusEvent
-	for _, e := range events {
+	for i, e := range events {
 		if e != nil {
 			out = append(out, *e)
 		}
+		if missing[i] {
+			ghosts = append(ghosts, wanted[i])
+		}
 	}
-	return out, nil
+	return out, ghosts, nil
 }
 
 // Status is what the events say about one version. A nil field: it is not so.

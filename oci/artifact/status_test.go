@@ -44,7 +44,7 @@ func TestStatusEvents(t *testing.T) {
 			}
 			tags = append([]string{tag}, tags...)
 		}
-		events, err := artifact.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
+		events, _, err := artifact.ReadStatusEvents(t.Context(), r, append(tags, "1.0.0", "latest"))
 		if err != nil || len(events) != 6 {
 			t.Fatalf("%d events, %v", len(events), err)
 		}

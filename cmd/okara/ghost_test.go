@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestGhosts lists and shows what is in a registry that died while it wrote tags:
+// those are listed, and their GET is 404.
+func TestGhosts(t *testing.T) {
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	registry := "--registry=" + strings.TrimPrefix(server.URL, "http://") + "/acme"
+	mustOkara(t, "publish", "module", newModuleDir(t), "net/vpc/aws", "1.0.0", registry)
+	event := "okara-status-1700000000000-0123456789abcdef"
+	entry := artifact.CatalogTag("acme/modules/net/dns/aws")
+	g.Add("acme/modules/net/vpc/aws", "2.0.0")
+	g.Add("acme/modules/net/vpc/aws", event)
+	g.Add("acme/catalog", entry)
+	for _, tt := range []struct {
+		args []string
+		code int
+		out  string
+		err  []string
+	}{
+		{[]string{"list"}, exitOK, "net/vpc/aws", []string{entry}},
+		{[]string{"list", "net/vpc/aws"}, exitOK, "1.0.0", []string{event}},
+		{[]string{"show", "net/vpc/aws"}, exitOK, "1.0.0", []string{event, "tag=2.0.0"}},
+		{[]string{"show", "net/vpc/aws@2.0.0"}, exitNotFound, "", []string{"tag=2.0.0"}},
+		{[]string{"doctor", "artifacts"}, exitFailure, "2.0.0", nil},
+	} {
+		o := okara(t, append(tt.args, registry)...)
+		if o.code != tt.code || !strings.Contains(o.out, tt.out) {
+			t.Errorf("%v: exit %d, %s\n%s", tt.args, o.code, o.out, o.err)
+		}
+		for _, want := range tt.err {
+			if strings.Count(o.err, want) != 1 {
+				t.Errorf("%v: stderr without one warning of %s:\n%s", tt.args, want, o.err)
+			}
+		}
+	}
+	found := okara(t, "doctor", "artifacts", registry).out
+	for _, tag := range []string{"2.0.0", event, entry} {
+		if !strings.Contains(found, tag) {
+			t.Errorf("doctor does not tell of %s:\n%s", tag, found)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ghostsPassed bounds the versions that LatestModule passes over.
+const ghostsPassed = 8
+
+// ghostError says that there is nothing under a version tag. It is
+// [oci.ErrNotFound], not a [RefusedError]: an origin may have the version.
+type ghostError struct{ error }
+
+func (e *ghostError) Unwrap() error { return e.error }
+
+// asGhost marks the error of asking for a version tag if it is 404.
+func asGhost(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return &ghostError{err}
+	}
+	return err
+}
+
+// Ghost takes a version out of the list whose tag is listed while its GET is 404,
+// until that changes. It is false for one that is not in the list, or is known.
+func (c *Catalog) Ghost(ctx context.Context, it addr.Item, v addr.Version) bool {
+	repository := it.Repository(c.layout)
+	l, err := c.list(ctx, repository)
+	return err == nil && c.ghost(repository, l, v)
+}
+
+func (c *Catalog) ghost(repository string, l *Versions, v addr.Version) bool {
+	if !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, "") {
+		return false
+	}
+	c.lists.Forget(repository)
+	c.warnGhosts(repository, v.Tag())
+	return true
+}
+
+// passed is err, and takes v out of the list l if err says that there is nothing
+// under its tag.
+func (c *Catalog) passed(repository string, l *Versions, v addr.Version, err error) error {
+	if _, ok := errors.AsType[*ghostError](err); ok {
+		c.ghost(repository, l, v)
+	}
+	return err
+}
+
+// warnGhosts says once of each tag that it is passed over.
+func (c *Catalog) warnGhosts(repository string, tags ...string) {
+	for _, tag := range tags {
+		if !c.lost.tell(repository + ":" + tag) {
+			continue
+		}
+		c.log.Warn("the registry lists a tag and answers 404 for it; it is passed over", "repository", repository, "tag", tag)
+	}
+}
+
+// LatestModule returns the latest version of a module. Ghosts that it meets are
+// passed over.
+func (c *Catalog) LatestModule(ctx context.Context, m addr.Module) (l *Versions, v addr.Version, mv *ModuleVersion, err error) {
+	for range ghostsPassed {
+		if l, err = c.Module(ctx, m); err != nil {
+			break
+		}
+		var ok bool
+		if v, ok = l.Latest(); !ok {
+			return l, v, nil, fmt.Errorf("module %s has no version: %w", m, oci.ErrNotFound)
+		}
+		mv, err = c.ModuleVersion(ctx, m, v)
+		if _, ghost := errors.AsType[*ghostError](err); !ghost {
+			break
+		}
+	}
+	return l, v, mv, err
+}
