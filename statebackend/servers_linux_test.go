@@ -136,7 +136,12 @@ func (s *servers) apply(i int, id string) (bool, error) {
 		return false, fmt.Errorf("serial %d was acknowledged to %s and %v", state.Serial+1, id, by)
 	}
 	s.holders.Add(-1)
-	if status, answer, err = s.send(&i, "UNLOCK", "", info); err != nil || status != http.StatusOK {
+	asked := i
+	status, answer, err = s.send(&i, "UNLOCK", "", info)
+	if i != asked && err == nil && status == http.StatusLocked {
+		return true, nil // the killed server had ended the lock, and another run has begun; a lock that is left is seen at the end
+	}
+	if err != nil || status != http.StatusOK {
 		return false, fmt.Errorf("UNLOCK: %d %s, %w", status, answer, err)
 	}
 	return true, nil
