@@ -254,10 +254,11 @@ func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *ori
 }
 
 // jobPull completes a version of which somebody asked for a package.
-const jobPull = "pull-through"
+const jobPull = jobs.KindPull
 
-// enqueuePull records that job. One a day is enough: it does not end before
-// the version is complete or its tries are used up.
+// enqueuePull records that job. One a day is enough: it does not end before the
+// version is complete, its tries are used up, or it is parked, and then whoever
+// asks on a later day has it done again.
 func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Version) error {
 	id := jobPull + " " + pullVersion(p, v) + " " + s.now().UTC().Format(time.DateOnly)
 	_, err := s.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})

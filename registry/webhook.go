@@ -245,7 +245,7 @@ func (e hookEvent) named() bool {
 func (e hookEvent) String() string { return e.owner + "/" + e.repository + "@" + e.tag }
 
 // jobGitHub is the kind of the job that publishes a tag.
-const jobGitHub = "github"
+const jobGitHub = jobs.KindGitHub
 
 func (e hookEvent) job(request string) jobs.Job {
 	return jobs.Job{Kind: jobGitHub, Data: map[string]string{

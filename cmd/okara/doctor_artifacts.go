@@ -31,6 +31,10 @@ again, which finds packages that the registry damaged and a wrong h1:.
 reads: the modules and providers that are named, or all that the registry has below
 the prefix. Most hosted registries cannot be asked for all.
 
+Without an argument the jobs of okara serve that are parked are findings as well:
+the server ended during each of three tries. Who may not read the queue gets a
+warning instead.
+
 Prints one line per finding.
 
 Exit codes: 0 nothing found, 1 something found, 2 usage, 3 there is no such
@@ -44,13 +48,9 @@ module or provider.`,
 				return err
 			}
 			d := depot.New(depot.Options{Client: client, Layout: layout})
-			var repositories []string
-			for _, arg := range args {
-				it, err := addr.ParseSelection(arg)
-				if err != nil {
-					return usageError("%w", err)
-				}
-				repositories = append(repositories, it.Repository(layout))
+			repositories, err := repositoriesOf(args, layout)
+			if err != nil {
+				return err
 			}
 			if rebuild {
 				if err := a.rebuildCatalog(cmd.Context(), d, repositories); err != nil {
@@ -61,12 +61,28 @@ module or provider.`,
 			if err != nil {
 				return err
 			}
+			if len(args) == 0 {
+				findings = append(findings, a.parkedJobs(cmd.Context(), client, layout)...)
+			}
 			return a.printFindings(findings, n)
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
 	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalogue what is missing there")
 	return cmd
+}
+
+// repositoriesOf returns the repositories of ADDRESS arguments.
+func repositoriesOf(args []string, layout addr.Layout) ([]string, error) {
+	var repositories []string
+	for _, arg := range args {
+		it, err := addr.ParseSelection(arg)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		repositories = append(repositories, it.Repository(layout))
+	}
+	return repositories, nil
 }
 
 func (a *app) rebuildCatalog(ctx context.Context, d *depot.Depot, repositories []string) error {

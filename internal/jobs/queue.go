@@ -153,10 +153,13 @@ func (q *Queue) AddAgain(ctx context.Context, id string, j Job) (now string, add
 		if end, err := artifact.ReadJobEnd(ctx, q.repo, now); err != nil || !end.Parked {
 			break // Outcome says why
 		}
-		now = fmt.Sprintf("%s again %d", id, n)
+		now = againID(id, n)
 	}
 	return now, added, err
 }
+
+// againID is the id of a job that is asked for the n-th time.
+func againID(id string, n int) string { return fmt.Sprintf("%s again %d", id, n) }
 
 // Outcome says for people how far a job is.
 func (q *Queue) Outcome(ctx context.Context, id string) (string, error) {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// The kinds of jobs that a server has.
+const (
+	KindGitHub = "github"       // publish a tag of a repository at GitHub
+	KindPull   = "pull-through" // store a version that was asked for
+)
+
+// ParkedJob is a job that nobody tries again by itself.
+type ParkedJob struct {
+	artifact.Job
+	End artifact.JobEnd
+	Tag string // of the job
+}
+
+// Parked returns the jobs of the queue r that are parked and were not asked for
+// again. Without a queue there are none. Only jobs with as many tries as it takes
+// are read.
+func Parked(ctx context.Context, r *oci.Repo) ([]ParkedJob, error) {
+	list, err := r.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	has, tries := map[string]bool{}, map[string]int{}
+	for _, tag := range list.Tags {
+		has[tag] = true
+		if job := artifact.TriedJobTag(tag); job != "" {
+			tries[job]++
+		}
+	}
+	var parked []ParkedJob
+	for _, tag := range list.Tags {
+		done := artifact.DoneTag(tag)
+		if done == "" || !has[done] || tries[tag] < maxLosses {
+			continue
+		}
+		end, err := artifact.ReadJobEndAt(ctx, r, done)
+		if passedOver(err) || err == nil && !end.Parked {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		j, err := artifact.ReadJob(ctx, r, tag)
+		if passedOver(err) || err == nil && has[artifact.JobTag(againID(j.ID, 2))] {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		parked = append(parked, ParkedJob{Job: j, End: end, Tag: tag})
+	}
+	return parked, nil
+}
+
+// passedOver reports whether a tag of the queue is damaged, or has gone meanwhile.
+func passedOver(err error) bool {
+	return errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt)
+}

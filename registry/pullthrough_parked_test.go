@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestPullThroughParked parks the job that completes a version, since its server
+// ended during each try. Who asks the next one on the day after has it done.
+func TestPullThroughParked(t *testing.T) {
+	from, zips := newOrigin(t)
+	storage := ocitest.Handler(t, ocitest.Quirks{})
+	bubble(t, func(t *testing.T) {
+		first := newOffline(t, storage, pullFrom(from)) // its jobs do not run
+		first.get(t, first.archive(t, "linux_amd64"))
+		queue := first.repo(t, first.layout.QueueRepo())
+		list, err := queue.Snapshot(t.Context())
+		if err != nil || len(list.Tags) != 1 {
+			t.Fatalf("the queue: %v, %v; want one job", list.Tags, err)
+		}
+		j := must(artifact.ReadJob(t.Context(), queue, list.Tags[0]))
+		end := artifact.JobEnd{Failed: true, Parked: true, Result: "parked", Time: time.Now()}
+		if err := artifact.EndJob(t.Context(), queue, j.ID, end); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour) // of the bubble's clock
+		second := newOffline(t, storage, pullFrom(from))
+		second.start(t)
+		second.get(t, second.archive(t, "linux_amd64"))
+		second.archive(t, "linux_amd64")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
+	checkStored(t, storage, from, zips)
+}
