@@ -19,6 +19,7 @@ func TestPullThroughParked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		first := newOffline(t, storage, pullFrom(from)) // its jobs do not run
 		first.get(t, first.archive(t, "linux_amd64"))
+		synctest.Wait() // the package is stored
 		queue := first.repo(t, first.layout.QueueRepo())
 		list, err := queue.Snapshot(t.Context())
 		if err != nil || len(list.Tags) != 1 {
@@ -33,6 +34,7 @@ func TestPullThroughParked(t *testing.T) {
 		second := newOffline(t, storage, pullFrom(from))
 		second.start(t)
 		second.get(t, second.archive(t, "linux_amd64"))
+		synctest.Wait()
 		second.archive(t, "linux_amd64")
 		time.Sleep(time.Minute)
 		synctest.Wait()
