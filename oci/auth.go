@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,12 +73,15 @@ func (s *session) credential(ctx context.Context, host string) (auth.Credential,
 	if host != apiHost(s.host) {
 		return auth.EmptyCredential, nil
 	}
+	_, generation := s.inUse()
 	c, err := s.find(ctx)
 	if err != nil {
 		return auth.EmptyCredential, err
 	}
 	s.mu.Lock()
-	s.last = c
+	if s.generation == generation { // else it may be the one that was refused meanwhile
+		s.last = c
+	}
 	s.mu.Unlock()
 	return auth.Credential{
 		Username: c.Username, Password: c.Password,
@@ -152,6 +156,7 @@ func (s *session) renewed(ctx context.Context, generation int) bool {
 	}
 	s.tokens.drop()
 	s.mu.Lock()
+	s.last = c
 	s.generation++
 	s.mu.Unlock()
 	return true
@@ -186,9 +191,10 @@ type tokenCache struct {
 	flight  singleflight.Group
 	now     func() time.Time
 
-	mu      sync.Mutex // guards the maps
+	mu      sync.Mutex // guards the fields below
 	schemes map[string]auth.Scheme
 	tokens  map[string]token // by tokenKey
+	epoch   int              // raised by drop, so that a token whose fetch began before is not kept
 }
 
 type token struct {
@@ -242,8 +248,11 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 	if value, ok := c.newer(ctx, key); ok {
 		return value, nil
 	}
+	c.mu.Lock()
+	epoch := c.epoch
+	c.mu.Unlock()
 	for {
-		v, err, shared := c.flight.Do(key, func() (any, error) { return fetch(ctx) })
+		v, err, shared := c.flight.Do(strconv.Itoa(epoch)+" "+key, func() (any, error) { return fetch(ctx) })
 		if err != nil {
 			if shared && ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 				continue // the caller who fetched for us gave up, we did not
@@ -254,6 +263,9 @@ func (c *tokenCache) Set(ctx context.Context, registry string, scheme auth.Schem
 		c.secrets.add(value)
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if c.epoch != epoch {
+			return value, nil // with a credential that was replaced; if it is refused, the next try fetches anew
+		}
 		if c.schemes[registry] != scheme {
 			clear(c.tokens)
 		}
@@ -269,6 +281,7 @@ func (c *tokenCache) drop() {
 	defer c.mu.Unlock()
 	clear(c.schemes)
 	clear(c.tokens)
+	c.epoch++
 }
 
 // triedToken is the context key under which one request notes the token it
