@@ -336,7 +336,7 @@ func TestBundleWritesThroughNoLink(t *testing.T) {
 	victim, file := filepath.Join(dir, "victim"), filepath.Join(dir, "b.tar")
 	for _, name := range []string{file + ".part", file + ".sig"} {
 		if err := os.Symlink(victim, name); err != nil {
-			t.Skip(err)
+			t.Skipf("this system makes no symbolic links: %v", err)
 		}
 	}
 	if _, err := bundle.Create(t.Context(), d, file, []bundle.Item{item}, bundle.CreateOptions{}); err == nil {
