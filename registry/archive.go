@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -65,7 +66,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 	var coming *pulled
 	d, err := s.describe(r, b)
 	if err != nil && s.absent(err) {
-		d, coming, err = s.pullArchive(r.Context(), s.clientOf(r), b)
+		d, coming, err = s.pullArchive(r.Context(), s.kit.Client(r), b)
 	}
 	if err != nil {
 		return s.noArchive(r, b, err)
@@ -80,7 +81,7 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 		r.Header.Del("Range") // several ranges: the whole
 	}
 	if err := s.deliver(w, r, b, d, coming); err != nil {
-		reset(h)
+		service.Reset(h)
 		return err
 	}
 	return nil
@@ -146,12 +147,12 @@ func (s *server) admit(r *http.Request, b blobName) (string, error) {
 // part of it, or the address of the registry's own storage. HEAD is never redirected: addresses signed for GET
 // refuse it.
 func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor, coming *pulled) error {
-	client := s.clientOf(r)
-	if !s.slots.take(client) {
-		return tooMany("downloads")
+	client := s.kit.Client(r)
+	if !s.slots.Take(client) {
+		return service.TooMany("downloads")
 	}
 	s.metrics.streams.Inc()
-	defer func() { s.slots.leave(client); s.metrics.streams.Dec() }()
+	defer func() { s.slots.Leave(client); s.metrics.streams.Dec() }()
 	repo, err := s.o.Client.Repo(b.Repository)
 	if err != nil {
 		return err
@@ -244,15 +245,6 @@ func (s *server) downloaded(r *http.Request, b blobName) {
 	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
-// reset takes back the header of an answer that will be another one.
-func reset(h http.Header) {
-	for name := range h {
-		if name != requestID && name != noSniff {
-			h.Del(name)
-		}
-	}
-}
-
 // named returns what a link is of, and the version as the file name has it.
 func (s *server) named(b blobName) (item addr.Item, version string, ok bool) {
 	if item, ok = s.o.Layout.Parse(b.Repository); !ok {
@@ -269,7 +261,7 @@ func (s *server) named(b blobName) (item addr.Item, version string, ok bool) {
 
 func redirect(w http.ResponseWriter, to *url.URL) {
 	h := w.Header()
-	reset(h)
+	service.Reset(h)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Location", to.String())

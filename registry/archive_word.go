@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -28,9 +29,9 @@ func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
 		return "", err
 	}
 	if r.PathValue("token") == publicToken && !g.Public {
-		return "", &httpError{status: http.StatusForbidden, text: "this archive is not public"}
+		return "", &service.Error{Status: http.StatusForbidden, Text: "this archive is not public"}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), metadataTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
 	defer cancel()
 	ok, err := s.offered(ctx, b)
 	if err != nil {

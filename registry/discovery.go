@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -37,6 +38,12 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// loginExchange has its right in the body.
+func (s *server) loginExchange(w http.ResponseWriter, r *http.Request) error {
+	service.OpenBody(r)
+	return s.access.LoginExchange(w, r)
+}
+
 // healthz says that the process runs.
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return text(w, "ok\n")
@@ -46,7 +53,7 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) error {
 // take the front-end out of service, since its caches go on answering.
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.closing.Load() {
-		return &httpError{status: http.StatusServiceUnavailable, text: "shutting down"}
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
 	}
 	if !s.ready.Load() {
 		err := s.catalog.Ping(r.Context())
@@ -54,8 +61,8 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) error {
 			err = nil // it has answered, and it is the callers who bring credentials
 		}
 		if err != nil {
-			s.logFor(r).Warn("registry not reached", "error", err)
-			return &httpError{status: http.StatusServiceUnavailable, text: "the registry has not answered yet"}
+			s.kit.Log(r).Warn("registry not reached", "error", err)
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the registry has not answered yet"}
 		}
 		s.ready.Store(true)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -60,19 +61,19 @@ func TestBusy(t *testing.T) {
 	s.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
-		limit      *places
-		then       int
+		limit      *service.Places
+		most, then int
 	}{
-		{"metadata", "/v1/modules/net/vpc/aws/versions", s.busy, 404},
-		{"discovery", "/.well-known/terraform.json", s.busy, 200},
-		{"archives", "/" + s.links.path(b, s.links.expiry()), s.slots, 404},
+		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
+		{"discovery", "/.well-known/terraform.json", s.kit.Requests, 4096, 200},
+		{"archives", "/" + s.links.path(b, s.links.expiry()), s.slots, maxStreams, 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			greedy, other := netip.MustParsePrefix("192.0.2.1/32"), "198.51.100.7:1"
-			for test.limit.take(greedy) {
-				continue
+			taken := 0
+			for test.limit.Take(greedy) {
+				taken++
 			}
-			taken := test.limit.taken
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 				t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
 			}
@@ -86,107 +87,17 @@ func TestBusy(t *testing.T) {
 			if h.ServeHTTP(w, r); w.Code != test.then {
 				t.Errorf("another client: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			test.limit.leave(greedy)
+			test.limit.Leave(greedy)
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != test.then {
 				t.Errorf("with room for one: %d, want %d: %s", w.Code, test.then, w.Body)
 			}
-			if test.limit.taken != taken-1 || taken != test.limit.most/2 {
-				t.Errorf("%d of %d are taken at the end, %d were", test.limit.taken, test.limit.most, taken)
+			if !test.limit.Take(greedy) || test.limit.Take(greedy) || taken != test.most/2 {
+				t.Errorf("not one of %d places is free at the end, %d were taken", test.most, taken)
 			}
-			for range taken - 1 {
-				test.limit.leave(greedy)
+			for range taken {
+				test.limit.Leave(greedy)
 			}
 		})
-	}
-}
-
-// TestPlaces has clients that take all they can get: many get equal shares.
-func TestPlaces(t *testing.T) {
-	client := func(i int) netip.Prefix {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32)
-	}
-	for clients, want := range map[int]int{1: 50, 2: 33, 3: 25, 9: 10, 19: 5} {
-		p := newPlaces(100)
-		for i := range clients { // each as if it came first
-			for p.take(client(i)) {
-				continue
-			}
-		}
-		for range 1000 { // what ends is open to all
-			for i := range clients {
-				if p.by[client(i)] > 0 {
-					p.leave(client(i))
-				}
-				for j := range clients {
-					p.take(client(j))
-				}
-			}
-		}
-		for i := range clients {
-			if got := p.by[client(i)]; got < want-1 || got > want+1 {
-				t.Errorf("%d clients: one has %d places, want %d", clients, got, want)
-			}
-		}
-		if !p.take(client(clients)) {
-			t.Errorf("%d clients: none is left for one more", clients)
-		}
-	}
-	p := newPlaces(2)
-	p.take(client(1))
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if p.wait(ended, client(1)) {
-		t.Error("waiting took a place that is another's")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(2)
-		p.take(client(1))
-		var waiting sync.WaitGroup
-		for range 3 {
-			waiting.Go(func() {
-				if p.wait(t.Context(), client(1)) {
-					p.leave(client(1))
-				}
-			})
-		}
-		synctest.Wait()
-		p.leave(client(1))
-		waiting.Wait()
-		if p.taken != 0 || len(p.by) != 0 {
-			t.Errorf("%d places taken at the end, by %v", p.taken, p.by)
-		}
-	})
-}
-
-// TestClientOf counts as one what one host can have.
-func TestClientOf(t *testing.T) {
-	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
-	var err error
-	if s.access, err = access.New(access.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ remote, forwarded, want string }{
-		{"192.0.2.1:1", "", "192.0.2.1/32"},
-		{"[::ffff:192.0.2.1]:1", "", "192.0.2.1/32"},
-		{"[2001:db8:0:1:2:3:4:5]:1", "", "2001:db8:0:1::/64"},
-		{"[fe80::1%eth0]:1", "", "fe80::/64"},
-		{"192.0.2.1:1", "198.51.100.1", "192.0.2.1/32"}, // no proxy
-		{"10.0.0.1:1", "203.0.113.9, 198.51.100.1", "198.51.100.1/32"},
-		{"10.0.0.1:1", "198.51.100.1, 10.0.0.2", "198.51.100.1/32"},
-		{"10.0.0.1:1", "198.51.100.1:4711", "198.51.100.1/32"},
-		{"10.0.0.1:1", "[2001:db8::1]:4711", "2001:db8::/64"},
-		{"10.0.0.1:1", "", "10.0.0.1/32"},
-		{"10.0.0.1:1", "198.51.100.1, unknown", "invalid Prefix"},
-		{"pipe", "", "invalid Prefix"},
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = test.remote
-		if test.forwarded != "" {
-			r.Header.Set("X-Forwarded-For", test.forwarded)
-		}
-		if got := s.clientOf(r).String(); got != test.want {
-			t.Errorf("%+v: client is %s", test, got)
-		}
 	}
 }
 
@@ -200,7 +111,7 @@ func TestInTime(t *testing.T) {
 		} {
 			start := time.Now()
 			w := answerTo(h, http.MethodGet, path)
-			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took > metadataTimeout {
+			if took := time.Since(start); w.Code != http.StatusGatewayTimeout || took > service.Timeout {
 				t.Errorf("%s: %d after %v", path, w.Code, took)
 			}
 		}

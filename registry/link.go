@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // signLink is the purpose of the signatures of links.
@@ -80,7 +81,7 @@ func cutSealed(token string) (signed, sealed string) {
 }
 
 func forged() error {
-	return &httpError{status: http.StatusForbidden, text: "this archive link is not valid; run init again for a new one"}
+	return &service.Error{Status: http.StatusForbidden, Text: "this archive link is not valid; run init again for a new one"}
 }
 
 // verify checks the token of a link and returns when it ends. The signature is
@@ -100,7 +101,7 @@ func (l *links) verify(token string, b blobName) (time.Time, error) {
 	}
 	end := time.Unix(exp, 0)
 	if !l.now().Before(end) {
-		return time.Time{}, &httpError{status: http.StatusGone, text: "this archive link has expired; run init again"}
+		return time.Time{}, &service.Error{Status: http.StatusGone, Text: "this archive link has expired; run init again"}
 	}
 	return end, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 var testBlob = blobName{Repository: "acme/modules/net/vpc/aws", Hex: strings.Repeat("ab", 32), File: "net-vpc-aws-1.0.0.zip"}
@@ -65,7 +66,7 @@ func TestLinkBinds(t *testing.T) {
 				tt.change(&b)
 			}
 			_, err := l.verify(tt.token, b)
-			e, _ := errors.AsType[*httpError](err)
+			e, _ := errors.AsType[*service.Error](err)
 			if got := statusOf(e); got != tt.status {
 				t.Errorf("status %d, want %d", got, tt.status)
 			}
@@ -73,11 +74,11 @@ func TestLinkBinds(t *testing.T) {
 	}
 }
 
-func statusOf(e *httpError) int {
+func statusOf(e *service.Error) int {
 	if e == nil {
 		return 0
 	}
-	return e.status
+	return e.Status
 }
 
 // TestLinkRotation shows that a new first key leaves live links good.

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // Metrics are the counters of a front-end. New makes one set, which belongs to
@@ -85,7 +85,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Handler() http.Handler {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(noSniff, "nosniff")
+		w.Header().Set(service.NoSniff, "nosniff")
 		h.ServeHTTP(w, r)
 	})
 }
@@ -195,37 +195,3 @@ func operationOf(path string) string {
 	}
 	return "other"
 }
-
-// recorder remembers the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// ReadFrom lets a file go to the connection without passing through here.
-func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	if to, ok := w.ResponseWriter.(io.ReaderFrom); ok {
-		return to.ReadFrom(r)
-	}
-	return io.Copy(struct{ io.Writer }{w.ResponseWriter}, r)
-}
-
-// Unwrap lets [http.ResponseController] reach the connection.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // state lets a request through to the state server. Everything but GET changes
@@ -22,7 +23,7 @@ func (s *server) state(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.access.Allow(r, access.Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
 		return err
 	}
-	if err := s.openBody(r, s.bodies); err != nil {
+	if err := s.kit.OpenBody(r); err != nil {
 		return err
 	}
 	s.o.State.ServeHTTP(w, r)
@@ -63,14 +64,14 @@ func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if isForm(r) {
-		return &httpError{status: http.StatusUnsupportedMediaType, text: "a registry takes no forms: send the bytes as application/octet-stream"}
+		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "a registry takes no forms: send the bytes as application/octet-stream"}
 	}
-	if err := s.openBody(r, s.bodies); err != nil {
+	if err := s.kit.OpenBody(r); err != nil {
 		return err
 	}
-	rec := &recorder{ResponseWriter: w}
+	rec := &service.Recorder{ResponseWriter: w}
 	s.o.Embedded.ServeHTTP(rec, r)
-	if r.Method == http.MethodPut && rec.status == http.StatusCreated {
+	if r.Method == http.MethodPut && rec.Status() == http.StatusCreated {
 		s.pushed(r.Context(), r.URL.Path)
 	}
 	return nil

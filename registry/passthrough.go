@@ -122,7 +122,7 @@ func (p *passThrough) newServer(c oci.Credential) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.counts, s.busy, s.slots, s.bodies = p.s.counts, p.s.busy, p.s.slots, p.s.bodies // of the process
+	s.counts, s.kit, s.slots = p.s.counts, p.s.kit, p.s.slots // of the process
 	if s.links.sealed, err = p.s.keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}

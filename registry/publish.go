@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -50,7 +51,7 @@ func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return unprocessable(err)
 	}
-	if err := s.openBody(r, s.bodies); err != nil {
+	if err := s.kit.OpenBody(r); err != nil {
 		return err
 	}
 	dir, remove, err := scratch.Dir("")
@@ -143,7 +144,7 @@ func receiveTree(r *http.Request, dir string) error {
 
 // receive copies a body of at most limit bytes and returns its size and hash.
 func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]byte, error) {
-	tooLarge := &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", limit)}
+	tooLarge := &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", limit)}
 	if r.ContentLength > limit { // a client that waits for 100 Continue sends nothing
 		return 0, [sha256.Size]byte{}, tooLarge
 	}
@@ -153,7 +154,7 @@ func receive(r *http.Request, to io.Writer, limit int64) (int64, [sha256.Size]by
 		return n, [sha256.Size]byte{}, fmt.Errorf("keep the upload: %w", err)
 	}
 	if err != nil {
-		return n, [sha256.Size]byte{}, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the upload broke off after %d bytes", n)}
+		return n, [sha256.Size]byte{}, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the upload broke off after %d bytes", n)}
 	}
 	if n > limit {
 		return n, [sha256.Size]byte{}, tooLarge
@@ -166,7 +167,7 @@ func checkContentDigest(header string, sum [sha256.Size]byte) error {
 	for item := range strings.SplitSeq(header, ",") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(item), "sha-256=")
 		if ok && value != ":"+base64.StdEncoding.EncodeToString(sum[:])+":" {
-			return &httpError{status: http.StatusBadRequest, text: "the body does not have the announced Content-Digest"}
+			return &service.Error{Status: http.StatusBadRequest, Text: "the body does not have the announced Content-Digest"}
 		}
 	}
 	return nil
@@ -238,7 +239,7 @@ func (s *server) publishRefused(r *http.Request, err error) error {
 	if c, ok := errors.AsType[*depot.ConflictError](err); ok {
 		named := *c
 		named.Repository = s.reference(r, c.Repository)
-		return &httpError{status: http.StatusConflict, text: named.Error()}
+		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
 	}
 	return publishError(err)
 }
@@ -276,7 +277,7 @@ func writeDocument(w http.ResponseWriter, status int, v any) error {
 }
 
 func unprocessable(err error) error {
-	return &httpError{status: http.StatusUnprocessableEntity, text: err.Error()}
+	return &service.Error{Status: http.StatusUnprocessableEntity, Text: err.Error()}
 }
 
 // publishError keeps the errors of the registry and of a full disk, and takes all
@@ -291,7 +292,7 @@ func publishError(err error) error {
 		}
 	}
 	if errors.Is(err, archive.ErrTooLarge) {
-		return &httpError{status: http.StatusRequestEntityTooLarge, text: err.Error()}
+		return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: err.Error()}
 	}
 	return unprocessable(err)
 }

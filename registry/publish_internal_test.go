@@ -19,6 +19,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // TestReceive tells an upload that breaks off, which is the client's affair, from
@@ -45,8 +46,8 @@ func TestReceive(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", tt.body)
 		r.ContentLength = -1
 		_, _, err := receive(r, tt.to, 4)
-		own, _ := errors.AsType[*httpError](err)
-		if own == nil && tt.status != 0 || own != nil && own.status != tt.status || (err == nil) != (name == "whole") {
+		own, _ := errors.AsType[*service.Error](err)
+		if own == nil && tt.status != 0 || own != nil && own.Status != tt.status || (err == nil) != (name == "whole") {
 			t.Errorf("%s: %v, want status %d", name, err, tt.status)
 		}
 	}
@@ -55,7 +56,7 @@ func TestReceive(t *testing.T) {
 // TestPublishError shows that a full disk is not the fault of who publishes.
 func TestPublishError(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/tmp/okara", Err: syscall.ENOSPC}
-	if _, blamed := errors.AsType[*httpError](publishError(fmt.Errorf("unpack: %w", full))); blamed {
+	if _, blamed := errors.AsType[*service.Error](publishError(fmt.Errorf("unpack: %w", full))); blamed {
 		t.Errorf("%v is an answer to the client", full)
 	}
 }

@@ -143,7 +143,7 @@ func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
 			return upload{}, nil, unprocessable(err)
 		}
 	}
-	if err := s.openBody(r, s.bodies); err != nil {
+	if err := s.kit.OpenBody(r); err != nil {
 		return upload{}, nil, err
 	}
 	repo, err := s.o.Client.Repo(repository)

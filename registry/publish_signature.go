@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -134,7 +135,7 @@ func (s *server) addSignature(w http.ResponseWriter, r *http.Request, x signable
 		return err
 	}
 	if subject.Digest != in.Digest {
-		return &httpError{status: http.StatusConflict, text: fmt.Sprintf("%s %s has the digest %s, the signature is for %q", x.address, x.version, subject.Digest, in.Digest)}
+		return &service.Error{Status: http.StatusConflict, Text: fmt.Sprintf("%s %s has the digest %s, the signature is for %q", x.address, x.version, subject.Digest, in.Digest)}
 	}
 	sig := artifact.CosignSignature(in.signatureDoc)
 	if err := sig.Names(repo.Name(), subject.Digest); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -147,16 +148,16 @@ func (s *server) absent(err error) bool {
 
 // originError is for an answer that needs an origin. Its text is the origin's.
 func originError(err error) error {
-	own, ok := errors.AsType[*httpError](err)
+	own, ok := errors.AsType[*service.Error](err)
 	switch {
 	case ok:
 		return own
 	case errors.Is(err, oci.ErrNotFound):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return &httpError{status: http.StatusGatewayTimeout, text: "the origin did not answer in time"}
+		return &service.Error{Status: http.StatusGatewayTimeout, Text: "the origin did not answer in time"}
 	}
-	return &httpError{status: http.StatusBadGateway, text: "the origin does not answer as it should: " + reason(err)}
+	return &service.Error{Status: http.StatusBadGateway, Text: "the origin does not answer as it should: " + reason(err)}
 }
 
 // reason is what a client may know of a failure. The addresses of hosts are

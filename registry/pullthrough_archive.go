@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -39,7 +40,7 @@ const (
 // pulls are the packages that come from their origin at this moment, each once
 // however many clients want it. They belong to no request.
 type pulls struct {
-	room *places             // one per package
+	room *service.Places     // one per package
 	disk *semaphore.Weighted // bytes of their files
 
 	mu      sync.Mutex         // guards running
@@ -124,14 +125,14 @@ func (s *server) pullPackage(ctx context.Context, client netip.Prefix, b blobNam
 			s.pulls.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
-		if !s.pulls.room.take(client) {
+		if !s.pulls.room.Take(client) {
 			s.pulls.mu.Unlock()
-			return nil, tooMany("packages from origins")
+			return nil, service.TooMany("packages from origins")
 		}
 		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
 		s.pulls.running[key] = f
 		go func() {
-			defer s.pulls.room.leave(client)
+			defer s.pulls.room.Leave(client)
 			s.fetchPackage(context.WithoutCancel(ctx), key, b, f, r, t)
 		}()
 	}
@@ -205,7 +206,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 	}
 	err = blobcache.Pump(sp, body, func(n int) error {
 		if !s.pulls.disk.TryAcquire(int64(n)) {
-			return &httpError{status: http.StatusServiceUnavailable, text: "too many bytes of packages come from origins at this moment"}
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages come from origins at this moment"}
 		}
 		if f.room += int64(n); f.room/leastPulled > (f.room-int64(n))/leastPulled {
 			watch.Reset(s.stall)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -82,9 +82,6 @@ type Options struct {
 	Now       func() time.Time  // nil: time.Now
 }
 
-// requestID is the header that names a request in logs, here and at a proxy.
-const requestID = "X-Request-Id"
-
 // server answers all routes. Everything but the caches is read-only.
 type server struct {
 	o       Options
@@ -93,6 +90,7 @@ type server struct {
 	keys    *access.Keyring
 	links   *links
 	access  *access.Guard
+	kit     *service.Kit
 	metrics *Metrics
 	catalog *catalog.Catalog
 	pull    *pullThrough
@@ -100,13 +98,11 @@ type server struct {
 	depot   *depot.Depot
 	queue   *jobs.Queue
 	counts  *counts
-	busy    *places          // one per metadata request
-	slots   *places          // one per running archive download
+	slots   *service.Places  // one per running archive download
 	files   *blobcache.Cache // nil: none are kept
 	stall   time.Duration    // a download whose client takes no byte for so long ends
-	hooks   *places          // one per webhook that is being read
-	large   *places          // the same, of those that are not small
-	bodies  *places          // one per body of an authorised request that is being read
+	hooks   *service.Places  // one per webhook that is being read
+	large   *service.Places  // the same, of those that are not small
 
 	onBehalf bool        // every caller brings a credential
 	ready    atomic.Bool // the registry has answered once
@@ -194,17 +190,17 @@ func newServer(o Options) (*server, error) {
 	s := &server{
 		metrics: metrics,
 		access:  guard,
+		kit:     service.New(service.Options{Guard: guard, Answered: metrics.answered, Logger: o.Logger}),
 		o:       o, log: o.Logger, now: o.Now, keys: keys, links: &links{keys: keys, ttl: o.Archives.TTL, now: o.Now},
 		catalog: catalog.New(catalog.Options{
 			Client: o.Client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
 			Watch: metrics.watch(), Logger: o.Logger, Now: o.Now,
 		}),
 		pull:  newPullThrough(o, metrics),
-		pulls: pulls{room: newPlaces(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
+		pulls: pulls{room: service.NewPlaces(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
 		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		busy:  newPlaces(maxMetadata), slots: newPlaces(maxStreams), hooks: newPlaces(maxHooks), large: newPlaces(maxLargeHooks),
-		bodies: newPlaces(maxBodies),
-		files:  files, stall: stallTimeout,
+		slots: service.NewPlaces(maxStreams), hooks: service.NewPlaces(maxHooks), large: service.NewPlaces(maxLargeHooks),
+		files: files, stall: stallTimeout,
 	}
 	handlers := map[string]jobs.Handler{}
 	if len(o.GitHub) > 0 {
@@ -237,13 +233,10 @@ func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) 
 	return access.New(out)
 }
 
-// handler is an HTTP handler that leaves every error answer to writeError.
-type handler func(w http.ResponseWriter, r *http.Request) error
-
 // routes is the whole surface of the front-end. HEAD works wherever GET does.
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	meta := func(pattern string, h handler) { mux.Handle(pattern, s.wrap(s.limit(h))) }
+	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
 
 	meta("GET /.well-known/terraform.json", s.discovery)
 
@@ -283,13 +276,13 @@ func (s *server) routes() http.Handler {
 	if s.o.Login != nil && !s.o.Login.Direct {
 		meta("GET /login/authorize", s.access.LoginAuthorize)
 		meta("GET /login/callback", s.access.LoginCallback)
-		meta("POST /login/token", s.opened(s.access.LoginExchange))
+		meta("POST /login/token", s.loginExchange)
 	}
 	if s.o.Metrics != nil && !s.o.HideMetrics {
 		meta("GET /metrics", s.serveMetrics)
 	}
 	mux.Handle("GET /healthz", s.wrap(s.healthz)) // who is busy is healthy
-	mux.Handle("GET /readyz", s.wrap(inTime(s.readyz)))
+	mux.Handle("GET /readyz", s.wrap(service.InTime(s.readyz)))
 	if s.o.State != nil {
 		mux.Handle("/state/{name}/{workspace}", s.wrap(s.state))
 	}
@@ -309,7 +302,7 @@ func (s *server) routes() http.Handler {
 // screened is in front of all routes: no web page gets through.
 func (s *server) screened(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(noSniff, "nosniff")
+		w.Header().Set(service.NoSniff, "nosniff")
 		if err := s.access.Screen(r); err != nil {
 			s.wrap(func(http.ResponseWriter, *http.Request) error { return err }).ServeHTTP(w, r)
 			return
@@ -318,16 +311,12 @@ func (s *server) screened(next http.Handler) http.Handler {
 	})
 }
 
-// noSniff is the header that keeps browsers from taking an answer for a page or
-// a script. It is on every answer.
-const noSniff = "X-Content-Type-Options"
-
 // strict answers 404 to paths that the multiplexer would redirect to a cleaned
 // form: no client sends them, and a redirect would only hide the mistake.
 func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !cleanPath(r.URL.Path) {
-			writeJSONError(w, r, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
+			service.WriteError(w, r, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -354,39 +343,5 @@ func cleanPath(path string) bool {
 	return true
 }
 
-// wrap makes an http.Handler of h: it maps the error, which no handler returns
-// after it has written.
-func (s *server) wrap(h handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		rec := &recorder{ResponseWriter: w}
-		r, done := shut(r)
-		defer done()
-		if err := s.guard(h, rec, r); err != nil {
-			s.writeError(rec, r, err)
-		}
-		s.metrics.answered(r, rec.status, time.Since(start))
-	})
-}
-
-// guard turns a panic into an error of this one request. Where the answer has
-// begun, the connection is cut, as net/http does it.
-func (s *server) guard(h handler, w *recorder, r *http.Request) (err error) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		s.logFor(r).Error("panic", "path", logPath(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
-		if w.status != 0 {
-			panic(http.ErrAbortHandler)
-		}
-		err = &httpError{status: http.StatusInternalServerError, text: "internal error"}
-	}()
-	return h(w, r)
-}
-
-// logFor returns the log for what belongs to a request.
-func (s *server) logFor(r *http.Request) *slog.Logger {
-	return s.log.With("request_id", r.Header.Get(requestID))
-}
+// wrap makes an http.Handler of h.
+func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 const (
@@ -64,7 +65,7 @@ func ignored(format string, args ...any) error { return ignoredError(fmt.Sprintf
 // recorded before the answer and done after it.
 func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return &httpError{status: http.StatusUnsupportedMediaType, text: "set the content type of the webhook to application/json"}
+		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "set the content type of the webhook to application/json"}
 	}
 	body, owners, err := s.signedHook(r)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 	}
 	delivery := r.Header.Get("X-GitHub-Delivery")
 	if !deliveryRE.MatchString(delivery) {
-		return &httpError{status: http.StatusBadRequest, text: "X-GitHub-Delivery is missing or not a delivery's id"}
+		return &service.Error{Status: http.StatusBadRequest, Text: "X-GitHub-Delivery is missing or not a delivery's id"}
 	}
 	if r.Header.Get("X-GitHub-Event") == "ping" {
 		return writeDocument(w, http.StatusOK, hookDoc{Result: "pong"})
@@ -96,7 +97,7 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
 			Right:  access.Right{Action: access.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
-		id, added, err := s.queue.AddAgain(r.Context(), delivery, e.job(r.Header.Get(requestID)))
+		id, added, err := s.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
 		if err == nil && !added {
 			doc.Result, status = "duplicate", http.StatusOK
 			doc.Reason, err = s.queue.Outcome(r.Context(), id)
@@ -117,29 +118,27 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
 		s.access.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
-		return nil, nil, &httpError{status: http.StatusUnauthorized, text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
+		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
 	}
 	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))
 	if !ok {
 		return refused()
 	}
-	places, client := s.hooks, s.clientOf(r)
-	if !small(r.ContentLength) {
+	places, client := s.hooks, s.kit.Client(r)
+	if !service.Small(r.ContentLength) {
 		places = s.large
 	}
-	if !places.wait(r.Context(), client) {
-		return nil, nil, tooMany("deliveries")
+	if !places.Wait(r.Context(), client) {
+		return nil, nil, service.TooMany("deliveries")
 	}
-	defer places.leave(client)
-	if err := s.openBody(r, nil); err != nil { // its signature is the right
-		return nil, nil, err
-	}
+	defer places.Leave(client)
+	service.OpenBody(r) // its signature is the right
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxHook+1))
 	if err != nil {
-		return nil, nil, &httpError{status: http.StatusBadRequest, text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}
+		return nil, nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the delivery broke off after %d bytes", len(body))}
 	}
 	if len(body) > maxHook {
-		return nil, nil, &httpError{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("more than %d bytes", maxHook)}
+		return nil, nil, &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", maxHook)}
 	}
 	var owners []*GitHub
 	for i := range s.o.GitHub {
@@ -194,7 +193,7 @@ type hookBody struct {
 func parseHook(event string, body []byte) (hookEvent, error) {
 	var b hookBody
 	if err := json.Unmarshal(body, &b); err != nil {
-		return hookEvent{}, &httpError{status: http.StatusBadRequest, text: "the body is not an event of GitHub: " + err.Error()}
+		return hookEvent{}, &service.Error{Status: http.StatusBadRequest, Text: "the body is not an event of GitHub: " + err.Error()}
 	}
 	var e hookEvent
 	switch event {
@@ -223,7 +222,7 @@ func parseHook(event string, body []byte) (hookEvent, error) {
 	var ok bool
 	e.owner, e.repository, ok = strings.Cut(b.Repository.FullName, "/")
 	if !ok || !e.named() {
-		return hookEvent{}, &httpError{status: http.StatusBadRequest, text: "the event does not name a repository, a tag and its commit as GitHub does"}
+		return hookEvent{}, &service.Error{Status: http.StatusBadRequest, Text: "the event does not name a repository, a tag and its commit as GitHub does"}
 	}
 	if u, err := url.Parse(b.Repository.URL); err == nil && u.Host != "" && len(b.Repository.URL) <= maxHookName {
 		e.url = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()

@@ -6,10 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-)
 
-// nameHeader names a request in logs, here and at a proxy.
-const nameHeader = "X-Request-Id"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+)
 
 // maxSaid bounds what a client says about itself in a record or a log.
 const maxSaid = 256
@@ -44,7 +43,7 @@ func (g *Guard) Record(r *http.Request, d Record) {
 		return
 	}
 	g.o.Audit.LogAttrs(r.Context(), slog.LevelInfo, "decision",
-		slog.String("request_id", r.Header.Get(nameHeader)),
+		slog.String("request_id", r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(d.Right.Action)), slog.String("kind", string(d.Right.Kind)), slog.String("address", d.Right.Address),
 		slog.String("version", r.PathValue("version")),
 		slog.String("decision", decision), slog.String("rule", d.Rule),
@@ -69,7 +68,7 @@ func (g Grant) Record(address string, c Change) {
 		return
 	}
 	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, "change",
-		slog.String("request_id", g.r.Header.Get(nameHeader)),
+		slog.String("request_id", g.r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(c.Action)), slog.String("kind", string(g.right.Kind)), slog.String("address", address),
 		slog.String("version", c.Version), slog.String("digest", c.Digest),
 		slog.String("decision", "allowed"), slog.String("rule", g.rule),

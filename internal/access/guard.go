@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -220,5 +221,5 @@ func (g *Guard) identified(mode string, id identity) Caller {
 
 // logFor returns the log for what belongs to a request.
 func (g *Guard) logFor(r *http.Request) *slog.Logger {
-	return g.log.With("request_id", r.Header.Get(nameHeader))
+	return g.log.With("request_id", r.Header.Get(httpserve.RequestID))
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// requestID is the header that ties a request here to one at a proxy.
-const requestID = "X-Request-Id"
+// RequestID is the header that names a request in logs, here and at a proxy. A
+// [Server] sees to it that every request has one.
+const RequestID = "X-Request-Id"
 
 var (
 	validID = regexp.MustCompile(`^[!-~]{1,128}$`) // what prints, and no space
@@ -23,13 +24,13 @@ var (
 // one record and one span when it has been answered.
 func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestID)
+		id := r.Header.Get(RequestID)
 		if !validID.MatchString(id) {
 			id = rand.Text()
-			r.Header.Set(requestID, id)
+			r.Header.Set(RequestID, id)
 		}
-		w.Header().Set(requestID, id)
-		path := safePath(r.URL.Path)
+		w.Header().Set(RequestID, id)
+		path := SafePath(r.URL.Path)
 		r, span := t.start(r, id, path)
 		defer span.End()
 		m := httpsnoop.CaptureMetrics(h, w, r)
@@ -41,5 +42,6 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	})
 }
 
-// safePath hides the token of an archive URL, which is a right in itself.
-func safePath(p string) string { return archive.ReplaceAllString(p, "/archives/-") }
+// SafePath is a path as logs may show it: the token of an archive URL is a right
+// in itself.
+func SafePath(p string) string { return archive.ReplaceAllString(p, "/archives/-") }

@@ -37,6 +37,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/depot
 	internal/jobs
 	internal/moduledoc
+	internal/service
 	internal/signing
 	internal/syntax
 	internal/scratch
@@ -45,10 +46,11 @@ statebackend: a state store is a repository with rules; nothing above it may mat
 	oci/artifact
 	internal/addr
 	internal/envelope
-statebackend/httpbackend: a protocol over a Store
+statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	oci
 	oci/artifact
 	statebackend
+	internal/httpserve
 	internal/remedy
 statebackend/s3facade: a protocol over a Store
 	oci
@@ -141,10 +143,15 @@ internal/moduledoc: configuration in, description out
 	internal/addr
 	internal/archive
 	internal/syntax
-internal/access: who may do what; it knows names and rights, not what is behind them
+internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
 	oci
 	internal/addr
 	internal/cache
+	internal/httpserve
+internal/service: what the services of a server share; it knows clients and refusals, not what is served
+	oci
+	internal/access
+	internal/httpserve
 internal/cache: it tells "not found", which is an answer, from a failure, which is none
 	oci
 internal/bridge: it runs a tool beside a facade over the Store that a backend block describes, keys included

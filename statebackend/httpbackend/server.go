@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -26,9 +27,6 @@ const (
 	methodLock   = "LOCK"
 	methodUnlock = "UNLOCK"
 )
-
-// requestID is the header that names a request in logs, here and at a proxy.
-const requestID = "X-Request-Id"
 
 const defaultMaxState = 512 << 20
 
@@ -136,11 +134,11 @@ var (
 func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
 	text := remedy.Text(err)
-	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(requestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
+	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(httpserve.RequestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
 	var body any = struct {
 		Errors    []string `json:"errors"`
 		RequestID string   `json:"request_id,omitempty"`
-	}{[]string{text}, r.Header.Get(requestID)}
+	}{[]string{text}, r.Header.Get(httpserve.RequestID)}
 	if locked, ok := errors.AsType[*statebackend.LockedError](err); ok && status == http.StatusLocked {
 		body = locked.Held
 	}

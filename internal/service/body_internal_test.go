@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package service
 
 import (
 	"io"
@@ -15,7 +15,8 @@ import (
 // TestBodyRoom shows that no more bodies are read at once than there is room for,
 // and that each gives its place back.
 func TestBodyRoom(t *testing.T) {
-	s, room := &server{access: &access.Guard{}}, newPlaces(4) // of which one client gets two
+	k := New(Options{Guard: &access.Guard{}})
+	k.bodies = NewPlaces(4) // of which one client gets two
 	var done []func()
 	for i := range 3 {
 		r, end := shut(httptest.NewRequest(http.MethodPut, "/", strings.NewReader("x")))
@@ -23,21 +24,21 @@ func TestBodyRoom(t *testing.T) {
 		if _, err := r.Body.Read(make([]byte, 1)); err == nil {
 			t.Error("a shut body was read")
 		}
-		err := s.openBody(r, room)
+		err := k.OpenBody(r)
 		if (err == nil) != (i < 2) {
 			t.Fatalf("body %d: %v", i, err)
 		}
 		if b, rerr := io.ReadAll(r.Body); err == nil && (rerr != nil || string(b) != "x") || err != nil && rerr == nil {
 			t.Errorf("body %d: %q, %v", i, b, rerr)
 		}
-		if again := s.openBody(r, room); err == nil && again != nil {
+		if again := k.OpenBody(r); err == nil && again != nil {
 			t.Error("opened twice:", again)
 		}
 	}
 	for _, end := range done {
 		end()
 	}
-	if room.taken != 0 {
-		t.Errorf("%d places were not given back", room.taken)
+	if k.bodies.taken != 0 {
+		t.Errorf("%d places were not given back", k.bodies.taken)
 	}
 }

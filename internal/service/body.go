@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package service
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const maxBodies = 256
 
 // shutBody is the body of a request about which nothing has been decided yet.
 // Whatever reads it by accident, a form parser for one, gets an error and not
-// one byte. [server.openBody] opens it.
+// one byte. [OpenBody] opens it.
 type shutBody struct {
 	io.ReadCloser
 	open  bool
@@ -51,30 +51,26 @@ func shut(r *http.Request) (_ *http.Request, done func()) {
 	}
 }
 
-// opened is for handlers whose right is in the body.
-func (s *server) opened(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.openBody(r, nil); err != nil {
-			return err
-		}
-		return h(w, r)
+// OpenBody lets the body of a request be read whose right is in the body itself.
+// The handler bounds how much.
+func OpenBody(r *http.Request) {
+	if b, ok := r.Context().Value(shutKey{}).(*shutBody); ok {
+		b.open = true
 	}
 }
 
-// openBody lets the body of a request be read, once its right is decided and
-// if there is a place for one more. Without places there is no bound.
-func (s *server) openBody(r *http.Request, in *places) error {
+// OpenBody lets the body of a request be read, once its right is decided, if there
+// is a place for one more.
+func (k *Kit) OpenBody(r *http.Request) error {
 	b, ok := r.Context().Value(shutKey{}).(*shutBody)
 	if !ok || b.open {
 		return nil
 	}
-	if in != nil {
-		client := s.clientOf(r)
-		if !in.take(client) {
-			return tooMany("uploads")
-		}
-		b.leave = func() { in.leave(client) }
+	client := k.Client(r)
+	if !k.bodies.Take(client) {
+		return TooMany("uploads")
 	}
+	b.leave = func() { k.bodies.Leave(client) }
 	b.open = true
 	return nil
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Error is an answer that a service decides itself.
+type Error struct {
+	Status int
+	Text   string // for the client
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// TooMany refuses what there is no place for: "downloads", for one.
+func TooMany(what string) error {
+	return &Error{Status: http.StatusServiceUnavailable, Text: "too many " + what + " at this moment, or from this address"}
+}
+
+// Own returns the answer that is decided here rather than by the registry: an
+// [Error], or a refusal of access control.
+func Own(err error) (status int, text string, ok bool) {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Status, e.Text, true
+	}
+	if e, ok := errors.AsType[*access.Refusal](err); ok {
+		return e.Status, e.Text, true
+	}
+	return 0, "", false
+}
+
+// Fail answers the errors of services that ask no registry.
+func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, text, ok := Own(err)
+	if !ok {
+		status, text = http.StatusInternalServerError, "internal error"
+	}
+	k.Refuse(w, r, status, text, err)
+}
+
+// statusLeft is what logs and metrics show of a client that did not wait for its
+// answer. The number is the usual one for it.
+const statusLeft = 499
+
+// Refuse answers a request with a status and a text. What is the fault of the
+// server is logged with err, which says more.
+func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) { // nobody reads the answer, and nothing is wrong here
+		w.WriteHeader(statusLeft)
+		return
+	}
+	if status >= http.StatusInternalServerError {
+		k.Log(r).Error("request failed", "method", r.Method, "path", LogPath(r), "status", status, "error", err)
+		if id := RequestID(r); id != "" {
+			text += " (request " + id + ")" // the tools show nothing but the text
+		}
+	}
+	if re, ok := errors.AsType[*oci.ResponseError](err); ok && status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(re.RetryAfter/time.Second))))
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", access.Challenge(r))
+	}
+	WriteError(w, r, status, text)
+}
+
+// errorDoc is the answer to a request that failed. The tools show its text.
+type errorDoc struct {
+	Errors    []string `json:"errors"`
+	RequestID string   `json:"request_id,omitempty"`
+}
+
+// WriteError writes the answer to a request that failed, and nothing else.
+func WriteError(w http.ResponseWriter, r *http.Request, status int, text string) {
+	body, err := json.Marshal(errorDoc{[]string{text}, RequestID(r)})
+	if err != nil {
+		body = []byte(`{"errors":["internal error"]}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client is gone; there is nobody to tell
+}

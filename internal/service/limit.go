@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// Timeout is how long a request under [Kit.Limit] may take: the clients give
+	// up after 10 s, body included.
+	Timeout = 8 * time.Second
+	// maxRequests bounds the requests under [Kit.Limit] that are being answered.
+	// Those with a known answer take microseconds, so this many wait for a registry.
+	maxRequests = 4096
+	// SmallBody is what nearly every body under [Kit.Limit] is: a push of a tag has
+	// some 10 KiB. It must be there within bodyTimeout, since nothing is known of
+	// its sender until then.
+	SmallBody   = 64 << 10
+	bodyTimeout = 2 * time.Second
+)
+
+// Limit refuses to begin an answer while too much is being done, and ends the
+// work for it before the client gives up. Its body and its answer must move on
+// as well, so that nobody has a place without an end.
+func (k *Kit) Limit(h Handler) Handler {
+	h = InTime(h)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		client := k.Client(r)
+		if !k.Requests.Take(client) {
+			return TooMany("requests")
+		}
+		defer k.Requests.Leave(client)
+		out := NewPaced(w, Timeout)
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = hurry(r.Body, out.control, r.ContentLength)
+		}
+		return h(out, r)
+	}
+}
+
+// InTime ends the work for an answer before the client gives up.
+func InTime(h Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), Timeout)
+		defer cancel()
+		return h(w, r.WithContext(ctx))
+	}
+}
+
+// hurry returns a body that must be there in time: a small one soon, any other
+// within the time of the whole answer.
+func hurry(body io.ReadCloser, control *http.ResponseController, length int64) io.ReadCloser {
+	within := Timeout
+	if Small(length) {
+		within = bodyTimeout
+	}
+	return &hurried{body, control, time.Now().Add(within)}
+}
+
+// Small is false for a body whose length nobody has said.
+func Small(length int64) bool { return length >= 0 && length <= SmallBody }
+
+type hurried struct {
+	io.ReadCloser
+	control *http.ResponseController
+	until   time.Time
+}
+
+func (b *hurried) Read(p []byte) (int, error) {
+	// A writer without deadlines, as in tests, has no connection to stall.
+	_ = b.control.SetReadDeadline(b.until)
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		// From here on the connection is read to see whether the client is there.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// PieceSize is how much of an answer is sent under one time limit. A client
+// that takes less in that time has stalled.
+const PieceSize = 64 << 10
+
+// Paced is a response that somebody may take slowly. Each piece of it has a
+// time limit of its own, instead of one for the whole that would cut a slow
+// download.
+type Paced struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+}
+
+// NewPaced returns a response that ends when none of it was taken for so long.
+func NewPaced(w http.ResponseWriter, stall time.Duration) *Paced {
+	return &Paced{ResponseWriter: w, control: http.NewResponseController(w), stall: stall}
+}
+
+// Piece begins the time of the next piece.
+func (p *Paced) Piece() {
+	// Writers without deadlines, as in tests, have no connection to stall.
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.stall))
+}
+
+func (p *Paced) Write(b []byte) (total int, err error) {
+	for {
+		p.Piece()
+		n, err := p.ResponseWriter.Write(b[:min(len(b), PieceSize)])
+		total += n
+		if b = b[n:]; err != nil || len(b) == 0 {
+			return total, err
+		}
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (p *Paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+)
+
+// Places bounds what is done at one moment, in all and for one client. A client
+// may have as many places as it leaves free: half of them while it is alone,
+// and an equal share among many. Whoever has none finds one.
+type Places struct {
+	most int
+
+	mu    sync.Mutex // guards the fields below
+	taken int
+	by    map[netip.Prefix]int
+	freed chan struct{} // closed when a place is free again; nil: nobody waits
+}
+
+// NewPlaces returns so many places, all free.
+func NewPlaces(most int) *Places { return &Places{most: most, by: map[netip.Prefix]int{}} }
+
+// Take reports whether the client has got a place, which it must leave.
+func (p *Places) Take(client netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.takeLocked(client)
+}
+
+func (p *Places) takeLocked(client netip.Prefix) bool {
+	if p.by[client] >= p.most-p.taken {
+		return false
+	}
+	p.taken++
+	p.by[client]++
+	return true
+}
+
+// Wait takes a place as soon as there is one, and reports whether there was one
+// before ctx ended.
+func (p *Places) Wait(ctx context.Context, client netip.Prefix) bool {
+	for {
+		p.mu.Lock()
+		if p.takeLocked(client) {
+			p.mu.Unlock()
+			return true
+		}
+		if p.freed == nil {
+			p.freed = make(chan struct{})
+		}
+		freed := p.freed
+		p.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Leave gives a place back.
+func (p *Places) Leave(client netip.Prefix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken--
+	if p.by[client]--; p.by[client] == 0 {
+		delete(p.by, client)
+	}
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
+}
