@@ -186,7 +186,7 @@ func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tagTimeout)
 	defer cancel()
-	out, err := s.depot.PublishTagged(ctx, from, depot.Tagged{
+	out, err := depot.PublishTagged(ctx, s.depot, from, depot.Tagged{
 		Owner: s.o.GitHub[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
 	})
 	if final := hopeless(err); err == nil || final {

@@ -38,7 +38,7 @@ func (a *app) depotStatus(ctx context.Context, f depotFlags) error {
 		return err
 	}
 	defer done()
-	rec, err := d.Record(ctx)
+	rec, err := depot.ReadRecord(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -54,7 +55,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			}
 			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) })
 			if !dryRun {
-				err = t.depot.PruneVersions(cmd.Context(), l.Repository, versions)
+				err = depot.PruneVersions(cmd.Context(), l.Repository, versions)
 			}
 			return a.printPruned(pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}, versions, err)
 		},

@@ -300,7 +300,7 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 	if err != nil {
 		return shown{}, err
 	}
-	candidates, err := d.Candidates(ctx, r)
+	candidates, err := depot.Candidates(ctx, r)
 	if err != nil {
 		return shown{}, err
 	}
@@ -312,7 +312,7 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 		if err != nil {
 			return shown{}, err
 		}
-		s.Held, err = d.HeldReason(ctx, it.Item, v)
+		s.Held, err = depot.HeldReason(ctx, d, it.Item, v)
 		switch {
 		case err != nil || s.Held != "":
 		case s.Scan != "":

@@ -21,7 +21,7 @@ type Candidate struct {
 }
 
 // Candidates lists the artifacts in r that have no version tag yet.
-func (d *Depot) Candidates(ctx context.Context, r *oci.Repo) ([]Candidate, error) {
+func Candidates(ctx context.Context, r *oci.Repo) ([]Candidate, error) {
 	var out []Candidate
 	tags, err := r.Snapshot(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func versionOf(m oci.Manifest) (addr.Version, bool) {
 // the error wraps oci.ErrNotFound; with two, which different contents leave, it
 // wraps oci.ErrExists and names them.
 func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Published, error) {
-	all, err := d.Candidates(ctx, r)
+	all, err := Candidates(ctx, r)
 	if err != nil {
 		return Published{}, err
 	}

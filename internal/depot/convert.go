@@ -32,11 +32,14 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		return Published{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	file, done, err := fetchTemp(ctx, from, *foreign.Zip)
+	file, done, err := scratch.File(d.o.TempDir)
 	if err != nil {
 		return Published{}, err
 	}
 	defer done()
+	if err := d.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
+		return Published{}, err
+	}
 	if err := archive.Unpack(ctx, file, foreign.Zip.Size, dir, o.Limits); err != nil {
 		return Published{}, err
 	}

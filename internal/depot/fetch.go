@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
-
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -22,8 +20,6 @@ import (
 
 // maxArchive bounds a module archive from an origin, in bytes.
 const maxArchive = 512 << 20
-
-func digestOf(zh string) digest.Digest { return digest.NewDigestFromEncoded(digest.SHA256, zh) }
 
 // fetcher fetches module trees from any Location.
 type fetcher struct {
@@ -104,7 +100,7 @@ func (f fetcher) unpackFolder(ctx context.Context, body io.ReadCloser, folder, d
 		return err
 	}
 	defer done()
-	n, err := io.CopyBuffer(file, io.LimitReader(body, maxArchive+1), make([]byte, copyBuffer))
+	n, err := io.Copy(file, io.LimitReader(body, maxArchive+1))
 	if err != nil {
 		return err
 	}
@@ -121,7 +117,7 @@ func (f fetcher) oci(ctx context.Context, l upstream.Location, dir string) error
 	}
 	ref := l.Ref
 	if ref == "" {
-		ref = latestTag
+		ref = artifact.TagLatest
 	}
 	m, err := r.Fetch(ctx, ref)
 	if err != nil {

@@ -246,7 +246,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	}
 	k := Package{Platform: pkg.Platform, Filename: pkg.Filename}
 	var err error
-	if k.SHA256, k.Size, err = FetchPackage(ctx, d.watchedPackage(pkg), io.NewOffsetWriter(f, 0)); err != nil {
+	if k.SHA256, k.Size, err = FetchPackage(ctx, d.o.Progress.download(pkg), io.NewOffsetWriter(f, 0)); err != nil {
 		return Package{}, err
 	}
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {
@@ -264,12 +264,14 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	blob := oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(f, 0, k.Size)), nil
 	}}
-	_, err = r.EnsureBlob(ctx, d.watched(blob, k.Filename))
+	_, err = r.EnsureBlob(ctx, d.o.Progress.upload(blob, k.Filename))
 	return k, err
 }
 
-// mirrorModule stores one version of a module from its origin.
-func (d *Depot) mirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
+// MirrorModule stores one version of a module as fetch writes it into an empty
+// directory: the tree, and the annotations that say where it is from. A version
+// that is there is success without a fetch.
+func (d *Depot) MirrorModule(ctx context.Context, m addr.ModuleVersion, fetch func(ctx context.Context, dir string) (fs.FS, map[string]string, error), o ModuleOptions) (_ Published, err error) {
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return Published{}, err

@@ -27,9 +27,6 @@ var ErrNoModule = errors.New("no .tf, .tf.json, .tofu or .tofu.json file")
 // with its default settings (4 MiB for the message that carries it).
 const maxFluxTar = 3_670_016
 
-// latestTag names the highest release, the default of an oci:// source.
-const latestTag = "latest"
-
 // ModuleOptions say how a module is published.
 type ModuleOptions struct {
 	Dir         string // directory of the module inside the tree; "": the tree itself
@@ -130,7 +127,7 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 		return Published{}, err
 	}
 	for i, b := range artifact.Blobs {
-		artifact.Blobs[i] = d.watched(b, m.Module.String()+" "+m.Version.String())
+		artifact.Blobs[i] = d.o.Progress.upload(b, m.Module.String()+" "+m.Version.String())
 	}
 	root, err := r.Push(ctx, artifact)
 	if err != nil {
@@ -233,10 +230,10 @@ func moveLatest(ctx context.Context, r *oci.Repo) []string {
 		if err != nil {
 			return err
 		}
-		if have, err := r.Resolve(ctx, latestTag); err == nil && have.Digest == m.Digest {
+		if have, err := r.Resolve(ctx, artifact.TagLatest); err == nil && have.Digest == m.Digest {
 			return nil
 		}
-		return r.PutTag(ctx, latestTag, m)
+		return r.PutTag(ctx, artifact.TagLatest, m)
 	}()
 	if err != nil {
 		return []string{fmt.Sprintf("the tag latest was not moved: %v", err)}

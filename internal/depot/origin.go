@@ -25,7 +25,7 @@ type Source interface {
 	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
 }
 
-// PublicKeys parses the keys that an origin publishes.
+// PublicKeys parses keys as the provider protocol serves them.
 func PublicKeys(keys []artifact.SigningKey) ([]signing.PublicKey, error) {
 	var out []signing.PublicKey
 	for _, k := range keys {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/flate"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -151,6 +152,8 @@ func (k Package) blob() oci.Blob {
 func (k Package) descriptor() oci.Descriptor {
 	return oci.Descriptor{MediaType: artifact.MediaZip, Digest: digestOf(k.SHA256), Size: k.Size}
 }
+
+func digestOf(zh string) digest.Digest { return digest.NewDigestFromEncoded(digest.SHA256, zh) }
 
 func hexSHA256(b []byte) string {
 	sum := sha256.Sum256(b)

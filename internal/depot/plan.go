@@ -153,7 +153,7 @@ func (s *Syncer) record(ctx context.Context) (*Record, error) {
 	if s.o.Once {
 		return newRecord(), nil
 	}
-	return s.d.Record(ctx)
+	return ReadRecord(ctx, s.d)
 }
 
 func failedStep(err error) Step { return Step{Action: ActionFailed, Reason: err.Error(), err: err} }
@@ -364,7 +364,7 @@ func (s *Syncer) prunable(it item, wanted []offer, have []addr.Version) []Step {
 		steps = append(steps, Step{
 			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
 			run: func(ctx context.Context) (VersionRecord, error) {
-				return VersionRecord{}, s.d.PruneVersions(ctx, it.repo, []addr.Version{v})
+				return VersionRecord{}, PruneVersions(ctx, it.repo, []addr.Version{v})
 			},
 		})
 	}

@@ -34,22 +34,22 @@ func Watch(r io.ReadCloser, report func(int64)) io.ReadCloser {
 	return &watchedReader{ReadCloser: r, report: report}
 }
 
-// watched reports how far the upload of b is.
-func (d *Depot) watched(b oci.Blob, item string) oci.Blob {
+// upload reports how far the upload of b is.
+func (p Progress) upload(b oci.Blob, item string) oci.Blob {
 	open := b.Open
 	b.Open = func() (io.ReadCloser, error) {
 		f, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return Watch(f, d.o.Progress.Of(item, b.Size)), nil
+		return Watch(f, p.Of(item, b.Size)), nil
 	}
 	return b
 }
 
-// watchedPackage reports how far the download of k is, if the origin says how much
+// download reports how far the download of k is, if the origin says how much
 // there is.
-func (d *Depot) watchedPackage(k upstream.Package) upstream.Package {
+func (p Progress) download(k upstream.Package) upstream.Package {
 	open := k.Open
 	k.Open = func(ctx context.Context) (io.ReadCloser, error) {
 		body, err := open(ctx)
@@ -57,7 +57,7 @@ func (d *Depot) watchedPackage(k upstream.Package) upstream.Package {
 		if err != nil || !ok || sized.Length() <= 0 {
 			return body, err
 		}
-		return Watch(body, d.o.Progress.Of(k.Filename+" (download)", sized.Length())), nil
+		return Watch(body, p.Of(k.Filename+" (download)", sized.Length())), nil
 	}
 	return k
 }

@@ -215,7 +215,7 @@ func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *Provider
 			return oci.Artifact{}, err
 		}
 		if k.fsys != nil {
-			a.Blobs = append(a.Blobs, d.watched(k.blob(), k.Filename))
+			a.Blobs = append(a.Blobs, d.o.Progress.upload(k.blob(), k.Filename))
 		}
 		a.Children = append(a.Children, target)
 		index.Platforms = append(index.Platforms, artifact.ProviderPlatform{

@@ -34,7 +34,7 @@ func (l *Listing) Prunable(keep int, pinned func(addr.Version) bool) []addr.Vers
 // registry does not delete tags all are yanked and the error is an
 // oci.ErrUnsupported. Only tags are removed: what another tag needs stays, and
 // the registry's own garbage collection frees the rest.
-func (d *Depot) PruneVersions(ctx context.Context, r *oci.Repo, versions []addr.Version) error {
+func PruneVersions(ctx context.Context, r *oci.Repo, versions []addr.Version) error {
 	var unsupported error
 	for _, v := range versions {
 		if _, err := artifact.PutStatusEvent(ctx, r, artifact.StatusEvent{

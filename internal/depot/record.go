@@ -53,9 +53,9 @@ func newRecord() *Record {
 	return &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}}
 }
 
-// Record reads the depot's record; it is empty before the first run.
-func (d *Depot) Record(ctx context.Context) (*Record, error) {
-	r, err := d.Repo(d.o.Layout.CatalogRepo())
+// ReadRecord reads the record of a depot; it is empty before the first run.
+func ReadRecord(ctx context.Context, d *Depot) (*Record, error) {
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (d *Depot) Record(ctx context.Context) (*Record, error) {
 }
 
 // save writes the record if it differs from what was read.
-func (d *Depot) saveRecord(ctx context.Context, rec *Record) error {
+func (rec *Record) save(ctx context.Context, d *Depot) error {
 	b, err := json.Marshal(rec)
 	if err != nil || bytes.Equal(b, rec.read) {
 		return err
 	}
-	r, err := d.Repo(d.o.Layout.CatalogRepo())
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
@@ -124,16 +124,12 @@ func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[ent
 
 // HeldReason is what the record says about a version that it keeps back, "" if it
 // says nothing.
-func (d *Depot) HeldReason(ctx context.Context, it addr.Item, v addr.Version) (string, error) {
-	rec, err := d.Record(ctx)
+func HeldReason(ctx context.Context, d *Depot, it addr.Item, v addr.Version) (string, error) {
+	rec, err := ReadRecord(ctx, d)
 	if err != nil {
 		return "", err
 	}
-	name := it.Module.String()
-	if it.Kind != addr.KindModule {
-		name = it.Provider.String()
-	}
-	if vr, ok := rec.Entries[it.Kind+" "+name][v.String()]; ok && vr.Reason != "" {
+	if vr, ok := rec.get(it.Kind+" "+it.String(), v); ok && vr.Reason != "" {
 		return string(vr.State) + ": " + vr.Reason, nil
 	}
 	return "", nil

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -80,7 +79,7 @@ func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
 		return artifact.StatusEvent{}, nil
 	}
-	if err := addSignature(&md, key, public, d.eventTime(l), replace); err != nil {
+	if err := addSignature(&md, key, public, l.EventTime(), replace); err != nil {
 		return artifact.StatusEvent{}, err
 	}
 	layers, blobs, err := artifact.NewSignatureLayers(md, index.Metadata == nil)
@@ -88,7 +87,7 @@ func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Versio
 		return artifact.StatusEvent{}, err
 	}
 	return artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
-		Action: artifact.ActionResign, Version: v.String(), Subject: m.Digest, Layers: layers, Time: d.eventTime(l),
+		Action: artifact.ActionResign, Version: v.String(), Subject: m.Digest, Layers: layers, Time: l.EventTime(),
 	}, blobs...)
 }
 
@@ -101,7 +100,7 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 	keys := []signing.PublicKey{public}
 	if !replace {
 		signature = append(signature, md.SignatureBytes...)
-		old, err := parseServed(md.Keys)
+		old, err := PublicKeys(md.Keys)
 		if err != nil {
 			return err
 		}
@@ -109,18 +108,6 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 	}
 	md.SignatureBytes, md.Keys = signature, servedKeys(keys, now)
 	return nil
-}
-
-func parseServed(served []artifact.SigningKey) ([]signing.PublicKey, error) {
-	var keys []signing.PublicKey
-	for _, k := range served {
-		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
-		if err != nil {
-			return nil, fmt.Errorf("key %s: %w", k.KeyID, err)
-		}
-		keys = append(keys, parsed...)
-	}
-	return keys, nil
 }
 
 // sumsOf makes SHA256SUMS for an index that another tool made.

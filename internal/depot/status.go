@@ -40,7 +40,7 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 		return artifact.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
 	}
 	event, err = artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
-		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: d.eventTime(l),
+		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: l.EventTime(),
 	})
 	if err != nil {
 		return event, nil, err
@@ -54,9 +54,9 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 	return event, nil, err
 }
 
-// eventTime is now, and after every event that was recorded before: a clock that
+// EventTime is now, and after every event that was recorded before: a clock that
 // is behind must not turn the order of events around.
-func (d *Depot) eventTime(l *Listing) time.Time {
+func (l *Listing) EventTime() time.Time {
 	now := time.Now().UTC()
 	if n := len(l.Events); n > 0 {
 		if last := artifact.StatusTime(l.Events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {

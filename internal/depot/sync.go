@@ -62,7 +62,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	const saveTime = 30 * time.Second
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	if err := s.d.saveRecord(sctx, p.record); err != nil {
+	if err := p.record.save(sctx, s.d); err != nil {
 		return results, err
 	}
 	return results, ctx.Err()
@@ -172,7 +172,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	r, err := s.d.Repo(s.d.o.Layout.Module(e.Address))
+	r, err := s.d.Repo(s.d.Options().Layout.Module(e.Address))
 	if err != nil {
 		return item{}, err
 	}
@@ -183,7 +183,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
-		return s.d.mirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
+		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
 	}
 	return it, nil
 }

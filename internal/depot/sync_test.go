@@ -314,7 +314,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
 		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
 	}
-	candidates, err := r.depot.Candidates(t.Context(), repo)
+	candidates, err := depot.Candidates(t.Context(), repo)
 	if err != nil || len(candidates) != 1 || candidates[0].Version.String() != "1.1.0" {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}

@@ -24,14 +24,14 @@ type Tagged struct {
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
 // Of a repository with several modules only t.Dir is looked at.
-func (d *Depot) PublishTagged(ctx context.Context, from Origins, t Tagged) (_ Published, err error) {
+func PublishTagged(ctx context.Context, d *Depot, from Origins, t Tagged) (_ Published, err error) {
 	if t.Commit == "" {
 		var err error
 		if t.Commit, err = from.GitHub.TagCommit(ctx, t.Owner, t.Name, t.Tag); err != nil {
 			return Published{}, err
 		}
 	}
-	dir, remove, err := scratch.Dir(d.o.TempDir)
+	dir, remove, err := scratch.Dir(d.Options().TempDir)
 	if err != nil {
 		return Published{}, err
 	}

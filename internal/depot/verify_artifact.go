@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -86,7 +87,12 @@ func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := (&Depot{}).save(ctx, r, blob, file, ""); err != nil {
+	in, err := r.Open(ctx, blob)
+	if err == nil {
+		_, err = io.Copy(file, in)
+		_ = in.Close()
+	}
+	if err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -144,7 +150,7 @@ func (x *verifier) openpgp(md artifact.ProviderMetadata) error {
 		x.add("openpgp", "trusted", "key %s %s", key.ID, key.UserID)
 		return nil
 	}
-	served, err := parseServed(md.Keys)
+	served, err := PublicKeys(md.Keys)
 	if err != nil {
 		return x.fail("openpgp", err)
 	}

@@ -207,7 +207,7 @@ func TestPruneVersions(t *testing.T) {
 		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
 			t.Fatalf("prunable %v", prunable)
 		}
-		err = d.PruneVersions(t.Context(), mustRepoOf(t, client, moduleRepo), prunable)
+		err = depot.PruneVersions(t.Context(), mustRepoOf(t, client, moduleRepo), prunable)
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
 			t.Fatal(err)
 		}

@@ -21,6 +21,10 @@ const (
 	MediaModuleDescription = "application/vnd.okara.module.v1+json"
 )
 
+// TagLatest names the highest release, the default of an oci:// source. It is the
+// one tag of a module that moves.
+const TagLatest = "latest"
+
 // ModuleManifest is one version of a module. Tar and Description are nil in a
 // package that another tool made; Address and Version are then zero.
 type ModuleManifest struct {
