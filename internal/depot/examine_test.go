@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -78,7 +79,7 @@ func TestExamineProvider(t *testing.T) {
 func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 	t.Helper()
 	p := index.Platforms[0]
-	p.Zh = sha256Hex([]byte("other"))
+	p.Zh = digest.FromBytes([]byte("other")).Encoded()
 	return newIndex(t, index, "1.1.0", p)
 }
 

@@ -5,19 +5,98 @@ package depot_test
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/ecdsa"
+	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
 )
 
-func emptyIndex() ocispec.Index { return ocispec.Index{} }
+const providerRepo = "p/providers/acme/dns"
+const moduleRepo = "p/modules/net/vpc/aws"
+
+func dns() addr.Provider { return addr.Provider{Namespace: "acme", Type: "dns"} }
+
+func upstreamDNS() addr.Provider {
+	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
+}
+
+func mustModule(t *testing.T, address, version string) addr.ModuleVersion {
+	t.Helper()
+	m, err := addr.ParseModule(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.ModuleVersion{Module: m, Version: mustVersion(t, version)}
+}
+
+func mustVersion(t *testing.T, s string) addr.Version {
+	t.Helper()
+	v, err := addr.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// newDepot returns a depot on host and the client behind it.
+func newDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Client) {
+	t.Helper()
+	client, err := oci.New(host, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
+}
+
+func mustRepoOf(t *testing.T, c *oci.Client, name string) *oci.Repo {
+	t.Helper()
+	r, err := c.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustTags(t *testing.T, r *oci.Repo) []string {
+	t.Helper()
+	var tags []string
+	for tag, err := range r.Tags(t.Context()) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = append(tags, tag)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+func mustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
+	t.Helper()
+	m, err := r.Fetch(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newModule(text string) fstest.MapFS {
+	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
+}
 
 // testKey is made once: it signs everything here.
 var testKey = sync.OnceValues(func() (*signing.Key, error) {
@@ -101,7 +180,7 @@ func sign(t *testing.T, dist fstest.MapFS, k *signing.Key) {
 	sums := signing.Sums{}
 	for name, f := range dist {
 		if strings.HasPrefix(name, stem) {
-			sums[name] = sha256Hex(f.Data)
+			sums[name] = digest.FromBytes(f.Data).Encoded()
 		}
 	}
 	signSums(t, dist, sums, k, time.Now())
@@ -115,4 +194,21 @@ func signSums(t *testing.T, dist fstest.MapFS, sums signing.Sums, k *signing.Key
 		t.Fatal(err)
 	}
 	dist[stem+"SHA256SUMS.sig"] = &fstest.MapFile{Data: sig}
+}
+
+func newCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
+	t.Helper()
+	private, public, err := signing.NewCosignKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signing.ParseCosignKey(private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := signing.ParseCosignPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, pub
 }

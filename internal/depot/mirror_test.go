@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -66,7 +67,7 @@ func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t 
 	name := stem + t.String() + ".zip"
 	zip := r.dist[name].Data
 	pkg := upstream.Package{
-		Platform: t, Filename: name, Zh: sha256Hex(zip), Keys: r.keys, Protocols: []string{"6.0"},
+		Platform: t, Filename: name, Zh: digest.FromBytes(zip).Encoded(), Keys: r.keys, Protocols: []string{"6.0"},
 		Shasums: r.dist[stem+"SHA256SUMS"].Data, Signature: r.dist[stem+"SHA256SUMS.sig"].Data,
 		Open: func(context.Context) (io.ReadCloser, error) {
 			r.opened.Add(1)
@@ -77,10 +78,6 @@ func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t 
 		r.change(&pkg)
 	}
 	return pkg, nil
-}
-
-func upstreamDNS() addr.Provider {
-	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
 }
 
 func TestMirrorProvider(t *testing.T) {
@@ -138,13 +135,13 @@ func TestMirrorProviderRefuses(t *testing.T) {
 				return io.NopCloser(bytes.NewReader([]byte("evil"))), nil
 			}
 		}, oci.ErrCorrupt, 0},
-		"other shasum":      {func(p *upstream.Package) { p.Zh = sha256Hex([]byte("evil")) }, signing.ErrSums, 0},
+		"other shasum":      {func(p *upstream.Package) { p.Zh = digest.FromBytes([]byte("evil")).Encoded() }, signing.ErrSums, 0},
 		"changed sums":      {func(p *upstream.Package) { p.Shasums = append(bytes.Clone(p.Shasums), '\n') }, signing.ErrBadSignature, 0},
 		"unknown key":       {func(p *upstream.Package) { p.Keys = other }, signing.ErrUnknownKey, 0},
 		"garbage key":       {func(p *upstream.Package) { p.Keys = []artifact.SigningKey{{ASCIIArmor: "x"}} }, oci.ErrCorrupt, 0},
 		"no signature":      {func(p *upstream.Package) { p.Signature = nil }, depot.ErrUnsigned, 0},
 		"no keys":           {func(p *upstream.Package) { p.Keys = nil }, depot.ErrUnsigned, 0},
-		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + sha256Hex(nil) }, oci.ErrCorrupt, 2},
+		"lying h1":          {func(p *upstream.Package) { p.H1 = "h1:" + digest.FromBytes(nil).Encoded() }, oci.ErrCorrupt, 2},
 		"other file name":   {func(p *upstream.Package) { p.Filename = "../dns.zip" }, depot.ErrNoProvider, 0},
 		"sums per platform": {func(p *upstream.Package) { p.Shasums = slices.Concat(p.Shasums, []byte(p.Platform.OS)) }, oci.ErrCorrupt, 0},
 	} {
@@ -177,7 +174,7 @@ func TestMirrorProviderExpiredKey(t *testing.T) {
 	src := &release{dist: newDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
 	src.keys = []artifact.SigningKey{{ASCIIArmor: mustPublic(t, k).Armor}}
 	name := stem + "linux_amd64.zip"
-	signSums(t, src.dist, signing.Sums{name: sha256Hex(src.dist[name].Data)}, k, past.Add(time.Minute))
+	signSums(t, src.dist, signing.Sums{name: digest.FromBytes(src.dist[name].Data).Encoded()}, k, past.Add(time.Minute))
 	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v := mustVersion(t, "1.2.3")
 	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, signing.ErrExpiredKey) {
@@ -281,7 +278,7 @@ func TestLockHashes(t *testing.T) {
 	if err != nil || len(computed.Hashes) != 5 || len(computed.Missing) != 0 {
 		t.Errorf("computed %+v, %v", computed, err)
 	}
-	old := lockfile.Provider{Version: v, Hashes: []string{"zh:" + sha256Hex([]byte("gone")), "h1:other", locked.Hashes[0]}}
+	old := lockfile.Provider{Version: v, Hashes: []string{"zh:" + digest.FromBytes([]byte("gone")).Encoded(), "h1:other", locked.Hashes[0]}}
 	merged, conflicts := lockfile.Merge(old, computed)
 	if len(conflicts) != 1 || conflicts[0] != old.Hashes[0] || len(merged.Hashes) != 7 {
 		t.Errorf("merged %v, conflicts %v", merged.Hashes, conflicts)

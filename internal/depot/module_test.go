@@ -9,14 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -24,72 +23,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
-
-func mustModule(t *testing.T, address, version string) addr.ModuleVersion {
-	t.Helper()
-	m, err := addr.ParseModule(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr.ModuleVersion{Module: m, Version: mustVersion(t, version)}
-}
-
-func mustVersion(t *testing.T, s string) addr.Version {
-	t.Helper()
-	v, err := addr.ParseVersion(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// newDepot returns a depot on host and the client behind it.
-func newDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Client) {
-	t.Helper()
-	client, err := oci.New(host, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
-}
-
-func mustRepoOf(t *testing.T, c *oci.Client, name string) *oci.Repo {
-	t.Helper()
-	r, err := c.Repo(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func mustTags(t *testing.T, r *oci.Repo) []string {
-	t.Helper()
-	var tags []string
-	for tag, err := range r.Tags(t.Context()) {
-		if errors.Is(err, oci.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		tags = append(tags, tag)
-	}
-	slices.Sort(tags)
-	return tags
-}
-
-func mustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
-	t.Helper()
-	m, err := r.Fetch(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func newModule(text string) fstest.MapFS {
-	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
-}
 
 func TestPublishModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -272,7 +205,7 @@ func manyFiles(n int) fstest.MapFS {
 func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
-	index, err := oci.NewIndex(emptyIndex())
+	index, err := oci.NewIndex(ocispec.Index{})
 	if err != nil {
 		t.Fatal(err)
 	}

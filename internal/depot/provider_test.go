@@ -3,8 +3,6 @@
 package depot_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,22 +12,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/dirhash"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
-
-func sha256Hex(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-func dns() addr.Provider { return addr.Provider{Namespace: "acme", Type: "dns"} }
 
 func TestPublishProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -80,7 +71,7 @@ func checkPackages(t *testing.T, r *oci.Repo, index artifact.ProviderIndex, dist
 			t.Fatal(err)
 		}
 		got, err := r.ReadBlob(t.Context(), zip, 1<<20)
-		if err != nil || string(got) != string(want) || p.Zh != sha256Hex(want) || p.Size != int64(len(want)) {
+		if err != nil || string(got) != string(want) || p.Zh != digest.FromBytes(want).Encoded() || p.Size != int64(len(want)) {
 			t.Errorf("%s: %v, %+v", p.Platform, err, p)
 		}
 		file := filepath.Join(t.TempDir(), "p.zip")
@@ -234,7 +225,7 @@ func TestPublishProviderRefuses(t *testing.T) {
 		{"unsigned", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{}, depot.ErrUnsigned, "SHA256SUMS"},
 		{"sums lie", func(t *testing.T) fstest.MapFS {
 			dist := newDist(t, "linux_amd64")
-			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": sha256Hex(nil)}, key, time.Now())
+			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": digest.FromBytes(nil).Encoded()}, key, time.Now())
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "linux_amd64.zip has"},
 		{"zip not in sums", func(t *testing.T) fstest.MapFS {
@@ -260,7 +251,7 @@ func TestPublishProviderRefuses(t *testing.T) {
 		}, depot.ProviderOptions{}, signing.ErrUnknownKey, ""},
 		{"expired key", func(t *testing.T) fstest.MapFS {
 			dist := newDist(t, "linux_amd64")
-			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": sha256Hex(dist[stem+"linux_amd64.zip"].Data)}, expired, long)
+			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": digest.FromBytes(dist[stem+"linux_amd64.zip"].Data).Encoded()}, expired, long)
 			return dist
 		}, depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, expired)}}, signing.ErrExpiredKey, ""},
 		{"expired signing key", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{SignKey: expired}, signing.ErrExpiredKey, ""},

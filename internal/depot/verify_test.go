@@ -19,9 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-const providerRepo = "p/providers/acme/dns"
-const moduleRepo = "p/modules/net/vpc/aws"
-
 // result returns the outcome of a check, "-" if it did not run.
 func result(checks []depot.Check, name string) string {
 	i := slices.IndexFunc(checks, func(c depot.Check) bool { return c.Name == name })
@@ -29,23 +26,6 @@ func result(checks []depot.Check, name string) string {
 		return "-"
 	}
 	return checks[i].Result
-}
-
-func newCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
-	t.Helper()
-	private, public, err := signing.NewCosignKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := signing.ParseCosignKey(private, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub, err := signing.ParseCosignPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, pub
 }
 
 func TestVerifyProvider(t *testing.T) {
