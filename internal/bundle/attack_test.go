@@ -21,7 +21,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -98,7 +100,7 @@ func (f *forged) open(t *testing.T) *bundle.File {
 func counted(t *testing.T) (*depot.Depot, *oci.Client, *ocitest.Count) {
 	t.Helper()
 	count := &ocitest.Count{}
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
 	return d, client, count
 }
 
@@ -222,9 +224,9 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, client, _ := counted(t)
 			publishVersions(t, d, 1)
-			r := mustRepoOf(t, client, moduleRepo)
-			have := mustFetch(t, r, "1.0.0").Descriptor
-			before := mustTags(t, r)
+			r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+			have := depottest.MustFetch(t, r, "1.0.0").Descriptor
+			before := depottest.MustTags(t, r)
 			var f forged
 			tt.forge(t, &f, have)
 			b := f.open(t)
@@ -232,7 +234,7 @@ func TestLoadBundleSpeaksOfWhatItBrings(t *testing.T) {
 			if err != nil || len(report.Refused) != 1 {
 				t.Errorf("loaded %+v, %v", report, err)
 			}
-			if after := mustTags(t, r); !slices.Equal(before, after) {
+			if after := depottest.MustTags(t, r); !slices.Equal(before, after) {
 				t.Errorf("tags %v, before %v", after, before)
 			}
 			if refs, err := r.Referrers(t.Context(), have, ""); err != nil || len(refs) > 0 {
@@ -257,7 +259,7 @@ func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	if err != nil || len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "x-evil") {
 		t.Errorf("loaded %+v, %v", report, err)
 	}
-	if _, err := mustRepoOf(t, client, moduleRepo).Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
+	if _, err := depottest.MustRepo(t, client, depottest.ModuleRepo).Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version: %v", err)
 	}
 }
@@ -298,7 +300,7 @@ func TestBundleLadder(t *testing.T) {
 	if n := count.Take()["PUT manifest"]; n > 2*(9+1)+1 {
 		t.Errorf("%d manifests written, want each once for a version, two tags and the catalogue", n)
 	}
-	item, err := bundle.Select(t.Context(), mustRepoOf(t, client, moduleRepo), bundledModule, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), depottest.MustRepo(t, client, depottest.ModuleRepo), bundledModule, func(addr.Version) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +333,7 @@ func TestBundleDepth(t *testing.T) {
 func TestBundleWritesThroughNoLink(t *testing.T) {
 	d, client, _ := counted(t)
 	publishVersions(t, d, 1)
-	item := bundle.Item{Name: bundledModule, Repo: mustRepoOf(t, client, moduleRepo), Tags: []string{"1.0.0"}}
+	item := bundle.Item{Name: bundledModule, Repo: depottest.MustRepo(t, client, depottest.ModuleRepo), Tags: []string{"1.0.0"}}
 	dir := t.TempDir()
 	victim, file := filepath.Join(dir, "victim"), filepath.Join(dir, "b.tar")
 	for _, name := range []string{file + ".part", file + ".sig"} {
@@ -346,7 +348,7 @@ func TestBundleWritesThroughNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCreate(t, file, []bundle.Item{item}, nil)
-	if _, err := mustOpenBundle(t, file).Sign(newKey(t), time.Now()); err != nil {
+	if _, err := mustOpenBundle(t, file).Sign(depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), time.Now()); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(victim); !errors.Is(err, fs.ErrNotExist) {

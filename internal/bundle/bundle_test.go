@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -251,11 +253,11 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 	if err := os.WriteFile(damaged, bytes.Replace(mustRead(t, file), []byte("layerlayer"), []byte("layerLayer"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	if _, err := bundle.Load(t.Context(), d, mustOpenBundle(t, damaged), bundle.LoadOptions{}); !errors.Is(err, oci.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
 	}
-	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 	if _, err := r.Resolve(t.Context(), "1.0.0"); !errors.Is(err, oci.ErrNotFound) {
 		t.Errorf("the version of the damaged bundle: %v", err)
 	}
@@ -278,8 +280,8 @@ func TestBundleSignature(t *testing.T) {
 		mustCreate(t, file, []bundle.Item{{Name: bundledModule, Repo: r, Tags: []string{tag}}}, nil)
 		return mustOpenBundle(t, file)
 	}
-	key, other := newKey(t), newKey(t)
-	trust := []signing.PublicKey{mustPublic(t, key)}
+	key, other := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.NewKey(t, signing.KeyOptions{Name: "Test"})
+	trust := []signing.PublicKey{depottest.MustPublic(t, key)}
 	b := written("1.0.0")
 	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
 		t.Errorf("not signed: %v", err)
@@ -290,7 +292,7 @@ func TestBundleSignature(t *testing.T) {
 	if got, err := b.VerifySignature(trust); err != nil || got.ID != key.ID() {
 		t.Errorf("signed by %q, %v", got.ID, err)
 	}
-	if _, err := b.VerifySignature([]signing.PublicKey{mustPublic(t, other)}); !errors.Is(err, depot.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
+	if _, err := b.VerifySignature([]signing.PublicKey{depottest.MustPublic(t, other)}); !errors.Is(err, depot.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
 		t.Errorf("another key: %v", err)
 	}
 	if _, err := written("2.0.0").VerifySignature(trust); !errors.Is(err, signing.ErrBadSignature) {
@@ -301,5 +303,16 @@ func TestBundleSignature(t *testing.T) {
 	}
 	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) {
 		t.Errorf("garbage: %v", err)
+	}
+}
+
+// publishVersions publishes versions 1.0.0 to 1.N.0 of net/vpc/aws.
+func publishVersions(t *testing.T, d *depot.Depot, n int) {
+	t.Helper()
+	for i := range n {
+		tree := depottest.NewModule(fmt.Sprintf("# version %d\n", i))
+		if _, err := d.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i)), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

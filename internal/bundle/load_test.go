@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -25,7 +26,7 @@ const bundledModule = "modules/net/vpc/aws"
 // bundleOf writes a bundle of everything in a repository of the prefix p.
 func bundleOf(t *testing.T, d *depot.Depot, client *oci.Client, name string) *bundle.File {
 	t.Helper()
-	item, err := bundle.Select(t.Context(), mustRepoOf(t, client, "p/"+name), name, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), depottest.MustRepo(t, client, "p/"+name), name, func(addr.Version) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +86,13 @@ func (u *uploads) end(path string) {
 // TestLoadBundleInOrder loads a module with signatures and status through a
 // transport that sees what is sent when.
 func TestLoadBundleInOrder(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
-	key, _ := newCosignKey(t)
-	if _, err := d.SignCosign(t.Context(), moduleRepo, mustVersion(t, "1.1.0"), key); err != nil {
+	key, _ := depottest.NewCosignKey(t)
+	if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, depottest.MustVersion(t, "1.1.0"), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
+	if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
 	b := bundleOf(t, d, client, bundledModule)
@@ -136,7 +137,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 		t.Errorf("%d blobs sent, %d reported, last step %d", blobs, report.Pushed, last)
 	}
 	l, err := inside.Versions(t.Context(), "inside/"+bundledModule)
-	if err != nil || len(l.Versions) != 10 || l.Status(mustVersion(t, "1.2.0")).Yanked == nil {
+	if err != nil || len(l.Versions) != 10 || l.Status(depottest.MustVersion(t, "1.2.0")).Yanked == nil {
 		t.Errorf("loaded %+v, %v", l, err)
 	}
 }
@@ -145,13 +146,13 @@ func TestLoadBundleInOrder(t *testing.T) {
 // signature; both hold below the other prefix.
 func TestLoadBundleAddsSignatures(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+		d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 		publishVersions(t, d, 1)
-		inside, v := newLoader(t, host, "inside"), mustVersion(t, "1.0.0")
+		inside, v := newLoader(t, host, "inside"), depottest.MustVersion(t, "1.0.0")
 		var trusted []*ecdsa.PublicKey
 		for range 2 {
-			key, public := newCosignKey(t)
-			if _, err := d.SignCosign(t.Context(), moduleRepo, v, key); err != nil {
+			key, public := depottest.NewCosignKey(t)
+			if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, v, key); err != nil {
 				t.Fatal(err)
 			}
 			trusted = append(trusted, public)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -21,29 +22,29 @@ import (
 func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
-		d, _ := newDepot(t, host, oci.Options{Transport: lost})
-		if _, err := d.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+		d, _ := depottest.NewDepot(t, host, oci.Options{Transport: lost})
+		if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 			t.Fatal(err)
 		}
-		_, client := newDepot(t, host, oci.Options{})
+		_, client := depottest.NewDepot(t, host, oci.Options{})
 		other := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "elsewhere"}})
-		if _, err := other.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+		if _, err := other.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		d, _ = newDepot(t, host, oci.Options{})
+		d, _ = depottest.NewDepot(t, host, oci.Options{})
 		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
 			t.Fatalf("the catalogue that was not written: %v, %v", entries, err)
 		}
-		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: moduleRepo}
-		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: providerRepo}
+		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
+		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}
 		for _, step := range []struct {
 			names []string
 			want  []artifact.CatalogEntry
 		}{
-			{[]string{moduleRepo, "p/state/x", "p/modules/net/none/aws"}, []artifact.CatalogEntry{module}},
+			{[]string{depottest.ModuleRepo, "p/state/x", "p/modules/net/none/aws"}, []artifact.CatalogEntry{module}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 		} {
@@ -66,7 +67,7 @@ func inCatalog(r *http.Request) bool {
 // TestRebuildCatalogUnsupported asks a registry that has no list.
 func TestRebuildCatalogUnsupported(t *testing.T) {
 	none := &ocitest.Fault{Match: func(r *http.Request) bool { return r.URL.Path == "/v2/_catalog" }, Times: -1, Do: ocitest.Status(http.StatusMethodNotAllowed, -1)}
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: none})
 	if _, err := d.RebuildCatalog(t.Context(), nil); !errors.Is(err, oci.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}

@@ -11,17 +11,18 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 func TestEditions(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
-		m := mustModule(t, "net/vpc/aws", "1.0.0")
+		d, client := depottest.NewDepot(t, host, oci.Options{})
+		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
 		publish := func(text string, policy depot.Policy) depot.Published {
 			t.Helper()
-			out, err := d.PublishModule(t.Context(), newModule(text), m, depot.ModuleOptions{Policy: policy})
+			out, err := d.PublishModule(t.Context(), depottest.NewModule(text), m, depot.ModuleOptions{Policy: policy})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,16 +34,16 @@ func TestEditions(t *testing.T) {
 		if !again.Existing || again.Digest != two.Digest {
 			t.Errorf("the same content again: %+v", again)
 		}
-		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+		r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 		check := func(current depot.Published) {
 			t.Helper()
 			want := []string{"1.0.0", "latest", edition(t, one), edition(t, two)}
 			slices.Sort(want)
-			if diff := cmp.Diff(mustTags(t, r), want); diff != "" {
+			if diff := cmp.Diff(depottest.MustTags(t, r), want); diff != "" {
 				t.Errorf("tags (-got +want)\n%s", diff)
 			}
 			for tag, want := range map[string]string{"1.0.0": current.Digest, edition(t, one): one.Digest, edition(t, two): two.Digest} {
-				if got := mustFetch(t, r, tag).Digest.String(); got != want {
+				if got := depottest.MustFetch(t, r, tag).Digest.String(); got != want {
 					t.Errorf("%s is %s, want %s", tag, got, want)
 				}
 			}
@@ -58,7 +59,7 @@ func TestEditions(t *testing.T) {
 
 func edition(t *testing.T, p depot.Published) string {
 	t.Helper()
-	v, err := mustVersion(t, "1.0.0").WithEdition(strings.TrimPrefix(p.Digest, "sha256:"))
+	v, err := depottest.MustVersion(t, "1.0.0").WithEdition(strings.TrimPrefix(p.Digest, "sha256:"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func edition(t *testing.T, p depot.Published) string {
 
 // TestEditionsAreSelectedExactly holds the reason for the form of the name.
 func TestEditionsAreSelectedExactly(t *testing.T) {
-	e := mustVersion(t, "1.0.0-e9d6a0c4471b2")
+	e := depottest.MustVersion(t, "1.0.0-e9d6a0c4471b2")
 	for constraint, want := range map[string]bool{"~> 1.0": false, ">= 0.1": false, "1.0.0-e9d6a0c4471b2": true, "": false} {
 		c, err := addr.ParseConstraint(constraint)
 		if err != nil {

@@ -13,24 +13,25 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func TestExamineProvider(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	o := depot.ProviderOptions{SignKey: mustKey(t)}
 	old := fstest.MapFS{}
-	for name, f := range newDist(t, "linux_amd64", "darwin_arm64") {
+	for name, f := range depottest.NewDist(t, "linux_amd64", "darwin_arm64") {
 		old[strings.Replace(name, "1.2.3", "1.2.2", 1)] = f
 	}
-	if _, err := d.PublishProvider(t.Context(), old, dns(), mustVersion(t, "1.2.2"), o); err != nil {
+	if _, err := d.PublishProvider(t.Context(), old, depottest.DNS(), depottest.MustVersion(t, "1.2.2"), o); err != nil {
 		t.Fatal(err)
 	}
 	examine := func() map[string]string {
 		t.Helper()
-		findings, err := d.Examine(t.Context(), providerRepo, false)
+		findings, err := d.Examine(t.Context(), depottest.ProviderRepo, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,16 +44,16 @@ func TestExamineProvider(t *testing.T) {
 	if got := examine(); len(got) > 0 {
 		t.Fatalf("a sound repository: %v", got)
 	}
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), o); err != nil {
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, providerRepo)
-	good := mustFetch(t, r, "1.2.3")
+	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
+	good := depottest.MustFetch(t, r, "1.2.3")
 	index, err := artifact.ParseProviderIndex(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := mustFetch(t, r, index.Platforms[0].Manifest.Digest.String())
+	target := depottest.MustFetch(t, r, index.Platforms[0].Manifest.Digest.String())
 	for tag, m := range map[string]oci.Manifest{"1.2": good, "20240101": good, "1.0.0": target, "1.1.0": rezipped(t, index)} {
 		if err := r.PutTag(t.Context(), tag, m); err != nil {
 			t.Fatal(err)
@@ -87,8 +88,8 @@ func rezipped(t *testing.T, index artifact.ProviderIndex) oci.Manifest {
 func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p artifact.ProviderPlatform) oci.Manifest {
 	t.Helper()
 	p.Manifest.Platform, p.Manifest.Annotations = nil, nil
-	index.Version, index.Annotations, index.Platforms = mustVersion(t, version), nil, []artifact.ProviderPlatform{p}
-	m, err := artifact.NewProviderIndex(artifact.KindProvider, dns(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
+	index.Version, index.Annotations, index.Platforms = depottest.MustVersion(t, version), nil, []artifact.ProviderPlatform{p}
+	m, err := artifact.NewProviderIndex(artifact.KindProvider, depottest.DNS(), index, oci.Manifest{Descriptor: *index.Metadata, Bytes: index.Metadata.Data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,17 +101,17 @@ func newIndex(t *testing.T, index artifact.ProviderIndex, version string, p arti
 // the zip: then its bytes do.
 func TestExamineRezipped(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	d, client := newDepot(t, host, oci.Options{})
-	dist := newDist(t, "linux_amd64")
-	if _, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+	d, client := depottest.NewDepot(t, host, oci.Options{})
+	dist := depottest.NewDist(t, "linux_amd64")
+	if _, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, providerRepo)
-	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	zip := oci.BytesBlob(artifact.MediaZip, newZip(t, zipEntry{"terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755}, zipEntry{"LICENSE", "free", 0o644}))
+	zip := oci.BytesBlob(artifact.MediaZip, depottest.NewZip(t, depottest.File("terraform-provider-dns_v1.2.3", "binary for linux_amd64", 0o755), depottest.File("LICENSE", "free", 0o644)))
 	target, err := artifact.NewProviderTarget(zip.Descriptor)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestExamineRezipped(t *testing.T) {
 			if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", tt.platform)); err != nil {
 				t.Fatal(err)
 			}
-			findings, err := d.Examine(t.Context(), providerRepo, tt.deep)
+			findings, err := d.Examine(t.Context(), depottest.ProviderRepo, tt.deep)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,12 +158,12 @@ func TestExamineRezipped(t *testing.T) {
 
 	// A registry that hands out other bytes than it took.
 	damaged := &ocitest.Fault{Match: ocitest.On(http.MethodGet, "blob"), Times: -1, Do: ocitest.Corrupt}
-	broken, _ := newDepot(t, host, oci.Options{Transport: damaged})
+	broken, _ := depottest.NewDepot(t, host, oci.Options{Transport: damaged})
 	for deep, want := range map[bool]int{false: 0, true: 1} {
 		if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", original)); err != nil {
 			t.Fatal(err)
 		}
-		findings, err := broken.Examine(t.Context(), providerRepo, deep)
+		findings, err := broken.Examine(t.Context(), depottest.ProviderRepo, deep)
 		if err != nil || len(findings) != want {
 			t.Errorf("damaged bytes, deep %v: %v, %v", deep, findings, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -19,37 +20,37 @@ import (
 
 func TestExtendProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
-		v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
-		first, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o)
+		d, client := depottest.NewDepot(t, host, oci.Options{})
+		v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
+		first, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := mustRepoOf(t, client, providerRepo)
-		before, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		r := depottest.MustRepo(t, client, depottest.ProviderRepo)
+		before, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+		second, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 		if err != nil || second.Existing || second.Digest == first.Digest {
 			t.Fatalf("%+v, %v", second, err)
 		}
-		after, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		after, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 		if err != nil || len(after.Platforms) != 2 {
 			t.Fatalf("%+v, %v", after, err)
 		}
 		if diff := cmp.Diff(mustJSON(t, after.Platforms[0].Manifest), mustJSON(t, before.Platforms[0].Manifest)); diff != "" {
 			t.Errorf("the old descriptor changed (-got +want)\n%s", diff)
 		}
-		if _, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{Deep: true}); err != nil {
+		if _, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{Deep: true}); err != nil {
 			t.Error(err)
 		}
-		tags := mustTags(t, r)
+		tags := depottest.MustTags(t, r)
 		i := slices.IndexFunc(tags, func(s string) bool { return strings.HasPrefix(s, "okara-index-") })
-		if len(tags) != 2 || i < 0 || mustFetch(t, r, tags[i]).Digest.String() != first.Digest {
+		if len(tags) != 2 || i < 0 || depottest.MustFetch(t, r, tags[i]).Digest.String() != first.Digest {
 			t.Errorf("tags %v: the old index is not kept", tags)
 		}
-		again, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+		again, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 		if err != nil || !again.Existing || again.Digest != second.Digest {
 			t.Errorf("again: %+v, %v", again, err)
 		}
@@ -57,24 +58,24 @@ func TestExtendProvider(t *testing.T) {
 }
 
 func TestExtendProviderRefuses(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t), Extend: true}
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, providerRepo)
-	before := mustFetch(t, r, "1.2.3").Digest
-	changed := newDist(t, "linux_amd64", "darwin_arm64")
-	changed[stem+"linux_amd64.zip"].Data = newZip(t, zipEntry{"terraform-provider-dns", "other", 0o755})
+	r := depottest.MustRepo(t, client, depottest.ProviderRepo)
+	before := depottest.MustFetch(t, r, "1.2.3").Digest
+	changed := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+	changed[depottest.Stem+"linux_amd64.zip"].Data = depottest.NewZip(t, depottest.File("terraform-provider-dns", "other", 0o755))
 	for name, dist := range map[string]error{
-		"another zip": second(d.PublishProvider(t.Context(), changed, dns(), v, o)),
-		"missing zip": second(d.PublishProvider(t.Context(), newDist(t, "darwin_arm64"), dns(), v, o)),
+		"another zip": second(d.PublishProvider(t.Context(), changed, depottest.DNS(), v, o)),
+		"missing zip": second(d.PublishProvider(t.Context(), depottest.NewDist(t, "darwin_arm64"), depottest.DNS(), v, o)),
 	} {
 		if !errors.Is(dist, oci.ErrExists) || !strings.Contains(dist.Error(), "linux_amd64") {
 			t.Errorf("%s: got %v, want ErrExists", name, dist)
 		}
 	}
-	if after := mustFetch(t, r, "1.2.3").Digest; after != before {
+	if after := depottest.MustFetch(t, r, "1.2.3").Digest; after != before {
 		t.Error("the version moved")
 	}
 }

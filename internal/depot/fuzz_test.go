@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 )
@@ -21,7 +22,7 @@ func FuzzConfiguration(f *testing.F) {
 			return
 		}
 		tree := fstest.MapFS{name: {Data: []byte(text)}}
-		_, _ = depot.PlanModule(t.Context(), tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+		_, _ = depot.PlanModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 		_, _ = moduledoc.RequiredProviders(tree, "registry.opentofu.org")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -47,26 +48,26 @@ type publisher func(t *testing.T, d *depot.Depot) (depot.Published, error)
 // after the request took effect. No broken version may be visible, and the next
 // run must finish the job without sending a blob that had arrived.
 func TestInterruptedPublish(t *testing.T) {
-	m := mustModule(t, "net/vpc/aws", "1.0.0")
-	dist := newDist(t, "linux_amd64", "darwin_arm64")
-	sign(t, dist, mustKey(t))
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+	depottest.Sign(t, dist, mustKey(t))
 	for name, c := range map[string]struct {
 		repository, tag string
 		run             publisher
 	}{
-		"module": {moduleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
-			return d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{})
+		"module": {depottest.ModuleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{})
 		}},
-		"edition": {moduleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
-			return d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{Policy: depot.PolicyEditions})
+		"edition": {depottest.ModuleRepo, "1.0.0", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{Policy: depot.PolicyEditions})
 		}},
-		"provider": {providerRepo, "1.2.3", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
-			return d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, mustKey(t))}})
+		"provider": {depottest.ProviderRepo, "1.2.3", func(t *testing.T, d *depot.Depot) (depot.Published, error) {
+			return d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			count := &ocitest.Count{}
-			d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+			d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
 			if _, err := c.run(t, d); err != nil {
 				t.Fatal(err)
 			}
@@ -95,12 +96,12 @@ func TestInterruptedPublish(t *testing.T) {
 // whether the first run came through.
 func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arrivals, repository, tag string, run publisher, uploads int) bool {
 	t.Helper()
-	d, _ := newDepot(t, host, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})
+	d, _ := depottest.NewDepot(t, host, oci.Options{Transport: broken, Retry: oci.Retry{MaxAttempts: 1}})
 	out, err := run(t, d)
 	count := &ocitest.Count{}
-	d, client := newDepot(t, host, oci.Options{Transport: count})
-	r := mustRepoOf(t, client, repository)
-	if tags := mustTags(t, r); slices.Contains(tags, tag) {
+	d, client := depottest.NewDepot(t, host, oci.Options{Transport: count})
+	r := depottest.MustRepo(t, client, repository)
+	if tags := depottest.MustTags(t, r); slices.Contains(tags, tag) {
 		mustBeComplete(t, r, tag)
 	}
 	count.Take()
@@ -117,7 +118,7 @@ func interrupt(t *testing.T, host string, broken http.RoundTripper, arrived *arr
 // mustBeComplete fetches everything that the tag needs.
 func mustBeComplete(t *testing.T, r *oci.Repo, tag string) {
 	t.Helper()
-	if err := complete(t, r, mustFetch(t, r, tag)); err != nil {
+	if err := complete(t, r, depottest.MustFetch(t, r, tag)); err != nil {
 		t.Errorf("%s is visible and broken: %v", tag, err)
 	}
 }

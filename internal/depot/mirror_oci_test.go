@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -18,25 +19,25 @@ const mirrorRepo = "p/mirror/registry.example.com/acme/dns"
 // newOCIOrigin mirrors acme/dns 1.2.3 into a registry and returns it as a source.
 func newOCIOrigin(t *testing.T, key *signing.Key) (*depot.Depot, *oci.Repo, depot.Source) {
 	t.Helper()
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), newRelease(t, key, "linux_amd64"), upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	if _, err := d.MirrorProvider(t.Context(), newRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, mirrorRepo)
+	r := depottest.MustRepo(t, client, mirrorRepo)
 	return d, r, upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
 }
 
 // TestMirrorTakesTheNewestSignature mirrors a version that was signed again: the
 // copy has the proof that counts now, not the one it was published with.
 func TestMirrorTakesTheNewestSignature(t *testing.T) {
-	old, next := mustKey(t), newKey(t, signing.KeyOptions{})
+	old, next := mustKey(t), depottest.NewKey(t, signing.KeyOptions{})
 	origin, _, src := newOCIOrigin(t, old)
-	v := mustVersion(t, "1.2.3")
-	if _, err := origin.SignProvider(t.Context(), upstreamDNS(), v, next, true); err != nil {
+	v := depottest.MustVersion(t, "1.2.3")
+	if _, err := origin.SignProvider(t.Context(), depottest.UpstreamDNS(), v, next, true); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); err != nil {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -44,7 +45,7 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 		key  *signing.Key
 		want string
 	}{{"new key", next, "trusted"}, {"old key", old, "failed"}} {
-		checks, err := d.Verify(t.Context(), mirrorRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{mustPublic(t, tt.key)}})
+		checks, err := d.Verify(t.Context(), mirrorRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, tt.key)}})
 		if got := result(checks, "openpgp"); got != tt.want {
 			t.Errorf("%s: %s, %v, want %s", tt.name, got, err, tt.want)
 		}
@@ -55,7 +56,7 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 // index without okara's annotations and metadata.
 func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	_, r, src := newOCIOrigin(t, mustKey(t))
-	index, err := mustFetch(t, r, "1.2.3").Index()
+	index, err := depottest.MustFetch(t, r, "1.2.3").Index()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +70,9 @@ func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	if err := r.PutTag(t.Context(), "1.2.3", foreign); err != nil {
 		t.Fatal(err)
 	}
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v := mustVersion(t, "1.2.3")
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{AllowUnsigned: true}); err != nil {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := depottest.MustVersion(t, "1.2.3")
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{AllowUnsigned: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Verify(t.Context(), mirrorRepo, v, depot.VerifyOptions{Deep: true}); err != nil {

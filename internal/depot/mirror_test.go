@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -40,9 +41,9 @@ type release struct {
 
 func newRelease(t *testing.T, k *signing.Key, platforms ...string) *release {
 	t.Helper()
-	r := &release{dist: newDist(t, platforms...), platforms: platforms}
-	sign(t, r.dist, k)
-	public := mustPublic(t, k)
+	r := &release{dist: depottest.NewDist(t, platforms...), platforms: platforms}
+	depottest.Sign(t, r.dist, k)
+	public := depottest.MustPublic(t, k)
 	r.keys = []artifact.SigningKey{{KeyID: public.ID, ASCIIArmor: public.Armor}}
 	return r
 }
@@ -64,11 +65,11 @@ func (r *release) Platforms(context.Context, addr.Provider, addr.Version) ([]add
 }
 
 func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t addr.Platform) (upstream.Package, error) {
-	name := stem + t.String() + ".zip"
+	name := depottest.Stem + t.String() + ".zip"
 	zip := r.dist[name].Data
 	pkg := upstream.Package{
 		Platform: t, Filename: name, Zh: digest.FromBytes(zip).Encoded(), Keys: r.keys, Protocols: []string{"6.0"},
-		Shasums: r.dist[stem+"SHA256SUMS"].Data, Signature: r.dist[stem+"SHA256SUMS.sig"].Data,
+		Shasums: r.dist[depottest.Stem+"SHA256SUMS"].Data, Signature: r.dist[depottest.Stem+"SHA256SUMS.sig"].Data,
 		Open: func(context.Context) (io.ReadCloser, error) {
 			r.opened.Add(1)
 			return io.NopCloser(bytes.NewReader(zip)), nil
@@ -82,16 +83,16 @@ func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t 
 
 func TestMirrorProvider(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
-	d, client := newDepot(t, host, oci.Options{})
-	v := mustVersion(t, "1.2.3")
+	d, client := depottest.NewDepot(t, host, oci.Options{})
+	v := depottest.MustVersion(t, "1.2.3")
 	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64", "windows_amd64")
 	two := []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
-	published, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{Platforms: two})
+	published, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
-	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,29 +103,29 @@ func TestMirrorProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(src.dist[stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.dist[stem+"SHA256SUMS.sig"].Data) {
+	if diff := cmp.Diff(string(src.dist[depottest.Stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
 		t.Errorf("the proof changed: %s", diff)
 	}
 	opened := src.opened.Load()
-	again, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{Platforms: two})
+	again, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two})
 	if err != nil || !again.Existing || again.Digest != published.Digest || src.opened.Load() != opened {
 		t.Errorf("again %+v, %v, %d downloads", again, err, src.opened.Load()-opened)
 	}
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, oci.ErrExists) {
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, oci.ErrExists) {
 		t.Errorf("one more platform: %v", err)
 	}
 
 	// The copy is an origin itself: a mirror can be mirrored.
-	copied, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	copied, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	from := upstream.NewRepository(func(addr.Provider) (*oci.Repo, error) { return r, nil })
-	second, err := copied.MirrorProvider(t.Context(), from, upstreamDNS(), v, depot.MirrorOptions{})
+	second, err := copied.MirrorProvider(t.Context(), from, depottest.UpstreamDNS(), v, depot.MirrorOptions{})
 	if err != nil || second.Digest != published.Digest {
 		t.Errorf("a mirror of the mirror: %+v, %v", second, err)
 	}
 }
 
 func TestMirrorProviderRefuses(t *testing.T) {
-	other := []artifact.SigningKey{{ASCIIArmor: mustPublic(t, newKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
+	other := []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, depottest.NewKey(t, signing.KeyOptions{Name: "Other"})).Armor}}
 	for name, test := range map[string]struct {
 		change func(*upstream.Package)
 		want   error
@@ -147,14 +148,14 @@ func TestMirrorProviderRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := &ocitest.Count{}
-			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: sent})
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: sent})
 			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 			src.change = test.change
-			_, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{})
+			_, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{})
 			if !errors.Is(err, test.want) || !depot.Refused(err) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
-			r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
+			r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
 			if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 				t.Errorf("something is visible: %v", err)
 			}
@@ -170,30 +171,30 @@ func TestMirrorProviderRefuses(t *testing.T) {
 
 func TestMirrorProviderExpiredKey(t *testing.T) {
 	past := time.Now().Add(-2 * time.Hour)
-	k := newKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
-	src := &release{dist: newDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
-	src.keys = []artifact.SigningKey{{ASCIIArmor: mustPublic(t, k).Armor}}
-	name := stem + "linux_amd64.zip"
-	signSums(t, src.dist, signing.Sums{name: digest.FromBytes(src.dist[name].Data).Encoded()}, k, past.Add(time.Minute))
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v := mustVersion(t, "1.2.3")
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, signing.ErrExpiredKey) {
+	k := depottest.NewKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
+	src := &release{dist: depottest.NewDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
+	src.keys = []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, k).Armor}}
+	name := depottest.Stem + "linux_amd64.zip"
+	depottest.SignSums(t, src.dist, signing.Sums{name: digest.FromBytes(src.dist[name].Data).Encoded()}, k, past.Add(time.Minute))
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := depottest.MustVersion(t, "1.2.3")
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, signing.ErrExpiredKey) {
 		t.Errorf("an expired key: %v", err)
 	}
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{AllowExpired: true}); err != nil {
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{AllowExpired: true}); err != nil {
 		t.Errorf("an expired key that is allowed: %v", err)
 	}
 }
 
 func TestMirrorProviderUnsigned(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	src := newRelease(t, mustKey(t), "linux_amd64")
 	src.change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
-	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil || index.Signature != artifact.SignatureNone {
 		t.Errorf("index %+v, %v", index, err)
 	}
@@ -228,11 +229,11 @@ func TestMirrorProgress(t *testing.T) {
 			return sizedBody{body}, err
 		}
 	}
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), mustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, platform := range src.platforms {
-		name := stem + platform + ".zip"
+		name := depottest.Stem + platform + ".zip"
 		size := int64(len(src.dist[name].Data))
 		if moved[name] != size || total[name] != size || moved[name+" (download)"] != size || total[name+" (download)"] != 1<<10 {
 			t.Errorf("%s of %d bytes: moved %v of %v", name, size, moved, total)
@@ -243,19 +244,19 @@ func TestMirrorProgress(t *testing.T) {
 func TestMirrorProviderResumes(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	cut := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Nth: 1, Do: ocitest.FailBefore}
-	broken, client := newDepot(t, host, oci.Options{Transport: cut})
+	broken, client := depottest.NewDepot(t, host, oci.Options{Transport: cut})
 	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
-	v := mustVersion(t, "1.2.3")
-	if _, err := broken.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); err == nil {
+	v := depottest.MustVersion(t, "1.2.3")
+	if _, err := broken.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err == nil {
 		t.Fatal("the version tag was not written and nobody noticed")
 	}
-	r := mustRepoOf(t, client, "p/mirror/registry.example.com/acme/dns")
-	if tags := mustTags(t, r); len(tags) != 0 {
+	r := depottest.MustRepo(t, client, "p/mirror/registry.example.com/acme/dns")
+	if tags := depottest.MustTags(t, r); len(tags) != 0 {
 		t.Fatalf("tags %v after a cut run", tags)
 	}
 	opened := src.opened.Load()
-	d, _ := newDepot(t, host, oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), src, upstreamDNS(), v, depot.MirrorOptions{}); err != nil {
+	d, _ := depottest.NewDepot(t, host, oci.Options{})
+	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if again := src.opened.Load() - opened; again != 0 {
@@ -265,8 +266,8 @@ func TestMirrorProviderResumes(t *testing.T) {
 
 func TestLockHashes(t *testing.T) {
 	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
-	v := mustVersion(t, "1.2.3")
-	locked, err := lockfile.Hashes(t.Context(), src, upstreamDNS(), v, false)
+	v := depottest.MustVersion(t, "1.2.3")
+	locked, err := lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestLockHashes(t *testing.T) {
 	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.opened.Load() != 0 {
 		t.Errorf("got %+v after %d downloads", locked, src.opened.Load())
 	}
-	computed, err := lockfile.Hashes(t.Context(), src, upstreamDNS(), v, true)
+	computed, err := lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, true)
 	if err != nil || len(computed.Hashes) != 5 || len(computed.Missing) != 0 {
 		t.Errorf("computed %+v, %v", computed, err)
 	}

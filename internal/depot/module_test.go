@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
@@ -26,9 +27,9 @@ import (
 
 func TestPublishModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
-		m := mustModule(t, "net/vpc/aws", "1.0.0+b.1")
-		first, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: "abc"}})
+		d, client := depottest.NewDepot(t, host, oci.Options{})
+		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0+b.1")
+		first, err := d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: "abc"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,8 +39,8 @@ func TestPublishModule(t *testing.T) {
 		if want := host + "/p/modules/net/vpc/aws:1.0.0_b.1@sha256:"; !strings.HasPrefix(first.String(), want) {
 			t.Errorf("got %s, want %s…", first, want)
 		}
-		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
-		parsed, err := artifact.ParseModule(mustFetch(t, r, "1.0.0_b.1"))
+		r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
+		parsed, err := artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0_b.1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func TestPublishModule(t *testing.T) {
 		}
 		checkModuleLayers(t, r, parsed)
 
-		again, err := d.PublishModule(t.Context(), newModule("variable \"a\" {}\n"), m, depot.ModuleOptions{})
+		again, err := d.PublishModule(t.Context(), depottest.NewModule("variable \"a\" {}\n"), m, depot.ModuleOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestPublishModule(t *testing.T) {
 		if diff := cmp.Diff(again, first); diff != "" {
 			t.Errorf("second publish (-got +want)\n%s", diff)
 		}
-		entry, err := artifact.ReadCatalogEntry(t.Context(), mustRepoOf(t, client, "p/catalog"), artifact.CatalogTag(r.Name()))
+		entry, err := artifact.ReadCatalogEntry(t.Context(), depottest.MustRepo(t, client, "p/catalog"), artifact.CatalogTag(r.Name()))
 		if diff := cmp.Diff(entry, artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
 			t.Errorf("catalogue: %v (-got +want)\n%s", err, diff)
 		}
@@ -94,15 +95,15 @@ func checkModuleLayers(t *testing.T, r *oci.Repo, m artifact.ModuleManifest) {
 
 func TestPublishModuleConflict(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
+		d, client := depottest.NewDepot(t, host, oci.Options{})
 		for _, version := range []string{"1.0.0", "1.0.1"} {
-			if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), mustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+			if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
-		before := mustFetch(t, r, "1.0.0").Digest
-		_, err := d.PublishModule(t.Context(), newModule("locals { a = 1 }\n"), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+		r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
+		before := depottest.MustFetch(t, r, "1.0.0").Digest
+		_, err := d.PublishModule(t.Context(), depottest.NewModule("locals { a = 1 }\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 		conflict, ok := errors.AsType[*depot.ConflictError](err)
 		if !ok || !errors.Is(err, oci.ErrExists) || conflict.Next.String() != "1.0.2" || conflict.Stored == conflict.Offered {
 			t.Fatalf("got %v, want a conflict with next version 1.0.2", err)
@@ -112,23 +113,23 @@ func TestPublishModuleConflict(t *testing.T) {
 				t.Errorf("message %q lacks %s", err, part)
 			}
 		}
-		if after := mustFetch(t, r, "1.0.0").Digest; after != before {
+		if after := depottest.MustFetch(t, r, "1.0.0").Digest; after != before {
 			t.Errorf("the tag moved from %s to %s", before, after)
 		}
-		if diff := cmp.Diff(mustTags(t, r), []string{"1.0.0", "1.0.1", "latest"}); diff != "" {
+		if diff := cmp.Diff(depottest.MustTags(t, r), []string{"1.0.0", "1.0.1", "latest"}); diff != "" {
 			t.Errorf("tags (-got +want)\n%s", diff)
 		}
 	})
 }
 
 func TestLatestIsTheHighestRelease(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 	for _, step := range []struct{ version, latest string }{
 		{"1.0.0-rc.1", ""}, {"1.0.0", "1.0.0"}, {"2.0.0", "2.0.0"}, {"1.5.0", "2.0.0"}, {"3.0.0-rc.1", "2.0.0"}, {"10.0.0", "10.0.0"},
 	} {
-		m := mustModule(t, "net/vpc/aws", step.version)
-		out, err := d.PublishModule(t.Context(), newModule("# "+step.version), m, depot.ModuleOptions{})
+		m := depottest.MustModule(t, "net/vpc/aws", step.version)
+		out, err := d.PublishModule(t.Context(), depottest.NewModule("# "+step.version), m, depot.ModuleOptions{})
 		if err != nil || len(out.Warnings) > 0 {
 			t.Fatal(err, out.Warnings)
 		}
@@ -136,7 +137,7 @@ func TestLatestIsTheHighestRelease(t *testing.T) {
 		switch {
 		case step.latest == "" && !errors.Is(err, oci.ErrNotFound):
 			t.Errorf("after %s: latest is %v, %v", step.version, latest.Digest, err)
-		case step.latest != "" && latest.Digest != mustFetch(t, r, step.latest).Digest:
+		case step.latest != "" && latest.Digest != depottest.MustFetch(t, r, step.latest).Digest:
 			t.Errorf("after %s: latest is not %s", step.version, step.latest)
 		}
 	}
@@ -162,12 +163,12 @@ func TestPublishModuleRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-			_, err := d.PublishModule(t.Context(), tt.tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			_, err := d.PublishModule(t.Context(), tt.tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
 			}
-			if tags := mustTags(t, mustRepoOf(t, client, "p/modules/net/vpc/aws")); len(tags) > 0 {
+			if tags := depottest.MustTags(t, depottest.MustRepo(t, client, "p/modules/net/vpc/aws")); len(tags) > 0 {
 				t.Errorf("left behind %v", tags)
 			}
 		})
@@ -187,7 +188,7 @@ func TestDescribeWhatCannotBeRead(t *testing.T) {
 		"type that is no type": {"main.tf": {Data: []byte("variable \"x\" {\n type = list(list(string\n}\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := depot.PlanModule(t.Context(), tree, mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
+			if _, err := depot.PlanModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -203,8 +204,8 @@ func manyFiles(n int) fstest.MapFS {
 }
 
 func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	r := mustRepoOf(t, client, "p/modules/net/vpc/aws")
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	r := depottest.MustRepo(t, client, "p/modules/net/vpc/aws")
 	index, err := oci.NewIndex(ocispec.Index{})
 	if err != nil {
 		t.Fatal(err)
@@ -212,14 +213,14 @@ func TestPublishModuleIntoATagOfSomethingElse(t *testing.T) {
 	if err := r.PutTag(t.Context(), "1.0.0", index); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.PublishModule(t.Context(), newModule(""), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+	_, err = d.PublishModule(t.Context(), depottest.NewModule(""), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 	if !errors.Is(err, oci.ErrExists) {
 		t.Errorf("got %v, want ErrExists", err)
 	}
 }
 
 func TestPlanModuleWarns(t *testing.T) {
-	plan, err := depot.PlanModule(t.Context(), newModule("terraform {\n  backend \"s3\" {}\n}\n"), mustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+	plan, err := depot.PlanModule(t.Context(), depottest.NewModule("terraform {\n  backend \"s3\" {}\n}\n"), depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

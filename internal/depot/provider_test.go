@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -16,26 +17,42 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// testKey is made once: it signs everything here.
+var testKey = sync.OnceValues(func() (*signing.Key, error) {
+	return signing.NewKey(signing.KeyOptions{Name: "Test", ECC: true})
+})
+
+// mustKey returns the key that signs by default.
+func mustKey(t *testing.T) *signing.Key {
+	t.Helper()
+	k, err := testKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 func TestPublishProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
-		dist := newDist(t, "linux_amd64", "darwin_arm64")
-		v := mustVersion(t, "1.2.3")
-		first, err := d.PublishProvider(t.Context(), dist, dns(), v, depot.ProviderOptions{SignKey: mustKey(t)})
+		d, client := depottest.NewDepot(t, host, oci.Options{})
+		dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+		v := depottest.MustVersion(t, "1.2.3")
+		first, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want := host + "/p/providers/acme/dns:1.2.3@sha256:"; !strings.HasPrefix(first.String(), want) || first.Existing {
 			t.Errorf("got %+v, want %s…", first, want)
 		}
-		r := mustRepoOf(t, client, "p/providers/acme/dns")
-		index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+		r := depottest.MustRepo(t, client, "p/providers/acme/dns")
+		index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +62,7 @@ func TestPublishProvider(t *testing.T) {
 		checkPackages(t, r, index, dist)
 		checkMetadata(t, r, index)
 
-		again, err := d.PublishProvider(t.Context(), dist, dns(), v, depot.ProviderOptions{SignKey: mustKey(t)})
+		again, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +70,7 @@ func TestPublishProvider(t *testing.T) {
 		if diff := cmp.Diff(again, first); diff != "" {
 			t.Errorf("second publish (-got +want)\n%s", diff)
 		}
-		if diff := cmp.Diff(mustTags(t, r), []string{"1.2.3"}); diff != "" {
+		if diff := cmp.Diff(depottest.MustTags(t, r), []string{"1.2.3"}); diff != "" {
 			t.Errorf("tags (-got +want)\n%s", diff)
 		}
 	})
@@ -103,7 +120,7 @@ func checkMetadata(t *testing.T, r *oci.Repo, index artifact.ProviderIndex) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if md.ShasumsName != stem+"SHA256SUMS" || !strings.Contains(string(md.RegistryManifest), "protocol_versions") || len(md.Keys) != 1 {
+		if md.ShasumsName != depottest.Stem+"SHA256SUMS" || !strings.Contains(string(md.RegistryManifest), "protocol_versions") || len(md.Keys) != 1 {
 			t.Errorf("metadata %+v", md)
 		}
 		keys, err := signing.ParsePublicKeys([]byte(md.Keys[0].ASCIIArmor))
@@ -118,12 +135,12 @@ func checkMetadata(t *testing.T, r *oci.Repo, index artifact.ProviderIndex) {
 
 func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
 	count := &ocitest.Count{}
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count})
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, "p/providers/acme/dns")
-	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	r := depottest.MustRepo(t, client, "p/providers/acme/dns")
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +157,14 @@ func TestProviderAnswersFromTheIndexAlone(t *testing.T) {
 }
 
 func TestPublishProviderKeepsASignature(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	dist := newDist(t, "linux_amd64")
-	sign(t, dist, mustKey(t))
-	if _, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, mustKey(t))}}); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	dist := depottest.NewDist(t, "linux_amd64")
+	depottest.Sign(t, dist, mustKey(t))
+	if _, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, "p/providers/acme/dns")
-	index, err := artifact.ParseProviderIndex(mustFetch(t, r, "1.2.3"))
+	r := depottest.MustRepo(t, client, "p/providers/acme/dns")
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, r, "1.2.3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,32 +172,32 @@ func TestPublishProviderKeepsASignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(md.ShasumsBytes) != string(dist[stem+"SHA256SUMS"].Data) || string(md.SignatureBytes) != string(dist[stem+"SHA256SUMS.sig"].Data) {
+	if string(md.ShasumsBytes) != string(dist[depottest.Stem+"SHA256SUMS"].Data) || string(md.SignatureBytes) != string(dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
 		t.Error("SHA256SUMS or its signature changed")
 	}
 }
 
 func TestPublishProviderWithTwoKeys(t *testing.T) {
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v, next := mustVersion(t, "1.2.3"), newKey(t, signing.KeyOptions{})
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, next := depottest.MustVersion(t, "1.2.3"), depottest.NewKey(t, signing.KeyOptions{})
 	o := depot.ProviderOptions{SignKey: mustKey(t), AlsoSign: []*signing.Key{next}}
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
 		t.Fatal(err)
 	}
 	for name, k := range map[string]*signing.Key{"old": mustKey(t), "new": next} {
-		if _, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{mustPublic(t, k)}}); err != nil {
+		if _, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, k)}}); err != nil {
 			t.Errorf("%s key: %v", name, err)
 		}
 	}
 }
 
 func TestPublishProviderConflict(t *testing.T) {
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v, o := mustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, o); err != nil {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v, o := depottest.MustVersion(t, "1.2.3"), depot.ProviderOptions{SignKey: mustKey(t)}
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, o); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "darwin_arm64"), dns(), v, o)
+	_, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "darwin_arm64"), depottest.DNS(), v, o)
 	conflict, ok := errors.AsType[*depot.ConflictError](err)
 	if !ok || !errors.Is(err, oci.ErrExists) || conflict.Next.String() != "1.2.4" {
 		t.Errorf("got %v, want a conflict with next version 1.2.4", err)
@@ -189,13 +206,13 @@ func TestPublishProviderConflict(t *testing.T) {
 
 func TestPublishProviderRefuses(t *testing.T) {
 	key := mustKey(t)
-	trusted := []signing.PublicKey{mustPublic(t, key)}
+	trusted := []signing.PublicKey{depottest.MustPublic(t, key)}
 	long := time.Now().Add(-100 * 24 * time.Hour)
-	expired := newKey(t, signing.KeyOptions{Lifetime: 24 * time.Hour, Now: func() time.Time { return long }})
-	revoked := newKey(t, signing.KeyOptions{})
+	expired := depottest.NewKey(t, signing.KeyOptions{Lifetime: 24 * time.Hour, Now: func() time.Time { return long }})
+	revoked := depottest.NewKey(t, signing.KeyOptions{})
 	const plugin = "terraform-provider-dns_v1.2.3"
-	one := func(t *testing.T, entries ...zipEntry) fstest.MapFS {
-		return fstest.MapFS{stem + "linux_amd64.zip": {Data: newZip(t, entries...)}}
+	one := func(t *testing.T, entries ...depottest.ZipEntry) fstest.MapFS {
+		return fstest.MapFS{depottest.Stem + "linux_amd64.zip": {Data: depottest.NewZip(t, entries...)}}
 	}
 	tests := []struct {
 		name string
@@ -204,89 +221,91 @@ func TestPublishProviderRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		{"empty folder", func(*testing.T) fstest.MapFS { return fstest.MapFS{"a": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, stem + "OS_ARCH.zip"},
+		{"empty folder", func(*testing.T) fstest.MapFS { return fstest.MapFS{"a": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, depottest.Stem + "OS_ARCH.zip"},
 		{"another version", func(t *testing.T) fstest.MapFS {
 			return fstest.MapFS{"terraform-provider-dns_1.2.4_linux_amd64.zip": {}}
 		}, depot.ProviderOptions{}, depot.ErrNoProvider, "the name must be"},
-		{"no platform", func(t *testing.T) fstest.MapFS { return fstest.MapFS{stem + "linux.zip": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, "the name must be"},
+		{"no platform", func(t *testing.T) fstest.MapFS { return fstest.MapFS{depottest.Stem + "linux.zip": {}} }, depot.ProviderOptions{}, depot.ErrNoProvider, "the name must be"},
 		{"not a zip", func(t *testing.T) fstest.MapFS {
-			return fstest.MapFS{stem + "linux_amd64.zip": {Data: []byte("hello")}}
+			return fstest.MapFS{depottest.Stem + "linux_amd64.zip": {Data: []byte("hello")}}
 		}, depot.ProviderOptions{}, depot.ErrNoProvider, "not a zip"},
-		{"no plugin", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"README", "", 0o644}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
-		{"another plugin", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"terraform-provider-dnsmasq", "", 0o755}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"no plugin", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("README", "", 0o644)) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"another plugin", func(t *testing.T) fstest.MapFS {
+			return one(t, depottest.File("terraform-provider-dnsmasq", "", 0o755))
+		}, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
 		{"two plugins", func(t *testing.T) fstest.MapFS {
-			return one(t, zipEntry{plugin, "", 0o755}, zipEntry{"terraform-provider-dns", "", 0o755})
+			return one(t, depottest.File(plugin, "", 0o755), depottest.File("terraform-provider-dns", "", 0o755))
 		}, depot.ProviderOptions{}, depot.ErrNoProvider, "2 files named"},
-		{"in a folder", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{"bin/" + plugin, "", 0o755}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
-		{"not executable", func(t *testing.T) fstest.MapFS { return one(t, zipEntry{plugin, "", 0o644}) }, depot.ProviderOptions{}, depot.ErrNoProvider, "not executable"},
+		{"in a folder", func(t *testing.T) fstest.MapFS { return one(t, depottest.File("bin/"+plugin, "", 0o755)) }, depot.ProviderOptions{}, depot.ErrNoProvider, "0 files named"},
+		{"not executable", func(t *testing.T) fstest.MapFS { return one(t, depottest.File(plugin, "", 0o644)) }, depot.ProviderOptions{}, depot.ErrNoProvider, "not executable"},
 		{"escape", func(t *testing.T) fstest.MapFS {
-			return one(t, zipEntry{plugin, "", 0o755}, zipEntry{"../x", "", 0o644})
+			return one(t, depottest.File(plugin, "", 0o755), depottest.File("../x", "", 0o644))
 		}, depot.ProviderOptions{}, depot.ErrNoProvider, "unsafe path"},
-		{"unsigned", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{}, depot.ErrUnsigned, "SHA256SUMS"},
+		{"unsigned", func(t *testing.T) fstest.MapFS { return depottest.NewDist(t, "linux_amd64") }, depot.ProviderOptions{}, depot.ErrUnsigned, "SHA256SUMS"},
 		{"sums lie", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": digest.FromBytes(nil).Encoded()}, key, time.Now())
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.SignSums(t, dist, signing.Sums{depottest.Stem + "linux_amd64.zip": digest.FromBytes(nil).Encoded()}, key, time.Now())
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "linux_amd64.zip has"},
 		{"zip not in sums", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			signSums(t, dist, signing.Sums{}, key, time.Now())
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.SignSums(t, dist, signing.Sums{}, key, time.Now())
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "not listed"},
 		{"listed zip missing", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64", "darwin_arm64")
-			sign(t, dist, key)
-			delete(dist, stem+"darwin_arm64.zip")
+			dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+			depottest.Sign(t, dist, key)
+			delete(dist, depottest.Stem+"darwin_arm64.zip")
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrSums, "not in the folder"},
 		{"unknown key", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			sign(t, dist, newKey(t, signing.KeyOptions{}))
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.Sign(t, dist, depottest.NewKey(t, signing.KeyOptions{}))
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrUnknownKey, ""},
 		{"signature without a key", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			sign(t, dist, key)
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.Sign(t, dist, key)
 			return dist
 		}, depot.ProviderOptions{}, signing.ErrUnknownKey, ""},
 		{"expired key", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			signSums(t, dist, signing.Sums{stem + "linux_amd64.zip": digest.FromBytes(dist[stem+"linux_amd64.zip"].Data).Encoded()}, expired, long)
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.SignSums(t, dist, signing.Sums{depottest.Stem + "linux_amd64.zip": digest.FromBytes(dist[depottest.Stem+"linux_amd64.zip"].Data).Encoded()}, expired, long)
 			return dist
-		}, depot.ProviderOptions{Keys: []signing.PublicKey{mustPublic(t, expired)}}, signing.ErrExpiredKey, ""},
-		{"expired signing key", func(t *testing.T) fstest.MapFS { return newDist(t, "linux_amd64") }, depot.ProviderOptions{SignKey: expired}, signing.ErrExpiredKey, ""},
+		}, depot.ProviderOptions{Keys: []signing.PublicKey{depottest.MustPublic(t, expired)}}, signing.ErrExpiredKey, ""},
+		{"expired signing key", func(t *testing.T) fstest.MapFS { return depottest.NewDist(t, "linux_amd64") }, depot.ProviderOptions{SignKey: expired}, signing.ErrExpiredKey, ""},
 		{"revoked key", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			sign(t, dist, revoked)
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.Sign(t, dist, revoked)
 			return dist
 		}, depot.ProviderOptions{}, signing.ErrRevokedKey, ""},
 		{"signature over something else", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			sign(t, dist, key)
-			dist[stem+"SHA256SUMS"].Data = append(dist[stem+"SHA256SUMS"].Data, '\n')
+			dist := depottest.NewDist(t, "linux_amd64")
+			depottest.Sign(t, dist, key)
+			dist[depottest.Stem+"SHA256SUMS"].Data = append(dist[depottest.Stem+"SHA256SUMS"].Data, '\n')
 			return dist
 		}, depot.ProviderOptions{Keys: trusted}, signing.ErrBadSignature, ""},
 		{"bad registry manifest", func(t *testing.T) fstest.MapFS {
-			dist := newDist(t, "linux_amd64")
-			dist[stem+"manifest.json"].Data = []byte(`{"version":1,"metadata":{"protocol_versions":["5"]}}`)
+			dist := depottest.NewDist(t, "linux_amd64")
+			dist[depottest.Stem+"manifest.json"].Data = []byte(`{"version":1,"metadata":{"protocol_versions":["5"]}}`)
 			return dist
 		}, depot.ProviderOptions{SignKey: key}, nil, `protocol version "5"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 			dist, o := tt.dist(t), tt.o
 			if tt.want == signing.ErrRevokedKey {
 				if err := revoked.Revoke(time.Now(), "lost"); err != nil {
 					t.Fatal(err)
 				}
-				o.Keys = []signing.PublicKey{mustPublic(t, revoked)}
+				o.Keys = []signing.PublicKey{depottest.MustPublic(t, revoked)}
 			}
-			_, err := d.PublishProvider(t.Context(), dist, dns(), mustVersion(t, "1.2.3"), o)
+			_, err := d.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, "1.2.3"), o)
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("got %v, want %v with %q", err, tt.want, tt.text)
 			}
-			if tags := mustTags(t, mustRepoOf(t, client, "p/providers/acme/dns")); len(tags) > 0 {
+			if tags := depottest.MustTags(t, depottest.MustRepo(t, client, "p/providers/acme/dns")); len(tags) > 0 {
 				t.Errorf("left behind %v", tags)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -91,7 +92,7 @@ type runner struct {
 func newRunner(t *testing.T) *runner {
 	t.Helper()
 	r := &runner{t: t, host: ocitest.New(t, ocitest.Quirks{}), count: &ocitest.Count{}, now: time.Now()}
-	r.depot, r.client = newDepot(t, r.host, oci.Options{Transport: r.count})
+	r.depot, r.client = depottest.NewDepot(t, r.host, oci.Options{Transport: r.count})
 	return r
 }
 
@@ -159,7 +160,7 @@ func (r *runner) want(got []string, want ...string) {
 func (r *runner) versions() []string {
 	r.t.Helper()
 	var out []string
-	for _, tag := range mustTags(r.t, mustRepoOf(r.t, r.client, "p/modules/net/vpc/aws")) {
+	for _, tag := range depottest.MustTags(r.t, depottest.MustRepo(r.t, r.client, "p/modules/net/vpc/aws")) {
 		if _, ok := addr.VersionFromTag(tag); ok {
 			out = append(out, tag)
 		}
@@ -211,8 +212,8 @@ func TestSyncIgnores(t *testing.T) {
 	}
 	o.tag("v1.0.0", "# x")
 	r.apply(moduleEntry(o, "ignore = [\"*.md\"]"))
-	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
-	parsed, err := artifact.ParseModule(mustFetch(t, repo, "1.0.0"))
+	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
+	parsed, err := artifact.ParseModule(depottest.MustFetch(t, repo, "1.0.0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestSyncReportsDrift(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0")
 	file := moduleEntry(o, "")
 	r.apply(file)
-	before := mustFetch(t, mustRepoOf(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
+	before := depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
 	o.git("branch", "old", "v1.0.0")
 	o.tag("v1.0.0", "# other")
 	for range 2 {
@@ -254,7 +255,7 @@ func TestSyncReportsDrift(t *testing.T) {
 	if n := r.writes(); n == 0 {
 		t.Error("the record did not remember the drift")
 	}
-	after := mustFetch(t, mustRepoOf(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
+	after := depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws"), "1.0.0")
 	if after.Digest != before.Digest {
 		t.Error("drift was published")
 	}
@@ -267,8 +268,8 @@ func TestSyncSeesAMovedTagInTheRegistry(t *testing.T) {
 	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0")
 	file := moduleEntry(o, "")
 	r.apply(file)
-	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
-	if err := repo.PutTag(t.Context(), "1.0.0", mustFetch(t, repo, "1.1.0")); err != nil {
+	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
+	if err := repo.PutTag(t.Context(), "1.0.0", depottest.MustFetch(t, repo, "1.1.0")); err != nil {
 		t.Fatal(err)
 	}
 	r.want(r.apply(file), "present 1.1.0", "drift 1.0.0 drift")
@@ -308,8 +309,8 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	file := moduleEntry(o, fmt.Sprintf("scan {\n scanner = %q\n block = \"high\"\n max_age = \"24h\"\n}", newScanner(t)))
 	r.want(r.apply(file), "publish 1.1.0 blocked", "publish 1.0.0 published")
 	r.want(r.versions(), "1.0.0")
-	repo := mustRepoOf(t, r.client, "p/modules/net/vpc/aws")
-	good := mustFetch(t, repo, "1.0.0")
+	repo := depottest.MustRepo(t, r.client, "p/modules/net/vpc/aws")
+	good := depottest.MustFetch(t, repo, "1.0.0")
 	summary, ok, err := artifact.NewestScan(t.Context(), repo, good.Descriptor)
 	if err != nil || !ok || summary.High != 0 || summary.Tool != "scanner" {
 		t.Errorf("report of the clean version %+v, %v, %v", summary, ok, err)
@@ -318,14 +319,14 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	if err != nil || len(candidates) != 1 || candidates[0].Version.String() != "1.1.0" {
 		t.Fatalf("candidates %+v, %v", candidates, err)
 	}
-	bad := mustFetch(t, repo, candidates[0].Tag)
+	bad := depottest.MustFetch(t, repo, candidates[0].Tag)
 	if summary, ok, err = artifact.NewestScan(t.Context(), repo, bad.Descriptor); err != nil || !ok || summary.High != 1 {
 		t.Errorf("report of the blocked version %+v, %v, %v", summary, ok, err)
 	}
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")
 	r.now = r.now.Add(25 * time.Hour)
 	r.want(r.apply(file), "scan 1.1.0 blocked", "scan 1.0.0 published")
-	if _, err := r.depot.Approve(t.Context(), repo, mustVersion(t, "1.1.0")); err != nil {
+	if _, err := r.depot.Approve(t.Context(), repo, depottest.MustVersion(t, "1.1.0")); err != nil {
 		t.Fatal(err)
 	}
 	r.want(r.versions(), "1.0.0", "1.1.0")
@@ -357,11 +358,11 @@ func TestSyncProvider(t *testing.T) {
 	r := newRunner(t)
 	k := mustKey(t)
 	src := newRelease(t, k, "linux_amd64", "darwin_arm64")
-	src.versions = []addr.Version{mustVersion(t, "1.2.3")}
+	src.versions = []addr.Version{depottest.MustVersion(t, "1.2.3")}
 	r.src = src
 	file := fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n platforms = [\"linux_amd64\"]\n approval {\n required = true\n signed_by = [%q]\n }\n}", k.ID())
 	r.want(r.apply(file), "publish 1.2.3 published")
-	index, err := artifact.ParseProviderIndex(mustFetch(t, mustRepoOf(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
+	index, err := artifact.ParseProviderIndex(depottest.MustFetch(t, depottest.MustRepo(t, r.client, "p/mirror/registry.example.com/acme/dns"), "1.2.3"))
 	if err != nil || len(index.Platforms) != 1 {
 		t.Errorf("index %+v, %v", index, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,14 +31,14 @@ func result(checks []depot.Check, name string) string {
 
 func TestVerifyProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, _ := newDepot(t, host, oci.Options{})
-		v := mustVersion(t, "1.2.3")
-		if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64", "windows_amd64"), dns(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		d, _ := depottest.NewDepot(t, host, oci.Options{})
+		v := depottest.MustVersion(t, "1.2.3")
+		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "windows_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 			t.Fatal(err)
 		}
-		trusted := []signing.PublicKey{mustPublic(t, mustKey(t))}
-		foreign := []signing.PublicKey{mustPublic(t, newKey(t, signing.KeyOptions{}))}
-		_, cosignKey := newCosignKey(t)
+		trusted := []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}
+		foreign := []signing.PublicKey{depottest.MustPublic(t, depottest.NewKey(t, signing.KeyOptions{}))}
+		_, cosignKey := depottest.NewCosignKey(t)
 		tests := []struct {
 			name        string
 			o           depot.VerifyOptions
@@ -55,7 +56,7 @@ func TestVerifyProvider(t *testing.T) {
 			{"protocols", depot.VerifyOptions{}, "protocols", "ok"},
 		}
 		for _, tt := range tests {
-			checks, err := d.Verify(t.Context(), providerRepo, v, tt.o)
+			checks, err := d.Verify(t.Context(), depottest.ProviderRepo, v, tt.o)
 			if got := result(checks, tt.check); got != tt.want || errors.Is(err, depot.ErrUntrusted) != (tt.want == "failed") {
 				t.Errorf("%s: %s is %s, %v, want %s", tt.name, tt.check, got, err, tt.want)
 			}
@@ -65,45 +66,45 @@ func TestVerifyProvider(t *testing.T) {
 
 func TestVerifyModule(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
-		m := mustModule(t, "net/vpc/aws", "1.0.0")
-		if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
+		d, client := depottest.NewDepot(t, host, oci.Options{})
+		m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+		if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		verify := func(o depot.VerifyOptions, check, want string) {
 			t.Helper()
-			checks, err := d.Verify(t.Context(), moduleRepo, m.Version, o)
+			checks, err := d.Verify(t.Context(), depottest.ModuleRepo, m.Version, o)
 			if got := result(checks, check); got != want || errors.Is(err, depot.ErrUntrusted) != (want == "failed") {
 				t.Errorf("%s is %s, %v, want %s", check, got, err, want)
 			}
 		}
-		one, onePub := newCosignKey(t)
-		two, twoPub := newCosignKey(t)
+		one, onePub := depottest.NewCosignKey(t)
+		two, twoPub := depottest.NewCosignKey(t)
 		trust := func(keys ...*ecdsa.PublicKey) depot.VerifyOptions {
 			return depot.VerifyOptions{Cosign: keys, Require: []string{"cosign"}}
 		}
 		verify(depot.VerifyOptions{Deep: true}, "content of archive/zip", "ok")
 		verify(depot.VerifyOptions{}, "cosign", "absent")
-		if _, err := d.SignCosign(t.Context(), moduleRepo, m.Version, one); err != nil {
+		if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, m.Version, one); err != nil {
 			t.Fatal(err)
 		}
 		verify(trust(onePub), "cosign", "trusted")
 		verify(trust(twoPub), "cosign", "failed")
 		verify(depot.VerifyOptions{}, "cosign", "consistent")
 		verify(depot.VerifyOptions{Require: []string{"cosign"}}, "cosign", "failed")
-		if _, err := d.SignCosign(t.Context(), moduleRepo, m.Version, two); err != nil {
+		if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, m.Version, two); err != nil {
 			t.Fatal(err)
 		}
 		verify(trust(onePub), "cosign", "trusted") // the first signature stays
 		verify(trust(twoPub), "cosign", "trusted")
 
 		// As a referrer the signature is found too.
-		r := mustRepoOf(t, client, moduleRepo)
-		found, err := r.Referrers(t.Context(), mustFetch(t, r, "1.0.0").Descriptor, artifact.ArtifactCosign)
+		r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+		found, err := r.Referrers(t.Context(), depottest.MustFetch(t, r, "1.0.0").Descriptor, artifact.ArtifactCosign)
 		if err != nil || len(found) == 0 {
 			t.Errorf("referrers %v, %v", found, err)
 		}
-		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
 			t.Fatal(err)
 		}
 		verify(depot.VerifyOptions{}, "status", "failed")
@@ -114,17 +115,17 @@ func TestVerifyModule(t *testing.T) {
 // TestVerifyModuleFindsOtherContent makes a manifest that names another content
 // than its archives have.
 func TestVerifyModuleFindsOtherContent(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	m := mustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), newModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r := mustRepoOf(t, client, moduleRepo)
-	parsed, err := artifact.ParseModule(mustFetch(t, r, "1.0.0"))
+	r := depottest.MustRepo(t, client, depottest.ModuleRepo)
+	parsed, err := artifact.ParseModule(depottest.MustFetch(t, r, "1.0.0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed.ContentDigest, parsed.Version = digest.FromString("x").String(), mustVersion(t, "1.0.1")
+	parsed.ContentDigest, parsed.Version = digest.FromString("x").String(), depottest.MustVersion(t, "1.0.1")
 	parsed.Annotations = nil
 	forged, err := artifact.NewModule(parsed)
 	if err != nil {
@@ -133,65 +134,65 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	if err := r.PutTag(t.Context(), "1.0.1", forged); err != nil {
 		t.Fatal(err)
 	}
-	checks, err := d.Verify(t.Context(), moduleRepo, parsed.Version, depot.VerifyOptions{Deep: true})
+	checks, err := d.Verify(t.Context(), depottest.ModuleRepo, parsed.Version, depot.VerifyOptions{Deep: true})
 	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
 		t.Errorf("got %v, %+v", err, checks)
 	}
 }
 
 func TestSignProviderAgain(t *testing.T) {
-	d, client := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v := mustVersion(t, "1.2.3")
-	if _, err := d.PublishProvider(t.Context(), newDist(t, "linux_amd64"), dns(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	v := depottest.MustVersion(t, "1.2.3")
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
 		t.Fatal(err)
 	}
-	before := mustFetch(t, mustRepoOf(t, client, providerRepo), "1.2.3").Digest
-	next := newKey(t, signing.KeyOptions{})
+	before := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest
+	next := depottest.NewKey(t, signing.KeyOptions{})
 	check := func(name string, key *signing.Key, want string) {
 		t.Helper()
-		checks, err := d.Verify(t.Context(), providerRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{mustPublic(t, key)}})
+		checks, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, key)}})
 		if got := result(checks, "openpgp"); got != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
 	}
 	check("not signed yet", next, "failed")
-	if _, err := d.SignProvider(t.Context(), dns(), v, next, false); err != nil {
+	if _, err := d.SignProvider(t.Context(), depottest.DNS(), v, next, false); err != nil {
 		t.Fatal(err)
 	}
 	check("new key", next, "trusted")
 	check("old key beside it", mustKey(t), "trusted")
-	if _, err := d.SignProvider(t.Context(), dns(), v, next, true); err != nil {
+	if _, err := d.SignProvider(t.Context(), depottest.DNS(), v, next, true); err != nil {
 		t.Fatal(err)
 	}
 	check("new key alone", next, "trusted")
 	check("old key replaced", mustKey(t), "failed")
-	if after := mustFetch(t, mustRepoOf(t, client, providerRepo), "1.2.3").Digest; after != before {
+	if after := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest; after != before {
 		t.Error("signing again changed the version")
 	}
 }
 
 func TestPruneVersions(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := newDepot(t, host, oci.Options{})
+		d, client := depottest.NewDepot(t, host, oci.Options{})
 		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-			if _, err := d.PublishModule(t.Context(), newModule("# "+version), mustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
+			if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		l, err := d.Versions(t.Context(), moduleRepo)
+		l, err := d.Versions(t.Context(), depottest.ModuleRepo)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pin := mustVersion(t, "1.0.0")
+		pin := depottest.MustVersion(t, "1.0.0")
 		prunable := l.Prunable(1, func(v addr.Version) bool { return v == pin })
 		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
 			t.Fatalf("prunable %v", prunable)
 		}
-		err = depot.PruneVersions(t.Context(), mustRepoOf(t, client, moduleRepo), prunable)
+		err = depot.PruneVersions(t.Context(), depottest.MustRepo(t, client, depottest.ModuleRepo), prunable)
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
 			t.Fatal(err)
 		}
-		after, verr := d.Versions(t.Context(), moduleRepo)
+		after, verr := d.Versions(t.Context(), depottest.ModuleRepo)
 		if verr != nil {
 			t.Fatal(verr)
 		}
@@ -206,18 +207,18 @@ func TestPruneVersions(t *testing.T) {
 }
 
 func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
-	d, _ := newDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	m := mustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), newModule(""), m, depot.ModuleOptions{}); err != nil {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 6 { // faster than a millisecond each
 		action := []string{artifact.ActionYank, artifact.ActionUnyank}[i%2]
-		if _, _, err := d.Announce(t.Context(), moduleRepo, depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l, err := d.Versions(t.Context(), moduleRepo)
+	l, err := d.Versions(t.Context(), depottest.ModuleRepo)
 	if err != nil || l.Status(m.Version).Yanked != nil {
 		t.Errorf("%v, %+v", err, l.Status(m.Version))
 	}

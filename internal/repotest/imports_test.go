@@ -193,6 +193,8 @@ internal/ocitest: test package
 	*
 internal/tofutest: test package
 	*
+internal/depottest: test package
+	*
 internal/repotest: it reads the tree, not the code
 internal/conformance: a test module: other people's registries and clients on our packages
 	*
@@ -286,7 +288,7 @@ oras.land/oras-go: the registry client
 
 // testOnly packages are imported by _test.go files, by each other and by the
 // test modules only.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
 
 // row is one entry of a table: who or what, which packages, and why.
 type row struct {

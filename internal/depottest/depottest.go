@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depottest
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/ecdsa"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Where the depots of [NewDepot] keep the provider of [DNS], and net/vpc/aws.
+const (
+	ProviderRepo = "p/providers/acme/dns"
+	ModuleRepo   = "p/modules/net/vpc/aws"
+)
+
+// DNS is an own provider, acme/dns.
+func DNS() addr.Provider { return addr.Provider{Namespace: "acme", Type: "dns"} }
+
+// UpstreamDNS is a provider of that name in somebody else's registry.
+func UpstreamDNS() addr.Provider {
+	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
+}
+
+// MustModule parses an address and a version.
+func MustModule(t *testing.T, address, version string) addr.ModuleVersion {
+	t.Helper()
+	m, err := addr.ParseModule(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.ModuleVersion{Module: m, Version: MustVersion(t, version)}
+}
+
+// MustVersion parses a version.
+func MustVersion(t *testing.T, s string) addr.Version {
+	t.Helper()
+	v, err := addr.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// NewDepot returns a depot on host and the client behind it.
+func NewDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Client) {
+	t.Helper()
+	client, err := oci.New(host, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
+}
+
+// MustRepo opens a repository.
+func MustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
+	t.Helper()
+	r, err := c.Repo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// MustTags returns the tags of a repository, sorted; none if it does not exist.
+func MustTags(t *testing.T, r *oci.Repo) []string {
+	t.Helper()
+	var tags []string
+	for tag, err := range r.Tags(t.Context()) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags = append(tags, tag)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// MustFetch fetches a manifest.
+func MustFetch(t *testing.T, r *oci.Repo, ref string) oci.Manifest {
+	t.Helper()
+	m, err := r.Fetch(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// NewModule returns a module with text in main.tf, a readme, and a file that is never
+// shipped.
+func NewModule(text string) fstest.MapFS {
+	return fstest.MapFS{"main.tf": {Data: []byte(text)}, "README.md": {Data: []byte("# VPC\n")}, "notes.tfstate": {Data: []byte("secret")}}
+}
+
+// NewKey makes another key.
+func NewKey(t *testing.T, o signing.KeyOptions) *signing.Key {
+	t.Helper()
+	o.ECC = true
+	k, err := signing.NewKey(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// MustPublic returns the public part of a key.
+func MustPublic(t *testing.T, k *signing.Key) signing.PublicKey {
+	t.Helper()
+	public, err := k.Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+// ZipEntry is a file in a zip.
+type ZipEntry struct {
+	name, text string
+	mode       fs.FileMode
+}
+
+// File returns an entry of a zip.
+func File(name, text string, mode fs.FileMode) ZipEntry { return ZipEntry{name, text, mode} }
+
+// NewZip returns a zip of the entries.
+func NewZip(t *testing.T, entries ...ZipEntry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, e := range entries {
+		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+		h.SetMode(e.mode)
+		f, err := w.CreateHeader(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(e.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Stem is how the names of the files of [NewDist] begin.
+const Stem = "terraform-provider-dns_1.2.3_"
+
+// NewDist returns a release of acme/DNS 1.2.3 for the platforms, without
+// SHA256SUMS.
+func NewDist(t *testing.T, platforms ...string) fstest.MapFS {
+	t.Helper()
+	dist := fstest.MapFS{
+		Stem + "manifest.json": {Data: []byte(`{"version":1,"metadata":{"protocol_versions":["5.0","6.0"]}}`)},
+		"artifacts.json":       {Data: []byte("[]")},
+	}
+	for _, p := range platforms {
+		dist[Stem+p+".zip"] = &fstest.MapFile{Data: NewZip(t,
+			File("LICENSE", "free", 0o644), File("terraform-provider-dns_v1.2.3", "binary for "+p, 0o755))}
+	}
+	return dist
+}
+
+// Sign adds SHA256SUMS and its signature to a release.
+func Sign(t *testing.T, dist fstest.MapFS, k *signing.Key) {
+	t.Helper()
+	sums := signing.Sums{}
+	for name, f := range dist {
+		if strings.HasPrefix(name, Stem) {
+			sums[name] = digest.FromBytes(f.Data).Encoded()
+		}
+	}
+	SignSums(t, dist, sums, k, time.Now())
+}
+
+// SignSums adds a SHA256SUMS of these sums, signed at the time now.
+func SignSums(t *testing.T, dist fstest.MapFS, sums signing.Sums, k *signing.Key, now time.Time) {
+	t.Helper()
+	dist[Stem+"SHA256SUMS"] = &fstest.MapFile{Data: sums.Bytes()}
+	sig, err := k.Sign(sums.Bytes(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dist[Stem+"SHA256SUMS.sig"] = &fstest.MapFile{Data: sig}
+}
+
+// NewCosignKey makes a pair of keys in the form of cosign's.
+func NewCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
+	t.Helper()
+	private, public, err := signing.NewCosignKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signing.ParseCosignKey(private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := signing.ParseCosignPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, pub
+}
