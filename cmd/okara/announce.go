@@ -21,30 +21,30 @@ type announced struct {
 	Tag     string `json:"tag"` // of the event
 }
 
-func newDeprecate(a *app) *cobra.Command {
-	return newAnnounce(a, artifact.ActionDeprecate, "Warn the users of a version",
+func newDeprecate(reg *registries) *cobra.Command {
+	return newAnnounce(reg, artifact.ActionDeprecate, "Warn the users of a version",
 		`Warn the users of a version, or with @* of all versions. The version stays
 listed and installable. tofu and terraform show the message for providers; their
 module protocol has no place for one, so for modules okara show and okara list do.`)
 }
 
-func newUndeprecate(a *app) *cobra.Command {
-	return newAnnounce(a, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
+func newUndeprecate(reg *registries) *cobra.Command {
+	return newAnnounce(reg, artifact.ActionUndeprecate, "Take back a deprecation", `Take back a deprecation.`)
 }
 
-func newYank(a *app) *cobra.Command {
-	return newAnnounce(a, artifact.ActionYank, "Withdraw a version",
+func newYank(reg *registries) *cobra.Command {
+	return newAnnounce(reg, artifact.ActionYank, "Withdraw a version",
 		`Withdraw a version: the front-end neither lists nor serves it, so that exact pins
 and lock files on it fail too. Nothing is deleted, and okara unyank takes it back.
 Direct access by oci:// still works, unless --delete-tag removes the tag, which not
 every registry allows.`)
 }
 
-func newUnyank(a *app) *cobra.Command {
-	return newAnnounce(a, artifact.ActionUnyank, "Take back a yank", `Take back a yank.`)
+func newUnyank(reg *registries) *cobra.Command {
+	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank.`)
 }
 
-func newAnnounce(a *app, action, short, long string) *cobra.Command {
+func newAnnounce(reg *registries, action, short, long string) *cobra.Command {
 	an := depot.Announcement{Action: action}
 	var server serverFlags
 	cmd := &cobra.Command{
@@ -76,11 +76,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 				version = v.String()
 			}
 			an.Version = version
-			tag, err := a.announceItem(cmd.Context(), server, it, an)
+			tag, err := announceItem(cmd.Context(), reg, server, it, an)
 			if err != nil {
 				return err
 			}
-			return a.printResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
+			return reg.printResult(announced{action, address, version, tag}, action+" "+address+"@"+version)
 		},
 	}
 	f := cmd.Flags()
@@ -98,8 +98,8 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 }
 
 // announceItem records the announcement and returns the tag of the event.
-func (a *app) announceItem(ctx context.Context, s serverFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
-	front, err := a.frontend(s, nil)
+func announceItem(ctx context.Context, reg *registries, s serverFlags, it addr.Item, an depot.Announcement) (tag string, err error) {
+	front, err := openFrontend(reg, s, nil)
 	if err != nil {
 		return "", err
 	}
@@ -114,13 +114,13 @@ func (a *app) announceItem(ctx context.Context, s serverFlags, it addr.Item, an 
 		tag, err := front.Announce(ctx, path, an)
 		return tag, serverHint(err)
 	}
-	client, layout, err := a.registryClient()
+	client, layout, err := reg.registryClient()
 	if err != nil {
 		return "", err
 	}
 	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it.Repository(layout), an)
 	for _, w := range warnings {
-		a.note("warning: %s", w)
+		reg.note("warning: %s", w)
 	}
 	return e.Tag, err
 }

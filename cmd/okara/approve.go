@@ -9,7 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newApprove(a *app) *cobra.Command {
+func newApprove(reg *registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve ADDRESS@VERSION",
 		Short: "Publish a version that waits for approval or was blocked by a scan",
@@ -22,7 +22,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			client, layout, err := a.registryClient()
+			client, layout, err := reg.registryClient()
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			return a.printPublished(out)
+			return printPublished(reg.app, out)
 		},
 	}
 }

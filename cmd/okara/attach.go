@@ -23,7 +23,7 @@ type attached struct {
 	Digest  string `json:"digest"`
 }
 
-func newAttach(a *app) *cobra.Command {
+func newAttach(reg *registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "attach ADDRESS[@VERSION] FILE",
 		Short: "Attach an SBOM or a provenance statement to a version",
@@ -41,7 +41,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			t, err := a.pick(cmd.Context(), args[0], nil)
+			t, err := pick(cmd.Context(), reg, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version, 5 denied.`,
 			if err != nil {
 				return err
 			}
-			return a.printResult(attached{args[0], t.version.String(), mediaType, m.Digest.String()}, m.Digest.String())
+			return reg.printResult(attached{args[0], t.version.String(), mediaType, m.Digest.String()}, m.Digest.String())
 		},
 	}
 }

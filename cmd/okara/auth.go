@@ -3,23 +3,18 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/credentials"
-	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // newAuth groups the commands that look at credentials.
-func newAuth(a *app) *cobra.Command {
+func newAuth(reg *registries) *cobra.Command {
 	cmd := parent("auth", "access", "Explain and convert credentials")
-	cmd.AddCommand(newAuthExplain(a), newAuthEmit(a), newAuthToken(a))
+	cmd.AddCommand(newAuthExplain(reg), newAuthEmit(reg), newAuthToken(reg))
 	return cmd
 }
 
@@ -64,42 +59,6 @@ func parseHost(s string) (string, error) {
 		return "", withHint(usageError("%q is not the name of a registry", s), "write HOST[:PORT] without a path")
 	}
 	return t.host, nil
-}
-
-// explicitCredentials are those given for the registry of --registry itself:
-// the usual way to hand a secret to a server or a job. They are for no other
-// registry, since a mirror run talks to many.
-func (a *app) explicitCredentials() []credentials.Setting {
-	where := cmp.Or(a.registry, a.getenv("OKARA_REGISTRY"))
-	c := oci.Credential{Username: a.getenv("OKARA_USERNAME"), Password: a.getenv("OKARA_PASSWORD")}
-	if where == "" || c.Password == "" {
-		return nil
-	}
-	return []credentials.Setting{{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c}}
-}
-
-// transportOptions are what the global flags say about TLS.
-func (a *app) transportOptions() httpserve.TransportOptions {
-	return httpserve.TransportOptions{
-		CAFile: a.caFile, ClientCert: a.cert, ClientKey: a.key, Insecure: a.insecure, CertDirs: a.certDirs(),
-	}
-}
-
-// certDirs are where Docker and Podman have the certificates of single
-// registries.
-func (a *app) certDirs() []string {
-	if runtime.GOOS == "windows" {
-		return []string{filepath.Join(a.getenv("ProgramData"), "docker", "certs.d")}
-	}
-	list := []string{"/etc/docker/certs.d", "/etc/containers/certs.d"}
-	own := a.getenv("XDG_CONFIG_HOME")
-	if home := a.getenv("HOME"); own == "" && home != "" {
-		own = filepath.Join(home, ".config")
-	}
-	if own != "" {
-		list = append(list, filepath.Join(own, "docker", "certs.d"), filepath.Join(own, "containers", "certs.d"))
-	}
-	return list
 }
 
 // noCredential is the error of commands that print a credential.

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newAuthEmit(a *app) *cobra.Command {
+func newAuthEmit(reg *registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "emit REFERENCE",
 		Short: "Print the oci_credentials block that gives OpenTofu the same credentials",
@@ -27,11 +27,11 @@ any other secret is printed as it is, so keep the output from logs.`,
 			if err != nil {
 				return err
 			}
-			list, err := a.credentials().Explain(cmd.Context(), t.host, t.repository)
+			list, err := reg.credentials().Explain(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
-			c, err := a.credentials().Credential(cmd.Context(), t.host, t.repository)
+			c, err := reg.credentials().Credential(cmd.Context(), t.host, t.repository)
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ any other secret is printed as it is, so keep the output from logs.`,
 			if err != nil {
 				return err
 			}
-			return a.printResult(b, b.text())
+			return reg.printResult(b, b.text())
 		},
 	}
 }

@@ -25,14 +25,14 @@ A bundle is a tar of an OCI image layout, which any OCI tool can read. The same
 content gives the same file. Creating and loading can be interrupted at any
 time; the next run goes on where the last one stopped.`
 
-func newBundle(a *app) *cobra.Command {
+func newBundle(reg *registries) *cobra.Command {
 	cmd := parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
 	cmd.Long = bundleLong
-	cmd.AddCommand(newBundleCreate(a), newBundleVerify(a), newBundleLoad(a))
+	cmd.AddCommand(newBundleCreate(reg), newBundleVerify(reg.app), newBundleLoad(reg))
 	return cmd
 }
 
-func newBundleCreate(a *app) *cobra.Command {
+func newBundleCreate(reg *registries) *cobra.Command {
 	var since, signKey, passphraseFile string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -50,14 +50,14 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
   okara bundle create next.tar net/vpc/aws --since week.tar`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := a.privateKey(signKey, passphraseFile)
+			key, err := readPrivateKey(reg.app, signKey, passphraseFile)
 			if err != nil {
 				return err
 			}
-			if err := a.bundleCreate(cmd.Context(), args[0], args[1:], since, policy); err != nil || key == nil {
+			if err := bundleCreate(cmd.Context(), reg, args[0], args[1:], since, policy); err != nil || key == nil {
 				return err
 			}
-			return a.bundleSign(args[0], key)
+			return bundleSign(reg.app, args[0], key)
 		},
 	}
 	f := cmd.Flags()
@@ -68,8 +68,8 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 	return cmd
 }
 
-func (a *app) bundleCreate(ctx context.Context, file string, addresses []string, since string, policy policyFlags) error {
-	client, layout, err := a.registryClient()
+func bundleCreate(ctx context.Context, reg *registries, file string, addresses []string, since string, policy policyFlags) error {
+	client, layout, err := reg.registryClient()
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 	}
 	var items []bundle.Item
 	for _, s := range addresses {
-		it, err := a.bundleItem(ctx, client, layout, s)
+		it, err := bundleItem(ctx, reg.app, client, layout, s)
 		if err != nil {
 			return err
 		}
 		items = append(items, it)
 	}
-	d, done, err := a.depot()
+	d, done, err := openDepot(reg)
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (a *app) bundleCreate(ctx context.Context, file string, addresses []string,
 		return err
 	}
 	if report.Resumed > 0 {
-		a.note("continued an earlier run: %d blobs were there", report.Resumed)
+		reg.note("continued an earlier run: %d blobs were there", report.Resumed)
 	}
-	return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, byteSize(report.Bytes)))
+	return reg.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s", file, report.Tags, report.Blobs, byteSize(report.Bytes)))
 }
 
-func (a *app) bundleSign(file string, key *signing.Key) error {
+func bundleSign(a *app, file string, key *signing.Key) error {
 	b, err := bundle.Open(file)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *app) bundleSign(file string, key *signing.Key) error {
 
 // openBundle opens a bundle and, if key files are given, checks its signature
 // before anything else of it is used.
-func (a *app) openBundle(file string, keyFiles []string) (*bundle.File, error) {
+func openBundle(a *app, file string, keyFiles []string) (*bundle.File, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func bundleDigests(file string) (map[digest.Digest]bool, error) {
 	return b.Digests(), nil
 }
 
-func (a *app) bundleItem(ctx context.Context, client *oci.Client, layout addr.Layout, s string) (bundle.Item, error) {
+func bundleItem(ctx context.Context, a *app, client *oci.Client, layout addr.Layout, s string) (bundle.Item, error) {
 	it, err := addr.ParseSelection(s)
 	if err != nil {
 		return bundle.Item{}, err
@@ -179,7 +179,7 @@ signature FILE.sig must be there and made by one of the keys.`,
 		Example: "  okara bundle verify week.tar --key release.pub.asc",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := a.openBundle(args[0], keys)
+			b, err := openBundle(a, args[0], keys)
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 	cmd.Flags().StringArrayVar(keys, "key", nil, "armored OpenPGP public key `FILE` that must have signed the bundle (repeatable)")
 }
 
-func newBundleLoad(a *app) *cobra.Command {
+func newBundleLoad(reg *registries) *cobra.Command {
 	var keys []string
 	var status bool
 	var policy policyFlags
@@ -223,7 +223,7 @@ content, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.bundleLoad(cmd.Context(), args[0], keys, status, policy)
+			return bundleLoad(cmd.Context(), reg, args[0], keys, status, policy)
 		},
 	}
 	bundleKeys(cmd, &keys)
@@ -232,18 +232,18 @@ content, 5 denied.`,
 	return cmd
 }
 
-func (a *app) bundleLoad(ctx context.Context, file string, keys []string, status bool, flags policyFlags) error {
+func bundleLoad(ctx context.Context, reg *registries, file string, keys []string, status bool, flags policyFlags) error {
 	o := bundle.LoadOptions{Trusted: status || len(keys) > 0}
 	var err error
 	if o.Policy, err = flags.read(); err != nil {
 		return err
 	}
-	d, done, err := a.depot()
+	d, done, err := openDepot(reg)
 	if err != nil {
 		return err
 	}
 	defer done()
-	b, err := a.openBundle(file, keys)
+	b, err := openBundle(reg.app, file, keys)
 	if err != nil {
 		return err
 	}
@@ -254,10 +254,10 @@ func (a *app) bundleLoad(ctx context.Context, file string, keys []string, status
 	}
 	done()
 	for _, w := range report.Warnings {
-		a.note("warning: %s", w)
+		reg.note("warning: %s", w)
 	}
 	text := fmt.Sprintf("%s: %d tags, %d blobs pushed", file, report.Tags, report.Pushed)
-	if err := a.printResult(report, text); err != nil {
+	if err := reg.printResult(report, text); err != nil {
 		return err
 	}
 	if n := len(report.Refused); n > 0 {

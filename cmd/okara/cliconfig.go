@@ -52,7 +52,7 @@ func newCLIConfig(a *app) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c.server = nil
-			return a.cliConfig(c, append(args, "http://127.0.0.1:8080")[0])
+			return printCLIConfig(a, c, append(args, "http://127.0.0.1:8080")[0])
 		},
 	}
 	fl := cmd.Flags()
@@ -66,7 +66,7 @@ func newCLIConfig(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) cliConfig(c cliConfig, server string) error {
+func printCLIConfig(a *app, c cliConfig, server string) error {
 	var err error
 	if c.server, err = parseServer(server); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newConvert(a *app) *cobra.Command {
+func newConvert(reg *registries) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert REPOSITORY:TAG NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a module package of another tool with all of okara's layers",
@@ -36,11 +36,11 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			from, tag, err := a.openTag(args[0])
+			from, tag, err := openTag(reg, args[0])
 			if err != nil {
 				return err
 			}
-			d, done, err := a.depot()
+			d, done, err := openDepot(reg)
 			if err != nil {
 				return err
 			}
@@ -49,18 +49,18 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			if err != nil {
 				return publishHint(err)
 			}
-			return a.printPublished(out)
+			return printPublished(reg.app, out)
 		},
 	}
 	return cmd
 }
 
 // openTag opens the repository of a reference with a tag; a port is not one.
-func (a *app) openTag(s string) (r *oci.Repo, tag string, err error) {
+func openTag(reg *registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
 		return nil, "", usageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
 	}
-	r, err = a.openRepo(s[:i])
+	r, err = reg.openRepo(s[:i])
 	return r, s[i+1:], err
 }

@@ -3,19 +3,13 @@
 package main
 
 import (
-	"context"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -38,15 +32,15 @@ type depotFlags struct {
 	jobs   int
 }
 
-func newDepot(a *app) *cobra.Command {
+func newDepot(up *upstreams) *cobra.Command {
 	cmd := parent("depot", "artifacts", "Keep a registry filled from a depot file")
 	cmd.Long = depotLong
-	cmd.AddCommand(newDepotValidate(a), newDepotPlan(a), newDepotApply(a), newDepotStatus(a), newDepotImport(a))
+	cmd.AddCommand(newDepotValidate(up), newDepotPlan(up), newDepotApply(up), newDepotStatus(up), newDepotImport(up))
 	return cmd
 }
 
-func (f *depotFlags) add(a *app, cmd *cobra.Command) {
-	addAllowInternal(cmd.Flags(), &a.origins.allowed)
+func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
+	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
@@ -60,40 +54,22 @@ func readSet(file string) (*depot.Set, error) {
 	return set, nil
 }
 
-// syncer returns what runs a depot file against its registry. done ends the
+// openSyncer returns what runs a depot file against its registry. done ends the
 // progress bars.
-func (a *app) syncer(f depotFlags) (s *depot.Syncer, done func(), err error) {
+func openSyncer(up *upstreams, f depotFlags) (s *depot.Syncer, done func(), err error) {
 	set, err := readSet(f.file)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.registry == "" && set.Registry != "" {
-		a.registry = set.Registry
+	if up.registry == "" && set.Registry != "" {
+		up.registry = set.Registry
 	}
-	d, done, err := a.depot()
+	d, done, err := openDepot(up.registries)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = a.newSyncer(set, d, f)
+	s, err = newSyncer(up, set, d, f)
 	return s, done, err
-}
-
-func (a *app) newSyncer(set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Syncer, error) {
-	used, err := usedVersions(f.usedBy)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := a.upstreamClient(namedBy(set)...); err != nil {
-		return nil, err
-	}
-	origins := func(name string) (depot.Origins, error) {
-		from, err := a.originSet.get(a, set.Auth[name])
-		if err != nil {
-			return from, fmt.Errorf("auth %q: %w", name, err)
-		}
-		return from, nil
-	}
-	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
 // usedVersions reads lock files, and what "init" installed beside them, and
@@ -154,184 +130,36 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 	return out, nil
 }
 
-// originSet makes the ways to the outside, once for each auth block and process,
-// so that conditional requests and rate limits are shared by all runs.
-type originSet struct {
-	mu   sync.Mutex // guards made
-	made map[depot.Auth]depot.Origins
-}
-
-// get returns the origins for a credential, the zero value for none.
-func (o *originSet) get(a *app, auth depot.Auth) (depot.Origins, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if from, ok := o.made[auth]; ok {
+// newSyncer returns what runs a set of a depot.
+func newSyncer(up *upstreams, set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Syncer, error) {
+	used, err := usedVersions(f.usedBy)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := up.upstreamClient(namedBy(set)...); err != nil {
+		return nil, err
+	}
+	origins := func(name string) (depot.Origins, error) {
+		from, err := up.origins(set.Auth[name])
+		if err != nil {
+			return from, fmt.Errorf("auth %q: %w", name, err)
+		}
 		return from, nil
 	}
-	from, err := a.newOrigins(auth)
-	if err != nil {
-		return depot.Origins{}, err
-	}
-	if o.made == nil {
-		o.made = map[depot.Auth]depot.Origins{}
-	}
-	o.made[auth] = from
-	return from, nil
+	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
-func (a *app) newOrigins(auth depot.Auth) (depot.Origins, error) {
-	token, api, err := a.authToken(auth)
-	if err != nil {
-		return depot.Origins{}, err
-	}
-	client, err := a.upstreamClient()
-	if err != nil {
-		return depot.Origins{}, err
-	}
-	if api != nil {
-		a.origins.guard.Named(upstream.HostPort(api))
-	}
-	client.Token = token
-	return depot.Origins{
-		Client: client, Git: a.git(token), GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: a.openOrigin,
-		Provider: func(origin string) (depot.Source, error) {
-			if origin == "" {
-				return &upstream.Registry{Client: client}, nil
-			}
-			return a.providerSource(origin, "")
-		},
-		Registry: func(host string) (*upstream.ModuleRegistry, error) {
-			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
-		},
-	}, nil
-}
-
-// authToken returns the token function of an auth block: its token for its host,
-// or for one owner on it (github.com/acme), else what the CLI configuration has.
-// A missing secret is an error at once.
-func (a *app) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, error) {
-	if auth == (depot.Auth{}) {
-		return func(key string) string {
-			host, _, _ := strings.Cut(key, "/")
-			return a.hostToken(host)
-		}, nil, nil
-	}
-	var api *url.URL
-	var err error
-	if auth.APIURL != "" {
-		if api, err = url.Parse(auth.APIURL); err != nil {
-			return nil, nil, fmt.Errorf("api_url: %w", err)
+// namedBy are the hosts that a depot file names.
+func namedBy(set *depot.Set) []string {
+	var hosts []string
+	for _, e := range set.Modules {
+		hosts = append(hosts, e.Source.Host)
+		if u := e.Source.Location.URL; u != nil {
+			hosts = append(hosts, upstream.HostPort(u))
 		}
 	}
-	secret, err := a.authSecret(auth, api)
-	if err != nil {
-		return nil, nil, err
+	for _, e := range set.Providers {
+		hosts = append(hosts, e.Address.Hostname)
 	}
-	return func(key string) string {
-		host, _, _ := strings.Cut(key, "/")
-		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
-			return secret()
-		}
-		return a.hostToken(host)
-	}, api, nil
-}
-
-// authSecret returns what gives the current token of an auth block. It fails at
-// once if there is none; a token of a GitHub App is renewed later.
-func (a *app) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
-	if auth.AppID == 0 {
-		token, err := a.secret(auth.TokenEnv, auth.File)
-		return func() string { return token }, err
-	}
-	key, err := a.appKey(auth)
-	if err != nil {
-		return nil, err
-	}
-	var named []string
-	if api != nil {
-		named = append(named, upstream.HostPort(api))
-	}
-	client, err := a.upstreamClient(named...)
-	if err != nil {
-		return nil, err
-	}
-	gh := &upstream.App{HTTP: client.HTTP, API: api, ID: auth.AppID, Installation: auth.Installation, Key: key}
-	if _, err := gh.Token(context.Background()); err != nil {
-		return nil, err
-	}
-	return func() string {
-		token, err := gh.Token(context.Background())
-		if err != nil {
-			a.warnLogger().Warn("depot: going on without a token", "error", err)
-		}
-		return token
-	}, nil
-}
-
-// checkAuth fails if a secret that an auth block names is not there. It asks
-// nobody.
-func (a *app) checkAuth(auth depot.Auth) error {
-	var err error
-	if auth.AppID != 0 {
-		_, err = a.appKey(auth)
-	} else {
-		_, err = a.secret(auth.TokenEnv, auth.File)
-	}
-	return err
-}
-
-// appKey reads the private key of a GitHub App.
-func (a *app) appKey(auth depot.Auth) (*rsa.PrivateKey, error) {
-	text, err := a.secret("", auth.KeyFile)
-	if err != nil {
-		return nil, err
-	}
-	key, err := parseRSAKey([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", auth.KeyFile, err)
-	}
-	return key, nil
-}
-
-// parseRSAKey reads the private key that GitHub hands out, PKCS #1 or #8 in PEM.
-func parseRSAKey(text []byte) (*rsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("not a PEM file")
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	key, ok := parsed.(*rsa.PrivateKey)
-	if err != nil || !ok {
-		return nil, errors.New("not an RSA private key")
-	}
-	return key, nil
-}
-
-// maxSecret bounds a token.
-const maxSecret = 16 << 10
-
-// secret reads a variable if it is named, else a file that only its owner reads.
-func (a *app) secret(variable, file string) (string, error) {
-	if variable != "" {
-		s := strings.TrimSpace(a.getenv(variable))
-		if s == "" {
-			return "", fmt.Errorf("the variable %s is empty", variable)
-		}
-		return s, nil
-	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", withHint(fmt.Errorf("%s can be read by others", file), "chmod 600 %s", file)
-	}
-	if info.Size() > maxSecret {
-		return "", fmt.Errorf("%s has %d bytes, a token has fewer", file, info.Size())
-	}
-	b, err := os.ReadFile(file)
-	return strings.TrimSpace(string(b)), err
+	return hosts
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDepotApply(a *app) *cobra.Command {
+func newDepotApply(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
 		Use:   "apply",
@@ -22,14 +22,14 @@ does not stop the others; the exit code is then 6. Interrupted or repeated, a ru
 does only what is missing.`,
 		Example: "  okara depot apply -f depot.hcl --used-by infra/",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotApply(cmd.Context(), f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
-	f.add(a, cmd)
+	f.add(up, cmd)
 	return cmd
 }
 
-func (a *app) depotApply(ctx context.Context, f depotFlags) error {
-	s, done, err := a.syncer(f)
+func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
+	s, done, err := openSyncer(up, f)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (a *app) depotApply(ctx context.Context, f depotFlags) error {
 			lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s %s %s: %s", r.Action, r.Entry, r.Version, r.State), ": "))
 		}
 	}
-	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
+	if err := up.printResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	for _, d := range drift {
-		a.note("drift: %s", d)
+		up.note("drift: %s", d)
 	}
-	a.note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
+	up.note("%d changed, %d drifted, %d failed, %d looked at", count["changed"], len(drift), count["failed"], len(results))
 	if count["failed"]+len(drift) > 0 {
 		return partlyError("%d versions failed, %d drifted from what was published", count["failed"], len(drift))
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
-func newDepotImport(a *app) *cobra.Command {
+func newDepotImport(up *upstreams) *cobra.Command {
 	var registry, namespace string
 	cmd := &cobra.Command{
 		Use:   "import [FILE|DIR]...",
@@ -35,22 +35,22 @@ func newDepotImport(a *app) *cobra.Command {
 			if len(args) == 0 && registry == "" {
 				return usageError("name lock files, folders or YAML files, or --from-registry HOST")
 			}
-			return a.depotImport(cmd.Context(), args, registry, namespace)
+			return depotImport(cmd.Context(), up, args, registry, namespace)
 		},
 	}
-	addAllowInternal(cmd.Flags(), &a.origins.allowed)
+	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
 	return cmd
 }
 
-func (a *app) depotImport(ctx context.Context, args []string, registry, namespace string) error {
-	entries, interval, err := a.importFiles(args)
+func depotImport(ctx context.Context, up *upstreams, args []string, registry, namespace string) error {
+	entries, interval, err := importFiles(up.app, args)
 	if err != nil {
 		return err
 	}
 	if registry != "" {
-		client, err := a.upstreamClient(registry)
+		client, err := up.upstreamClient(registry)
 		if err != nil {
 			return err
 		}
@@ -62,17 +62,17 @@ func (a *app) depotImport(ctx context.Context, args []string, registry, namespac
 	}
 	text := depot.Render(entries, interval)
 	if _, err := depot.ParseSet("the imported depot file", []byte(text)); err != nil {
-		a.note("%s", text)
+		up.note("%s", text)
 		return withHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
 	}
-	return a.printResult(entries, strings.TrimSuffix(text, "\n"))
+	return up.printResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
-func (a *app) importFiles(args []string) (entries []depot.Imported, interval int, err error) {
+func importFiles(a *app, args []string) (entries []depot.Imported, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
 		if arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-			src, err := a.readInput(arg)
+			src, err := readInput(a, arg)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -132,7 +132,7 @@ func lockFiles(names []string) ([]string, error) {
 const maxInput = 64 << 20
 
 // readInput reads a file, or standard input for "-".
-func (a *app) readInput(name string) ([]byte, error) {
+func readInput(a *app, name string) ([]byte, error) {
 	if name != "-" {
 		return os.ReadFile(name)
 	}

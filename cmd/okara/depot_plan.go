@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDepotPlan(a *app) *cobra.Command {
+func newDepotPlan(up *upstreams) *cobra.Command {
 	var f depotFlags
 	all := false
 	cmd := &cobra.Command{
@@ -20,15 +20,15 @@ func newDepotPlan(a *app) *cobra.Command {
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by infra/ --json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.depotPlan(cmd.Context(), f, all) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
-	f.add(a, cmd)
+	f.add(up, cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show what is present as well")
 	return cmd
 }
 
-func (a *app) depotPlan(ctx context.Context, f depotFlags, all bool) error {
-	s, done, err := a.syncer(f)
+func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error {
+	s, done, err := openSyncer(up, f)
 	if err != nil {
 		return err
 	}
@@ -54,10 +54,10 @@ func (a *app) depotPlan(ctx context.Context, f depotFlags, all bool) error {
 	if len(rows) > 1 {
 		text = strings.TrimSuffix(table(rows), "\n")
 	}
-	if err := a.printResult(p, text); err != nil {
+	if err := up.printResult(p, text); err != nil {
 		return err
 	}
-	a.note("%d versions, %d changes", len(p.Steps), changes)
+	up.note("%d versions, %d changes", len(p.Steps), changes)
 	if failed > 0 {
 		return partlyError("%d entries could not be read", failed)
 	}

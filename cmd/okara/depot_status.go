@@ -12,28 +12,28 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDepotStatus(a *app) *cobra.Command {
+func newDepotStatus(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show what earlier runs published, what waits, and what is blocked or drifted",
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.depotStatus(cmd.Context(), f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.registries, f) },
 	}
-	f.add(a, cmd)
+	f.add(up, cmd)
 	return cmd
 }
 
-func (a *app) depotStatus(ctx context.Context, f depotFlags) error {
-	if a.registry == "" && a.getenv("OKARA_REGISTRY") == "" {
+func depotStatus(ctx context.Context, reg *registries, f depotFlags) error {
+	if reg.registry == "" && reg.getenv("OKARA_REGISTRY") == "" {
 		set, err := readSet(f.file)
 		if err != nil {
 			return err
 		}
-		a.registry = set.Registry
+		reg.registry = set.Registry
 	}
-	d, done, err := a.depot()
+	d, done, err := openDepot(reg)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (a *app) depotStatus(ctx context.Context, f depotFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.printResult(rec.Entries, recordText(rec))
+	return reg.printResult(rec.Entries, recordText(rec))
 }
 
 func recordText(rec *depot.Record) string {

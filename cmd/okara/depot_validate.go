@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newDepotValidate(a *app) *cobra.Command {
+func newDepotValidate(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
 		Use:     "validate",
@@ -21,9 +21,9 @@ func newDepotValidate(a *app) *cobra.Command {
 				return err
 			}
 			counts := map[string]int{"modules": len(set.Modules), "providers": len(set.Providers)}
-			return a.printResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
+			return up.printResult(counts, fmt.Sprintf("%s: %d modules, %d providers", f.file, len(set.Modules), len(set.Providers)))
 		},
 	}
-	f.add(a, cmd)
+	f.add(up, cmd)
 	return cmd
 }

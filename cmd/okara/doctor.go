@@ -4,13 +4,10 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/doctor"
 )
@@ -29,7 +26,7 @@ in it follow the verdict. A registry on which locking is refused exits 1.
 Where the registry refuses to delete, the litmus test uses the repository
 REPOSITORY/okara-doctor, which can be removed afterwards.`
 
-func newDoctor(a *app) *cobra.Command {
+func newDoctor(reg *registries) *cobra.Command {
 	var thorough, dryRun bool
 	var peer string
 	cmd := &cobra.Command{
@@ -43,7 +40,7 @@ func newDoctor(a *app) *cobra.Command {
 			if peer != "" && !strings.Contains(args[0], "/") {
 				return usageError("repository %q has no path", args[0])
 			}
-			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: a.openThrough, Tool: a.userAgent(), Note: a.note}
+			o := doctor.Options{Repository: args[0], Peer: peer, Record: !dryRun, Open: reg.openThrough, Tool: reg.userAgent(), Note: reg.note}
 			if thorough {
 				o.Rounds = 1000
 			}
@@ -51,7 +48,7 @@ func newDoctor(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.printResult(r, doctorText(r)); err != nil {
+			if err := reg.printResult(r, doctorText(r)); err != nil {
 				return err
 			}
 			if r.Verdict.Locking == statebackend.LockingRefused {
@@ -64,24 +61,6 @@ func newDoctor(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&peer, "peer", "", "`HOST[:PORT]` of the same registry for the second connection")
 	cmd.Flags().BoolVar(&dryRun, "no-record", false, "do not record the verdict in the repository")
 	return cmd
-}
-
-// openThrough opens a repository over connections of its own, seen by wrap.
-func (a *app) openThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
-	o, err := a.ociOptions()
-	if err != nil {
-		return nil, err
-	}
-	base, err := httpserve.Transport(a.transportOptions())
-	if err != nil {
-		return nil, err
-	}
-	o.Transport = wrap(base)
-	r, err := oci.OpenRepo(reference, o)
-	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
-	}
-	return r, nil
 }
 
 func doctorText(r doctor.Report) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 )
 
-func newDoctorArtifacts(a *app) *cobra.Command {
+func newDoctorArtifacts(reg *registries) *cobra.Command {
 	var deep, rebuild bool
 	cmd := &cobra.Command{
 		Use:   "artifacts [ADDRESS...]",
@@ -43,7 +43,7 @@ module or provider.`,
   okara doctor artifacts acme/dns --deep --json
   okara doctor artifacts --rebuild-catalog`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, layout, err := a.registryClient()
+			client, layout, err := reg.registryClient()
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ module or provider.`,
 				return err
 			}
 			if rebuild {
-				if err := a.rebuildCatalog(cmd.Context(), d, repositories); err != nil {
+				if err := rebuildCatalog(cmd.Context(), reg.app, d, repositories); err != nil {
 					return err
 				}
 			}
@@ -62,9 +62,9 @@ module or provider.`,
 				return err
 			}
 			if len(args) == 0 {
-				findings = append(findings, a.parkedJobs(cmd.Context(), client, layout)...)
+				findings = append(findings, parkedJobs(cmd.Context(), reg.app, client, layout)...)
 			}
-			return a.printFindings(findings, n)
+			return printFindings(reg.app, findings, n)
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
@@ -85,7 +85,7 @@ func repositoriesOf(args []string, layout addr.Layout) ([]string, error) {
 	return repositories, nil
 }
 
-func (a *app) rebuildCatalog(ctx context.Context, d *depot.Depot, repositories []string) error {
+func rebuildCatalog(ctx context.Context, a *app, d *depot.Depot, repositories []string) error {
 	n, err := d.RebuildCatalog(ctx, repositories)
 	if err != nil && len(repositories) == 0 {
 		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
@@ -97,7 +97,7 @@ func (a *app) rebuildCatalog(ctx context.Context, d *depot.Depot, repositories [
 }
 
 // printFindings prints what was found in n repositories; that is an error, too.
-func (a *app) printFindings(findings []depot.Finding, n int) error {
+func printFindings(a *app, findings []depot.Finding, n int) error {
 	a.note("%d repositories examined", n)
 	if len(findings) == 0 {
 		return a.printResult([]depot.Finding{}, "")

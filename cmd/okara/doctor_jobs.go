@@ -15,7 +15,7 @@ import (
 
 // parkedJobs are the jobs of the queue that wait for a person, with what to do.
 // Whoever may not read the queue is told so.
-func (a *app) parkedJobs(ctx context.Context, client *oci.Client, layout addr.Layout) []depot.Finding {
+func parkedJobs(ctx context.Context, a *app, client *oci.Client, layout addr.Layout) []depot.Finding {
 	findings, err := parkedFindings(ctx, client, layout)
 	if err != nil {
 		a.note("warning: the queue of okara serve was not examined: %v", err)

@@ -40,7 +40,7 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 		Example: "  okara gc --dry-run\n  okara gc --storage /srv/okara",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.gc(cmd.Context(), storage, o)
+			return collect(cmd.Context(), a, storage, o)
 		},
 	}
 	cmd.Flags().StringVar(&storage, "storage", "", "`DIR` of okara serve (default $XDG_DATA_HOME/okara)")
@@ -49,9 +49,9 @@ loses nothing; the next run goes on. With --dry-run the server may run.`,
 	return cmd
 }
 
-func (a *app) gc(ctx context.Context, storage string, o embedded.Collection) error {
+func collect(ctx context.Context, a *app, storage string, o embedded.Collection) error {
 	if storage == "" {
-		storage = a.dataDir()
+		storage = dataDir(a.getenv)
 	}
 	c, err := embedded.Collect(ctx, filepath.Join(storage, "registry"), o)
 	switch {

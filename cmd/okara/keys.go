@@ -27,7 +27,7 @@ key, with the extension .pub.asc. Private keys never go to a server or a registr
 }
 
 // keysDir is the folder for keys; --dir names another.
-func (a *app) keysDir(dir string) (signing.KeyDir, error) {
+func keysDir(a *app, dir string) (signing.KeyDir, error) {
 	if dir != "" {
 		return signing.KeyDir(dir), nil
 	}
@@ -61,15 +61,15 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 			if days < 1 {
 				return usageError("--days %d: a key is valid for at least one day", days)
 			}
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}
 			if cosign {
-				return a.newCosignKey(folder)
+				return saveNewCosignKey(a, folder)
 			}
 			o.Lifetime = time.Duration(days) * 24 * time.Hour
-			return a.newKey(folder, o, passphraseFile)
+			return saveNewKey(a, folder, o, passphraseFile)
 		},
 	}
 	f := cmd.Flags()
@@ -83,8 +83,8 @@ The private key is protected by the passphrase in OKARA_KEY_PASSPHRASE or
 	return cmd
 }
 
-func (a *app) newKey(dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
-	passphrase, err := a.passphrase(passphraseFile)
+func saveNewKey(a *app, dir signing.KeyDir, o signing.KeyOptions, passphraseFile string) error {
+	passphrase, err := readPassphrase(a, passphraseFile)
 	if err != nil {
 		return err
 	}
@@ -96,18 +96,18 @@ func (a *app) newKey(dir signing.KeyDir, o signing.KeyOptions, passphraseFile st
 	if err != nil {
 		return err
 	}
-	a.noteUnprotected(passphrase)
+	noteUnprotected(a, passphrase)
 	return a.printResult(info, info.ID+"\t"+info.Private)
 }
 
-func (a *app) noteUnprotected(passphrase []byte) {
+func noteUnprotected(a *app, passphrase []byte) {
 	if len(passphrase) == 0 {
 		a.note("the private key is not protected by a passphrase: keep the file safe")
 	}
 }
 
-// newCosignKey makes a key for cosign signatures.
-func (a *app) newCosignKey(dir signing.KeyDir) error {
+// saveNewCosignKey makes a key for cosign signatures.
+func saveNewCosignKey(a *app, dir signing.KeyDir) error {
 	private, public, err := signing.NewCosignKey()
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *app) newCosignKey(dir signing.KeyDir) error {
 	if err != nil {
 		return usageError("%w", err)
 	}
-	a.noteUnprotected(nil)
+	noteUnprotected(a, nil)
 	return a.printResult(info, info.Private)
 }
 
@@ -131,7 +131,7 @@ func newKeysList(a *app) *cobra.Command {
 		Example: `  okara keys list --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func newKeysExport(a *app) *cobra.Command {
 		Example: `  okara keys export 6F3C0A1B2C3D4E5F > release.pub.asc`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}

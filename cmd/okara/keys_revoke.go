@@ -23,7 +23,7 @@ when it is used.`,
 		Example: `  okara keys import release-key.asc`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}
@@ -55,11 +55,11 @@ configuration names the ID in revoked_keys.`,
 		Example: `  okara keys revoke 6F3C0A1B2C3D4E5F --reason "laptop stolen"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}
-			passphrase, err := a.passphrase(passphraseFile)
+			passphrase, err := readPassphrase(a, passphraseFile)
 			if err != nil {
 				return err
 			}

@@ -42,11 +42,11 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 			if days < 1 {
 				return usageError("--days %d: a key is valid for at least one day", days)
 			}
-			folder, err := a.keysDir(dir)
+			folder, err := keysDir(a, dir)
 			if err != nil {
 				return err
 			}
-			passphrase, err := a.passphrase(passphraseFile)
+			passphrase, err := readPassphrase(a, passphraseFile)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such key.`,
 			if err != nil {
 				return err
 			}
-			a.noteUnprotected(passphrase)
+			noteUnprotected(a, passphrase)
 			a.note("sign every version again: okara sign NAMESPACE/TYPE --sign-key %s", made.Private)
 			a.note("sign new versions with both keys: --sign-key %s --sign-key %s", cmp.Or(old.Private, "OLD"), made.Private)
 			return a.printResult(rotated{Old: old, New: made}, made.ID+"\t"+made.Private)

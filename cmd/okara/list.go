@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newList(a *app) *cobra.Command {
+func newList(reg *registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [ADDRESS]",
 		Short: "List modules and providers, or the versions of one",
@@ -33,13 +33,13 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
   okara list "acme/dns@~> 1.0" --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, layout, err := a.registryClient()
+			client, layout, err := reg.registryClient()
 			if err != nil {
 				return err
 			}
-			c := catalog.New(catalog.Options{Client: client, Layout: layout, Logger: a.warnLogger()})
+			c := catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()})
 			if len(args) == 0 {
-				return a.listCatalog(cmd.Context(), c)
+				return listCatalog(cmd.Context(), reg.app, c)
 			}
 			it, err := addr.ParseSelection(args[0])
 			if err != nil {
@@ -49,7 +49,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
 			if err != nil {
 				return err
 			}
-			return a.listVersions(l, it)
+			return listVersions(reg.app, l, it)
 		},
 	}
 }
@@ -61,7 +61,7 @@ type catalogLine struct {
 	Repository string `json:"repository"`
 }
 
-func (a *app) listCatalog(ctx context.Context, c *catalog.Catalog) error {
+func listCatalog(ctx context.Context, a *app, c *catalog.Catalog) error {
 	index, err := c.Index(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ type versionLine struct {
 	Yanked     *string `json:"yanked,omitempty"`
 }
 
-func (a *app) listVersions(l *catalog.Versions, it addr.Selection) error {
+func listVersions(a *app, l *catalog.Versions, it addr.Selection) error {
 	lines := []versionLine{}
 	var rows [][]string
 	versions, err := l.Selected(it)

@@ -50,7 +50,7 @@ type lockOptions struct {
 	policy      policyFlags
 }
 
-func newLock(a *app) *cobra.Command {
+func newLock(up *upstreams) *cobra.Command {
 	var o lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock [DIR]",
@@ -62,11 +62,11 @@ func newLock(a *app) *cobra.Command {
   okara lock --require openpgp --openpgp-key release.pub.asc`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lock(cmd.Context(), append(args, ".")[0], o)
+			return lockFolder(cmd.Context(), up, append(args, ".")[0], o)
 		},
 	}
 	f := cmd.Flags()
-	addAllowInternal(f, &a.origins.allowed)
+	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
 	f.StringVar(&o.own, "own-host", "", "`HOST` name under which the registry's own providers are addressed")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
@@ -76,7 +76,7 @@ func newLock(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
+func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) error {
 	policy, err := o.policy.read()
 	if err != nil {
 		return err
@@ -85,10 +85,10 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
 	}
 	options := lockfile.Options{DefaultHost: o.defaultHost, Compute: o.compute}
-	if options.Source, err = a.lockSource(o); err != nil {
+	if options.Source, err = lockSource(up, o); err != nil {
 		return err
 	}
-	if options.Allowed, err = a.lockAllowed(o.own, policy); err != nil {
+	if options.Allowed, err = lockAllowed(up.registries, o.own, policy); err != nil {
 		return err
 	}
 	name := filepath.Join(dir, lockFileName)
@@ -104,7 +104,7 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := a.printLocked(name, results); err != nil {
+	if err := printLocked(up.app, name, results); err != nil {
 		return err
 	}
 	switch {
@@ -117,11 +117,11 @@ func (a *app) lock(ctx context.Context, dir string, o lockOptions) error {
 }
 
 // lockAllowed asks the policy, nil for none.
-func (a *app) lockAllowed(own string, policy *depot.VerifyOptions) (func(context.Context, addr.Provider, addr.Version) error, error) {
+func lockAllowed(reg *registries, own string, policy *depot.VerifyOptions) (func(context.Context, addr.Provider, addr.Version) error, error) {
 	if policy == nil {
 		return nil, nil
 	}
-	client, layout, err := a.registryClient()
+	client, layout, err := reg.registryClient()
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +132,11 @@ func (a *app) lockAllowed(own string, policy *depot.VerifyOptions) (func(context
 	}, nil
 }
 
-func (a *app) lockSource(o lockOptions) (depot.Source, error) {
+func lockSource(up *upstreams, o lockOptions) (depot.Source, error) {
 	if o.from != "" {
-		return a.providerSource(o.from, o.own)
+		return up.providerSource(o.from, o.own)
 	}
-	client, layout, err := a.registryClient()
+	client, layout, err := up.registryClient()
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (a *app) lockSource(o lockOptions) (depot.Source, error) {
 }
 
 // printLocked prints what was done with each provider. A conflict is an error.
-func (a *app) printLocked(name string, results []lockfile.Result) error {
+func printLocked(a *app, name string, results []lockfile.Result) error {
 	var lines, conflicts []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {

@@ -27,7 +27,7 @@ type login struct {
 	Checked  bool   `json:"checked"`
 }
 
-func newLogin(a *app) *cobra.Command {
+func newLogin(reg *registries) *cobra.Command {
 	var username string
 	var stdin, check bool
 	cmd := &cobra.Command{
@@ -48,23 +48,23 @@ first and nothing is kept if it refuses.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.readLogin(username, stdin)
+			c, err := readLogin(reg.app, username, stdin)
 			if err != nil {
 				return err
 			}
 			if check {
-				if err := a.checkLogin(cmd.Context(), host, c); err != nil {
+				if err := checkLogin(cmd.Context(), reg, host, c); err != nil {
 					return err
 				}
 			}
-			where, err := a.credentials().Login(cmd.Context(), host, c)
+			where, err := reg.credentials().Login(cmd.Context(), host, c)
 			if err != nil {
 				return err
 			}
-			if err := a.noteOther(cmd.Context(), host, c); err != nil {
+			if err := noteOther(cmd.Context(), reg, host, c); err != nil {
 				return err
 			}
-			return a.printResult(login{host, c.Username, where, check},
+			return reg.printResult(login{host, c.Username, where, check},
 				fmt.Sprintf("logged in to %s as %s, kept in %s", host, c.Username, where))
 		},
 	}
@@ -76,7 +76,7 @@ first and nothing is kept if it refuses.`,
 }
 
 // readLogin takes what the flags do not give from standard input or asks.
-func (a *app) readLogin(username string, stdin bool) (oci.Credential, error) {
+func readLogin(a *app, username string, stdin bool) (oci.Credential, error) {
 	if stdin {
 		if username == "" {
 			return oci.Credential{}, usageError("--password-stdin needs --username")
@@ -147,8 +147,8 @@ func readLine(in io.Reader) (string, error) {
 }
 
 // checkLogin asks the registry with these credentials and no others.
-func (a *app) checkLogin(ctx context.Context, host string, c oci.Credential) error {
-	o, err := a.ociOptions()
+func checkLogin(ctx context.Context, reg *registries, host string, c oci.Credential) error {
+	o, err := reg.ociOptions()
 	if err != nil {
 		return err
 	}
@@ -170,13 +170,13 @@ func (a *app) checkLogin(ctx context.Context, host string, c oci.Credential) err
 }
 
 // noteOther tells the user if another source wins over what was just kept.
-func (a *app) noteOther(ctx context.Context, host string, c oci.Credential) error {
-	got, err := a.credentials().Credential(ctx, host, "")
+func noteOther(ctx context.Context, reg *registries, host string, c oci.Credential) error {
+	got, err := reg.credentials().Credential(ctx, host, "")
 	if err != nil {
 		return err
 	}
 	if got != c {
-		a.note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
+		reg.note("note: other credentials for %s come first, see `okara auth explain %s`", host, host)
 	}
 	return nil
 }

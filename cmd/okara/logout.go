@@ -16,7 +16,7 @@ type logout struct {
 	Removed []string `json:"removed"`
 }
 
-func newLogout(a *app) *cobra.Command {
+func newLogout(reg *registries) *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout HOST",
 		Short: "Remove the credentials that login has kept",
@@ -30,25 +30,25 @@ so if there are any.`,
 			if err != nil {
 				return err
 			}
-			where, err := a.credentials().Logout(cmd.Context(), host)
+			where, err := reg.credentials().Logout(cmd.Context(), host)
 			if err != nil {
 				return err
 			}
-			list, err := a.credentials().Explain(cmd.Context(), host, "")
+			list, err := reg.credentials().Explain(cmd.Context(), host, "")
 			if err != nil {
 				return err
 			}
-			a.noteLeft(host, list)
+			noteLeft(reg.app, host, list)
 			text := "logged out of " + host + ", removed from " + strings.Join(where, ", ")
 			if len(where) == 0 {
 				text = "not logged in to " + host
 			}
-			return a.printResult(logout{host, append([]string{}, where...)}, text)
+			return reg.printResult(logout{host, append([]string{}, where...)}, text)
 		},
 	}
 }
 
-func (a *app) noteLeft(host string, list []credentials.Candidate) {
+func noteLeft(a *app, host string, list []credentials.Candidate) {
 	for _, c := range list {
 		if c.Chosen && c.Source != credentials.Anonymous {
 			a.note("note: %s still has credentials for %s", c.Location, host)

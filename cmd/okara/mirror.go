@@ -59,7 +59,7 @@ type mirrorResult struct {
 	arg string // on the command line
 }
 
-func newMirror(a *app) *cobra.Command {
+func newMirror(up *upstreams) *cobra.Command {
 	o := mirrorOptions{from: "registry", defaultHost: "registry.opentofu.org", jobs: 4}
 	cmd := &cobra.Command{
 		Use:   "mirror ADDRESS[@CONSTRAINT]...",
@@ -76,10 +76,10 @@ func newMirror(a *app) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.mirror(cmd.Context(), args, o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return mirrorAll(cmd.Context(), up, args, o) },
 	}
 	f := cmd.Flags()
-	addAllowInternal(f, &a.origins.allowed)
+	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", o.from, "`SOURCE` to read providers from, or registry host of modules")
 	f.StringVar(&o.defaultHost, "default-host", o.defaultHost, "`HOST` of addresses that name none")
 	f.StringSliceVar(&o.platforms, "platform", nil, "`OS_ARCH` to copy, repeated or separated by commas; all without this flag")
@@ -92,7 +92,7 @@ func newMirror(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error {
+func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOptions) error {
 	for _, s := range o.platforms {
 		t, err := addr.ParsePlatform(s)
 		if err != nil {
@@ -104,26 +104,26 @@ func (a *app) mirror(ctx context.Context, args []string, o mirrorOptions) error 
 	if o.provider.Trusted, err = readPublicKeys(o.trusted); err != nil {
 		return err
 	}
-	src, err := a.providerSource(o.from, "")
+	src, err := up.providerSource(o.from, "")
 	if err != nil {
 		return err
 	}
-	d, done, err := a.depot()
+	d, done, err := openDepot(up.registries)
 	if err != nil {
 		return err
 	}
-	m := &mirrorer{a: a, o: o}
+	m := &mirrorer{up: up, o: o}
 	results, err := m.run(ctx, d, src, args)
 	done()
 	if err != nil {
 		return err
 	}
-	return a.printMirrored(results)
+	return printMirrored(up.app, results)
 }
 
 // mirrorer makes a set of what is on the command line.
 type mirrorer struct {
-	a       *app
+	up      *upstreams
 	o       mirrorOptions
 	set     depot.Set
 	results []mirrorResult
@@ -144,7 +144,7 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 		}
 	}
 	s := depot.NewSyncer(d, depot.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (depot.Origins, error) {
-		from, err := m.a.newOrigins(depot.Auth{})
+		from, err := m.up.newOrigins(depot.Auth{})
 		from.Provider = func(string) (depot.Source, error) { return src, nil }
 		return from, err
 	}})
@@ -256,7 +256,7 @@ func (m *mirrorer) add(arg string) error {
 }
 
 func (m *mirrorer) addProvider(e depot.Entry, p addr.Provider) error {
-	if _, err := m.a.upstreamClient(p.Hostname); err != nil { // the user named it
+	if _, err := m.up.upstreamClient(p.Hostname); err != nil { // the user named it
 		return err
 	}
 	entry := m.o.provider
@@ -270,7 +270,7 @@ func (m *mirrorer) addModule(e depot.Entry, host, address string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.a.upstreamClient(host); err != nil { // the user named it
+	if _, err := m.up.upstreamClient(host); err != nil { // the user named it
 		return err
 	}
 	m.set.Modules = append(m.set.Modules, depot.ModuleEntry{
@@ -294,7 +294,7 @@ func (m *mirrorer) addLockFile(name string) error {
 }
 
 // printMirrored prints one line per version and a summary.
-func (a *app) printMirrored(results []mirrorResult) error {
+func printMirrored(a *app, results []mirrorResult) error {
 	count := map[string]int{}
 	var lines []string
 	for _, r := range results {
@@ -331,16 +331,3 @@ const sourceHelp = `Where providers come from:
                         in v1/providers, as okara's /origin/HOSTNAME/v1/providers/
   DIR                   a filesystem mirror, as "tofu providers mirror" writes it
   oci://HOST[/PREFIX]   the mirror repositories of another OCI registry`
-
-// providerSource returns the source that the text names, see sourceHelp. own is
-// the host name under which the registry's own providers are addressed.
-func (a *app) providerSource(from, own string) (depot.Source, error) {
-	src, err := depot.OpenSource(from, depot.SourceOptions{Upstream: a.upstreamClient, Registry: a.clientOf, Own: own})
-	if e, ok := errors.AsType[*depot.SourceError](err); ok {
-		err = usageError("%w", err)
-		if !e.URL {
-			err = withHint(err, "run the command with --help for the forms it takes")
-		}
-	}
-	return src, err
-}

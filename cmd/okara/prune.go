@@ -22,7 +22,7 @@ type pruned struct {
 	DryRun   bool     `json:"dryRun,omitempty"`
 }
 
-func newPrune(a *app) *cobra.Command {
+func newPrune(reg *registries) *cobra.Command {
 	var keep int
 	var pins []string
 	var dryRun bool
@@ -45,7 +45,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if keep < 1 {
 				return usageError("--keep %d: at least one version stays", keep)
 			}
-			t, err := a.selected(args[0], nil)
+			t, err := selectItem(reg, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 			if !dryRun {
 				err = depot.PruneVersions(cmd.Context(), l.Repository, versions)
 			}
-			return a.printPruned(pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}, versions, err)
+			return printPruned(reg.app, pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}, versions, err)
 		},
 	}
 	f := cmd.Flags()
@@ -69,7 +69,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 
 // printPruned prints the versions; where the registry does not delete tags, they
 // are yanked.
-func (a *app) printPruned(out pruned, versions []addr.Version, err error) error {
+func printPruned(a *app, out pruned, versions []addr.Version, err error) error {
 	if errors.Is(err, oci.ErrUnsupported) {
 		a.note("warning: %v", err)
 		out.Deleted, err = false, nil

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-func newPublishModule(a *app) *cobra.Command {
+func newPublishModule(reg *registries) *cobra.Command {
 	var o moduleFlags
 	var packageRoot string
 	var server serverFlags
@@ -57,11 +57,11 @@ other content, 5 denied.`,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			v, err := a.publishVersion(cmd.Context(), args[2], args[0])
+			v, err := publishVersion(cmd.Context(), reg.app, args[2], args[0])
 			if err != nil {
 				return err
 			}
-			options, err := o.options(a)
+			options, err := o.options(reg.app)
 			if err != nil {
 				return err
 			}
@@ -71,9 +71,9 @@ other content, 5 denied.`,
 			}
 			target := addr.ModuleVersion{Module: m, Version: v}
 			if o.dryRun {
-				return a.planModule(cmd.Context(), root, target, options)
+				return planModule(cmd.Context(), reg.app, root, target, options)
 			}
-			return a.publish(server, func(p publisher) (depot.Published, error) {
+			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
 				return publishModule(cmd.Context(), p, root, target, options)
 			})
 		},
@@ -118,7 +118,7 @@ func (m *moduleFlags) options(a *app) (depot.ModuleOptions, error) {
 	}
 	o := m.o
 	o.Policy = policy
-	o.Annotations, err = a.publishAnnotations()
+	o.Annotations, err = publishAnnotations(a)
 	return o, err
 }
 
@@ -145,14 +145,14 @@ func openTree(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// depot returns the depot of --registry. done ends the progress bars, if there
+// openDepot returns the depot of --registry. done ends the progress bars, if there
 // are any, and must be called before anything is printed.
-func (a *app) depot() (d *depot.Depot, done func(), err error) {
-	client, layout, err := a.registryClient()
+func openDepot(reg *registries) (d *depot.Depot, done func(), err error) {
+	client, layout, err := reg.registryClient()
 	if err != nil {
 		return nil, nil, err
 	}
-	progress, done := a.progress()
+	progress, done := reg.progress()
 	return depot.New(depot.Options{Client: client, Layout: layout, Progress: progress}), done, nil
 }
 
@@ -202,16 +202,16 @@ func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleO
 	return out, err
 }
 
-func (a *app) planModule(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func planModule(ctx context.Context, a *app, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	p, err := plan(ctx, dir, m, o)
 	if err != nil {
 		return err
 	}
-	return a.printResult(p, a.planText(p))
+	return a.printResult(p, planText(a, p))
 }
 
 // planText lists the files; the sum goes to stderr.
-func (a *app) planText(p modulePlan) string {
+func planText(a *app, p modulePlan) string {
 	var text strings.Builder
 	for _, f := range p.Files {
 		fmt.Fprintf(&text, "ship\t%s\t%d\n", f.Path, f.Size)
@@ -226,12 +226,12 @@ func (a *app) planText(p modulePlan) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-func (a *app) printPublished(p depot.Published) error {
-	a.notePublished(p)
+func printPublished(a *app, p depot.Published) error {
+	notePublished(a, p)
 	return a.printResult(p, p.String())
 }
 
-func (a *app) notePublished(p depot.Published) {
+func notePublished(a *app, p depot.Published) {
 	for _, w := range p.Warnings {
 		a.note("warning: %s", w)
 	}
@@ -274,7 +274,7 @@ func publishHint(err error) error {
 const autoVersion = "auto"
 
 // publishAnnotations returns what the environment says about the source.
-func (a *app) publishAnnotations() (map[string]string, error) {
+func publishAnnotations(a *app) (map[string]string, error) {
 	annotations, err := depot.SourceAnnotations(a.getenv)
 	if err != nil {
 		return nil, usageError("%w", err)
@@ -283,7 +283,7 @@ func (a *app) publishAnnotations() (map[string]string, error) {
 }
 
 // gitVersions returns the versions in the git tags of the commit in dir.
-func (a *app) gitVersions(ctx context.Context, dir string) (depot.VersionTags, error) {
+func gitVersions(ctx context.Context, a *app, dir string) (depot.VersionTags, error) {
 	tags, err := depot.CheckoutVersions(ctx, dir, a.getenv)
 	if _, ok := errors.AsType[*depot.NoVersionTagError](err); ok {
 		err = withHint(usageError("%w", err), "tag the commit, such as v1.2.3 or modules/vpc/v1.2.3, or give the version")
@@ -292,7 +292,7 @@ func (a *app) gitVersions(ctx context.Context, dir string) (depot.VersionTags, e
 }
 
 // publishVersion parses the version of an argument, or finds it for autoVersion.
-func (a *app) publishVersion(ctx context.Context, s, dir string) (addr.Version, error) {
+func publishVersion(ctx context.Context, a *app, s, dir string) (addr.Version, error) {
 	if s != autoVersion {
 		v, err := addr.ParseVersion(s)
 		if err != nil {
@@ -300,7 +300,7 @@ func (a *app) publishVersion(ctx context.Context, s, dir string) (addr.Version, 
 		}
 		return v, nil
 	}
-	tags, err := a.gitVersions(ctx, dir)
+	tags, err := gitVersions(ctx, a, dir)
 	if err != nil {
 		return addr.Version{}, err
 	}

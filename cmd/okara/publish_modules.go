@@ -20,7 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 )
 
-func newPublishModules(a *app) *cobra.Command {
+func newPublishModules(reg *registries) *cobra.Command {
 	var o moduleFlags
 	var version string
 	var server serverFlags
@@ -53,17 +53,17 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 			if err != nil {
 				return err
 			}
-			if modules, err = a.withVersions(cmd.Context(), args[0], modules, version); err != nil {
+			if modules, err = withVersions(cmd.Context(), reg.app, args[0], modules, version); err != nil {
 				return err
 			}
-			options, err := o.options(a)
+			options, err := o.options(reg.app)
 			if err != nil {
 				return err
 			}
 			if o.dryRun {
-				return a.planModules(cmd.Context(), modules, options)
+				return planModules(cmd.Context(), reg.app, modules, options)
 			}
-			return a.publishModules(cmd.Context(), server, modules, options)
+			return publishModules(cmd.Context(), reg, server, modules, options)
 		},
 	}
 	o.add(cmd.Flags())
@@ -128,7 +128,7 @@ func hasConfiguration(tree fs.FS, dir string) (bool, error) {
 
 // withVersions fills in the version and leaves out modules that the git tags do
 // not name.
-func (a *app) withVersions(ctx context.Context, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
+func withVersions(ctx context.Context, a *app, root string, modules []moduleFolder, version string) ([]moduleFolder, error) {
 	if version != autoVersion {
 		v, err := addr.ParseVersion(version)
 		if err != nil {
@@ -139,7 +139,7 @@ func (a *app) withVersions(ctx context.Context, root string, modules []moduleFol
 		}
 		return modules, nil
 	}
-	tags, err := a.gitVersions(ctx, root)
+	tags, err := gitVersions(ctx, a, root)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (a *app) withVersions(ctx context.Context, root string, modules []moduleFol
 	return named, nil
 }
 
-func (a *app) planModules(ctx context.Context, modules []moduleFolder, o depot.ModuleOptions) error {
+func planModules(ctx context.Context, a *app, modules []moduleFolder, o depot.ModuleOptions) error {
 	plans := []modulePlan{}
 	var text []string
 	for _, m := range modules {
@@ -164,14 +164,14 @@ func (a *app) planModules(ctx context.Context, modules []moduleFolder, o depot.M
 		if err != nil {
 			return err
 		}
-		plans, text = append(plans, p), append(text, a.planText(p))
+		plans, text = append(plans, p), append(text, planText(a, p))
 	}
 	return a.printResult(plans, strings.Join(text, "\n"))
 }
 
 // publishModules publishes one after the other and prints what came of each.
-func (a *app) publishModules(ctx context.Context, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
-	p, done, err := a.publisher(s)
+func publishModules(ctx context.Context, reg *registries, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
 	}
@@ -194,9 +194,9 @@ func (a *app) publishModules(ctx context.Context, s serverFlags, modules []modul
 	}
 	done()
 	for _, out := range all {
-		a.notePublished(out)
+		notePublished(reg.app, out)
 	}
-	if err := a.printResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
+	if err := reg.printResult(all, strings.Join(text, "\n")); err != nil || failed == nil {
 		return err
 	}
 	if failures == len(modules) {

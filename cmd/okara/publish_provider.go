@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 )
 
-func newPublishProvider(a *app) *cobra.Command {
+func newPublishProvider(reg *registries) *cobra.Command {
 	var o providerFlags
 	var server serverFlags
 	cmd := &cobra.Command{
@@ -58,11 +58,11 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			options, err := o.options(a)
+			options, err := o.options(reg.app)
 			if err != nil {
 				return err
 			}
-			return a.publish(server, func(to publisher) (depot.Published, error) {
+			return publishOne(reg, server, func(to publisher) (depot.Published, error) {
 				return to.PublishProvider(cmd.Context(), dist.FS(), p, v, options)
 			})
 		},
@@ -86,11 +86,11 @@ type providerFlags struct {
 // options reads the keys; the first one signs, and the others sign as well.
 func (f *providerFlags) options(a *app) (o depot.ProviderOptions, err error) {
 	o.Extend = f.extend
-	if o.Annotations, err = a.publishAnnotations(); err != nil {
+	if o.Annotations, err = publishAnnotations(a); err != nil {
 		return o, err
 	}
 	for _, file := range f.signKeys {
-		key, err := a.privateKey(file, f.passphraseFile)
+		key, err := readPrivateKey(a, file, f.passphraseFile)
 		if err != nil {
 			return o, err
 		}
@@ -104,12 +104,12 @@ func (f *providerFlags) options(a *app) (o depot.ProviderOptions, err error) {
 	return o, err
 }
 
-// privateKey reads the signing key; an empty name is no key.
-func (a *app) privateKey(file, passphraseFile string) (*signing.Key, error) {
+// readPrivateKey reads the signing key; an empty name is no key.
+func readPrivateKey(a *app, file, passphraseFile string) (*signing.Key, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, passphrase, err := a.keyFile(file, passphraseFile)
+	b, passphrase, err := readKeyFile(a, file, passphraseFile)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +120,17 @@ func (a *app) privateKey(file, passphraseFile string) (*signing.Key, error) {
 	return key, nil
 }
 
-// keyFile reads a private key and the passphrase for it.
-func (a *app) keyFile(file, passphraseFile string) (key, passphrase []byte, err error) {
+// readKeyFile reads a private key and the passphrase for it.
+func readKeyFile(a *app, file, passphraseFile string) (key, passphrase []byte, err error) {
 	if key, err = os.ReadFile(file); err != nil {
 		return nil, nil, usageError("%w", err)
 	}
-	passphrase, err = a.passphrase(passphraseFile)
+	passphrase, err = readPassphrase(a, passphraseFile)
 	return key, passphrase, err
 }
 
-// passphrase returns the passphrase for private keys, nil if there is none.
-func (a *app) passphrase(file string) ([]byte, error) {
+// readPassphrase returns the passphrase for private keys, nil if there is none.
+func readPassphrase(a *app, file string) ([]byte, error) {
 	if file == "" {
 		return []byte(a.getenv("OKARA_KEY_PASSPHRASE")), nil
 	}

@@ -33,23 +33,23 @@ type publisher interface {
 	PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o depot.ProviderOptions) (depot.Published, error)
 }
 
-// publisher returns the front-end of --server, else the registry. done ends the
+// openPublisher returns the front-end of --server, else the registry. done ends the
 // progress bars, if there are any, and must be called before anything is printed.
-func (a *app) publisher(s serverFlags) (p publisher, done func(), err error) {
-	progress, done := a.progress()
-	front, err := a.frontend(s, progress)
+func openPublisher(reg *registries, s serverFlags) (p publisher, done func(), err error) {
+	progress, done := reg.progress()
+	front, err := openFrontend(reg, s, progress)
 	if err == nil && front != nil {
 		return front, done, nil
 	}
 	if done(); err != nil {
 		return nil, nil, err
 	}
-	return a.depot()
+	return openDepot(reg)
 }
 
-// publish publishes to where the flags say, and prints what came of it.
-func (a *app) publish(s serverFlags, one func(publisher) (depot.Published, error)) error {
-	p, done, err := a.publisher(s)
+// publishOne publishes to where the flags say, and prints what came of it.
+func publishOne(reg *registries, s serverFlags, one func(publisher) (depot.Published, error)) error {
+	p, done, err := openPublisher(reg, s)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *app) publish(s serverFlags, one func(publisher) (depot.Published, error
 	if err != nil {
 		return publishHint(err)
 	}
-	return a.printPublished(out)
+	return printPublished(reg.app, out)
 }
 
 // serverFlags name a front-end and who publishes there.
@@ -70,14 +70,14 @@ func (s *serverFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 }
 
-// frontend returns the client of --server or OKARA_SERVER, nil without one. Who
+// openFrontend returns the client of --server or OKARA_SERVER, nil without one. Who
 // names a registry on the command line means that one.
-func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*publishclient.Client, error) {
+func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*publishclient.Client, error) {
 	switch {
-	case s.url != "" && a.registry != "":
+	case s.url != "" && reg.registry != "":
 		return nil, usageError("--server and --registry are two places; name one")
-	case s.url == "" && a.registry == "":
-		s.url = a.getenv("OKARA_SERVER")
+	case s.url == "" && reg.registry == "":
+		s.url = reg.getenv("OKARA_SERVER")
 	}
 	if s.url == "" {
 		if s.tokenFile != "" || s.audience != "" {
@@ -85,21 +85,21 @@ func (a *app) frontend(s serverFlags, progress func(depot.Event)) (*publishclien
 		}
 		return nil, nil
 	}
-	u, err := a.serverURL(s.url)
+	u, err := serverURL(reg, s.url)
 	if err != nil {
 		return nil, err
 	}
-	t, err := a.httpTransport()
+	t, err := reg.httpTransport()
 	if err != nil {
 		return nil, err
 	}
-	o := publishclient.Options{Server: u, Transport: t, UserAgent: a.userAgent(), Logger: a.logger(), Progress: progress}
-	o.Token, err = a.serverToken(s, o)
+	o := publishclient.Options{Server: u, Transport: t, UserAgent: reg.userAgent(), Logger: reg.logger(), Progress: progress}
+	o.Token, err = serverToken(reg, s, o)
 	return publishclient.New(o), err
 }
 
 // serverURL parses an address to which a token may be sent.
-func (a *app) serverURL(s string) (*url.URL, error) {
+func serverURL(reg *registries, s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "https://" + s
 	}
@@ -107,7 +107,7 @@ func (a *app) serverURL(s string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, usageError("the server is no URL such as https://okara.example.com")
-	case u.Scheme == "https", u.Scheme == "http" && (a.plainHTTP || upstream.IsLoopback(u.Hostname())):
+	case u.Scheme == "https", u.Scheme == "http" && (reg.plainHTTP || upstream.IsLoopback(u.Hostname())):
 		return u, nil
 	case u.Scheme == "http":
 		return nil, withHint(usageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
@@ -119,8 +119,8 @@ func (a *app) serverURL(s string) (*url.URL, error) {
 const maxToken = 32 << 10
 
 // serverToken finds the token for a front-end.
-func (a *app) serverToken(s serverFlags, o publishclient.Options) (publishclient.TokenFunc, error) {
-	token := a.getenv("OKARA_TOKEN")
+func serverToken(reg *registries, s serverFlags, o publishclient.Options) (publishclient.TokenFunc, error) {
+	token := reg.getenv("OKARA_TOKEN")
 	if s.tokenFile != "" {
 		var err error
 		if token, err = readToken(s.tokenFile); err != nil {
@@ -128,12 +128,12 @@ func (a *app) serverToken(s serverFlags, o publishclient.Options) (publishclient
 		}
 	}
 	if token == "" {
-		token = a.credentials().ServiceToken(o.Server.Host)
+		token = reg.credentials().ServiceToken(o.Server.Host)
 	}
 	if token = strings.TrimSpace(token); strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, usageError("the token for %s has characters that no token has", o.Server.Host)
 	}
-	endpoint, secret := a.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), a.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+	endpoint, secret := reg.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 	if token != "" || endpoint == "" || secret == "" {
 		return func(context.Context) (string, error) { return token, nil }, nil
 	}

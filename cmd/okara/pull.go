@@ -35,7 +35,7 @@ type pulled struct {
 	Files   []string `json:"files,omitempty"`
 }
 
-func newPull(a *app) *cobra.Command {
+func newPull(reg *registries) *cobra.Command {
 	var platforms []string
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -65,9 +65,9 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 			if o.Policy, err = policy.read(); err != nil {
 				return err
 			}
-			progress, done := a.progress()
+			progress, done := reg.progress()
 			defer done()
-			t, err := a.pick(cmd.Context(), args[0], progress)
+			t, err := pick(cmd.Context(), reg, args[0], progress)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ Exit codes: 0 done, 1 the version is refused, 2 usage, 3 there is no such versio
 				return err
 			}
 			done()
-			return a.printResult(pulled{t.Item.String(), t.version.String(), args[1], files}, filePaths(args[1], files))
+			return reg.printResult(pulled{t.Item.String(), t.version.String(), args[1], files}, filePaths(args[1], files))
 		},
 	}
 	cmd.Flags().StringSliceVar(&platforms, "platform", nil, "`OS_ARCH` of a provider package (repeatable; default all)")

@@ -25,6 +25,8 @@ run; 125 is their own failure, 127 means that the program was not found.`
 
 // newRoot returns the whole command tree.
 func newRoot(a *app) *cobra.Command {
+	reg := &registries{app: a}
+	up := &upstreams{registries: reg}
 	root := &cobra.Command{
 		Use:           "okara",
 		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
@@ -37,12 +39,12 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(markUsage)
 	f := root.PersistentFlags()
-	f.StringVar(&a.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
-	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
-	f.StringVar(&a.cert, "client-cert", "", "PEM `FILE` of a client certificate")
-	f.StringVar(&a.key, "client-key", "", "PEM `FILE` of the client certificate's key")
-	f.BoolVar(&a.insecure, "insecure", false, "do not verify TLS certificates")
-	f.BoolVar(&a.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
+	f.StringVar(&reg.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
+	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
+	f.StringVar(&reg.cert, "client-cert", "", "PEM `FILE` of a client certificate")
+	f.StringVar(&reg.key, "client-key", "", "PEM `FILE` of the client certificate's key")
+	f.BoolVar(&reg.insecure, "insecure", false, "do not verify TLS certificates")
+	f.BoolVar(&reg.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
 	f.BoolVar(&a.json, "json", false, "print the result as one JSON document")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print the result and errors only")
 	f.BoolVar(&a.debug, "debug", false, "log every registry request to stderr, without secrets")
@@ -53,14 +55,14 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: "server", Title: "Server and clients:"},
 		&cobra.Group{ID: "access", Title: "Access:"},
 	)
-	doctor := newDoctor(a)
-	doctor.AddCommand(newDoctorArtifacts(a))
+	doctor := newDoctor(reg)
+	doctor.AddCommand(newDoctorArtifacts(reg))
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
-	publish.AddCommand(newPublishModule(a), newPublishModules(a), newPublishProvider(a))
-	addTo(root, "artifacts", publish, newList(a), newShow(a), newPull(a), newDeprecate(a), newUndeprecate(a), newYank(a), newUnyank(a), newPrune(a), newSign(a), newVerify(a), newAttach(a), newConvert(a), newKeys(a), newBundle(a), newLock(a), newMirror(a), newDepot(a), newApprove(a), newScan(a))
-	addTo(root, "state", newTofu(a), newTerraform(a), newExec(a), newState(a), doctor)
-	addTo(root, "server", newServe(a), newCLIConfig(a), newGC(a))
-	addTo(root, "access", newLogin(a), newLogout(a), newAuth(a))
+	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
+	addTo(root, "artifacts", publish, newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up), newApprove(reg), newScan(reg))
+	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
+	addTo(root, "server", newServe(up), newCLIConfig(a), newGC(a))
+	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg))
 	usageArgs(root)
 	return root
 }

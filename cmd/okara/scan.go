@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/scan"
 )
 
-func newScan(a *app) *cobra.Command {
+func newScan(reg *registries) *cobra.Command {
 	p := depot.ScanPolicy{Scanner: "trivy"}
 	cmd := &cobra.Command{
 		Use:   "scan ADDRESS@VERSION",
@@ -27,7 +27,7 @@ exit code is 1 if there are findings of that level.`,
 		Example: `  okara scan net/vpc/aws@1.4.0 --block high
   okara scan net/vpc/aws@1.4.0 --scanner 'my-scanner --sarif'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.scan(cmd.Context(), args[0], p) },
+		RunE: func(cmd *cobra.Command, args []string) error { return scanItem(cmd.Context(), reg, args[0], p) },
 	}
 	cmd.Flags().StringVar(&p.Scanner, "scanner", p.Scanner, "trivy, or a `COMMAND` that takes a folder and writes SARIF to stdout")
 	cmd.Flags().StringVar(&p.Block, "block", "", "lowest `LEVEL` that fails: low, medium, high or critical")
@@ -35,7 +35,7 @@ exit code is 1 if there are findings of that level.`,
 	return cmd
 }
 
-func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
+func scanItem(ctx context.Context, reg *registries, what string, p depot.ScanPolicy) error {
 	it, v, err := addr.ParseItemVersion(what)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
 	if p.Block != "" && !slices.Contains(scan.Levels(), p.Block) {
 		return usageError("--block %q is none of low, medium, high, critical", p.Block)
 	}
-	client, layout, err := a.registryClient()
+	client, layout, err := reg.registryClient()
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *app) scan(ctx context.Context, what string, p depot.ScanPolicy) error {
 	if err != nil && !errors.Is(err, depot.ErrBlocked) {
 		return err
 	}
-	if perr := a.printResult(findings, findings.String()); perr != nil {
+	if perr := reg.printResult(findings, findings.String()); perr != nil {
 		return perr
 	}
 	return err

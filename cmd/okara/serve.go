@@ -38,7 +38,7 @@ const serveExample = `  okara serve
   okara serve --tls-self-signed --registry registry.example.com/platform
   okara serve --config okara.hcl`
 
-func newServe(a *app) *cobra.Command {
+func newServe(up *upstreams) *cobra.Command {
 	s := server.Defaults()
 	var config string
 	cmd := &cobra.Command{
@@ -48,13 +48,13 @@ func newServe(a *app) *cobra.Command {
 		Example: serveExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.fromEnvironment("OKARA_SERVE_", cmd.Flags()); err != nil {
+			if err := fromEnvironment(up.getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
 				return err
 			}
 			if err := readBelow(cmd.Flags(), config, s); err != nil {
 				return err
 			}
-			env, err := a.serveEnv(s)
+			env, err := serveEnv(up, s)
 			if err != nil {
 				return err
 			}
@@ -129,33 +129,34 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 
 // serveEnv is this process for a server. The variable OKARA_REGISTRY is for
 // clients: it may well name this very server.
-func (a *app) serveEnv(s *server.Settings) (server.Env, error) {
-	a.registry = cmp.Or(a.registry, s.Registry) // the credentials that are given are for it
-	s.Registry = a.registry
-	s.Storage = cmp.Or(s.Storage, a.dataDir())
-	a.origins.allowed = s.AllowInternal
-	o, err := a.ociOptions()
+func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
+	up.registry = cmp.Or(up.registry, s.Registry) // the credentials that are given are for it
+	s.Registry = up.registry
+	s.Storage = cmp.Or(s.Storage, dataDir(up.getenv))
+	up.allowed = s.AllowInternal
+	o, err := up.ociOptions()
 	if err != nil {
 		return server.Env{}, err
 	}
-	states, err := (&stateFlags{}).options(a)
+	states, err := (&stateFlags{}).options(up.app)
 	if err != nil {
 		return server.Env{}, err
 	}
 	return server.Env{
-		Getenv: a.getenv, Stderr: a.err, Note: a.note, Ready: a.announce, Version: a.version,
-		Log: a.serverLogger(), Debug: a.logger(), Tracer: a.tracer,
-		OCI: o, Transport: a.transportOptions(), States: states, HostToken: a.hostToken,
-		Secret: a.secret, CheckAuth: a.checkAuth,
+		Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: func(r server.Ready) error { return announceServer(up.app, r) }, Version: up.version,
+		Log: up.serverLogger(), Debug: up.logger(), Tracer: up.tracer,
+		OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken,
+		Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
+		CheckAuth: func(auth depot.Auth) error { return checkAuth(up.getenv, auth) },
 		Syncer: func(set *depot.Set, d *depot.Depot, usedBy []string) (*depot.Syncer, error) {
-			return a.newSyncer(set, d, depotFlags{usedBy: usedBy})
+			return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
 		},
-		Origins: func(auth depot.Auth) (depot.Origins, error) { return a.originSet.get(a, auth) },
+		Origins: up.origins,
 	}, nil
 }
 
-// announce prints where the server is and what to type next.
-func (a *app) announce(r server.Ready) error {
+// announceServer prints where the server is and what to type next.
+func announceServer(a *app, r server.Ready) error {
 	result := struct {
 		URL     string `json:"url"`
 		Storage string `json:"storage"`
@@ -174,11 +175,11 @@ func (a *app) announce(r server.Ready) error {
 
 // fromEnvironment sets the flags that the command line leaves open by variables
 // of the same name.
-func (a *app) fromEnvironment(prefix string, flags *pflag.FlagSet) error {
+func fromEnvironment(getenv func(string) string, prefix string, flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := a.getenv(name)
+		value := getenv(name)
 		if value == "" || f.Changed {
 			return
 		}
@@ -190,11 +191,11 @@ func (a *app) fromEnvironment(prefix string, flags *pflag.FlagSet) error {
 }
 
 // dataDir is where okara keeps what must outlive it.
-func (a *app) dataDir() string {
-	if dir := a.getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+func dataDir(getenv func(string) string) string {
+	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "okara")
 	}
-	return filepath.Join(a.getenv("HOME"), ".local", "share", "okara")
+	return filepath.Join(getenv("HOME"), ".local", "share", "okara")
 }
 
 // serverLogger logs what an operator must know; with --debug also requests.

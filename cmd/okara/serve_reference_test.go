@@ -41,7 +41,7 @@ func TestServeReference(t *testing.T) {
 		t.Errorf("settings of docs/serve-reference.md (-code +page):\n%s", diff)
 	}
 	known := []string{"registry"} // a global one that the file has too
-	newServe(&app{}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	newServe(&upstreams{registries: &registries{app: &app{}}}).Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	slices.Sort(known)
 	slices.Sort(flags)
 	if diff := cmp.Diff(known, flags); diff != "" {

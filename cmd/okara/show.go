@@ -66,7 +66,7 @@ type shownPlatform struct {
 	H1       string `json:"h1"`
 }
 
-func newShow(a *app) *cobra.Command {
+func newShow(reg *registries) *cobra.Command {
 	var readme bool
 	var policy policyFlags
 	cmd := &cobra.Command{
@@ -89,7 +89,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return err
 			}
-			t, err := a.selected(args[0], nil)
+			t, err := selectItem(reg, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -103,9 +103,9 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				}
 			}
 			if readme {
-				return a.printResult(s.readme(), s.readme().Text)
+				return reg.printResult(s.readme(), s.readme().Text)
 			}
-			return a.printResult(s, s.text())
+			return reg.printResult(s, s.text())
 		},
 	}
 	cmd.Flags().BoolVar(&readme, "readme", false, "print the module's readme only")

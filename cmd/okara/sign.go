@@ -37,7 +37,7 @@ type signers struct {
 	replace bool
 }
 
-func newSign(a *app) *cobra.Command {
+func newSign(reg *registries) *cobra.Command {
 	var signKey, cosignKey, passphraseFile string
 	var replace bool
 	var server serverFlags
@@ -77,17 +77,17 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 				return usageError("modules have no OpenPGP signature; sign them with --cosign-key")
 			}
 			keys := signers{replace: replace}
-			if err := keys.read(a, signKey, cosignKey, passphraseFile); err != nil {
+			if err := keys.read(reg.app, signKey, cosignKey, passphraseFile); err != nil {
 				return err
 			}
-			front, err := a.frontend(server, nil)
+			front, err := openFrontend(reg, server, nil)
 			if err != nil {
 				return err
 			}
 			if front != nil {
-				return a.signThrough(cmd.Context(), front, args[0], it, keys)
+				return signThrough(cmd.Context(), reg.app, front, args[0], it, keys)
 			}
-			return a.sign(cmd.Context(), args[0], keys)
+			return signVersions(cmd.Context(), reg, args[0], keys)
 		},
 	}
 	f := cmd.Flags()
@@ -101,14 +101,14 @@ Exit codes: 0 signed, 2 usage, 3 there is no such version, 5 denied.`,
 
 // read reads the private keys; an empty name is no key.
 func (s *signers) read(a *app, signKey, cosignKey, passphraseFile string) (err error) {
-	if s.openpgp, err = a.privateKey(signKey, passphraseFile); err == nil {
-		s.cosign, err = a.cosignKey(cosignKey, passphraseFile)
+	if s.openpgp, err = readPrivateKey(a, signKey, passphraseFile); err == nil {
+		s.cosign, err = readCosignKey(a, cosignKey, passphraseFile)
 	}
 	return err
 }
 
 // signThrough signs one version through a front-end.
-func (a *app) signThrough(ctx context.Context, front *publishclient.Client, arg string, it addr.Selection, keys signers) error {
+func signThrough(ctx context.Context, a *app, front *publishclient.Client, arg string, it addr.Selection, keys signers) error {
 	if keys.openpgp != nil {
 		return usageError("--server takes signatures of --cosign-key only")
 	}
@@ -129,8 +129,8 @@ func (a *app) signThrough(ctx context.Context, front *publishclient.Client, arg 
 	return a.printResult(out, out.text())
 }
 
-func (a *app) sign(ctx context.Context, arg string, keys signers) error {
-	t, err := a.selected(arg, nil)
+func signVersions(ctx context.Context, reg *registries, arg string, keys signers) error {
+	t, err := selectItem(reg, arg, nil)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *app) sign(ctx context.Context, arg string, keys signers) error {
 		if err != nil {
 			return err
 		}
-		return a.printResult(one, one.text())
+		return reg.printResult(one, one.text())
 	}
 	l, err := t.depot.Versions(ctx, t.repo.Name())
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *app) sign(ctx context.Context, arg string, keys signers) error {
 		}
 		all, lines = append(all, one), append(lines, one.text())
 	}
-	return a.printResult(all, strings.Join(lines, "\n"))
+	return reg.printResult(all, strings.Join(lines, "\n"))
 }
 
 // sign adds the signatures of the keys to one version.
@@ -181,12 +181,12 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 	return out, nil
 }
 
-// cosignKey reads an ECDSA private key; an empty name is no key.
-func (a *app) cosignKey(file, passphraseFile string) (*ecdsa.PrivateKey, error) {
+// readCosignKey reads an ECDSA private key; an empty name is no key.
+func readCosignKey(a *app, file, passphraseFile string) (*ecdsa.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
-	b, passphrase, err := a.keyFile(file, passphraseFile)
+	b, passphrase, err := readKeyFile(a, file, passphraseFile)
 	if err != nil {
 		return nil, err
 	}

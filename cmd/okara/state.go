@@ -35,7 +35,7 @@ type stateFlags struct {
 	unsealed   bool // set by commands that seal what is in clear
 }
 
-func newState(a *app) *cobra.Command {
+func newState(reg *registries) *cobra.Command {
 	var f stateFlags
 	cmd := parent("state", "state", "List, read, compare, repair and move states")
 	cmd.Long = stateLong
@@ -43,20 +43,20 @@ func newState(a *app) *cobra.Command {
 	cmd.PersistentFlags().StringArrayVar(&f.identities, "identity", nil, "age identity `FILE` that opens encrypted states; repeatable (OKARA_STATE_IDENTITIES)")
 	cmd.PersistentFlags().StringVar(&f.primary, "primary-repository", "", "`REPOSITORY` that this one is a copy of, to open what was sealed there (OKARA_STATE_PRIMARY)")
 	cmd.AddCommand(
-		newStateList(a, &f),
-		newStateShow(a, &f),
-		newStatePull(a, &f),
-		newStateHistory(a, &f),
-		newStateLocks(a, &f),
-		newStateUnlock(a, &f),
-		newStatePush(a, &f),
-		newStateDiff(a, &f),
-		newStateRestore(a, &f),
-		newStateDelete(a, &f),
-		newStatePrune(a, &f),
-		newStateReplicate(a, &f),
-		newStateImport(a, &f),
-		newStateDecrypt(a, &f),
+		newStateList(reg, &f),
+		newStateShow(reg, &f),
+		newStatePull(reg, &f),
+		newStateHistory(reg, &f),
+		newStateLocks(reg, &f),
+		newStateUnlock(reg, &f),
+		newStatePush(reg, &f),
+		newStateDiff(reg, &f),
+		newStateRestore(reg, &f),
+		newStateDelete(reg, &f),
+		newStatePrune(reg, &f),
+		newStateReplicate(reg, &f),
+		newStateImport(reg, &f),
+		newStateDecrypt(reg.app, &f),
 	)
 	return cmd
 }
@@ -80,12 +80,12 @@ func (f *stateFlags) options(a *app) (statebackend.Options, error) {
 }
 
 // store opens the store of a repository.
-func (f *stateFlags) store(a *app, reference string) (*statebackend.Store, error) {
-	o, err := f.options(a)
+func (f *stateFlags) store(reg *registries, reference string) (*statebackend.Store, error) {
+	o, err := f.options(reg.app)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.openRepo(reference)
+	r, err := reg.openRepo(reference)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +94,10 @@ func (f *stateFlags) store(a *app, reference string) (*statebackend.Store, error
 
 // workspaceFlag adds --workspace with completion from the repository that the
 // command line names.
-func (f *stateFlags) workspaceFlag(a *app, cmd *cobra.Command, ws *string) {
+func (f *stateFlags) workspaceFlag(reg *registries, cmd *cobra.Command, ws *string) {
 	cmd.Flags().StringVarP(ws, "workspace", "w", "default", "`NAME` of the workspace")
 	complete := func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return f.completeWorkspace(a, cmd, args, toComplete)
+		return f.completeWorkspace(reg, cmd, args, toComplete)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("workspace", complete) // fails only for a flag that is not there
 }
@@ -105,11 +105,11 @@ func (f *stateFlags) workspaceFlag(a *app, cmd *cobra.Command, ws *string) {
 // maxCompletions bounds how many names a shell is offered; each costs a request.
 const maxCompletions = 50
 
-func (f *stateFlags) completeWorkspace(a *app, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (f *stateFlags) completeWorkspace(reg *registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	s, err := f.store(a, args[0])
+	s, err := f.store(reg, args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -159,7 +159,7 @@ func noState(err error, reference, ws string) error {
 }
 
 // writeState writes a state to the file, or alone to stdout without one.
-func (a *app) writeState(file string, state []byte, v statebackend.Version) error {
+func writeState(a *app, file string, state []byte, v statebackend.Version) error {
 	if file == "" {
 		_, err := a.out.Write(state)
 		return err

@@ -51,7 +51,7 @@ the registry holds them. The keys are given as for every other command.`,
 			if err != nil {
 				return err
 			}
-			return a.writeState(output, state, v)
+			return writeState(a, output, state, v)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")

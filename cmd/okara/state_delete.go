@@ -18,7 +18,7 @@ type deletedState struct {
 	Deleted    bool   `json:"deleted"`
 }
 
-func newStateDelete(a *app, f *stateFlags) *cobra.Command {
+func newStateDelete(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if !cmd.Flags().Changed("workspace") {
 				return usageError("--workspace is needed, also for the workspace %q", ws)
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -41,18 +41,18 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			if err := a.confirm(force, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.confirm(force, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
-			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", a.userAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
+			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", reg.userAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })
 			if err != nil {
 				return err
 			}
-			a.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
-			return a.printResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
+			reg.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
+			return reg.printResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateDiff(a *app, f *stateFlags) *cobra.Command {
+func newStateDiff(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -33,7 +33,7 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 					return err
 				}
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -42,10 +42,10 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 				return noState(err, args[0], ws)
 			}
 			d.Repository = args[0]
-			return a.printDiff(d, limit)
+			return printDiff(reg.app, d, limit)
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&limit, "limit", 100, "show at most `N` changed addresses, 0 for all")
 	return cmd
 }
@@ -79,7 +79,7 @@ func compareVersions(ctx context.Context, s *statebackend.Store, ws string, from
 }
 
 // printDiff prints the first changes, all of them if limit is 0.
-func (a *app) printDiff(d stateDiff, limit int) error {
+func printDiff(a *app, d stateDiff, limit int) error {
 	if more := len(d.Changes) - limit; limit > 0 && more > 0 {
 		d.Changes, d.More = d.Changes[:limit], true
 		a.note("%d more changes are not shown, --limit 0 shows all", more)

@@ -19,7 +19,7 @@ type stateHistory struct {
 	More       bool                   `json:"more"`
 }
 
-func newStateHistory(a *app, f *stateFlags) *cobra.Command {
+func newStateHistory(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
@@ -30,7 +30,7 @@ marks a lock that was taken over by force.`,
 		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -50,12 +50,12 @@ marks a lock that was taken over by force.`,
 				return noState(oci.ErrNotFound, args[0], ws)
 			}
 			if out.More {
-				a.note("older versions are not shown, --limit 0 shows all")
+				reg.note("older versions are not shown, --limit 0 shows all")
 			}
-			return a.printResult(out, table(rows))
+			return reg.printResult(out, table(rows))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&limit, "limit", 20, "show at most `N` versions, 0 for all")
 	return cmd
 }

@@ -31,7 +31,7 @@ Everything is read and checked before anything is written, and the source is
 never changed. A workspace that has a state already is continued if its current
 state is one of the source's versions, otherwise it is refused.`
 
-func newStateImport(a *app, f *stateFlags) *cobra.Command {
+func newStateImport(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -43,28 +43,28 @@ func newStateImport(a *app, f *stateFlags) *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
-			sources, err := importSources(ctx, a, f, args[1], ws, cmd.Flags().Changed("workspace"))
+			sources, err := importSources(ctx, reg, f, args[1], ws, cmd.Flags().Changed("workspace"))
 			if err != nil {
 				return err
 			}
 			results := []importResult{}
 			var lines []string
 			for _, name := range slices.Sorted(maps.Keys(sources)) {
-				r, err := importWorkspace(ctx, a, s, name, sources[name], dryRun)
+				r, err := importWorkspace(ctx, reg.app, s, name, sources[name], dryRun)
 				if err != nil {
 					return fmt.Errorf("importing workspace %q: %w", name, err)
 				}
 				results = append(results, r)
 				lines = append(lines, r.String())
 			}
-			return a.printResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
+			return reg.printResult(importedStates{args[0], args[1], dryRun, results}, strings.Join(lines, "\n"))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read and check everything, write nothing")
 	return cmd
 }
@@ -91,7 +91,7 @@ func (r importResult) String() string {
 }
 
 // importSources reads and checks a source and returns its versions by workspace.
-func importSources(ctx context.Context, a *app, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
+func importSources(ctx context.Context, reg *registries, f *stateFlags, path, ws string, only bool) (map[string][]foreign.Version, error) {
 	reference, isRepo := strings.CutPrefix(path, "oci://")
 	if !isRepo {
 		versions, err := foreign.Files(ctx, path, func(file string) ([]byte, error) { return readState(nil, file) })
@@ -99,7 +99,7 @@ func importSources(ctx context.Context, a *app, f *stateFlags, path, ws string, 
 	}
 	source := *f
 	source.unsealed = true // what is in clear is sealed where it goes
-	from, err := source.store(a, reference)
+	from, err := source.store(reg, reference)
 	if err != nil {
 		return nil, err
 	}

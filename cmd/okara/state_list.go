@@ -11,14 +11,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-func newStateList(a *app, f *stateFlags) *cobra.Command {
+func newStateList(reg *registries, f *stateFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list REPOSITORY",
 		Short:   "List the workspaces that have a state",
 		Example: "  okara state list registry.example.com/infrastructure/tofu-state",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -28,9 +28,9 @@ func newStateList(a *app, f *stateFlags) *cobra.Command {
 			}
 			if len(names) == 0 {
 				names = []string{} // in JSON a list
-				a.note("no state in %s", args[0])
+				reg.note("no state in %s", args[0])
 			}
-			return a.printResult(struct {
+			return reg.printResult(struct {
 				Repository string   `json:"repository"`
 				Workspaces []string `json:"workspaces"`
 			}{args[0], names}, strings.Join(names, "\n"))

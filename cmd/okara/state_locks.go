@@ -17,7 +17,7 @@ type heldLocks struct {
 	Locks      []lockJSON `json:"locks"`
 }
 
-func newStateLocks(a *app, f *stateFlags) *cobra.Command {
+func newStateLocks(reg *registries, f *stateFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "locks REPOSITORY",
 		Short: "List the locks that are held: who, since when, for what",
@@ -27,7 +27,7 @@ lock that is listed but cannot be read has the last part of its tag as its ID.`,
 		Example: "  okara state locks registry.example.com/infrastructure/tofu-state",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -43,11 +43,11 @@ lock that is listed but cannot be read has the last part of its tag as its ID.`,
 					orDash(h.Info.Version), orDash(h.Info.ID), oneLine(h.Info.Info, 80)})
 			}
 			if len(locks) == 0 {
-				a.note("no lock is held in %s", args[0])
-				return a.printResult(out, "")
+				reg.note("no lock is held in %s", args[0])
+				return reg.printResult(out, "")
 			}
-			a.note("after making sure that the holder is gone: okara state unlock %s -w WORKSPACE --id ID", args[0])
-			return a.printResult(out, table(rows))
+			reg.note("after making sure that the holder is gone: okara state unlock %s -w WORKSPACE --id ID", args[0])
+			return reg.printResult(out, table(rows))
 		},
 	}
 }

@@ -16,7 +16,7 @@ type prunedState struct {
 	Removed    []int64 `json:"removed"`
 }
 
-func newStatePrune(a *app, f *stateFlags) *cobra.Command {
+func newStatePrune(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ points to it. A registry that refuses DELETE keeps everything.`,
 			if keep < 1 {
 				return usageError("--keep must be at least 1")
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -47,11 +47,11 @@ points to it. A registry that refuses DELETE keeps everything.`,
 			for i, n := range removed {
 				numbers[i] = fmt.Sprintf("version %d", n)
 			}
-			a.note("%d versions of workspace %s removed", len(removed), ws)
-			return a.printResult(prunedState{args[0], ws, removed}, strings.Join(numbers, "\n"))
+			reg.note("%d versions of workspace %s removed", len(removed), ws)
+			return reg.printResult(prunedState{args[0], ws, removed}, strings.Join(numbers, "\n"))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` versions")
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStatePull(a *app, f *stateFlags) *cobra.Command {
+func newStatePull(reg *registries, f *stateFlags) *cobra.Command {
 	var ws, output string
 	var version, least int64
 	cmd := &cobra.Command{
@@ -25,10 +25,10 @@ With --json the document describes what was read and --output is required.`,
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.json && output == "" {
+			if reg.json && output == "" {
 				return usageError("--json needs --output, stdout cannot hold both documents")
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -40,10 +40,10 @@ With --json the document describes what was read and --output is required.`,
 				return withHint(fmt.Errorf("the current version of workspace %q in %s is %d, expected at least %d: %w", ws, args[0], v.N, least, statebackend.ErrStale),
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
-			return a.writeState(output, state, v)
+			return writeState(reg.app, output, state, v)
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")
 	cmd.Flags().Int64Var(&least, "min-version", 0, "fail if the version read is below `N`")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")

@@ -18,7 +18,7 @@ import (
 // maxState bounds a state that is read from a file.
 const maxState = 512 << 20
 
-func newStatePush(a *app, f *stateFlags) *cobra.Command {
+func newStatePush(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
@@ -33,17 +33,17 @@ command accepts: check that the file is the state that you know.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			state, err := readState(a.in, args[1])
+			state, err := readState(reg.in, args[1])
 			if err != nil {
 				return err
 			}
 			f.unsealed = true // the one way from a state in clear to a sealed one
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
 			var v statebackend.Version
-			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("push", a.userAgent()), func(l *statebackend.Lock) error {
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("push", reg.userAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Push(cmd.Context(), state, force)
 				return err
 			})
@@ -53,10 +53,10 @@ command accepts: check that the file is the state that you know.`,
 			if err != nil {
 				return err
 			}
-			return a.printResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
+			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateReplicate(a *app, f *stateFlags) *cobra.Command {
+func newStateReplicate(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var reseal bool
 	cmd := &cobra.Command{
@@ -35,11 +35,11 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 		Example: "  okara state replicate registry.example.com/infrastructure/tofu-state dr.example.com/infrastructure/tofu-state",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			src, err := f.store(a, args[0])
+			src, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
-			dst, err := f.store(a, args[1])
+			dst, err := f.store(reg, args[1])
 			if err != nil {
 				return err
 			}
@@ -56,11 +56,11 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 			if reseal {
 				replicate = src.Reseal
 			}
-			return a.replicate(replicatedStates{Repository: args[0], Destination: args[1]}, names,
+			return replicateStates(reg.app, replicatedStates{Repository: args[0], Destination: args[1]}, names,
 				func(name string) ([]int64, error) { return replicate(cmd.Context(), dst, name) })
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&reseal, "reseal", false, "seal each version anew for DESTINATION")
 	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
 	cmd.Flags().Lookup("workspace").DefValue = ""
@@ -80,9 +80,9 @@ type replicatedWorkspace struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// replicate copies one workspace after the other and prints what came of each.
+// replicateStates copies one workspace after the other and prints what came of each.
 // One that fails does not stop the others.
-func (a *app) replicate(out replicatedStates, names []string, one func(name string) ([]int64, error)) error {
+func replicateStates(a *app, out replicatedStates, names []string, one func(name string) ([]int64, error)) error {
 	var lines []string
 	var errs []error
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func newStateRestore(a *app, f *stateFlags) *cobra.Command {
+func newStateRestore(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:   "restore REPOSITORY N",
@@ -27,7 +27,7 @@ encrypted, whose serial cannot be changed without their key.`,
 			if err != nil {
 				return err
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -36,19 +36,19 @@ encrypted, whose serial cannot be changed without their key.`,
 				return noState(err, args[0], ws)
 			}
 			var v statebackend.Version
-			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("restore", a.userAgent()), func(l *statebackend.Lock) error {
+			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("restore", reg.userAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Restore(cmd.Context(), old)
 				return err
 			}); err != nil {
 				return err
 			}
 			if statebackend.EncryptedByTool(old) {
-				a.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
+				reg.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
 			}
-			return a.printResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
+			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	return cmd
 }
 

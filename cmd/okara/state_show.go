@@ -23,7 +23,7 @@ type shownState struct {
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
 
-func newStateShow(a *app, f *stateFlags) *cobra.Command {
+func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
 		Use:     "show REPOSITORY",
@@ -31,7 +31,7 @@ func newStateShow(a *app, f *stateFlags) *cobra.Command {
 		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -48,13 +48,13 @@ func newStateShow(a *app, f *stateFlags) *cobra.Command {
 				l := toLockJSON(*held)
 				out.Lock = &l
 			}
-			if out.Replica, err = f.replica(cmd.Context(), a, s, ws, v); err != nil {
+			if out.Replica, err = f.replica(cmd.Context(), reg, s, ws, v); err != nil {
 				return err
 			}
-			return a.printResult(out, showText(args[0], ws, v, held, out.Replica))
+			return reg.printResult(out, showText(args[0], ws, v, held, out.Replica))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (r replicaJSON) lag() string {
 
 // replica compares a replica with its source; nil if it is none. A source that
 // is down is no error, since that is when replicas are looked at.
-func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
+func (f *stateFlags) replica(ctx context.Context, reg *registries, s *statebackend.Store, ws string, v statebackend.Version) (*replicaJSON, error) {
 	mark, err := s.Replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil, nil
@@ -113,7 +113,7 @@ func (f *stateFlags) replica(ctx context.Context, a *app, s *statebackend.Store,
 		return nil, err
 	}
 	r := &replicaJSON{Source: mark.Source}
-	src, err := f.store(a, mark.Source)
+	src, err := f.store(reg, mark.Source)
 	if err != nil {
 		return nil, err
 	}

@@ -158,8 +158,8 @@ func TestStateLockedExit(t *testing.T) {
 	reference := host + "/infra/state"
 	one := newFile(t, "one", stateText("a", 1))
 	mustOkara(t, "state", "push", reference, one)
-	a := &app{getenv: func(string) string { return "" }, err: &bytes.Buffer{}}
-	s, err := (&stateFlags{}).store(a, reference)
+	reg := &registries{app: &app{getenv: func(string) string { return "" }, err: &bytes.Buffer{}}}
+	s, err := (&stateFlags{}).store(reg, reference)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type unlockedState struct {
 	Unlocked   bool   `json:"unlocked"`
 }
 
-func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
+func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 	var ws, id string
 	var takeOver, force bool
 	cmd := &cobra.Command{
@@ -40,25 +40,25 @@ func newStateUnlock(a *app, f *stateFlags) *cobra.Command {
 			if (id == "") == !takeOver {
 				return usageError("exactly one of --id and --take-over is needed")
 			}
-			s, err := f.store(a, args[0])
+			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(force, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.confirm(force, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			if takeOver {
-				err = endAnyLock(cmd.Context(), s, ws, a.userAgent())
+				err = endAnyLock(cmd.Context(), s, ws, reg.userAgent())
 			} else {
 				err = s.ForceUnlock(cmd.Context(), ws, id)
 			}
 			if err != nil {
 				return err
 			}
-			return a.printResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
+			return reg.printResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
 		},
 	}
-	f.workspaceFlag(a, cmd, &ws)
+	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "end whatever lock is held")
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")

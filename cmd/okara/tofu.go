@@ -46,20 +46,20 @@ The program is %[1]s on PATH, or %[3]s; it must be 1.10 or newer.
 Exit codes: those of %[1]s; 125 when okara itself fails; 127 when there is no
 %[1]s.`
 
-func newTofu(a *app) *cobra.Command {
-	return newTool(a, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
+func newTofu(reg *registries) *cobra.Command {
+	return newTool(reg, "tofu", "OpenTofu", "OKARA_TOFU", `  okara tofu init
   okara tofu plan -out=plan.bin && okara tofu apply plan.bin
   okara tofu -chdir=network workspace new staging
   okara --debug tofu plan`)
 }
 
-func newTerraform(a *app) *cobra.Command {
-	return newTool(a, "terraform", "Terraform", "OKARA_TERRAFORM", `  okara terraform init
+func newTerraform(reg *registries) *cobra.Command {
+	return newTool(reg, "terraform", "Terraform", "OKARA_TERRAFORM", `  okara terraform init
   okara terraform apply -lock-timeout=5m
   okara terraform init -migrate-state`)
 }
 
-func newTool(a *app, name, title, variable, example string) *cobra.Command {
+func newTool(reg *registries, name, title, variable, example string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " [ARGS...]", Short: "Run " + title + " with its state in the registry",
 		Long: fmt.Sprintf(toolLong, title, name, variable), Example: example,
@@ -72,7 +72,7 @@ func newTool(a *app, name, title, variable, example string) *cobra.Command {
 			if err != nil {
 				return markUsage(cmd, err)
 			}
-			return a.runTool(cmd.Context(), name, a.getenv(variable), args)
+			return runTool(cmd.Context(), reg, name, reg.getenv(variable), args)
 		},
 	}
 }
@@ -105,7 +105,7 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 }
 
 // runTool runs tofu or terraform.
-func (a *app) runTool(ctx context.Context, name, program string, args []string) error {
+func runTool(ctx context.Context, reg *registries, name, program string, args []string) error {
 	if program == "" {
 		program = name
 	}
@@ -114,8 +114,8 @@ func (a *app) runTool(ctx context.Context, name, program string, args []string) 
 		return noProgram(program, err)
 	}
 	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
-	res, err := bridge.RunTool(ctx, tool, args, a.bridgeOptions())
-	return a.ran(path, res, err)
+	res, err := bridge.RunTool(ctx, tool, args, bridgeOptions(reg))
+	return ran(reg.app, path, res, err)
 }
 
 func cacheDir() string {
@@ -132,12 +132,15 @@ func noProgram(program string, err error) error {
 }
 
 // bridgeOptions are how commands run beside the state server.
-func (a *app) bridgeOptions() bridge.Options {
-	return bridge.Options{Open: a.openBackend, Getenv: a.getenv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Logger: a.logger()}
+func bridgeOptions(reg *registries) bridge.Options {
+	return bridge.Options{
+		Open:   func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) { return openBackend(reg, b) },
+		Getenv: reg.getenv, Stdin: reg.in, Stdout: reg.out, Stderr: reg.err, Logger: reg.logger(),
+	}
 }
 
 // ran reports what the program that ran beside the state server cannot know.
-func (a *app) ran(program string, res bridge.Result, err error) error {
+func ran(a *app, program string, res bridge.Result, err error) error {
 	if err != nil {
 		return &exitError{code: exitBridge, err: err}
 	}
@@ -156,12 +159,12 @@ func (a *app) ran(program string, res bridge.Result, err error) error {
 }
 
 // openBackend returns the store of a backend block.
-func (a *app) openBackend(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
-	o, err := a.ociOptions()
+func openBackend(reg *registries, b bridge.Backend) (*statebackend.Store, error) {
+	o, err := reg.ociOptions()
 	if err != nil {
 		return nil, err
 	}
 	return bridge.Open(b, bridge.OpenOptions{
-		Client: o, TLS: a.transportOptions(), State: statebackend.Options{Tool: a.userAgent(), Logger: a.warnLogger()},
+		Client: o, TLS: reg.transportOptions(), State: statebackend.Options{Tool: reg.userAgent(), Logger: reg.warnLogger()},
 	})
 }

@@ -20,7 +20,7 @@ type verified struct {
 	Checks   []depot.Check `json:"checks"`
 }
 
-func newVerify(a *app) *cobra.Command {
+func newVerify(reg *registries) *cobra.Command {
 	var policy policyFlags
 	var digestFlag string
 	var allowYanked, deep bool
@@ -50,7 +50,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return usageError("--digest %q is not a digest", digestFlag)
 			}
-			t, err := a.pick(cmd.Context(), args[0], nil)
+			t, err := pick(cmd.Context(), reg, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
 				return err
 			}
-			if perr := a.printResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
+			if perr := reg.printResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
 				return perr
 			}
 			return err

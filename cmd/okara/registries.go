@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"path/filepath"
+	"runtime"
+
+	"github.com/seed-141914ff/okara/credentials"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// registries is the way to OCI registries: the flags that say how to reach them,
+// the user's credentials and one transport.
+type registries struct {
+	*app
+
+	registry  string // --registry HOST[/PREFIX]
+	caFile    string
+	cert, key string
+	insecure  bool
+	plainHTTP bool
+
+	transport http.RoundTripper // built once by httpTransport
+	resolver  *credentials.Resolver
+}
+
+// ociOptions returns how okara reaches any registry: the user's credentials,
+// one shared transport, and a debug log of requests with --debug.
+func (reg *registries) ociOptions() (oci.Options, error) {
+	t, err := reg.httpTransport()
+	if err != nil {
+		return oci.Options{}, err
+	}
+	return oci.Options{
+		Credential: reg.credentials().Credential,
+		Rejected:   reg.credentials().Rejected,
+		Transport:  t,
+		PlainHTTP:  reg.plainHTTP,
+		UserAgent:  reg.userAgent(),
+		Logger:     reg.logger(),
+	}, nil
+}
+
+// credentials returns the resolver of this run, so that each credential
+// helper is asked once.
+func (reg *registries) credentials() *credentials.Resolver {
+	if reg.resolver == nil {
+		reg.resolver = credentials.New(credentials.Options{Explicit: reg.explicitCredentials(), Getenv: reg.getenv, Logger: reg.warnLogger()})
+	}
+	return reg.resolver
+}
+
+func (reg *registries) httpTransport() (http.RoundTripper, error) {
+	if reg.transport != nil {
+		return reg.transport, nil
+	}
+	t, err := httpserve.Transport(reg.transportOptions())
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	reg.transport = t
+	return t, nil
+}
+
+// registryClient returns the client for the host of --registry, and the layout
+// whose prefix is its path. Repository names of the layout are full names.
+func (reg *registries) registryClient() (*oci.Client, addr.Layout, error) {
+	where := reg.registry
+	if where == "" {
+		where = reg.getenv("OKARA_REGISTRY")
+	}
+	if where == "" {
+		return nil, addr.Layout{}, withHint(usageError("no registry given"),
+			"name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY")
+	}
+	host, prefix, err := addr.SplitRegistry(where)
+	if err != nil {
+		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
+	}
+	c, err := reg.clientOf(host)
+	if err != nil {
+		return nil, addr.Layout{}, err
+	}
+	l := addr.Layout{Prefix: prefix}
+	if err := l.Validate(); err != nil {
+		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
+	}
+	return c, l, nil
+}
+
+// clientOf returns the client of a registry without a prefix.
+func (reg *registries) clientOf(host string) (*oci.Client, error) {
+	o, err := reg.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	c, err := oci.New(host, o)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return c, nil
+}
+
+// openRepo returns the repository of a reference HOST[:PORT]/PATH.
+func (reg *registries) openRepo(reference string) (*oci.Repo, error) {
+	o, err := reg.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	r, err := oci.OpenRepo(reference, o)
+	if err != nil {
+		return nil, withHint(&exitError{code: exitUsage, err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
+	}
+	return r, nil
+}
+
+// openThrough opens a repository over connections of its own, seen by wrap.
+func (reg *registries) openThrough(reference string, wrap func(http.RoundTripper) http.RoundTripper) (*oci.Repo, error) {
+	o, err := reg.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	base, err := httpserve.Transport(reg.transportOptions())
+	if err != nil {
+		return nil, err
+	}
+	o.Transport = wrap(base)
+	r, err := oci.OpenRepo(reference, o)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	return r, nil
+}
+
+// hostToken returns the API token for a host, "" for none.
+func (reg *registries) hostToken(host string) string {
+	c, err := reg.credentials().Credential(context.Background(), host, "")
+	if err != nil {
+		return ""
+	}
+	return c.RegistryToken
+}
+
+// explicitCredentials are those given for the registry of --registry itself:
+// the usual way to hand a secret to a server or a job. They are for no other
+// registry, since a mirror run talks to many.
+func (reg *registries) explicitCredentials() []credentials.Setting {
+	where := cmp.Or(reg.registry, reg.getenv("OKARA_REGISTRY"))
+	c := oci.Credential{Username: reg.getenv("OKARA_USERNAME"), Password: reg.getenv("OKARA_PASSWORD")}
+	if where == "" || c.Password == "" {
+		return nil
+	}
+	return []credentials.Setting{{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c}}
+}
+
+// transportOptions are what the global flags say about TLS.
+func (reg *registries) transportOptions() httpserve.TransportOptions {
+	return httpserve.TransportOptions{
+		CAFile: reg.caFile, ClientCert: reg.cert, ClientKey: reg.key, Insecure: reg.insecure, CertDirs: reg.certDirs(),
+	}
+}
+
+// certDirs are where Docker and Podman have the certificates of single
+// registries.
+func (reg *registries) certDirs() []string {
+	if runtime.GOOS == "windows" {
+		return []string{filepath.Join(reg.getenv("ProgramData"), "docker", "certs.d")}
+	}
+	list := []string{"/etc/docker/certs.d", "/etc/containers/certs.d"}
+	own := reg.getenv("XDG_CONFIG_HOME")
+	if home := reg.getenv("HOME"); own == "" && home != "" {
+		own = filepath.Join(home, ".config")
+	}
+	if own != "" {
+		list = append(list, filepath.Join(own, "docker", "certs.d"), filepath.Join(own, "containers", "certs.d"))
+	}
+	return list
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const internalHelp = `An origin may name other hosts: in a redirect, as the address of a package, as the
+git repository of a module. Such a host is asked only if its address is public.
+Hosts that the command line or the depot file names are asked in any case, and
+--allow-internal names more.`
+
+// upstreams is registries with the way to others' hosts. What an origin answers
+// must not lead to hosts that only this machine or network can reach.
+type upstreams struct {
+	*registries
+	allowed []string // --allow-internal
+
+	once   sync.Once // for the fields below
+	guard  *upstream.Guard
+	beyond http.RoundTripper // asks only what guard lets it
+	failed error
+
+	// Origins are made once for each auth block and process, so that conditional
+	// requests and rate limits are shared by all runs.
+	mu   sync.Mutex // guards made
+	made map[depot.Auth]depot.Origins
+}
+
+func addAllowInternal(f *pflag.FlagSet, to *[]string) {
+	f.StringArrayVar(to, "allow-internal", nil, "`HOST[:PORT]` at a private or loopback address that origins may name (repeatable)")
+}
+
+// open makes the guard and the transport, once for each process.
+func (up *upstreams) open() error {
+	up.once.Do(func() {
+		for _, host := range up.allowed {
+			if host == "" || strings.ContainsAny(host, "/*") {
+				up.failed = usageError("--allow-internal: %q is not HOST or HOST:PORT", host)
+				return
+			}
+		}
+		up.guard = upstream.NewGuard(slices.Concat(up.allowed, upstream.Proxies(up.getenv)))
+		opts := up.transportOptions()
+		opts.Dial = up.guard.Dial
+		if up.beyond, up.failed = httpserve.Transport(opts); up.failed != nil {
+			up.failed = &exitError{code: exitUsage, err: up.failed}
+			return
+		}
+		upstream.InstallGit(up.guard.Client(up.beyond))
+	})
+	return up.failed
+}
+
+// upstreamClient sends requests to others' registries, with the tokens that
+// tofu and terraform would send there. named are hosts that the user has named.
+func (up *upstreams) upstreamClient(named ...string) (*upstream.Client, error) {
+	if err := up.open(); err != nil {
+		return nil, err
+	}
+	up.guard.Named(named...)
+	return &upstream.Client{HTTP: up.guard.Client(up.beyond), Token: up.hostToken, UserAgent: up.userAgent()}, nil
+}
+
+// openOrigin is openRepo of a repository that an origin may have named.
+func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
+	o, err := up.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	if err := up.open(); err != nil {
+		return nil, err
+	}
+	o.Transport = up.guard.Transport(up.beyond)
+	return oci.OpenRepo(reference, o)
+}
+
+// origins returns the ways to the outside for a credential, the zero value for
+// none.
+func (up *upstreams) origins(auth depot.Auth) (depot.Origins, error) {
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	if from, ok := up.made[auth]; ok {
+		return from, nil
+	}
+	from, err := up.newOrigins(auth)
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	if up.made == nil {
+		up.made = map[depot.Auth]depot.Origins{}
+	}
+	up.made[auth] = from
+	return from, nil
+}
+
+func (up *upstreams) newOrigins(auth depot.Auth) (depot.Origins, error) {
+	token, api, err := up.authToken(auth)
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	client, err := up.upstreamClient()
+	if err != nil {
+		return depot.Origins{}, err
+	}
+	if api != nil {
+		up.guard.Named(upstream.HostPort(api))
+	}
+	client.Token = token
+	return depot.Origins{
+		Client: client, Git: &upstream.Git{Token: token, Guard: up.guard}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: up.openOrigin,
+		Provider: func(origin string) (depot.Source, error) {
+			if origin == "" {
+				return &upstream.Registry{Client: client}, nil
+			}
+			return up.providerSource(origin, "")
+		},
+		Registry: func(host string) (*upstream.ModuleRegistry, error) {
+			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
+		},
+	}, nil
+}
+
+// authToken returns the token function of an auth block: its token for its host,
+// or for one owner on it (github.com/acme), else what the CLI configuration has.
+// A missing secret is an error at once.
+func (up *upstreams) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, error) {
+	if auth == (depot.Auth{}) {
+		return func(key string) string {
+			host, _, _ := strings.Cut(key, "/")
+			return up.hostToken(host)
+		}, nil, nil
+	}
+	var api *url.URL
+	var err error
+	if auth.APIURL != "" {
+		if api, err = url.Parse(auth.APIURL); err != nil {
+			return nil, nil, fmt.Errorf("api_url: %w", err)
+		}
+	}
+	secret, err := up.authSecret(auth, api)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(key string) string {
+		host, _, _ := strings.Cut(key, "/")
+		if key == auth.Host || host == auth.Host || api != nil && host == api.Hostname() {
+			return secret()
+		}
+		return up.hostToken(host)
+	}, api, nil
+}
+
+// authSecret returns what gives the current token of an auth block. It fails at
+// once if there is none; a token of a GitHub App is renewed later.
+func (up *upstreams) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
+	if auth.AppID == 0 {
+		token, err := readSecret(up.getenv, auth.TokenEnv, auth.File)
+		return func() string { return token }, err
+	}
+	key, err := appKey(auth)
+	if err != nil {
+		return nil, err
+	}
+	var named []string
+	if api != nil {
+		named = append(named, upstream.HostPort(api))
+	}
+	client, err := up.upstreamClient(named...)
+	if err != nil {
+		return nil, err
+	}
+	gh := &upstream.App{HTTP: client.HTTP, API: api, ID: auth.AppID, Installation: auth.Installation, Key: key}
+	if _, err := gh.Token(context.Background()); err != nil {
+		return nil, err
+	}
+	return func() string {
+		token, err := gh.Token(context.Background())
+		if err != nil {
+			up.warnLogger().Warn("depot: going on without a token", "error", err)
+		}
+		return token
+	}, nil
+}
+
+// providerSource returns the source that the text names, see sourceHelp. own is
+// the host name under which the registry's own providers are addressed.
+func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
+	src, err := depot.OpenSource(from, depot.SourceOptions{Upstream: up.upstreamClient, Registry: up.clientOf, Own: own})
+	if e, ok := errors.AsType[*depot.SourceError](err); ok {
+		err = usageError("%w", err)
+		if !e.URL {
+			err = withHint(err, "run the command with --help for the forms it takes")
+		}
+	}
+	return src, err
+}
