@@ -6,15 +6,32 @@ import (
 	"context"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and
+// keys, never archives.
+const maxSmallBlob = 1 << 20
+
+// Blobs is what is known of blobs: how large they are, and what is in the small
+// ones. It is safe for concurrent use.
+type Blobs struct {
+	client *oci.Client
+	sizes  *cache.Cache[int64]  // repository@hex
+	bytes  *cache.Cache[[]byte] // hex of the digest
+}
+
+// always is the policy for what never changes.
+func always() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
+
 // Blob returns the descriptor of a blob. Its size is known if this process has
 // met it, else the registry is asked.
-func (c *Catalog) Blob(ctx context.Context, repository, sha256hex string) (oci.Descriptor, error) {
+func (b *Blobs) Blob(ctx context.Context, repository, sha256hex string) (oci.Descriptor, error) {
 	d := oci.Descriptor{MediaType: "application/octet-stream", Digest: digest.NewDigestFromEncoded(digest.SHA256, sha256hex)}
-	size, err := c.sizes.Get(ctx, repository+"@"+sha256hex, c.blobPolicy, func(ctx context.Context, _ int64, _ bool) (int64, error) {
-		r, err := c.client.Repo(repository)
+	size, err := b.sizes.Get(ctx, repository+"@"+sha256hex, always(), func(ctx context.Context, _ int64, _ bool) (int64, error) {
+		r, err := b.client.Repo(repository)
 		if err != nil {
 			return 0, err
 		}
@@ -26,18 +43,34 @@ func (c *Catalog) Blob(ctx context.Context, repository, sha256hex string) (oci.D
 }
 
 // KeepSize saves the registry a question when the blob is asked for.
-func (c *Catalog) KeepSize(repository string, d oci.Descriptor) {
-	c.sizes.Put(repository+"@"+d.Digest.Encoded(), d.Size)
+func (b *Blobs) KeepSize(repository string, d oci.Descriptor) {
+	b.sizes.Put(repository+"@"+d.Digest.Encoded(), d.Size)
 }
 
 // KnownSize returns the size of a blob that is known to be in the repository,
 // without asking.
-func (c *Catalog) KnownSize(repository, sha256hex string) (int64, bool) {
-	return c.sizes.Peek(repository + "@" + sha256hex)
+func (b *Blobs) KnownSize(repository, sha256hex string) (int64, bool) {
+	return b.sizes.Peek(repository + "@" + sha256hex)
+}
+
+// forgetSize has the registry asked again.
+func (b *Blobs) forgetSize(repository, sha256hex string) {
+	b.sizes.Forget(repository + "@" + sha256hex)
 }
 
 // KeepBytes keeps a small blob that was met on the way: checksums, a signature.
-func (c *Catalog) KeepBytes(sha256hex string, b []byte) { c.blobs.Put(sha256hex, b) }
+func (b *Blobs) KeepBytes(sha256hex string, bytes []byte) { b.bytes.Put(sha256hex, bytes) }
 
 // KnownBytes returns a small blob that is in memory.
-func (c *Catalog) KnownBytes(sha256hex string) ([]byte, bool) { return c.blobs.Peek(sha256hex) }
+func (b *Blobs) KnownBytes(sha256hex string) ([]byte, bool) { return b.bytes.Peek(sha256hex) }
+
+// small returns the bytes of a blob that belongs in memory.
+func (b *Blobs) small(ctx context.Context, repository string, d oci.Descriptor) ([]byte, error) {
+	return b.bytes.Get(ctx, d.Digest.Encoded(), always(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+		r, err := b.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		return r.ReadBlob(ctx, d, maxSmallBlob)
+	})
+}

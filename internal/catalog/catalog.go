@@ -26,9 +26,10 @@ const (
 // staleFor is how long an answer outlives its registry.
 const staleFor = 24 * time.Hour
 
-// maxSmallBlob bounds blobs that are kept in memory: checksums, signatures and
-// keys, never archives.
-const maxSmallBlob = 1 << 20
+// listPolicy is that of lists, which change with each publication.
+func listPolicy() cache.Policy {
+	return cache.Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: staleFor}
+}
 
 // Options is what a catalog needs. Client is required.
 type Options struct {
@@ -53,27 +54,20 @@ type Watch struct {
 // Catalog reads the registry through caches. What it returns is shared and never
 // changed; only the Derived slots of values are their readers'. It is safe for
 // concurrent use.
+//
+// It has the lists; each other question has a type of its own: what is under a
+// tag, whether that may be served, what is missing, and what is known of blobs.
 type Catalog struct {
+	*Blobs
 	client *oci.Client
 	layout addr.Layout
-	log    *slog.Logger
-	now    func() time.Time
-	watch  Watch
 
-	lists     *cache.Cache[*Versions]        // repository
-	modules   *cache.Cache[*ModuleVersion]   // repository:tag
-	providers *cache.Cache[*ProviderVersion] // repository:tag
-	blobs     *cache.Cache[[]byte]           // hex of the digest
-	indexes   *cache.Cache[*Index]           // the catalogue repository
-	sizes     *cache.Cache[int64]            // repository@hex
-	lost      lostVersions
-	verdicts  *cache.Cache[verdict] // repository@digest
+	lists   *cache.Cache[*Versions] // repository
+	indexes *cache.Cache[*Index]    // the catalogue repository
 
-	require  map[string]depot.VerifyOptions
-	revoked  RevokedKeys
-	verifier *depot.Depot
-
-	listPolicy, modulePolicy, providerPolicy, blobPolicy cache.Policy
+	manifests *manifests
+	policy    *policy
+	lost      *lostVersions
 }
 
 // New returns an empty catalog. It makes no request.
@@ -88,24 +82,27 @@ func New(o Options) *Catalog {
 		o.Now = time.Now
 	}
 	w := o.Watch.withDefaults()
-	return &Catalog{
-		client: o.Client, layout: o.Layout, log: o.Logger, now: o.Now, watch: w,
-		lists:     cache.New("list", listBytes, (*Versions).size, o.Now, w.Looked),
+	lists := cache.New("list", listBytes, (*Versions).size, o.Now, w.Looked)
+	blobs := &Blobs{
+		client: o.Client,
+		sizes:  cache.New("size", sizeBytes, func(int64) int { return 8 }, o.Now, w.Looked),
+		bytes:  cache.New("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, w.Looked),
+	}
+	lost := &lostVersions{blobs: blobs, log: o.Logger}
+	found := &manifests{
+		client: o.Client, layout: o.Layout, revoked: o.Revoked, log: o.Logger, now: o.Now, watch: w, tagTTL: o.TagTTL,
+		blobs: blobs, lists: lists,
 		modules:   cache.New("module", manifestBytes, (*ModuleVersion).size, o.Now, w.Looked),
 		providers: cache.New("provider", manifestBytes, (*ProviderVersion).Size, o.Now, w.Looked),
-		blobs:     cache.New("blob", blobBytes, func(b []byte) int { return len(b) }, o.Now, w.Looked),
-		indexes:   cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
-		sizes:     cache.New("size", sizeBytes, func(int64) int { return 8 }, o.Now, w.Looked),
-
-		verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
-		require:  o.Require,
-		revoked:  o.Revoked,
-		verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-
-		listPolicy:     cache.Policy{Fresh: 30 * time.Second, Grace: 5 * time.Minute, Stale: staleFor},
-		modulePolicy:   cache.Policy{Fresh: o.TagTTL, Stale: staleFor},
-		providerPolicy: cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever},
-		blobPolicy:     cache.Policy{Fresh: cache.Forever},
+	}
+	return &Catalog{
+		Blobs: blobs, client: o.Client, layout: o.Layout, lists: lists, manifests: found, lost: lost,
+		indexes: cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
+		policy: &policy{
+			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
+			verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+			verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
+		},
 	}
 }
 
@@ -141,10 +138,12 @@ func (c *Catalog) Ping(ctx context.Context) error {
 // Changed forgets what a publication through this process made old: the tag of
 // a repository.
 func (c *Catalog) Changed(repository, tag string) {
-	c.forgetVerdict(repository, tag)
+	l, listed := c.lists.Peek(repository)
+	if v, version := addr.VersionFromTag(tag); listed && version {
+		c.policy.forget(repository, v, l)
+	}
 	c.lists.Forget(repository)
-	c.modules.Forget(repository + ":" + tag)
-	c.providers.Forget(repository + ":" + tag)
+	c.manifests.forget(repository, tag)
 }
 
 // ChangedIndex forgets the list of all modules, since one more is in it.

@@ -38,11 +38,10 @@ func (c *Catalog) Ghost(ctx context.Context, it addr.Item, v addr.Version) bool 
 }
 
 func (c *Catalog) ghost(repository string, l *Versions, v addr.Version) bool {
-	if !slices.Contains(l.Listed, v) || !c.lost.add(repository, v, "") {
+	if !slices.Contains(l.Listed, v) || !c.lost.ghost(repository, v) {
 		return false
 	}
 	c.lists.Forget(repository)
-	c.warnGhosts(repository, v.Tag())
 	return true
 }
 
@@ -53,16 +52,6 @@ func (c *Catalog) passed(repository string, l *Versions, v addr.Version, err err
 		c.ghost(repository, l, v)
 	}
 	return err
-}
-
-// warnGhosts says once of each tag that it is passed over.
-func (c *Catalog) warnGhosts(repository string, tags ...string) {
-	for _, tag := range tags {
-		if !c.lost.tell(repository + ":" + tag) {
-			continue
-		}
-		c.log.Warn("the registry lists a tag and answers 404 for it; it is passed over", "repository", repository, "tag", tag)
-	}
 }
 
 // LatestModule returns the latest version of a module. Ghosts that it meets are

@@ -23,7 +23,7 @@ func (x *Index) size() int { return 512 * len(x.Tags) }
 // Index returns what has been published; where there is no catalogue yet, nothing.
 func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 	name := c.layout.CatalogRepo()
-	x, err := c.indexes.Get(ctx, name, c.listPolicy, func(ctx context.Context, old *Index, has bool) (*Index, error) {
+	x, err := c.indexes.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Index, has bool) (*Index, error) {
 		r, err := c.client.Repo(name)
 		if err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		if err != nil || all == known {
 			return old, err
 		}
-		c.warnGhosts(name, all.Ghosts...)
+		c.lost.warn(name, all.Ghosts...)
 		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
 			if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {

@@ -5,11 +5,13 @@ package catalog
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -17,12 +19,16 @@ import (
 // maxLost bounds the versions that are remembered as lost.
 const maxLost = 1000
 
-// lostVersions are those that the registry lists but has no archive of, with
-// the SHA-256 of a missing one, or "" if there is no manifest either. They are left out of lists, since a version that
-// nobody can install hides the one before it, until the archive is back.
+// lostVersions are those that the registry lists and does not have: of a ghost it
+// has no manifest, of any other no archive. They are left out of lists, since a
+// version that nobody can install hides the one before it, until what is missing
+// is back.
 type lostVersions struct {
-	mu   sync.Mutex // guards the fields below
-	of   map[string]map[addr.Version]string
+	blobs *Blobs
+	log   *slog.Logger
+
+	mu   sync.Mutex                         // guards the fields below
+	of   map[string]map[addr.Version]string // SHA-256 of the archive, "" of a ghost; by repository
 	n    int
 	told map[string]bool // repository:tag of ghosts that the log has
 }
@@ -43,6 +49,24 @@ func (m *lostVersions) add(repository string, v addr.Version, sha256hex string) 
 	m.of[repository][v] = sha256hex
 	m.n++
 	return true
+}
+
+// ghost is add for a version without a manifest. The log hears of it.
+func (m *lostVersions) ghost(repository string, v addr.Version) bool {
+	added := m.add(repository, v, "")
+	if added {
+		m.warn(repository, v.Tag())
+	}
+	return added
+}
+
+// warn says once of each tag that it is passed over.
+func (m *lostVersions) warn(repository string, tags ...string) {
+	for _, tag := range tags {
+		if m.tell(repository + ":" + tag) {
+			m.log.Warn("the registry lists a tag and answers 404 for it; it is passed over", "repository", repository, "tag", tag)
+		}
+	}
 }
 
 // tell reports whether the log is to hear of a tag, which is once.
@@ -74,6 +98,39 @@ func (m *lostVersions) in(repository string) map[addr.Version]string {
 	return maps.Clone(m.of[repository])
 }
 
+// drop takes the lost versions out of a list, but for those whose archive is back.
+func (m *lostVersions) drop(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
+	for v, sha256hex := range m.in(repository) {
+		err := still(ctx, r, l, v, sha256hex)
+		if err == nil {
+			m.remove(repository, v)
+			m.blobs.forgetSize(repository, sha256hex)
+			continue
+		}
+		if !errors.Is(err, oci.ErrNotFound) {
+			m.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
+		}
+		if sha256hex != "" {
+			l.refuse(v, refused("version %s: the registry has lost its archive", v))
+		}
+		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
+	}
+}
+
+// still is nil for a version of which what was missing is back, or that is not
+// listed any more.
+func still(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
+	if !slices.Contains(l.Versions, v) {
+		return nil
+	}
+	if sha256hex == "" {
+		_, err := r.Resolve(ctx, v.Tag())
+		return err
+	}
+	_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
+	return err
+}
+
 // Lose takes a version out of the list whose archive is not there. It is false
 // for one that is not in the list, or no more of which is to be said.
 func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256hex string) bool {
@@ -84,41 +141,4 @@ func (c *Catalog) Lose(ctx context.Context, it addr.Item, v addr.Version, sha256
 	}
 	c.lists.Forget(repository)
 	return true
-}
-
-// dropLost takes the lost versions out of a list, but for those whose archive
-// is back.
-func (c *Catalog) dropLost(ctx context.Context, r *oci.Repo, repository string, l *Versions) {
-	for v, sha256hex := range c.lost.in(repository) {
-		err := c.stillLost(ctx, r, l, v, sha256hex)
-		if err == nil {
-			c.lost.remove(repository, v)
-			c.sizes.Forget(repository + "@" + sha256hex)
-			continue
-		}
-		if !errors.Is(err, oci.ErrNotFound) {
-			c.log.Warn("a lost version was not looked for", "repository", repository, "tag", v.Tag(), "error", err)
-		}
-		if l.refused == nil {
-			l.refused = map[addr.Version]error{}
-		}
-		if sha256hex != "" {
-			l.refused[v] = refused("version %s: the registry has lost its archive", v)
-		}
-		l.Listed = slices.DeleteFunc(slices.Clone(l.Listed), func(other addr.Version) bool { return other == v })
-	}
-}
-
-// stillLost is nil for a version of which what was missing is back, or that is not
-// listed any more.
-func (c *Catalog) stillLost(ctx context.Context, r *oci.Repo, l *Versions, v addr.Version, sha256hex string) error {
-	if !slices.Contains(l.Versions, v) {
-		return nil
-	}
-	if sha256hex == "" {
-		_, err := r.Resolve(ctx, v.Tag())
-		return err
-	}
-	_, err := r.Stat(ctx, digest.NewDigestFromEncoded(digest.SHA256, sha256hex))
-	return err
 }

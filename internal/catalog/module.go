@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -33,19 +34,19 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	if err := l.Available(v); err != nil {
 		return nil, err
 	}
-	mv, err := c.anyModule(ctx, repository, v)
+	mv, err := c.manifests.module(ctx, repository, v)
 	if err != nil {
 		return nil, c.passed(repository, l, v, err)
 	}
-	return mv, c.admit(ctx, repository, v, mv.Manifest, none())
+	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, none())
 }
 
-// anyModule returns the manifest under a version tag. The tag may move, so it is
+// module returns the manifest under a version tag. The tag may move, so it is
 // asked for again after the tag TTL; an unchanged digest keeps the value.
-func (c *Catalog) anyModule(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
+func (m *manifests) module(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
 	tag := v.Tag()
-	return c.modules.Get(ctx, repository+":"+tag, c.modulePolicy, func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
-		r, err := c.client.Repo(repository)
+	return m.modules.Get(ctx, repository+":"+tag, cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
+		r, err := m.client.Repo(repository)
 		if err != nil {
 			return nil, err
 		}
@@ -62,12 +63,12 @@ func (c *Catalog) anyModule(ctx context.Context, repository string, v addr.Versi
 		if err != nil {
 			return nil, asGhost(err)
 		}
-		m, err := artifact.ParseModule(raw)
+		parsed, err := artifact.ParseModule(raw)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%s: %w", repository, tag, err)
 		}
-		c.KeepSize(repository, *m.Zip)
-		return &ModuleVersion{ModuleManifest: m, Repository: repository}, nil
+		m.blobs.KeepSize(repository, *parsed.Zip)
+		return &ModuleVersion{ModuleManifest: parsed, Repository: repository}, nil
 	})
 }
 
@@ -78,13 +79,7 @@ func (c *Catalog) Description(ctx context.Context, mv *ModuleVersion) (artifact.
 	if mv.Description == nil {
 		return d, nil
 	}
-	b, err := c.blobs.Get(ctx, mv.Description.Digest.Encoded(), c.blobPolicy, func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
-		r, err := c.client.Repo(mv.Repository)
-		if err != nil {
-			return nil, err
-		}
-		return r.ReadBlob(ctx, *mv.Description, maxSmallBlob)
-	})
+	b, err := c.small(ctx, mv.Repository, *mv.Description)
 	if err != nil {
 		return d, err
 	}

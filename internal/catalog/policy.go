@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -61,33 +62,47 @@ func (d verdict) refused(v addr.Version) error {
 	return refused("version %s does not fulfil the policy of this server: %s", v, d.reason)
 }
 
+// policy says which versions may be served.
+type policy struct {
+	client    *oci.Client
+	layout    addr.Layout
+	require   map[string]depot.VerifyOptions // by kind
+	verifier  *depot.Depot
+	manifests *manifests
+	lost      *lostVersions
+	verdicts  *cache.Cache[verdict] // repository@digest, and the event that replaced the signature
+	log       *slog.Logger
+	now       func() time.Time
+	checked   func(kind, result string)
+}
+
 // requirement is what versions in a repository have to fulfil.
-func (c *Catalog) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
-	if len(c.require) == 0 {
+func (p *policy) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
+	if len(p.require) == 0 {
 		return "", o, false
 	}
-	item, ok := c.layout.Parse(repository)
+	item, ok := p.layout.Parse(repository)
 	if !ok {
 		return "", o, false
 	}
-	o, ok = c.require[item.Kind]
+	o, ok = p.require[item.Kind]
 	return item.Kind, o, ok
 }
 
 // admit returns an error for a manifest that does not fulfil the policy, or for
 // which nothing is known because the registry fails.
-func (c *Catalog) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
-	kind, o, ok := c.requirement(repository)
+func (p *policy) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
+	kind, o, ok := p.requirement(repository)
 	if !ok {
 		return nil
 	}
 	key := verdictKey(repository, v, manifest, l)
-	p := cache.Policy{Fresh: verdictFresh, Stale: staleFor}
-	if known, ok := c.verdicts.Peek(key); ok && known.reason != "" {
-		p = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
+	fresh := cache.Policy{Fresh: verdictFresh, Stale: staleFor}
+	if known, ok := p.verdicts.Peek(key); ok && known.reason != "" {
+		fresh = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
-	d, err := c.verdicts.Get(ctx, key, p, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
-		return c.judge(ctx, kind, repository, v, manifest, l, o)
+	d, err := p.verdicts.Get(ctx, key, fresh, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
+		return p.judge(ctx, kind, repository, v, manifest, l, o)
 	})
 	if err != nil {
 		return err
@@ -99,8 +114,8 @@ func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *V
 	return repository + "@" + manifest.Digest.String() + l.resigned(v)
 }
 
-func (c *Catalog) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
-	r, err := c.client.Repo(repository)
+func (p *policy) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
+	r, err := p.client.Repo(repository)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -108,18 +123,18 @@ func (c *Catalog) judge(ctx context.Context, kind, repository string, v addr.Ver
 	if err != nil {
 		return verdict{}, err
 	}
-	o.Lean, o.AllowYanked, o.Now = true, true, c.now()
-	_, err = c.verifier.VerifyManifest(ctx, &depot.Listing{Repository: r, Events: l.Events}, v, m, o)
+	o.Lean, o.AllowYanked, o.Now = true, true, p.now()
+	_, err = p.verifier.VerifyManifest(ctx, &depot.Listing{Repository: r, Events: l.Events}, v, m, o)
 	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {
-		c.watch.Checked(kind, "refused")
-		c.log.Warn("a version does not fulfil the policy and is not served",
+		p.checked(kind, "refused")
+		p.log.Warn("a version does not fulfil the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
 		return verdict{reason: err.Error()}, nil
 	}
-	c.watch.Checked(kind, "passed")
+	p.checked(kind, "passed")
 	return verdict{}, nil
 }
 
@@ -131,8 +146,8 @@ func undecided(err error) bool {
 
 // screen takes the versions out of a list that do not fulfil the policy. One that
 // passed earlier stays until somebody asks for it, which has it checked again.
-func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) error {
-	if _, _, ok := c.requirement(repository); !ok {
+func (p *policy) screen(ctx context.Context, repository string, l *Versions) error {
+	if _, _, ok := p.requirement(repository); !ok {
 		return nil
 	}
 	reasons := make([]error, len(l.Listed))
@@ -140,7 +155,7 @@ func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) er
 	g.SetLimit(checkParallel)
 	for i, v := range l.Listed {
 		g.Go(func() (err error) {
-			reasons[i], err = c.reason(ctx, repository, v, l)
+			reasons[i], err = p.reason(ctx, repository, v, l)
 			return err
 		})
 	}
@@ -154,15 +169,10 @@ func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) er
 			continue
 		}
 		if _, ghost := errors.AsType[*ghostError](reasons[i]); ghost {
-			if c.lost.add(repository, v, "") {
-				c.warnGhosts(repository, v.Tag())
-			}
+			p.lost.ghost(repository, v)
 			continue
 		}
-		if l.refused == nil {
-			l.refused = map[addr.Version]error{}
-		}
-		l.refused[v] = reasons[i]
+		l.refuse(v, reasons[i])
 	}
 	l.Listed = served
 	return nil
@@ -170,20 +180,20 @@ func (c *Catalog) screen(ctx context.Context, repository string, l *Versions) er
 
 // reason is why a version of a list is not served, nil if it is. A tag whose manifest
 // is lost, or is no module or provider, is no reason to do without the others.
-func (c *Catalog) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
-	manifest, err := c.manifest(ctx, repository, v, l)
+func (p *policy) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
+	manifest, err := p.manifests.at(ctx, repository, v, l)
 	if err == nil {
-		if known, ok := c.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+		if known, ok := p.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
 			return nil, nil
 		}
-		err = c.admit(ctx, repository, v, manifest, l)
+		err = p.admit(ctx, repository, v, manifest, l)
 	}
 	_, refusal := errors.AsType[*RefusedError](err)
 	if _, ghost := errors.AsType[*ghostError](err); ghost || refusal {
 		return err, nil
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
-		c.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
+		p.log.Warn("a version cannot be checked against the policy and is not served", "repository", repository, "tag", v.Tag(), "reason", err)
 		return refused("version %s cannot be checked: %v", v, err), nil
 	}
 	if err != nil {
@@ -192,46 +202,10 @@ func (c *Catalog) reason(ctx context.Context, repository string, v addr.Version,
 	return nil, nil
 }
 
-// manifest is what is known to be under a version tag.
-func (c *Catalog) manifest(ctx context.Context, repository string, v addr.Version, l *Versions) (oci.Descriptor, error) {
-	if d, ok := c.knownManifest(repository, v, l); ok {
-		return d, nil
-	}
-	item, _ := c.layout.Parse(repository)
-	if item.Kind == addr.KindModule {
-		m, err := c.anyModule(ctx, repository, v)
-		if err != nil {
-			return oci.Descriptor{}, err
-		}
-		return m.Manifest, nil
-	}
-	p, err := c.anyProvider(ctx, repository, item.Provider.Type, v, l)
-	if err != nil {
-		return oci.Descriptor{}, err
-	}
-	return p.Index, nil
-}
-
-func (c *Catalog) knownManifest(repository string, v addr.Version, l *Versions) (oci.Descriptor, bool) {
-	if m, ok := c.modules.Peek(repository + ":" + v.Tag()); ok {
-		return m.Manifest, true
-	}
-	p, ok := c.providers.Peek(providerKey(repository, v, l))
-	if !ok {
-		return oci.Descriptor{}, false
-	}
-	return p.Index, true
-}
-
-// forgetVerdict makes a version be checked again, since a signature of it may
-// have come.
-func (c *Catalog) forgetVerdict(repository, tag string) {
-	l, listed := c.lists.Peek(repository)
-	v, version := addr.VersionFromTag(tag)
-	if !listed || !version {
-		return
-	}
-	if d, ok := c.knownManifest(repository, v, l); ok {
-		c.verdicts.Forget(verdictKey(repository, v, d, l))
+// forget makes a version of l be checked again, since a signature of it may have
+// come.
+func (p *policy) forget(repository string, v addr.Version, l *Versions) {
+	if d, ok := p.manifests.known(repository, v, l); ok {
+		p.verdicts.Forget(verdictKey(repository, v, d, l))
 	}
 }

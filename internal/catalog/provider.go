@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -86,23 +87,24 @@ func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.V
 	if err := l.Available(v); err != nil {
 		return nil, err
 	}
-	pv, err := c.anyProvider(ctx, repository, p.Type, v, l)
+	pv, err := c.manifests.provider(ctx, repository, p.Type, v, l)
 	if err == nil && pv.Broken != nil {
 		err = pv.Broken
 	}
 	if err != nil {
 		return nil, c.passed(repository, l, v, err)
 	}
-	return pv, c.admit(ctx, repository, v, pv.Index, l)
+	return pv, c.policy.admit(ctx, repository, v, pv.Index, l)
 }
 
-// anyProvider returns the index under a version tag with everything the answers
+// provider returns the index under a version tag with everything the answers
 // need. The tag of a provider never moves to other content; it is looked at in
 // the background, and a move is an error for people, not a new answer. A new
 // signature is a new value.
-func (c *Catalog) anyProvider(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
-	return c.providers.Get(ctx, providerKey(repository, v, l), c.providerPolicy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
-		r, err := c.client.Repo(repository)
+func (m *manifests) provider(ctx context.Context, repository, typ string, v addr.Version, l *Versions) (*ProviderVersion, error) {
+	policy := cache.Policy{Fresh: 10 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
+	return m.providers.Get(ctx, providerKey(repository, v, l), policy, func(ctx context.Context, old *ProviderVersion, has bool) (*ProviderVersion, error) {
+		r, err := m.client.Repo(repository)
 		if err != nil {
 			return nil, err
 		}
@@ -120,17 +122,17 @@ func (c *Catalog) anyProvider(ctx context.Context, repository, typ string, v add
 			return nil, err
 		}
 		now.Repository = repository
-		now.Meta.Keys = c.readableKeys(repository, v, now.Meta.Keys)
-		if err := c.revoked.Withdraw(&now.Meta); err != nil {
-			c.log.Error("a version has no signature that counts any more", "repository", repository, "tag", v.Tag(), "reason", err)
+		now.Meta.Keys = m.readableKeys(repository, v, now.Meta.Keys)
+		if err := m.revoked.Withdraw(&now.Meta); err != nil {
+			m.log.Error("a version has no signature that counts any more", "repository", repository, "tag", v.Tag(), "reason", err)
 		}
 		if has && !now.extends(old) {
-			c.watch.Moved()
-			c.log.Error("the version tag of a provider moved to other content; the first one is served on",
+			m.watch.Moved()
+			m.log.Error("the version tag of a provider moved to other content; the first one is served on",
 				"repository", repository, "tag", v.Tag(), "served", old.Index.Digest, "found", now.Index.Digest)
 			return old, nil
 		}
-		c.learn(repository, now)
+		m.learn(repository, now)
 		return now, nil
 	})
 }
@@ -141,25 +143,25 @@ func providerKey(repository string, v addr.Version, l *Versions) string {
 
 // learn makes the next list of versions show what is now known of this one,
 // and remembers the sizes of its packages.
-func (c *Catalog) learn(repository string, pv *ProviderVersion) {
+func (m *manifests) learn(repository string, pv *ProviderVersion) {
 	for _, t := range pv.Platforms {
-		c.sizes.Put(repository+"@"+t.Zh, t.Size)
+		m.blobs.sizes.Put(repository+"@"+t.Zh, t.Size)
 	}
 	for _, b := range []struct {
 		d     oci.Descriptor
 		bytes []byte
 	}{{pv.Meta.Shasums, pv.Meta.ShasumsBytes}, {pv.Meta.Signature, pv.Meta.SignatureBytes}} {
 		if len(b.bytes) > 0 {
-			c.blobs.Put(b.d.Digest.Encoded(), b.bytes)
-			c.sizes.Put(repository+"@"+b.d.Digest.Encoded(), b.d.Size)
+			m.blobs.KeepBytes(b.d.Digest.Encoded(), b.bytes)
+			m.blobs.KeepSize(repository, b.d)
 		}
 	}
 	for _, k := range pv.Meta.Keys {
 		if at, err := time.Parse(time.RFC3339, k.Expires); err == nil {
-			c.watch.Key(repository, k.KeyID, at)
+			m.watch.Key(repository, k.KeyID, at)
 		}
 	}
-	if l, ok := c.lists.Peek(repository); ok {
+	if l, ok := m.lists.Peek(repository); ok {
 		l.Learn()
 	}
 }
@@ -167,13 +169,13 @@ func (c *Catalog) learn(repository string, pv *ProviderVersion) {
 // readableKeys are the keys in the order in which the clients should try them,
 // one to an entry: they read the first block of an entry only, and a key that
 // they cannot read ends the installation although a later one would fit.
-func (c *Catalog) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
+func (m *manifests) readableKeys(repository string, v addr.Version, stored []artifact.SigningKey) []artifact.SigningKey {
 	var keys []signing.PublicKey
 	from := map[string]artifact.SigningKey{}
 	for _, k := range stored {
 		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
 		if err != nil {
-			c.log.Error("a signing key cannot be read and is left out", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
+			m.log.Error("a signing key cannot be read and is left out", "repository", repository, "tag", v.Tag(), "key", k.KeyID, "reason", err)
 			continue
 		}
 		for _, p := range parsed {
@@ -181,7 +183,7 @@ func (c *Catalog) readableKeys(repository string, v addr.Version, stored []artif
 		}
 		keys = append(keys, parsed...)
 	}
-	signing.SortKeys(keys, c.now())
+	signing.SortKeys(keys, m.now())
 	served := make([]artifact.SigningKey, 0, len(keys))
 	for _, p := range keys {
 		k := from[p.Armor]
@@ -193,7 +195,7 @@ func (c *Catalog) readableKeys(repository string, v addr.Version, stored []artif
 
 // KnownProvider returns a version of l that has been read before, without asking.
 func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*ProviderVersion, bool) {
-	return c.providers.Peek(providerKey(c.providerRepo(p), v, l))
+	return c.manifests.providers.Peek(providerKey(c.providerRepo(p), v, l))
 }
 
 // readProvider reads an index. One that breaks the format is a value, not an

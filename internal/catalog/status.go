@@ -37,6 +37,14 @@ func (l *Versions) Available(v addr.Version) error {
 	return refused("version %s was withdrawn%s", v, Because(e))
 }
 
+// refuse keeps a version from being had, for a reason.
+func (l *Versions) refuse(v addr.Version, reason error) {
+	if l.refused == nil {
+		l.refused = map[addr.Version]error{}
+	}
+	l.refused[v] = reason
+}
+
 // Withdrawn reports whether a version is, though it need not be in the registry.
 func (l *Versions) Withdrawn(v addr.Version) bool {
 	return l.Status(v).Yanked != nil

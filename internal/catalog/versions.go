@@ -79,7 +79,7 @@ func (c *Catalog) providerRepo(p addr.Provider) string {
 }
 
 func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error) {
-	return c.lists.Get(ctx, repository, c.listPolicy, func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
+	return c.lists.Get(ctx, repository, listPolicy(), func(ctx context.Context, old *Versions, has bool) (*Versions, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -92,14 +92,14 @@ func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error
 		if err != nil {
 			return nil, err
 		}
-		if _, _, ok := c.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
+		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
 			return old, nil
 		}
-		c.warnGhosts(repository, all.Ghosts...)
+		c.lost.warn(repository, all.Ghosts...)
 		l := &Versions{Listing: all}
 		l.split()
-		c.dropLost(ctx, r, repository, l)
-		if err := c.screen(ctx, repository, l); err != nil {
+		c.lost.drop(ctx, r, repository, l)
+		if err := c.policy.screen(ctx, repository, l); err != nil {
 			return nil, err
 		}
 		if all == known && slices.Equal(old.Listed, l.Listed) {
