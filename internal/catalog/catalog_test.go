@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	vpc     = "net/vpc/aws"
+	vpcRepo = "acme/modules/net/vpc/aws"
+	dns     = "acme/dns"
+	dnsRepo = "acme/providers/acme/dns"
+)
+
+// TestListAges asks for a list again and again: it is read once, after 30 seconds
+// behind the back of who asks, and a list that has not changed is the same value
+// with all that readers kept beside it.
+func TestListAges(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	m := must(addr.ParseModule(vpc))
+	first := must(s.Module(t.Context(), m))
+	first.Derived.Store("form", "an answer")
+	if n := s.requests(func() { must(s.Module(t.Context(), m)) }); len(n) != 0 {
+		t.Errorf("a list that is known was asked for: %v", n)
+	}
+	s.pass(6 * time.Minute) // no more in the background
+	again := must(s.Module(t.Context(), m))
+	if kept, _ := again.Derived.Load("form"); again != first || kept != "an answer" {
+		t.Errorf("a refresh without news is another value")
+	}
+	s.module(t, vpc, "1.1.0")
+	if got := s.listed(t, vpc); len(got) != 1 {
+		t.Errorf("a list is not as old as it may be: %v", got)
+	}
+	s.pass(6 * time.Minute)
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("after a refresh, got - want +:\n%s", diff)
+	}
+}
+
+// TestTagTTL moves the tag of a module: the catalog serves what it knows until
+// the time is over, and then asks for the digest alone where nothing moved.
+func TestTagTTL(t *testing.T) {
+	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
+	first := s.module(t, vpc, "1.0.0")
+	s.module(t, vpc, "1.1.0")
+	known := must(s.version(t.Context(), vpc, "1.0.0"))
+	if known.Manifest.Digest.String() != first.Digest {
+		t.Errorf("%s, published was %s", known.Manifest.Digest, first.Digest)
+	}
+	s.pass(11 * time.Second)
+	n := s.requests(func() {
+		if again := must(s.version(t.Context(), vpc, "1.0.0")); again != known {
+			t.Error("the same digest is another value")
+		}
+	})
+	if diff := cmp.Diff(n, map[string]int{"HEAD manifest": 1}); diff != "" {
+		t.Errorf("requests for a tag that did not move, got - want +:\n%s", diff)
+	}
+	r := s.repo(vpcRepo)
+	if err := r.PutTag(t.Context(), "1.0.0", must(r.Fetch(t.Context(), "1.1.0"))); err != nil {
+		t.Fatal(err)
+	}
+	if within := must(s.version(t.Context(), vpc, "1.0.0")); within != known {
+		t.Error("a tag was not trusted for its time")
+	}
+	s.pass(11 * time.Second)
+	if moved := must(s.version(t.Context(), vpc, "1.0.0")); moved == known {
+		t.Error("a tag that moved is not seen after its time")
+	}
+}
+
+// TestLatest says which of the versions is the latest.
+func TestLatest(t *testing.T) {
+	tests := []struct {
+		name     string
+		versions []string
+		yanked   string
+		want     string // "": none
+	}{
+		{"releases", []string{"1.0.0", "1.10.0", "1.9.0"}, "", "1.10.0"},
+		{"a pre-release is no release", []string{"1.0.0", "2.0.0-rc.1"}, "", "1.0.0"},
+		{"only pre-releases", []string{"1.0.0-rc.1", "1.0.0-rc.2"}, "", "1.0.0-rc.2"},
+		{"a withdrawn one is not to be had", []string{"1.0.0", "1.1.0"}, "1.1.0", "1.0.0"},
+		{"nothing is left", []string{"1.0.0"}, "1.0.0", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t, nil)
+			for _, v := range tt.versions {
+				s.module(t, vpc, v)
+			}
+			if tt.yanked != "" {
+				s.event(t, vpcRepo, artifact.ActionYank, tt.yanked)
+			}
+			_, v, mv, err := s.LatestModule(t.Context(), must(addr.ParseModule(vpc)))
+			if v.String() != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, oci.ErrNotFound) {
+				t.Errorf("%q and %v, want %q", v, err, tt.want)
+			}
+			if err == nil && mv.Repository != vpcRepo {
+				t.Errorf("the version is of %s", mv.Repository)
+			}
+		})
+	}
+}
+
+// TestWithdrawn yanks a version: it is in no list, and asking for it is a refusal
+// with the words of who did it, never "not found".
+func TestWithdrawn(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	s.event(t, vpcRepo, artifact.ActionYank, "1.0.0")
+	s.event(t, dnsRepo, artifact.ActionYank, "1.0.0")
+	_, merr := s.version(t.Context(), vpc, "1.0.0")
+	_, perr := s.providerVersion(t.Context(), dns, "1.0.0")
+	for what, err := range map[string]error{"module": merr, "provider": perr} {
+		if _, refused := errors.AsType[*catalog.RefusedError](err); !refused || errors.Is(err, oci.ErrNotFound) || !strings.Contains(err.Error(), "a test") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := s.listed(t, vpc); len(got) != 0 {
+		t.Errorf("listed: %v", got)
+	}
+	_, err := s.version(t.Context(), vpc, "9.9.9")
+	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("a version that never was: %v", err)
+	}
+}
+
+// TestChanged publishes through this process: the catalog has the news at once,
+// for one question about what changed.
+func TestChanged(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	s.listed(t, vpc)
+	must(s.Index(t.Context()))
+	s.module(t, vpc, "1.1.0")
+	s.module(t, "net/dns/aws", "1.0.0")
+	s.Changed(vpcRepo, "1.1.0")
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("got - want +:\n%s", diff)
+	}
+	if x := must(s.Index(t.Context())); len(x.Modules) != 1 {
+		t.Errorf("the index is asked for without need: %v", x.Modules)
+	}
+	s.ChangedIndex()
+	if x := must(s.Index(t.Context())); len(x.Modules) != 2 {
+		t.Errorf("the index after a change: %v", x.Modules)
+	}
+}
+
+// TestOneFetch lets many ask at once for what nobody knows: all wait for the same
+// requests.
+func TestOneFetch(t *testing.T) {
+	arrived, release := make(chan struct{}, 100), make(chan struct{})
+	hold := &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		arrived <- struct{}{}
+		<-release
+		return next.RoundTrip(r)
+	}}
+	looked := make(chan string, 200)
+	s := newStoreOver(t, hold, func(o *catalog.Options) {
+		o.Watch.Looked = func(kind, result string) { looked <- kind + " " + result }
+	})
+	s.module(t, vpc, "1.0.0")
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if l, err := s.Module(t.Context(), must(addr.ParseModule(vpc))); err != nil || len(l.Listed) != 1 {
+				t.Errorf("listed: %v, %v", l, err)
+			}
+		})
+	}
+	<-arrived
+	if s.count.Total() != 1 {
+		t.Errorf("%d requests are under way, want one", s.count.Total())
+	}
+	close(release)
+	all.Wait()
+	if n := s.count.Take(); n["GET tags"] != 1 {
+		t.Errorf("requests of fifty who ask at once: %v", n)
+	}
+	close(looked)
+	seen := map[string]int{}
+	for what := range looked {
+		seen[what]++
+	}
+	if seen["list miss"] != 1 || seen["list miss"]+seen["list coalesced"]+seen["list hit"] != 50 {
+		t.Errorf("look-ups: %v", seen)
+	}
+}
+
+// TestDown takes the registry away: what is known is served on, a list for a day
+// and a version of a provider as long as the process; what is not known is an
+// error that says so.
+func TestDown(t *testing.T) {
+	down := false
+	s := newStoreOver(t, &ocitest.Fault{Times: -1, Match: func(*http.Request) bool { return down }, Do: ocitest.Status(http.StatusBadGateway, -1)}, nil)
+	s.module(t, vpc, "1.0.0")
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	s.listed(t, vpc)
+	must(s.version(t.Context(), vpc, "1.0.0"))
+	must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	down = true
+	for _, after := range []time.Duration{time.Minute, time.Hour, 20 * time.Hour} {
+		s.pass(after)
+		if got := s.listed(t, vpc); len(got) != 1 {
+			t.Errorf("%s later: %v", after, got)
+		}
+		if _, err := s.version(t.Context(), vpc, "1.0.0"); err != nil {
+			t.Errorf("%s later: %v", after, err)
+		}
+		if _, err := s.providerVersion(t.Context(), dns, "1.0.0"); err != nil {
+			t.Errorf("%s later: %v", after, err)
+		}
+	}
+	s.pass(10 * time.Hour)
+	if _, err := s.Module(t.Context(), must(addr.ParseModule(vpc))); !errors.Is(err, oci.ErrUnavailable) {
+		t.Errorf("a list of yesterday: %v", err)
+	}
+	if _, err := s.Module(t.Context(), must(addr.ParseModule("net/dns/aws"))); !errors.Is(err, oci.ErrUnavailable) {
+		t.Errorf("a list that was never read: %v", err)
+	}
+}
+
+// TestPing takes everything for an answer that a registry without such a
+// repository may say.
+func TestPing(t *testing.T) {
+	for status, good := range map[int]bool{http.StatusNotFound: true, http.StatusForbidden: true, http.StatusUnauthorized: false, http.StatusBadGateway: false} {
+		s := newStoreOver(t, &ocitest.Fault{Times: -1, Do: ocitest.Status(status, -1)}, nil)
+		if err := s.Ping(t.Context()); (err == nil) != good {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}

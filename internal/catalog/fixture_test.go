@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// store is a registry with a depot that fills it and a catalog that reads it.
+type store struct {
+	*catalog.Catalog
+	depot  *depot.Depot
+	client *oci.Client // to publish with; not counted
+	layout addr.Layout
+	ghosts *ocitest.Ghosts
+	count  *ocitest.Count
+	passed *atomic.Int64 // time since the start of the test
+	log    *log
+}
+
+// log is a log that a test reads while others write it.
+type log struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// newStore starts a registry in memory. change adjusts the options of the catalog.
+func newStore(t *testing.T, change func(*catalog.Options)) *store {
+	t.Helper()
+	return newStoreOver(t, nil, change)
+}
+
+// newStoreOver is newStore with a transport that may break what the catalog asks.
+func newStoreOver(t *testing.T, transport http.RoundTripper, change func(*catalog.Options)) *store {
+	t.Helper()
+	s := &store{
+		layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{Base: transport}, passed: &atomic.Int64{}, log: &log{},
+		ghosts: &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})},
+	}
+	server := httptest.NewServer(s.ghosts)
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	s.client = must(oci.New(host, oci.Options{PlainHTTP: true}))
+	s.depot = depot.New(depot.Options{Client: s.client, Layout: s.layout})
+	start := time.Now()
+	o := catalog.Options{
+		Client: must(oci.New(host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}})),
+		Layout: s.layout, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		Now: func() time.Time { return start.Add(time.Duration(s.passed.Load())) },
+	}
+	if change != nil {
+		change(&o)
+	}
+	s.Catalog = catalog.New(o)
+	return s
+}
+
+// pass lets time go by for the catalog.
+func (s *store) pass(d time.Duration) { s.passed.Add(int64(d)) }
+
+// requests is what f asked the registry, as "METHOD kind" and how often.
+func (s *store) requests(f func()) map[string]int {
+	s.count.Take()
+	f()
+	return s.count.Take()
+}
+
+func (s *store) module(t *testing.T, address, version string) depot.Published {
+	t.Helper()
+	m := addr.ModuleVersion{Module: must(addr.ParseModule(address)), Version: must(addr.ParseVersion(version))}
+	tree := fstest.MapFS{"main.tf": {Data: []byte("# " + version + "\noutput \"x\" { value = 1 }\n")}}
+	out, err := s.depot.PublishModule(t.Context(), tree, m, depot.ModuleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// signer is one key for all tests: making one takes a while.
+var signer = sync.OnceValue(func() *signing.Key {
+	return must(signing.NewKey(signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true}))
+})
+
+func (s *store) provider(t *testing.T, address, version string, o depot.ProviderOptions, platforms ...string) depot.Published {
+	t.Helper()
+	p, v := must(addr.ParseProvider(address)), must(addr.ParseVersion(version))
+	dist := fstest.MapFS{}
+	for _, platform := range platforms {
+		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, version, platform)
+		dist[name] = &fstest.MapFile{Data: newZip("terraform-provider-"+p.Type+"_v"+version, "binary for "+platform)}
+	}
+	if o.SignKey == nil {
+		o.SignKey = signer()
+	}
+	out, err := s.depot.PublishProvider(t.Context(), dist, p, v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func newZip(name, text string) []byte {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: name}
+	h.SetMode(0o755)
+	f := must(w.CreateHeader(h))
+	must(f.Write([]byte(text)))
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func (s *store) repo(name string) *oci.Repo { return must(s.client.Repo(name)) }
+
+// event writes a status event about a version.
+func (s *store) event(t *testing.T, repository, action, version string) {
+	t.Helper()
+	e := artifact.StatusEvent{Action: action, Version: version, Message: "a test", Time: time.Now()}
+	if _, err := artifact.PutStatusEvent(t.Context(), s.repo(repository), e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foreign puts a manifest under a tag that is nothing the catalog knows.
+func (s *store) foreign(t *testing.T, repository, tag string) {
+	t.Helper()
+	r, empty := s.repo(repository), oci.EmptyBlob()
+	root := must(artifact.NewProviderTarget(empty.Descriptor))
+	if _, err := r.Push(t.Context(), oci.Artifact{Blobs: []oci.Blob{empty}, Root: root}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), tag, root); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listed are the versions of a module that may be had, highest first.
+func (s *store) listed(t *testing.T, address string) []string {
+	t.Helper()
+	l, err := s.Module(t.Context(), must(addr.ParseModule(address)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts(l.Listed)
+}
+
+// version asks for one version of a module.
+func (s *store) version(ctx context.Context, address, version string) (*catalog.ModuleVersion, error) {
+	return s.ModuleVersion(ctx, must(addr.ParseModule(address)), must(addr.ParseVersion(version)))
+}
+
+// providerVersion asks for one version of a provider.
+func (s *store) providerVersion(ctx context.Context, address, version string) (*catalog.ProviderVersion, error) {
+	return s.ProviderVersion(ctx, must(addr.ParseProvider(address)), must(addr.ParseVersion(version)))
+}
+
+func texts(versions []addr.Version) []string {
+	list := make([]string, 0, len(versions))
+	for _, v := range versions {
+		list = append(list, v.String())
+	}
+	return list
+}
+
+// must unwraps a value of a fixture, which cannot fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

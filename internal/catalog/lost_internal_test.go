@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// TestLostBound remembers, and tells of, a bounded number of lost versions whatever
+// clients ask for.
+func TestLostBound(t *testing.T) {
+	var out strings.Builder
+	m := &lostVersions{log: slog.New(slog.NewTextHandler(&out, nil))}
+	var last addr.Version
+	for i := range maxLost + 5 {
+		v, err := addr.ParseVersion(fmt.Sprintf("1.%d.0", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added := m.ghost("acme/modules/net/vpc/aws", v); added != (i < maxLost) {
+			t.Fatalf("version %d: %v", i, added)
+		}
+		m.warn("acme/modules/net/vpc/aws", v.Tag())
+		last = v
+	}
+	if n := strings.Count(out.String(), "passed over"); n != maxLost {
+		t.Errorf("%d lines in the log, want %d", n, maxLost)
+	}
+	known := m.in("acme/modules/net/vpc/aws")
+	for v := range known {
+		m.remove("acme/modules/net/vpc/aws", v)
+		break
+	}
+	if len(known) != maxLost || !m.ghost("acme/modules/net/vpc/aws", last) {
+		t.Errorf("%d are known; there is no room once one is back", len(known))
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestGhost lists a tag whose GET is 404. It is in the list until somebody asks
+// for it, the latest version is the one before it, and it is back as soon as it is
+// there.
+func TestGhost(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	s.ghosts.Add(vpcRepo, "1.1.0")
+	s.ghosts.Add(vpcRepo, "1.2.0")
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.2.0", "1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("before anybody asks, got - want +:\n%s", diff)
+	}
+	_, v, _, err := s.LatestModule(t.Context(), must(addr.ParseModule(vpc)))
+	if err != nil || v.String() != "1.0.0" {
+		t.Errorf("the latest: %s, %v", v, err)
+	}
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
+		t.Errorf("once they are known, got - want +:\n%s", diff)
+	}
+	_, err = s.version(t.Context(), vpc, "1.1.0")
+	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("a ghost: %v", err) // an origin may have it
+	}
+	if n := strings.Count(s.log.String(), "passed over"); n != 2 {
+		t.Errorf("%d lines in the log, want one for each ghost:\n%s", n, s.log)
+	}
+	s.module(t, vpc, "1.1.0")
+	s.pass(time.Hour)
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("when one is there, got - want +:\n%s", diff)
+	}
+}
+
+// TestGhostSaid says of a version that somebody else met as a ghost that it is one.
+func TestGhostSaid(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	s.ghosts.Add(vpcRepo, "1.1.0")
+	it, v := must(addr.ParseItem(vpc)), must(addr.ParseVersion("1.1.0"))
+	if !s.Ghost(t.Context(), it, v) || s.Ghost(t.Context(), it, v) {
+		t.Error("a ghost is one once")
+	}
+	if s.Ghost(t.Context(), it, must(addr.ParseVersion("3.0.0"))) {
+		t.Error("what is not listed is no ghost")
+	}
+	if got := s.listed(t, vpc); len(got) != 1 {
+		t.Errorf("listed: %v", got)
+	}
+}
+
+// TestLost loses the archive of a version: it is refused, not missing, and back in
+// the list with its archive.
+func TestLost(t *testing.T) {
+	gone := ""
+	fault := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusNotFound, -1), Match: func(r *http.Request) bool {
+		return gone != "" && strings.HasSuffix(r.URL.Path, "/blobs/sha256:"+gone)
+	}}
+	s := newStoreOver(t, fault, nil)
+	s.module(t, vpc, "1.0.0")
+	s.module(t, vpc, "1.1.0")
+	gone = must(s.version(t.Context(), vpc, "1.1.0")).Zip.Digest.Encoded()
+	it, v := must(addr.ParseItem(vpc)), must(addr.ParseVersion("1.1.0"))
+	if !s.Lose(t.Context(), it, v, gone) || s.Lose(t.Context(), it, v, gone) {
+		t.Error("a version is lost once")
+	}
+	for range 2 {
+		if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
+			t.Errorf("while it is lost, got - want +:\n%s", diff)
+		}
+		s.pass(time.Hour)
+	}
+	_, err := s.version(t.Context(), vpc, "1.1.0")
+	if _, refused := errors.AsType[*catalog.RefusedError](err); !refused || !strings.Contains(err.Error(), "lost its archive") {
+		t.Errorf("a lost version: %v", err)
+	}
+	gone = ""
+	s.pass(time.Hour)
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("when it is back, got - want +:\n%s", diff)
+	}
+}
+
+// TestIndex reads the catalogue: entries of another hand and ghosts are passed
+// over, and only what is new is read again.
+func TestIndex(t *testing.T) {
+	s := newStore(t, nil)
+	if x := must(s.Index(t.Context())); len(x.Entries) != 0 {
+		t.Errorf("without a catalogue: %v", x.Entries)
+	}
+	s.module(t, vpc, "1.0.0")
+	s.module(t, "net/dns/aws", "1.0.0")
+	s.foreign(t, s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/a/b/c"))
+	s.ghosts.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
+	s.pass(time.Hour)
+	names := func() (list []string) {
+		for _, m := range must(s.Index(t.Context())).Modules {
+			list = append(list, m.String())
+		}
+		return list
+	}
+	if diff := cmp.Diff(names(), []string{"net/dns/aws", vpc}); diff != "" {
+		t.Errorf("got - want +:\n%s", diff)
+	}
+	s.module(t, "net/zone/aws", "1.0.0")
+	s.pass(time.Hour)
+	n := s.requests(func() {
+		if diff := cmp.Diff(names(), []string{"net/dns/aws", vpc, "net/zone/aws"}); diff != "" {
+			t.Errorf("one more, got - want +:\n%s", diff)
+		}
+	})
+	if n["GET manifest"] > 2 { // the new one, and the ghost
+		t.Errorf("requests for one new entry: %v", n)
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// signed is a policy that wants modules signed with a key.
+func signed(key *ecdsa.PrivateKey) func(*catalog.Options) {
+	return func(o *catalog.Options) {
+		o.Require = map[string]depot.VerifyOptions{
+			addr.KindModule: {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+		}
+	}
+}
+
+func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+
+func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.PrivateKey) {
+	t.Helper()
+	if _, err := s.depot.SignCosign(t.Context(), repository, must(addr.ParseVersion(version)), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPolicy serves what fulfils the policy and nothing else, each version checked
+// once; what was refused is looked at again, since its signature may come.
+func TestPolicy(t *testing.T) {
+	key := newCosign()
+	checked := map[string]int{}
+	s := newStore(t, func(o *catalog.Options) {
+		signed(key)(o)
+		o.Watch.Checked = func(kind, result string) { checked[kind+" "+result]++ }
+	})
+	s.module(t, vpc, "1.0.0")
+	s.module(t, vpc, "1.1.0")
+	s.sign(t, vpcRepo, "1.0.0", key)
+	s.sign(t, vpcRepo, "1.1.0", newCosign())
+	s.pass(time.Minute)
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
+		t.Fatalf("got - want +:\n%s", diff)
+	}
+	if n := s.requests(func() { must(s.version(t.Context(), vpc, "1.0.0")) }); len(n) != 0 {
+		t.Errorf("a version that was checked for the list is checked again: %v", n)
+	}
+	_, err := s.version(t.Context(), vpc, "1.1.0")
+	if _, refused := errors.AsType[*catalog.RefusedError](err); !refused || !strings.Contains(err.Error(), "policy") {
+		t.Errorf("a stranger's version: %v", err)
+	}
+	s.sign(t, vpcRepo, "1.1.0", key)
+	s.Changed(vpcRepo, "1.1.0")
+	s.pass(time.Minute)
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
+		t.Errorf("once it is signed, got - want +:\n%s", diff)
+	}
+	if checked["module passed"] < 2 || checked["module refused"] == 0 {
+		t.Errorf("checks: %v", checked)
+	}
+}
+
+// TestPolicyUndecided breaks the registry while a version is checked: that is an
+// error of the registry, no verdict about the version.
+func TestPolicyUndecided(t *testing.T) {
+	key, down := newCosign(), false
+	s := newStoreOver(t, &ocitest.Fault{
+		Times: -1, Do: ocitest.Status(http.StatusBadGateway, -1),
+		Match: func(r *http.Request) bool { return down && strings.Contains(r.URL.Path, "/manifests/sha256") },
+	}, signed(key))
+	s.module(t, vpc, "1.0.0")
+	s.sign(t, vpcRepo, "1.0.0", key)
+	s.pass(time.Minute)
+	down = true
+	_, err := s.Module(t.Context(), must(addr.ParseModule(vpc)))
+	if _, refused := errors.AsType[*catalog.RefusedError](err); refused || !errors.Is(err, oci.ErrUnavailable) {
+		t.Errorf("while the registry is down: %v", err)
+	}
+	down = false
+	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.0.0"}); diff != "" {
+		t.Errorf("when it is back, got - want +:\n%s", diff)
+	}
+}
+
+// TestPolicyExpires has a version that passed checked again after ten minutes, since
+// trust may have been withdrawn.
+func TestPolicyExpires(t *testing.T) {
+	key := newCosign()
+	s := newStore(t, signed(key))
+	s.module(t, vpc, "1.0.0")
+	s.sign(t, vpcRepo, "1.0.0", key)
+	s.pass(time.Minute)
+	must(s.version(t.Context(), vpc, "1.0.0"))
+	n := s.requests(func() {
+		s.pass(5 * time.Minute)
+		must(s.version(t.Context(), vpc, "1.0.0"))
+	})
+	if n["GET blob"] != 0 {
+		t.Errorf("a version is checked again after five minutes: %v", n)
+	}
+	n = s.requests(func() {
+		s.pass(6 * time.Minute)
+		must(s.version(t.Context(), vpc, "1.0.0"))
+	})
+	if n["GET blob"] == 0 {
+		t.Errorf("a version is not checked again after eleven minutes: %v", n)
+	}
+}
+
+func TestValidateRequire(t *testing.T) {
+	key := newCosign()
+	cosign := depot.VerifyOptions{Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}
+	tests := []struct {
+		name, kind string
+		o          depot.VerifyOptions
+		good       bool
+	}{
+		{"cosign of modules", addr.KindModule, cosign, true},
+		{"a kind that nobody lists", addr.KindState, cosign, false},
+		{"nothing", addr.KindModule, depot.VerifyOptions{}, false},
+		{"cosign without keys", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireCosign}}, false},
+		{"keys that nobody asks for", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireScan}, Cosign: cosign.Cosign}, false},
+		{"modules have no OpenPGP", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}}, false},
+		{"unknown", addr.KindModule, depot.VerifyOptions{Require: []string{"magic"}}, false},
+		{"a gate alone", addr.KindMirror, depot.VerifyOptions{Block: "high"}, true},
+	}
+	for _, tt := range tests {
+		if err := catalog.ValidateRequire(tt.kind, tt.o); (err == nil) != tt.good {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestProviderVersion reads an index once for the life of the process, and with
+// it everything that is asked of its small blobs and sizes.
+func TestProviderVersion(t *testing.T) {
+	s := newStore(t, nil)
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64", "darwin_arm64")
+	p, v := must(addr.ParseProvider(dns)), must(addr.ParseVersion("1.0.0"))
+	l := must(s.Provider(t.Context(), p))
+	if _, known := s.KnownProvider(p, v, l); known {
+		t.Error("a version is known before anybody asked")
+	}
+	before := l.Revision()
+	pv := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	if pv.Installable(p) != nil || len(pv.Platforms) != 2 || pv.Repository != dnsRepo || l.Revision() == before {
+		t.Errorf("%+v, revision %d of %d", pv.ProviderIndex, l.Revision(), before)
+	}
+	n := s.requests(func() {
+		known, ok := s.KnownProvider(p, v, l)
+		if !ok || known != pv {
+			t.Error("the version is not known after it was read")
+		}
+		zip := pv.Platforms[0]
+		if d := must(s.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
+			t.Errorf("%s has %d bytes, the index says %d", zip.Filename, d.Size, zip.Size)
+		}
+		if sums, ok := s.KnownBytes(pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
+			t.Errorf("SHA256SUMS: %q, %v", sums, ok)
+		}
+	})
+	if len(n) != 0 {
+		t.Errorf("requests for what the index said: %v", n)
+	}
+}
+
+// TestProviderMoved moves the version tag of a provider to other content: the
+// first is served on, and a person hears of it.
+func TestProviderMoved(t *testing.T) {
+	moved := make(chan struct{}, 10)
+	s := newStore(t, func(o *catalog.Options) { o.Watch.Moved = func() { moved <- struct{}{} } })
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	s.provider(t, dns, "1.1.0", depot.ProviderOptions{}, "linux_amd64")
+	first := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	r := s.repo(dnsRepo)
+	if err := r.PutTag(t.Context(), "1.0.0", must(r.Fetch(t.Context(), "1.1.0"))); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(time.Hour)
+	if again := must(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
+		t.Error("the version is another one")
+	}
+	<-moved // in the background
+	if again := must(s.providerVersion(t.Context(), dns, "1.0.0")); again != first {
+		t.Error("the version is another one once it is known to have moved")
+	}
+}
+
+// TestProviderExtended adds a platform: the tag moves to an index that has all the
+// old packages unchanged, which is served.
+func TestProviderExtended(t *testing.T) {
+	s := newStore(t, nil)
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{Extend: true}, "linux_amd64", "darwin_arm64")
+	s.Changed(dnsRepo, "1.0.0")
+	if pv := must(s.providerVersion(t.Context(), dns, "1.0.0")); len(pv.Platforms) != 2 {
+		t.Errorf("%d platforms, want 2", len(pv.Platforms))
+	}
+}
+
+// TestRevoked serves a version without a revoked key; one that nobody else signed
+// has no signature that counts.
+func TestRevoked(t *testing.T) {
+	thief := must(signing.NewKey(signing.KeyOptions{Name: "stolen", ECC: true}))
+	s := newStore(t, func(o *catalog.Options) {
+		o.Revoked = must(catalog.ParseRevokedKeys([]string{strings.ToLower(must(thief.Public()).Fingerprint)}))
+	})
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{SignKey: thief}, "linux_amd64")
+	s.provider(t, dns, "1.1.0", depot.ProviderOptions{AlsoSign: []*signing.Key{thief}}, "linux_amd64")
+	p := must(addr.ParseProvider(dns))
+	alone := must(s.providerVersion(t.Context(), dns, "1.0.0"))
+	if alone.Installable(p) == nil || len(alone.Meta.Keys) != 0 {
+		t.Errorf("a version of a revoked key is served with %d keys", len(alone.Meta.Keys))
+	}
+	both := must(s.providerVersion(t.Context(), dns, "1.1.0"))
+	if err := both.Installable(p); err != nil || len(both.Meta.Keys) != 1 || both.Meta.Keys[0].KeyID == must(thief.Public()).ID {
+		t.Errorf("%v, %d keys", err, len(both.Meta.Keys))
+	}
+	if !strings.Contains(s.log.String(), "no signature that counts") {
+		t.Errorf("the log says nothing:\n%s", s.log)
+	}
+}
+
+// TestCorrupt puts what is no module and no provider under version tags: asking for
+// them is an error that says so, and the versions beside them are not touched.
+func TestCorrupt(t *testing.T) {
+	s := newStore(t, nil)
+	s.module(t, vpc, "1.0.0")
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	for _, repository := range []string{vpcRepo, dnsRepo} {
+		s.foreign(t, repository, "2.0.0")
+	}
+	_, merr := s.version(t.Context(), vpc, "2.0.0")
+	_, perr := s.providerVersion(t.Context(), dns, "2.0.0")
+	if !errors.Is(merr, oci.ErrCorrupt) || !errors.Is(perr, oci.ErrCorrupt) {
+		t.Errorf("module: %v\nprovider: %v", merr, perr)
+	}
+	if _, err := s.version(t.Context(), vpc, "1.0.0"); err != nil {
+		t.Error(err)
+	}
+	n := s.requests(func() {
+		if _, err := s.providerVersion(t.Context(), dns, "2.0.0"); !errors.Is(err, oci.ErrCorrupt) {
+			t.Error(err)
+		}
+	})
+	if len(n) != 0 {
+		t.Errorf("a broken index is read again: %v", n)
+	}
+}
