@@ -3,13 +3,16 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -25,13 +28,20 @@ type pruned struct {
 func newPrune(reg *registries) *cobra.Command {
 	var keep int
 	var pins []string
-	var dryRun bool
+	var asked removal
+	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "prune ADDRESS --keep N",
 		Short: "Remove old versions of a module or provider",
 		Long: `Remove old versions of a module or provider: all but the N highest and those
-named by --pin. A version is yanked first and its tag removed second; editions go
-with their version. On a registry that does not delete tags the versions stay
+named by --pin. What nobody is to install does not count: versions that are yanked,
+deprecated in favour of another, or refused by the policy that --require,
+--openpgp-key, --cosign-key and --block describe. They stay while they are above the
+lowest that counts, and go below it. The release that clients choose always stays.
+
+On a terminal okara shows what would go and asks; --yes answers, and is needed where
+there is no terminal. A version is yanked first and its tag removed second; editions
+go with their version. On a registry that does not delete tags the versions stay
 yanked. The registry's garbage collection frees the space.
 
 Prints the versions. A yanked version comes back with okara unyank as long as its
@@ -39,32 +49,69 @@ tag exists.
 
 Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Example: `  okara prune net/vpc/aws --keep 20 --dry-run
-  okara prune acme/dns --keep 5 --pin 1.0.0`,
+  okara prune acme/dns --keep 5 --pin 1.0.0 --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
 				return usageError("--keep %d: at least one version stays", keep)
 			}
+			require, err := policy.read()
+			if err != nil {
+				return err
+			}
 			t, err := selectItem(reg, args[0], nil)
 			if err != nil {
 				return err
 			}
-			l, err := t.depot.Versions(cmd.Context(), t.repo.Name())
+			l, err := t.policyVersions(cmd.Context(), require)
 			if err != nil {
 				return err
 			}
-			versions := l.Prunable(keep, func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) })
-			if !dryRun {
-				err = depot.PruneVersions(cmd.Context(), l.Repository, versions)
-			}
-			return printPruned(reg.app, pruned{Address: args[0], Versions: []string{}, Deleted: !dryRun, DryRun: dryRun}, versions, err)
+			versions := l.Prunable(depot.Retention{
+				Keep:   keep,
+				Pinned: func(v addr.Version) bool { return slices.Contains(pins, v.String()) || !t.Selects(v) },
+				Usable: func(v addr.Version) bool { return slices.Contains(l.Listed, v) },
+			})
+			return pruneItem(cmd.Context(), reg.app, t, l, versions, asked)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&keep, "keep", 0, "number of versions that stay")
 	f.StringArrayVar(&pins, "pin", nil, "`VERSION` that stays (repeatable)")
-	f.BoolVar(&dryRun, "dry-run", false, "print what would go, and change nothing")
+	asked.add(f)
+	policy.add(cmd)
 	return cmd
+}
+
+// policyVersions lists the versions as a server with this policy does; nil is no
+// policy.
+func (t selected) policyVersions(ctx context.Context, require *depot.VerifyOptions) (*catalog.Versions, error) {
+	if require == nil {
+		return t.catalog.Versions(ctx, t.Item)
+	}
+	if err := catalog.ValidateRequire(t.Kind, *require); err != nil {
+		return nil, usageError("%w", err)
+	}
+	o := t.depot.Options()
+	c := catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Require: map[string]depot.VerifyOptions{t.Kind: *require}})
+	return c.Versions(ctx, t.Item)
+}
+
+// pruneItem removes the versions, if the user wants it, and prints them.
+func pruneItem(ctx context.Context, a *app, t selected, l *catalog.Versions, versions []addr.Version, asked removal) error {
+	var rows [][]string
+	for _, v := range versions {
+		rows = append(rows, []string{v.String(), statusText(l.Status(v))})
+	}
+	question := fmt.Sprintf("remove %s of %s (%d stay)", plural(len(versions), "version"), t.address, len(l.Versions)-len(versions))
+	remove, err := a.removes(asked, table(rows), question)
+	if err != nil {
+		return err
+	}
+	if remove {
+		err = depot.PruneVersions(ctx, l.Repository, versions)
+	}
+	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.dryRun}, versions, err)
 }
 
 // printPruned prints the versions; where the registry does not delete tags, they

@@ -41,7 +41,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			if err != nil {
 				return noState(err, args[0], ws)
 			}
-			if err := reg.confirm(force, fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.confirm(force, "--force", fmt.Sprintf("delete the state of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			err = s.Hold(ctx, ws, statebackend.NewLockInfo("delete", reg.userAgent()), func(l *statebackend.Lock) error { return l.Delete(ctx) })

@@ -44,7 +44,7 @@ func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := reg.confirm(force, fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
+			if err := reg.confirm(force, "--force", fmt.Sprintf("end the lock of workspace %q in %s", ws, args[0])); err != nil {
 				return err
 			}
 			if takeOver {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -95,26 +94,6 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// confirm asks on the terminal; without one, or with force, the answer is given.
-func (a *app) confirm(force bool, question string) error {
-	if force {
-		return nil
-	}
-	in, ok := a.in.(*os.File)
-	if !ok || !isTerminal(in) || !isTerminal(a.err) {
-		return withHint(usageError("%s needs an answer and there is no terminal", question), "add --force to go on without being asked")
-	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	var answer string
-	if _, err := fmt.Fscanln(in, &answer); err != nil && answer == "" {
-		return errors.New("not confirmed")
-	}
-	if !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
-		return errors.New("not confirmed")
-	}
-	return nil
 }
 
 func yesNo(b bool) string {

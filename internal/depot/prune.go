@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -13,21 +14,39 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Prunable returns the versions beyond the keep highest ones. An edition goes
-// and stays with its version. Versions for which pinned is true stay.
-func (l *Listing) Prunable(keep int, pinned func(addr.Version) bool) []addr.Version {
-	kept := map[addr.Version]bool{}
-	var prunable []addr.Version
-	for _, v := range l.Versions { // highest first
-		of := v.EditionOf()
-		if len(kept) < keep {
-			kept[of] = true
-		}
-		if !kept[of] && !pinned(v) {
-			prunable = append(prunable, v)
-		}
+// Retention says which versions of a module or provider stay.
+type Retention struct {
+	Keep   int                     // the highest that count, at least 1
+	Pinned func(addr.Version) bool // stays in any case; nil: none
+	Usable func(addr.Version) bool // can be installed, as far as the caller knows more than the status events; nil: all
+}
+
+// Prunable returns the versions that the retention removes, highest first. What is
+// yanked, not usable, or deprecated in favour of another does not count: it stays
+// while it is above the lowest that counts, and goes below. The release that
+// clients choose always stays. An edition goes and stays with its version.
+func (l *Listing) Prunable(r Retention) []addr.Version {
+	counts := func(v addr.Version) bool {
+		s := l.Status(v)
+		replaced := s.Deprecated != nil && s.Deprecated.Replacement != ""
+		return !v.Edition() && s.Yanked == nil && !replaced && (r.Usable == nil || r.Usable(v))
 	}
-	return prunable
+	stays := map[addr.Version]bool{}
+	counted, release := 0, false
+	for _, v := range l.Versions { // highest first
+		c := counts(v)
+		first := c && !release && !v.Prerelease()
+		if counted < r.Keep || first {
+			stays[v.EditionOf()] = true
+		}
+		if c {
+			counted++
+		}
+		release = release || first
+	}
+	return slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool {
+		return stays[v.EditionOf()] || r.Pinned != nil && r.Pinned(v)
+	})
 }
 
 // PruneVersions yanks the versions and then removes their tags. Where the

@@ -184,7 +184,7 @@ func TestPruneVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		pin := depottest.MustVersion(t, "1.0.0")
-		prunable := l.Prunable(1, func(v addr.Version) bool { return v == pin })
+		prunable := l.Prunable(depot.Retention{Keep: 1, Pinned: func(v addr.Version) bool { return v == pin }})
 		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
 			t.Fatalf("prunable %v", prunable)
 		}
