@@ -67,7 +67,10 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		err := x.notWon(ctx, a.result)
 		e, ok := errors.AsType[*LockedError](err)
 		switch {
-		case !ok || try == maxTries:
+		case !ok:
+			s.sightings.failed(workspace)
+			return nil, err
+		case try == maxTries:
 			return nil, err
 		case e.expired:
 			over[a.result.by] = artifact.ReasonExpired
@@ -99,8 +102,8 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	}
 	x.s.mu.Lock()
 	x.s.held[x.workspace] = l
-	delete(x.s.ghosts, x.workspace)
 	x.s.mu.Unlock()
+	x.s.sightings.forget(x.workspace)
 	return l, nil
 }
 
@@ -162,11 +165,12 @@ func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 			return e
 		}
 		if err != nil {
+			x.s.sightings.failed(x.workspace)
 			e.Held = LockInfo{ID: c.x, Info: "unknown, reading the claim " + x.claimTag(c) + ": " + err.Error()}
 			return e
 		}
-		x.s.forgetGhost(x.workspace)
-		e.Held, e.expired = l.Info, expired(l, x.date)
+		g := x.s.sightings.read(x.workspace, c, l, x.date)
+		e.Held, e.expired = l.Info, g.expired(l, x.s.o.Now(), x.s.rules)
 	}
 	if !e.Held.Created.IsZero() {
 		e.Since = max(0, x.s.o.Now().Sub(e.Held.Created))

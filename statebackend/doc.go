@@ -85,9 +85,17 @@
 // skipped.
 //
 // A lease ([Options].LockTTL) is renewed by pushing the claim again every third
-// of it. Its age is the difference of two Date headers of the registry, never
-// of anybody's clock. An expired lease does not free the lock: it permits
-// others to take it over, as if by force.
+// of it. It is over when the Date header of the registry is later than that of
+// the last beat by the lease and a grace. That does not free the lock: it permits
+// a takeover, as if by force, to who has also seen the same beat for two thirds
+// of the lease by a clock that does not jump, while the registry answered: neither
+// a Date that is hours wrong, nor another node's, nor an outage that both had ends
+// a lease that is kept. Who sees a Date that is five minutes off its own clock
+// judges no age. Nothing stops a holder whose lease is over but itself:
+// [Lock.Lease] tells it how old its last beat is, and runs on while the machine
+// sleeps. The marker keeps the first beat and the claim has the last one, so both
+// are released by tag or by tombstone, and by tombstone alone where a beat may
+// still arrive.
 //
 // A registry that dies while it writes a tag may list the tag and answer 404 to
 // its GET ever after. Such a claim was never acknowledged. Three such answers

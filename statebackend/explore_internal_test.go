@@ -26,6 +26,7 @@ func TestExplore(t *testing.T) {
 		{"old lists, take-over, crash", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 2, takeOvers: 1, crashes: 1}},
 		{"ghost", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, ghosts: 1}},
 		{"ghost and crash", setup{clients: 2, cycles: 2, puts: 1, chunks: true, ghosts: 1, crashes: 1}},
+		{"lease", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, crashes: 1, ticks: 3}},
 		{"three clients", setup{clients: 3, cycles: 1, puts: 0, chunks: true, descending: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -105,7 +106,7 @@ func explore(s *setup, limit int) (int, string) {
 
 // key encodes everything that the future of a world depends on.
 func (w *world) key(b []byte) []byte {
-	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, w.ghosts, int(w.acked))
+	b = appendInts(b, len(w.tags), len(w.late), w.faults, w.crashes, w.takeOvers, w.forces, w.ghosts, w.tick, int(w.acked))
 	if w.bad != "" {
 		b = append(b, '!')
 	}
@@ -135,7 +136,8 @@ func (w *world) key(b []byte) []byte {
 func (c *client) key(b []byte) []byte {
 	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.known), int(c.next), c.wins, c.cycles, c.puts, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
 	b = appendClaim(b, c.req.claim)
-	b = appendClaim(appendClaim(b, c.claim), c.ghost)
+	b = appendClaim(appendClaim(appendClaim(b, c.claim), c.ghost), c.expired)
+	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.beat...)
 	b = appendBools(b, c.uncertain, c.lost, c.req.forced)
 	for _, tag := range c.listed {
 		b = append(append(b, tag...), 0)

@@ -6,75 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// A registry that dies, or runs out of space, while it writes a tag may list
-// the tag ever after and answer 404 to its GET: a ghost. Its PUT was never
-// acknowledged, so nobody won a lock by such a claim, and nobody will release
-// it. What looks the same for a moment is a claim that is just being written or
-// deleted, and what looks the same for longer is a registry that lost data. So
-// a ghost is ended only after it was seen for a while, and then like any lock
-// that is taken over: with a forced tombstone, a jump and a seal, which fence
-// its owner should there be one after all.
-const (
-	ghostAnswers = 3
-	ghostTime    = time.Minute
-)
-
-// sighting is a claim that this process saw listed and could not read.
-type sighting struct {
-	claim   claimID
-	answers int
-	since   time.Time // by our clock, which does not jump
-	first   time.Time // by the registry's clock; zero where it has none
-	last    time.Time
-}
-
-// ghost tells whether the claim was seen often and long enough: by our own
-// clock, and by that of the registry where it has one.
-func (g sighting) ghost(now time.Time) bool {
-	return g.answers >= ghostAnswers && now.Sub(g.since) >= ghostTime &&
-		(g.first.IsZero() || g.last.Sub(g.first) >= ghostTime)
-}
-
-// sighted notes one more 404 for a claim that the list of that date shows. It
-// keeps one sighting per workspace, across the attempts of a process: a server
-// answers each LOCK at once, and the client that polls it makes the time pass.
-// A clock of the registry that runs backwards, appears or vanishes begins anew.
-func (s *Store) sighted(workspace string, c claimID, date time.Time) sighting {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.ghosts[workspace]
-	if g.claim != c || g.first.IsZero() != date.IsZero() || date.Before(g.last) {
-		g = sighting{claim: c, since: time.Now(), first: date}
-	}
-	g.answers++
-	g.last = date
-	s.ghosts[workspace] = g
-	return g
-}
-
-// forgetGhost drops what was noted about a workspace whose lock is free, or
-// whose claim was read.
-func (s *Store) forgetGhost(workspace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.ghosts, workspace)
-}
-
 // unreadable is the lock of a claim that is listed and was not found.
 func (x *session) unreadable(ctx context.Context, e *LockedError, c claimID) {
 	e.Held = ghostInfo(x.claimTag(c), c.x)
-	g := x.s.sighted(x.workspace, c, x.date)
+	g := x.s.sightings.missing(x.workspace, c, x.date)
 	if g.answers == ghostAnswers {
 		x.s.o.Logger.WarnContext(ctx, "the lock is listed, but reading it answers 404; if that goes on for a minute, it was never acknowledged and is ended",
 			"repository", x.s.repo.String(), "workspace", x.workspace, "tag", x.claimTag(c))
 	}
-	e.Unreadable, e.ghost = true, g.ghost(time.Now())
+	e.Unreadable, e.ghost = true, g.ghost()
 }
 
 // ghostInfo stands for what a claim would say if it could be read. Its ID is

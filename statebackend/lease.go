@@ -6,13 +6,18 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// leaseGrace is added to a lease before it counts as expired: the Date header
-// has whole seconds, and beats take their time.
-const leaseGrace = 30 * time.Second
+const (
+	// leaseGrace is added to a lease before it counts as expired: the Date header
+	// has whole seconds, and beats take their time.
+	leaseGrace = 30 * time.Second
+	// beatsPerLease is how often a claim is renewed within its lease.
+	beatsPerLease = 3
+	// maxSkew is how far our clock and the registry's may be apart where an age
+	// decides about somebody else's lock.
+	maxSkew = 5 * time.Minute
+)
 
 // beats renews the claim of a lock with a lease. Its owner is one goroutine,
 // between start and stop.
@@ -20,25 +25,50 @@ type beats struct {
 	x     *session
 	claim claimID
 	ttl   time.Duration
-	stop  chan struct{}
+	stop  func()
 	done  sync.WaitGroup
 
-	sent      int  // read after stop
+	mu        sync.Mutex // guards confirmed
+	confirmed moment     // before the last beat that the registry acknowledged was sent
+
+	sent      int  // with the claim itself; read after stop
 	uncertain bool // read after stop: a beat may still arrive
 }
+
+// moment is a time by two clocks: whichever says that more time has passed is
+// believed. Go's own does not run while the machine sleeps; the other may, where
+// it is the wall clock, be set back.
+type moment struct {
+	at     time.Time
+	uptime time.Duration
+}
+
+func (s *Store) moment() moment { return moment{time.Now(), s.o.Uptime()} }
+
+func (m moment) age(now moment) time.Duration {
+	return max(now.at.Sub(m.at), now.uptime-m.uptime)
+}
+
+// wallTime is the time of the day as a duration.
+func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // startBeats renews the claim every third of the lease until stopped. The time
 // of a beat is that of the registry: the Date header of the last list.
 func (l *Lock) startBeats(ctx context.Context) {
-	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, stop: make(chan struct{})}
+	stopped := make(chan struct{})
+	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed}
+	b.stop = sync.OnceFunc(func() { close(stopped) })
+	if l.x.undated {
+		b.sent = 1
+	}
 	l.beats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
 	b.done.Go(func() {
-		t := time.NewTicker(b.ttl / 3)
+		t := time.NewTicker(b.ttl / beatsPerLease)
 		defer t.Stop()
 		for b.beat(ctx) {
 			select {
-			case <-b.stop:
+			case <-stopped:
 				return
 			case <-t.C:
 			}
@@ -46,26 +76,63 @@ func (l *Lock) startBeats(ctx context.Context) {
 	})
 }
 
-// beat sends one beat and looks whether the lock is still ours. The first call
-// only looks: the claim itself was the first beat.
+// beat sends one beat and looks whether the lock is still ours; false ends the
+// beats, and the next Put finds out why. The first call only looks: the claim
+// itself was the first beat, unless the repository was empty and the registry had
+// told no time yet. One that comes after the lease, as in a machine that
+// slept, looks before it writes: a claim that was ended and cleaned up meanwhile
+// must not be written again. Where no list is to be had the next beat may get
+// through: the lease is what ends.
 func (b *beats) beat(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	if b.sent++; b.sent > 1 {
-		r := b.x.perform(ctx, request{op: opPutClaim, claim: b.claim})
-		b.uncertain = b.uncertain || r.status == statusUncertain
+	first := b.sent == 0
+	if first || b.age() >= b.ttl {
+		b.sent = max(b.sent, 1)
+		if ours, err := b.look(ctx); first || err != nil || !ours {
+			return err != nil || ours
+		}
 	}
-	v, err := b.x.list(ctx)
-	if err != nil {
-		return true // the next beat may get through; the lease is what ends
+	b.sent++
+	r := b.x.perform(ctx, request{op: opPutClaim, claim: b.claim})
+	b.uncertain = b.uncertain || r.status == statusUncertain
+	ours, err := b.look(ctx)
+	if err == nil && ours && r.status == statusDone {
+		b.mu.Lock()
+		b.confirmed = b.x.claimed
+		b.mu.Unlock()
 	}
-	return v.has(b.claim) && v.ended[b.claim] == 0 // else the next Put finds out
+	return err != nil || ours
 }
 
-// end stops the beats and waits for the one under way.
+// look tells whether the claim has not ended.
+func (b *beats) look(ctx context.Context) (ours bool, err error) {
+	v, err := b.x.list(ctx)
+	return v.has(b.claim) && v.ended[b.claim] == 0, err
+}
+
+// age is how old the last confirmed beat is.
+func (b *beats) age() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.confirmed.age(b.x.s.moment())
+}
+
+// end stops the beats and waits for the one under way. It may be called again.
 func (b *beats) end() {
-	close(b.stop)
+	b.stop()
 	b.done.Wait()
+}
+
+// Lease returns how old the last confirmed beat of the lock is, counted from
+// before it was sent and also while the machine sleeps, and the lease; 0, 0
+// without one. Who guards something by the lock stops it before the age reaches
+// the lease: from then on others may take the lock over.
+func (l *Lock) Lease() (age, ttl time.Duration) {
+	if l.beats == nil {
+		return 0, 0
+	}
+	return l.beats.age(), l.beats.ttl
 }
 
 // clone returns a session that may be used beside x.
@@ -73,13 +140,4 @@ func (x *session) clone() *session {
 	c := x.s.session(x.workspace, x.info)
 	c.date = x.date
 	return c
-}
-
-// expired tells whether the lease of a claim is over, judged by the registry's
-// clock alone: now is the Date header of a list. Without one it never is.
-func expired(l artifact.LockManifest, now time.Time) bool {
-	if now.IsZero() || l.Beat.IsZero() || l.TTL <= 0 {
-		return false
-	}
-	return now.Sub(l.Beat) > l.TTL+leaseGrace
 }

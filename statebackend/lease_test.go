@@ -27,35 +27,48 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
+// polls tries to lock every seven seconds of the bubble, as a waiting client does.
+func polls(t *testing.T, s *statebackend.Store, id string, d time.Duration) (*statebackend.Lock, error) {
+	t.Helper()
+	var l *statebackend.Lock
+	err := errors.New("never tried")
+	for end := time.Now().Add(d); err != nil && time.Now().Before(end); {
+		time.Sleep(7 * time.Second)
+		l, err = s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: id})
+	}
+	return l, err
+}
+
 // A lease is renewed as long as its holder lives; afterwards the lock may be
-// taken over, judged by the registry's clock.
+// taken over, judged by the registry's clock and by what was seen.
 func TestLease(t *testing.T) {
 	for name, q := range map[string]ocitest.Quirks{"delete": {}, "no delete": {NoDelete: true}, "digest only": {DigestDeleteOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			h := ocitest.Handler(t, q)
 			synctest.Test(t, func(t *testing.T) {
-				const host = "registry.test"
 				g := &gate{RoundTripper: direct{h}}
-				a := newStore(t, host, g, statebackend.Options{LockTTL: time.Minute})
-				// The clock of b is wrong, and nobody looks at it.
-				b := newStore(t, host, direct{h}, statebackend.Options{Now: func() time.Time { return time.Unix(0, 0) }})
+				a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute})
+				b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
 				la := mustLock(t, a, "prod", "a")
 				mustPut(t, la, []byte("a1"))
 
-				time.Sleep(time.Hour) // of the bubble
-				if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+				if _, err := polls(t, b, "b", time.Hour); !isLockedBy(err, "a") {
 					t.Fatalf("lock while the lease is renewed: %v", err)
 				}
 				mustUnlock(t, la)
 				la = mustLock(t, a, "prod", "a2")
 
 				g.closed.Store(true)
-				time.Sleep(time.Minute)
-				if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a2") {
+				if _, err := polls(t, b, "b", time.Minute); !isLockedBy(err, "a2") {
 					t.Fatalf("lock within the grace: %v", err)
 				}
-				time.Sleep(2 * time.Minute)
-				lb := mustLock(t, b, "prod", "b")
+				if age, ttl := la.Lease(); age < time.Minute || ttl != time.Minute {
+					t.Errorf("the holder counts %v of %v", age, ttl)
+				}
+				lb, err := polls(t, b, "b", 2*time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if got, _, err := lb.Get(t.Context()); err != nil || string(got) != "a1" {
 					t.Errorf("head of the successor: %q, %v", got, err)
 				}
@@ -76,6 +89,117 @@ func TestLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who comes once, long after the lease, has seen nothing: only who keeps looking
+// may take the lock over.
+func TestLeaseSeenOnce(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{RoundTripper: direct{h}}
+		l := mustLock(t, newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
+		synctest.Wait() // for the first beat
+		g.closed.Store(true)
+		b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+		for range 5 {
+			time.Sleep(time.Hour)
+			if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
+				t.Fatal(err)
+			}
+		}
+		if _, err := polls(t, b, "b", time.Minute); err != nil {
+			t.Error(err)
+		}
+		g.closed.Store(false)
+		mustUnlock(t, l)
+	})
+}
+
+// An outage that both had, longer than the lease, does not end it.
+func TestLeaseOutage(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{RoundTripper: direct{h}}
+		a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute})
+		b := newStore(t, ghostHost, g, statebackend.Options{})
+		l := mustLock(t, a, "prod", "a")
+		for range 5 {
+			if _, err := polls(t, b, "b", 3*time.Minute); !isLockedBy(err, "a") {
+				t.Fatal(err)
+			}
+			g.closed.Store(true)
+			if _, err := polls(t, b, "b", 10*time.Minute); err == nil {
+				t.Fatal("a lock without a registry")
+			}
+			g.closed.Store(false)
+		}
+		mustPut(t, l, []byte("a"))
+		mustUnlock(t, l)
+	})
+}
+
+// Whose clock is not the registry's judges no age.
+func TestLeaseSkew(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{RoundTripper: direct{h}}
+		l := mustLock(t, newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute}), "prod", "a")
+		synctest.Wait() // for the first beat
+		g.closed.Store(true)
+		for _, skew := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
+			b := newStore(t, ghostHost, direct{h}, statebackend.Options{Now: func() time.Time { return time.Now().Add(skew) }})
+			if _, err := polls(t, b, "b", time.Hour); !isLockedBy(err, "a") {
+				t.Errorf("clock off by %v: %v", skew, err)
+			}
+		}
+		g.closed.Store(false)
+		mustUnlock(t, l)
+	})
+}
+
+// A holder that was suspended past its lease knows at once, by a clock that ran
+// on. Its beats bring no claim back that was ended and cleaned up meanwhile.
+func TestLeaseSuspended(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		var slept atomic.Int64
+		g := &gate{RoundTripper: direct{h}}
+		a := newStore(t, ghostHost, g, statebackend.Options{LockTTL: time.Minute, Uptime: func() time.Duration { return time.Duration(slept.Load()) }})
+		b := newStore(t, ghostHost, direct{h}, statebackend.Options{})
+		la := mustLock(t, a, "prod", "a")
+		time.Sleep(10 * time.Minute)
+		if age, ttl := la.Lease(); age > ttl/2 {
+			t.Errorf("age %v of a lease that is kept", age)
+		}
+		g.closed.Store(true)
+		lb, err := polls(t, b, "b", 3*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, lb, []byte("b"))
+		mustUnlock(t, lb)
+		time.Sleep(8 * 24 * time.Hour)
+		lb = mustLock(t, b, "prod", "b2") // cleans up
+		mustPut(t, lb, []byte("b2"))
+		mustUnlock(t, lb)
+
+		slept.Add(int64(8 * 24 * time.Hour))
+		if age, ttl := la.Lease(); age < ttl {
+			t.Errorf("age %v after a long sleep", age)
+		}
+		g.closed.Store(false)
+		time.Sleep(time.Hour)
+		if held, err := b.Locks(t.Context()); err != nil || len(held) > 0 {
+			t.Errorf("the beats brought back %v, %v", held, err)
+		}
+		if age, ttl := la.Lease(); age < ttl {
+			t.Errorf("age %v of a lost lease", age)
+		}
+		if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("put after a takeover: %v", err)
+		}
+		mustUnlock(t, la)
+	})
 }
 
 // Without a lease a lock never expires.
@@ -103,6 +227,8 @@ func TestLeaseClocks(t *testing.T) {
 		{"registry hours behind", fixed(-7 * time.Hour), fixed(0)},
 		{"registry hours ahead", fixed(7 * time.Hour), fixed(0)},
 		{"registry set back", jumping(-5 * time.Hour), fixed(0)},
+		{"registry jumps ahead", jumping(7 * time.Hour), jumping(7 * time.Hour)},
+		{"registry jumps ahead, and nobody else", jumping(7 * time.Hour), fixed(0)},
 		{"registry drifts", func(since time.Duration) time.Duration { return since / 10 }, fixed(0)},
 		{"own clock jumps ahead", fixed(0), jumping(24 * time.Hour)},
 		{"own clock jumps back", fixed(0), jumping(-24 * time.Hour)},
@@ -115,11 +241,8 @@ func TestLeaseClocks(t *testing.T) {
 				o := statebackend.Options{LockTTL: time.Minute, Now: func() time.Time { return time.Now().Add(tc.own(time.Since(begin))) }}
 				a, b := newStore(t, ghostHost, d, o), newStore(t, ghostHost, d, o)
 				l := mustLock(t, a, "prod", "a")
-				for range 40 {
-					time.Sleep(77 * time.Second)
-					if _, err := b.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "b"}); !isLockedBy(err, "a") {
-						t.Fatalf("after %v: %v", time.Since(begin), err)
-					}
+				if _, err := polls(t, b, "b", 50*time.Minute); !isLockedBy(err, "a") {
+					t.Errorf("after %v: %v", time.Since(begin), err)
 				}
 				mustPut(t, l, []byte("a"))
 				mustUnlock(t, l)

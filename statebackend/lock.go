@@ -24,16 +24,14 @@ type Lock struct {
 	s     *Store
 	x     *session
 	claim claimID
+	beats *beats // nil without a lease
 
 	mu        sync.Mutex              // guards the fields below
-	beats     *beats                  // nil without a lease
 	newest    int64                   // the head when last seen
 	next      int64                   // the number of the next write
 	head      *artifact.StateManifest // of newest, if it was read or written
 	wrote     bool
 	uncertain bool // a write may still arrive
-	beaten    bool // the claim was renewed
-	late      bool // a renewal may still arrive
 	lost      bool
 	released  bool
 }
@@ -202,13 +200,13 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.sweep(ctx)
 		l.prune(ctx)
 	}
-	if l.beats != nil {
-		l.beats.end()
-		l.beaten, l.late, l.beats = l.beats.sent > 1, l.beats.uncertain, nil
-	}
 	e := &releaser{
-		claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost, beaten: l.beaten, late: l.late,
+		claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost,
 		can: l.s.abilities(), rules: l.s.rules,
+	}
+	if b := l.beats; b != nil {
+		b.end()
+		e.beaten, e.late = b.sent > 1, b.uncertain
 	}
 	if !l.lost || l.x.seen.ended[l.claim] == 0 {
 		l.x.run(ctx, e)

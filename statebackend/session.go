@@ -34,6 +34,8 @@ type session struct {
 	takes   bool                     // whoever holds the lock
 	copy    copyCheck                // whether the repository is a replica
 	claims  map[claimID]oci.Manifest // own claims, as written
+	claimed moment                   // before the last of them was sent
+	undated bool                     // it does not say when
 	foreign artifact.LockManifest    // the marker an older tool wrote
 	sealed  oci.Manifest             // the seal, as written
 	head    oci.Manifest             // the version to write
@@ -200,6 +202,7 @@ func (x *session) write(ctx context.Context, req request) error {
 			}
 			x.fresh = false
 		}
+		x.claimed = x.s.moment()
 		return x.put(ctx, tag(artifact.LockClaim), m)
 	case opPutTombstone:
 		kind := artifact.LockTombstone
@@ -276,6 +279,7 @@ func blobMissing(err error) bool {
 }
 
 func (x *session) claim(c claimID) (oci.Manifest, error) {
+	x.undated = x.date.IsZero()
 	m, err := artifact.NewLockManifest(artifact.LockManifest{
 		Kind: artifact.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
 		Beat: x.beatTime(), TTL: x.s.o.LockTTL,

@@ -22,7 +22,7 @@ func simulated() []setup {
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
 			for _, sameID := range []bool{false, true} {
-				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1}
+				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 6}
 				list = append(list, s)
 				s.descending, s.clients, s.cycles = true, 4, 1
 				list = append(list, s)
@@ -136,9 +136,12 @@ func (w *world) describe(a act) string {
 	if a.kind == actLate {
 		return fmt.Sprintf("late: %+v", w.late[a.client])
 	}
+	if a.kind == actTick {
+		return fmt.Sprintf("tick: %d", w.tick+1)
+	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "tick"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
 }
 
 // mutant is the protocol without one of its rules, in a world small enough for
@@ -159,6 +162,8 @@ func mutants() []mutant {
 	late.faults = 1
 	ghost := torn
 	ghost.ghosts, ghost.cycles = 1, 2
+	leased := torn
+	leased.ticks = 3
 	old := setup{lists: listPrefix, clients: 2, cycles: 1, puts: 1}
 	oldTaken := old
 	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
@@ -178,6 +183,7 @@ func mutants() []mutant {
 		{"force-unlock deletes the claim", rules{forceDeletes: true}, taken},
 		{"a ghost is ignored", rules{ghostIgnored: true}, ghost},
 		{"a ghost is ended without a jump", rules{ghostClean: true}, ghost},
+		{"a lease ends by the date alone", rules{leaseUnseen: true}, leased},
 	}
 }
 

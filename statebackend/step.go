@@ -96,6 +96,7 @@ type rules struct {
 	forceDeletes    bool // force-unlock by deleting the claim
 	ghostIgnored    bool // go past a ghost without ending it
 	ghostClean      bool // end a ghost without a jump
+	leaseUnseen     bool // end a lease by the registry's Date alone
 }
 
 // backoff returns the i-th wait for a list to show what was written; about ten

@@ -35,6 +35,7 @@ type Options struct {
 	Tool          string        // who writes, such as "okara/1.0.0"
 	Logger        *slog.Logger  // warnings; nil: none
 	Now           func() time.Time
+	Uptime        func() time.Duration // by which a holder counts the age of its lease; nil: since the start of the machine, sleep included
 	NewID         func() string
 }
 
@@ -49,10 +50,10 @@ type Store struct {
 	held map[string]*Lock
 	busy map[string]chan struct{} // lock attempts under way, by workspace and id
 	can  abilities
-	// ghosts are what could not be read of workspaces, at most one claim each.
-	ghosts map[string]sighting
 	// judgement is nil until a lock needs it.
 	judgement *judgement
+
+	sightings sightings
 }
 
 // New returns a store on r. It sends nothing.
@@ -66,10 +67,13 @@ func New(r *oci.Repo, o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Uptime == nil {
+		o.Uptime = uptime
+	}
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}, ghosts: map[string]sighting{}}
+	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}, sightings: sightings{last: map[string]sighting{}}}
 }
 
 // Repo returns the repository that the store is on.

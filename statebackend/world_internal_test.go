@@ -54,6 +54,7 @@ type setup struct {
 	takeOvers  int // budget: locks that end whoever holds
 	forces     int // budget: force-unlocks of a holder
 	ghosts     int // budget: claims that are listed before they can be read
+	ticks      int // budget: thirds of a lease that pass; with any, locks have leases
 	sameID     bool
 	rules      rules
 }
@@ -101,7 +102,9 @@ type client struct {
 	chunk     int
 	lastWrite int // listPrefix: position of the last own update
 
-	ghost     claimID // that this client met and may end next
+	ghost     claimID  // that this client met and may end next
+	seen      sighting // the claim that it met last
+	expired   claimID  // that it may end next, because its lease is over
 	claim     claimID
 	known     int64 // the highest version that the lock knows of, or sealed
 	next      int64
@@ -127,6 +130,7 @@ type world struct {
 	takeOvers int
 	forces    int
 	ghosts    int
+	tick      int    // thirds of a lease that have passed
 	bad       string // the property that does not hold
 }
 
@@ -167,7 +171,7 @@ type act struct {
 type actKind uint8
 
 const (
-	actStart     actKind = iota // lock; arg 1: take over, 2: end a ghost
+	actStart     actKind = iota // lock; arg 1: take over, 2: end a ghost, 3: a lease
 	actForce                    // force-unlock the lock of client arg
 	actPut                      // start a write
 	actRelease                  // start to release
@@ -181,6 +185,7 @@ const (
 	actCrash                    // the client dies; arg 1: its request may arrive later
 	actLate                     // a late request takes effect
 	actHalf                     // the claim is listed and cannot be read, the request goes on
+	actTick                     // a third of the lease passes, in which each holder that runs beats
 )
 
 // acts returns what can happen next.
@@ -196,6 +201,9 @@ func (w *world) acts() []act {
 			}
 			if c.ghost != (claimID{}) {
 				acts = append(acts, act{actStart, i, 2})
+			}
+			if c.expired != (claimID{}) {
+				acts = append(acts, act{actStart, i, 3})
 			}
 			for j := range w.clients {
 				if w.forces > 0 && j != i && w.clients[j].wins > 0 {
@@ -217,6 +225,9 @@ func (w *world) acts() []act {
 	}
 	for i := range w.late {
 		acts = append(acts, act{actLate, i, 0})
+	}
+	if w.tick < w.ticks && w.settled() {
+		acts = append(acts, act{kind: actTick})
 	}
 	return acts
 }
@@ -271,6 +282,10 @@ func (w *world) do(a act) {
 		u := w.late[a.client]
 		w.late = slices.Concat(w.late[:a.client], w.late[a.client+1:])
 		w.update(u)
+		return
+	}
+	if a.kind == actTick {
+		w.pass()
 		return
 	}
 	c := &w.clients[a.client]
@@ -352,10 +367,13 @@ func (w *world) start(i, how int) {
 		w.takeOvers--
 	}
 	over := overdue{}
-	if how == 2 {
+	switch how {
+	case 2:
 		over[c.ghost] = artifact.ReasonGhost
+	case 3:
+		over[c.expired] = artifact.ReasonExpired
 	}
-	c.ghost = claimID{}
+	c.ghost, c.expired = claimID{}, claimID{}
 	c.cycles--
 	c.puts, c.uncertain, c.lost = w.puts, false, false
 	c.attempts += 16

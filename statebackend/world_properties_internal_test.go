@@ -82,6 +82,9 @@ func (w *world) locked(i int) {
 		if res.held && w.half(res.by) {
 			c.ghost = res.by
 		}
+		if res.held {
+			w.meet(c, res.by)
+		}
 		return
 	}
 	c.stage, c.claim, c.next, c.known = stageHolding, c.acq.claim, res.next, res.newest

@@ -7,15 +7,20 @@
  * that has its reader's own last write (PREFIX).
  *
  * Each mutant leaves out one rule and must fail: NO_L3, NO_SEAL, NO_JUMP,
- * CHECK_FIRST, FORCE_DELETES, with PREFIX also NO_OWN, and with GHOSTS also
+ * CHECK_FIRST, FORCE_DELETES, with PREFIX also NO_OWN, with GHOSTS also
  * GHOST_IGNORED (go past a ghost without ending it) and GHOST_CLEAN (end it
- * without a jump).
+ * without a jump), and with TICKS also LEASE_UNSEEN (end a lease because the
+ * registry's clock says so).
  *
  * Faults: TAKEOVERS locks end whoever holds; CRASHES clients die at a write,
  * which may still arrive; LOST answers of claims are lost, and the claim may
  * arrive late; GHOSTS claims are listed before they can be read, and become
  * readable much later or never. TOMBSTONES: release by tombstone instead of
  * DELETE.
+ *
+ * TICKS thirds of a lease pass, while nobody is taking or releasing a lock,
+ * which is short beside it. In each, holders that run renew their claims. The
+ * registry's clock always says that a lease is over. A GET shows the last beat.
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -58,6 +63,22 @@ byte lateKind = 0; byte lateClaim; byte lateN;
 /* Budgets and what is only observed. */
 byte ghosts = GHOSTS; bit half[CLAIMS]; /* listed, and its GET is 404 */
 byte takeOvers = TAKEOVERS; byte crashes = CRASHES; byte lost = LOST;
+#ifdef TICKS
+byte tick = 0; byte beat[CLAIMS];
+bit runs[CLAIMS];                   /* the owner of the claim is alive */
+byte moving = 0;                    /* owners that are taking or releasing */
+#define ENTER runs[me] = 1; moving++
+#define HOLD moving--
+#define RELEASE moving++
+#define EXIT runs[me] = 0; moving--
+#define DIE runs[me] = 0
+#else
+#define ENTER skip
+#define HOLD skip
+#define RELEASE skip
+#define EXIT skip
+#define DIE skip
+#endif
 bit holds[CLAIMS]; byte known[CLAIMS]; byte head[CLAIMS];
 byte acked = 0;
 
@@ -69,7 +90,11 @@ byte acked = 0;
 
 #define OVERTAKEN(c) (endAt[c] != 0 && endHow[c] == FORCED)
 
+#ifdef TICKS
+inline putClaim(c) { TICK; claimAt[c] = now; beat[c] = tick }
+#else
 inline putClaim(c) { TICK; claimAt[c] = now }
+#endif
 inline endClaim(c, how) {
 	TICK;
 	if
@@ -183,7 +208,8 @@ inline list() {
 #endif
 }
 
-/* A live claim that could not be read before, and is the only one. */
+/* A live claim that may be ended, because it could not be read before or its
+ * lease is over, and is the only one. */
 #define MET (ghost != 0 && rivals == 1 && sc[ghost - 1] && se[ghost - 1] == 0)
 #ifdef GHOST_IGNORED
 #define IGNORES(c) (ghost == c + 1)
@@ -218,13 +244,42 @@ inline weigh() {
 		i = 0
 	}
 }
-/* GET of the live claims: one that is not found may be ended next time. */
+#ifdef TICKS
+#define LOOK atomic { if :: met == 0 || tick > lastAt -> cycle-- :: else fi } /* one per tick is free */
+/* The same beat, seen for two thirds of the lease without a gap longer than one
+ * of them. */
+inline watch(c) {
+	atomic {
+		if
+		:: met == c + 1 && metBeat == beat[c] && tick <= lastAt + 1
+		:: else -> met = c + 1; metBeat = beat[c]; metAt = tick
+		fi;
+		lastAt = tick;
+		if
+#ifdef LEASE_UNSEEN
+		:: true ->
+#else
+		:: tick >= metAt + 2 ->
+#endif
+			ghost = c + 1;
+			assert(!(holds[c] && runs[c]))      /* a lease that is kept does not end */
+		:: else
+		fi
+	}
+}
+#else
+#define LOOK skip
+inline watch(c) { skip }
+#endif
+/* GET of the live claims: one that is not found may be ended next time, and so
+ * may one whose lease is over. */
 inline meet() {
 	b = 0;
 	do
 	:: b < CLAIMS ->
 		if
 		:: sc[b] && se[b] == 0 && half[b] -> ghost = b + 1
+		:: sc[b] && se[b] == 0 && !half[b] -> watch(b)
 		:: else
 		fi;
 		b++
@@ -250,15 +305,18 @@ inline forget() {
 
 inline leave() {
 #ifdef TOMBSTONES
-	atomic { endClaim(me, 1); OWN }
+	atomic { endClaim(me, 1); OWN; EXIT }
 #else
-	atomic { deleteClaim(me); OWN }
+	atomic { deleteClaim(me); OWN; EXIT }
 #endif
 }
 
 proctype client(byte id) {
 	byte ghost = 0, cycle = 0, me, i, b, p, own, newest, rivals, floor, puts, n, before;
 	bit sc[CLAIMS]; byte se[CLAIMS];
+#ifdef TICKS
+	byte met = 0, metBeat = 0, metAt = 0, lastAt = 0;
+#endif
 next:
 	atomic {
 		forget();
@@ -272,7 +330,7 @@ next:
 	list();                                     /* L1 */
 	weigh();
 	if
-	:: rivals > 0 && takeOvers == 0 && !MET -> meet(); goto next
+	:: rivals > 0 && takeOvers == 0 && !MET -> LOOK; meet(); goto next
 	:: rivals > 0 && MET ->
 		atomic { endClaim(ghost - 1, ENDS); OWN; se[ghost - 1] = ENDS };
 		weigh()
@@ -306,10 +364,10 @@ next:
 		fence[me] = n
 	}
 	if                                          /* the claim */
-	:: atomic { putClaim(me); OWN }
+	:: atomic { putClaim(me); OWN; ENTER }
 	:: atomic { ghosts > 0 -> ghosts--; putClaim(me); OWN; half[me] = 1 };
 		if
-		:: half[me] = 0
+		:: atomic { half[me] = 0; ENTER }
 		:: goto done                        /* the registry died, and so did we */
 		fi
 	:: atomic { lost > 0 && lateKind == 0 -> lost--; lateKind = 1; lateClaim = me };
@@ -321,7 +379,7 @@ next:
 	list();                                     /* L2 */
 	weigh();
 	if
-	:: se[me] != 0 -> goto next
+	:: se[me] != 0 -> atomic { EXIT; goto next }
 #ifndef NO_OWN
 	:: se[me] == 0 && !sc[me] -> assert(false)  /* the list has our last write */
 #endif
@@ -336,7 +394,7 @@ next:
 	list();                                     /* L3 */
 	weigh();
 	if
-	:: se[me] != 0 -> goto next
+	:: se[me] != 0 -> atomic { EXIT; goto next }
 	:: se[me] == 0 && (newest >= n || floor > n) -> leave(); goto next
 	:: else
 	fi;
@@ -356,7 +414,7 @@ next:
 	fi;
 #endif
 	atomic {                                    /* Lock returns */
-		holds[me] = 1; known[me] = newest; head[me] = before;
+		HOLD; holds[me] = 1; known[me] = newest; head[me] = before;
 		assert(OVERTAKEN(me) || before >= acked);
 		b = 0;
 		do
@@ -380,7 +438,7 @@ next:
 #endif
 		if
 		:: atomic { putVersion(me, n); known[me] = n; OWN }
-		:: atomic { crashes > 0 && lateKind == 0 -> crashes--; lateKind = 2; lateClaim = me; lateN = n }; goto done
+		:: atomic { crashes > 0 && lateKind == 0 -> crashes--; lateKind = 2; lateClaim = me; lateN = n; DIE }; goto done
 		fi;
 		forget();
 #ifndef CHECK_FIRST
@@ -412,7 +470,7 @@ next:
 	:: else -> break
 	od;
 release:
-	atomic { holds[me] = 0; forget() };
+	atomic { holds[me] = 0; RELEASE; forget() };
 	leave();
 	goto next;
 done:	skip
@@ -424,6 +482,21 @@ proctype net() {
 end:	do
 	:: atomic { lateKind == 1 -> putClaim(lateClaim); lateKind = 3 }
 	:: atomic { lateKind == 2 -> putVersion(lateClaim, lateN); lateKind = 3 }
+#ifdef TICKS
+	:: atomic { tick < TICKS && moving == 0 ->
+		tick++;
+		do
+		:: b < CLAIMS ->
+			if
+			:: holds[b] && runs[b] -> beat[b] = tick
+			:: else
+			fi;
+			b++
+		:: else -> break
+		od;
+		b = 0
+	}
+#endif
 	od
 }
 

@@ -53,6 +53,8 @@ for order in "" -DDESCENDING; do
 		check pass claims -DCYCLES=2 -DGHOSTS=1 $order $release
 		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $order $release
 		check fail claims -DCYCLES=2 -DGHOSTS=1 -DGHOST_CLEAN $order $release
+		check pass claims -DPUTS=2 -DTICKS=3 -DCRASHES=1 $order $release
+		check fail claims -DPUTS=2 -DTICKS=3 -DLEASE_UNSEEN $order $release
 	done
 done
 check fail claims -DNO_L3 -DDESCENDING
@@ -69,6 +71,8 @@ for release in "" -DTOMBSTONES; do
 	check pass claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 $release
 	check fail claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 -DGHOST_IGNORED $release
 	check fail claims -DPREFIX -DCYCLES=2 -DGHOSTS=1 -DGHOST_CLEAN $release
+	check pass claims -DPREFIX -DPUTS=2 -DTICKS=3 -DCRASHES=1 $release
+	check fail claims -DPREFIX -DPUTS=2 -DTICKS=3 -DLEASE_UNSEEN $release
 done
 if [ "${MODELS:-}" = full ]; then
 	check pass claims -DCLIENTS=3 -DTAKEOVERS=1 -DCRASHES=1

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// A registry that dies, or runs out of space, while it writes a tag may list
+// the tag ever after and answer 404 to its GET: a ghost. Its PUT was never
+// acknowledged, so nobody won a lock by such a claim, and nobody will release
+// it. What looks the same for a moment is a claim that is just being written or
+// deleted, and what looks the same for longer is a registry that lost data. So
+// a ghost is ended only after it was seen for a while, and then like any lock
+// that is taken over: with a forced tombstone, a jump and a seal, which fence
+// its owner should there be one after all.
+const (
+	ghostAnswers = 3
+	ghostTime    = time.Minute
+)
+
+// sighting is a live claim that stood in the way of this process, and for how
+// long it has looked the same.
+type sighting struct {
+	claim   claimID
+	beat    string // digest of its manifest; "": its GET answered 404
+	answers int
+	since   time.Time // by our clock, which does not jump
+	seen    time.Time
+	first   time.Time // by the registry's clock; zero where it has none
+	last    time.Time
+}
+
+// again notes one more look at a claim. A 404 begins anew where the clock of the
+// registry runs backwards, appears or vanishes. What can be read begins anew
+// after a pause that is longer than the one between two beats: in it the
+// registry may have answered nobody, its holder included.
+func (g sighting) again(c claimID, l artifact.LockManifest, now, date time.Time) sighting {
+	beat := l.Manifest.Digest.String()
+	anew := g.claim != c || g.beat != beat
+	if beat == "" {
+		anew = anew || g.first.IsZero() != date.IsZero() || date.Before(g.last)
+	} else {
+		anew = anew || now.Sub(g.seen) > l.TTL/beatsPerLease
+	}
+	if anew {
+		g = sighting{claim: c, beat: beat, since: now, first: date}
+	}
+	g.answers++
+	g.seen, g.last = now, date
+	return g
+}
+
+// ghost tells whether an unreadable claim was seen often and long enough: by our
+// own clock, and by that of the registry where it has one.
+func (g sighting) ghost() bool {
+	return g.beat == "" && g.answers >= ghostAnswers && g.seen.Sub(g.since) >= ghostTime &&
+		(g.first.IsZero() || g.last.Sub(g.first) >= ghostTime)
+}
+
+// expired tells whether the lease of the claim l, which was seen, may be taken
+// over: it is over by the registry's clock, which agrees with ours, and the same
+// beat was seen for two thirds of it by a clock that does not jump. The Date of a
+// registry may be hours wrong, or another node's; a holder that beats shows.
+func (g sighting) expired(l artifact.LockManifest, clock time.Time, r rules) bool {
+	date := g.last
+	if date.IsZero() || l.Beat.IsZero() || l.TTL <= 0 || clock.Sub(date).Abs() > maxSkew {
+		return false
+	}
+	seen := g.seen.Sub(g.since) >= l.TTL*2/3
+	return date.Sub(l.Beat) > l.TTL+leaseGrace && (seen || r.leaseUnseen)
+}
+
+// sightings keeps one sighting per workspace, across the attempts of a process:
+// a server answers each LOCK at once, and the client that polls it makes the
+// time pass.
+type sightings struct {
+	mu   sync.Mutex // guards last
+	last map[string]sighting
+}
+
+// missing notes a 404 for a claim that the list of that date shows.
+func (s *sightings) missing(workspace string, c claimID, date time.Time) sighting {
+	return s.read(workspace, c, artifact.LockManifest{}, date)
+}
+
+// read notes a claim that the list of that date shows, as it was read.
+func (s *sightings) read(workspace string, c claimID, l artifact.LockManifest, date time.Time) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.last[workspace].again(c, l, time.Now(), date)
+	s.last[workspace] = g
+	return g
+}
+
+// failed says that the registry did not answer: what was seen of a lease counts
+// no more, since its holder may have got no answer either.
+func (s *sightings) failed(workspace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last[workspace].beat != "" {
+		delete(s.last, workspace)
+	}
+}
+
+// forget drops what was noted about a workspace whose lock is free.
+func (s *sightings) forget(workspace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.last, workspace)
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Time in the world: it passes in thirds of a lease, and the Date of the registry
+// is hours ahead of what it was when any beat was sent. Our own clock agrees with
+// it, so that only what was seen keeps a lease from ending.
+
+const worldTTL = beatsPerLease * time.Minute
+
+func (w *world) now() time.Time {
+	return time.Unix(0, 0).Add(time.Duration(w.tick) * worldTTL / beatsPerLease)
+}
+
+func (w *world) date() time.Time { return w.now().Add(7 * time.Hour) }
+
+// settled tells whether time may pass: taking and releasing a lock are bounded,
+// and short beside a lease.
+func (w *world) settled() bool {
+	for i := range w.clients {
+		switch w.clients[i].stage {
+		case stageLocking, stageReleasing, stageForcing:
+			return false
+		}
+	}
+	return true
+}
+
+// pass lets a third of the lease pass. Each holder that runs renews its claim.
+func (w *world) pass() {
+	w.tick++
+	for i := range w.clients {
+		c := &w.clients[i]
+		if c.stage != stageHolding && c.stage != stagePutting {
+			continue
+		}
+		tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.claim.fence, X: c.claim.x}.String()
+		if w.has(tag) && !w.overtaken(c.claim) {
+			w.update(update{entry: entry{tag: tag, content: content{c.claim, w.tick}}})
+			c.lastWrite = len(w.order)
+		}
+	}
+}
+
+// meet lets a client look at the claim in its way, and judges what it may do. One
+// look at a time costs it nothing.
+func (w *world) meet(c *client, by claimID) {
+	if w.ticks == 0 {
+		return
+	}
+	i, ok := w.find(artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: by.fence, X: by.x}.String())
+	if !ok || w.tags[i].half {
+		return
+	}
+	beat := w.tags[i].put
+	l := artifact.LockManifest{
+		Manifest: oci.Descriptor{Digest: digest.FromString(strconv.Itoa(beat))},
+		Beat:     time.Unix(0, 0).Add(time.Duration(beat) * worldTTL / beatsPerLease), TTL: worldTTL,
+	}
+	if c.acq.attempt == 0 && !w.now().Equal(c.seen.seen) {
+		c.cycles++
+		c.attempts -= 16
+		c.stage = stageIdle
+	}
+	c.seen = c.seen.again(by, l, w.now(), w.date())
+	if !c.seen.expired(l, w.date(), w.rules) {
+		return
+	}
+	c.expired = by
+	for j := range w.clients {
+		if d := &w.clients[j]; d.claim == by && (d.stage == stageHolding || d.stage == stagePutting) {
+			w.violate("the lease of %v ends while its holder beats", by)
+		}
+	}
+}
