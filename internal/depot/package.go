@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -42,6 +43,11 @@ const (
 	maxPackageExpansion = 50
 	minPackageBytes     = 1 << 20 // what a zip may always expand to
 )
+
+// PackageLimits are those of a provider's zip, which holds one large binary.
+func PackageLimits() archive.Limits {
+	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
+}
 
 // inspectPackage hashes a zip and checks that it is a provider for the platform.
 func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Platform) (Package, error) {

@@ -19,6 +19,14 @@ import (
 // policy blocks.
 var ErrBlocked = errors.New("blocked by the scan policy")
 
+// ScanPolicy says what must be scanned before a version becomes visible.
+type ScanPolicy struct {
+	Scanner  string        // "": no scan; "trivy", or a command that writes SARIF to stdout
+	Block    string        // lowest level that blocks: "low", "medium", "high", "critical"; "": none
+	Database string        // directory of the scanner's offline database
+	MaxAge   time.Duration // scan again when the newest report is older; 0: never
+}
+
 // ScanArtifact scans a module, or each package of a provider, that the registry
 // has by digest. Reports are attached to what they are about: the module
 // manifest, or the manifest of one platform. The error wraps ErrBlocked if the
@@ -80,7 +88,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	}
 	limits := archive.Limits{}
 	if target == scan.Provider {
-		limits = packageLimits()
+		limits = PackageLimits()
 	}
 	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err
@@ -98,9 +106,4 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 		_, err = artifact.AttachReport(ctx, r, subject, artifact.ReportCycloneDX, report.CycloneDX, nil)
 	}
 	return c, err
-}
-
-// packageLimits are those of a provider's zip, which holds one large binary.
-func packageLimits() archive.Limits {
-	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
 }

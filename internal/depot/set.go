@@ -84,14 +84,6 @@ type ProviderEntry struct {
 	Trusted       []signing.PublicKey // see MirrorOptions
 }
 
-// ScanPolicy says what must be scanned before a version becomes visible.
-type ScanPolicy struct {
-	Scanner  string        // "": no scan; "trivy", or a command that writes SARIF to stdout
-	Block    string        // lowest level that blocks: "low", "medium", "high", "critical"; "": none
-	Database string        // directory of the scanner's offline database
-	MaxAge   time.Duration // scan again when the newest report is older; 0: never
-}
-
 // ApprovalPolicy says which new versions wait. Required false lets all pass;
 // else a version passes if one of the rules holds.
 type ApprovalPolicy struct {
