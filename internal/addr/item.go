@@ -31,20 +31,12 @@ func (s Selection) Selects(v Version) bool { return s.Versions == "" || s.Allow.
 // is an own provider.
 func ParseItem(address string) (Item, error) {
 	first, _, _ := strings.Cut(address, "/")
-	var it Item
-	var err error
-	switch {
-	case strings.Count(address, "/") == 1:
-		it.Kind = KindProvider
-		it.Provider, err = ParseProvider(address)
-	case strings.ContainsAny(first, ".:") || first == "localhost":
-		it.Kind = KindMirror
-		it.Provider, err = ParseProvider(address)
-	default:
-		it.Kind = KindModule
-		it.Module, err = ParseModule(address)
+	if strings.Count(address, "/") == 1 || strings.ContainsAny(first, ".:") || first == "localhost" {
+		p, err := ParseProvider(address)
+		return p.Item(), err
 	}
-	return it, err
+	m, err := ParseModule(address)
+	return m.Item(), err
 }
 
 // ParseItemVersion reads ADDRESS@VERSION.
@@ -56,6 +48,17 @@ func ParseItemVersion(s string) (Item, Version, error) {
 	}
 	v, err := ParseVersion(version)
 	return it, v, err
+}
+
+// Item returns the module as an item.
+func (m Module) Item() Item { return Item{Kind: KindModule, Module: m} }
+
+// Item returns the provider as an item: a mirrored one if it has a host name.
+func (p Provider) Item() Item {
+	if p.Hostname == "" {
+		return Item{Kind: KindProvider, Provider: p}
+	}
+	return Item{Kind: KindMirror, Provider: p}
 }
 
 // String returns the address of the module or provider.

@@ -53,10 +53,8 @@ func catalogEntry(l addr.Layout, repository string) (artifact.CatalogEntry, bool
 		return artifact.CatalogEntry{}, false
 	}
 	switch it.Kind {
-	case addr.KindModule:
-		return artifact.CatalogEntry{Kind: artifact.KindModule, Address: it.String(), Repository: repository}, true
-	case addr.KindProvider, addr.KindMirror:
-		return artifact.CatalogEntry{Kind: providerKind(it.Provider), Address: it.String(), Repository: repository}, true
+	case addr.KindModule, addr.KindProvider, addr.KindMirror:
+		return artifact.CatalogEntry{Kind: it.Kind, Address: it.String(), Repository: repository}, true
 	}
 	return artifact.CatalogEntry{}, false
 }

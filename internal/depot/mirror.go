@@ -49,7 +49,7 @@ type MirrorOptions struct {
 // registry. One that the registry has already, from an interrupted run, is read
 // from there instead of the origin and not sent.
 func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider, v addr.Version, o MirrorOptions) (Published, error) {
-	r, err := d.Repo(d.providerRepo(p))
+	r, err := d.Repo(p.Item().Repository(d.o.Layout))
 	if err != nil {
 		return Published{}, err
 	}

@@ -10,9 +10,7 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,58 +26,6 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
-
-// release is an origin that serves one release folder and lets a test lie.
-type release struct {
-	dist      fstest.MapFS
-	keys      []artifact.SigningKey
-	platforms []string
-	versions  []addr.Version
-	change    func(*upstream.Package)
-	opened    atomic.Int64
-}
-
-func newRelease(t *testing.T, k *signing.Key, platforms ...string) *release {
-	t.Helper()
-	r := &release{dist: depottest.NewDist(t, platforms...), platforms: platforms}
-	depottest.Sign(t, r.dist, k)
-	public := depottest.MustPublic(t, k)
-	r.keys = []artifact.SigningKey{{KeyID: public.ID, ASCIIArmor: public.Armor}}
-	return r
-}
-
-func (r *release) Versions(context.Context, addr.Provider) ([]addr.Version, error) {
-	return r.versions, nil
-}
-
-func (r *release) Platforms(context.Context, addr.Provider, addr.Version) ([]addr.Platform, error) {
-	var out []addr.Platform
-	for _, s := range r.platforms {
-		t, err := addr.ParsePlatform(s)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-func (r *release) Package(_ context.Context, _ addr.Provider, _ addr.Version, t addr.Platform) (upstream.Package, error) {
-	name := depottest.Stem + t.String() + ".zip"
-	zip := r.dist[name].Data
-	pkg := upstream.Package{
-		Platform: t, Filename: name, Zh: digest.FromBytes(zip).Encoded(), Keys: r.keys, Protocols: []string{"6.0"},
-		Shasums: r.dist[depottest.Stem+"SHA256SUMS"].Data, Signature: r.dist[depottest.Stem+"SHA256SUMS.sig"].Data,
-		Open: func(context.Context) (io.ReadCloser, error) {
-			r.opened.Add(1)
-			return io.NopCloser(bytes.NewReader(zip)), nil
-		},
-	}
-	if r.change != nil {
-		r.change(&pkg)
-	}
-	return pkg, nil
-}
 
 func TestMirrorProvider(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
@@ -103,13 +49,13 @@ func TestMirrorProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(src.dist[depottest.Stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
+	if diff := cmp.Diff(string(src.Dist[depottest.Stem+"SHA256SUMS"].Data), string(md.ShasumsBytes)); diff != "" || !bytes.Equal(md.SignatureBytes, src.Dist[depottest.Stem+"SHA256SUMS.sig"].Data) {
 		t.Errorf("the proof changed: %s", diff)
 	}
-	opened := src.opened.Load()
+	opened := src.Opened.Load()
 	again, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two})
-	if err != nil || !again.Existing || again.Digest != published.Digest || src.opened.Load() != opened {
-		t.Errorf("again %+v, %v, %d downloads", again, err, src.opened.Load()-opened)
+	if err != nil || !again.Existing || again.Digest != published.Digest || src.Opened.Load() != opened {
+		t.Errorf("again %+v, %v, %d downloads", again, err, src.Opened.Load()-opened)
 	}
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, oci.ErrExists) {
 		t.Errorf("one more platform: %v", err)
@@ -150,7 +96,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 			sent := &ocitest.Count{}
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: sent})
 			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
-			src.change = test.change
+			src.Change = test.change
 			_, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{})
 			if !errors.Is(err, test.want) || !depot.Refused(err) {
 				t.Errorf("got %v, want %v", err, test.want)
@@ -159,7 +105,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 			if _, err := r.Snapshot(t.Context()); !errors.Is(err, oci.ErrNotFound) {
 				t.Errorf("something is visible: %v", err)
 			}
-			if n := src.opened.Load(); n > test.opened {
+			if n := src.Opened.Load(); n > test.opened {
 				t.Errorf("%d packages were downloaded", n)
 			}
 			if n := sent.Take()["PUT upload"]; n > 0 {
@@ -172,10 +118,10 @@ func TestMirrorProviderRefuses(t *testing.T) {
 func TestMirrorProviderExpiredKey(t *testing.T) {
 	past := time.Now().Add(-2 * time.Hour)
 	k := depottest.NewKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
-	src := &release{dist: depottest.NewDist(t, "linux_amd64"), platforms: []string{"linux_amd64"}}
-	src.keys = []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, k).Armor}}
+	src := &release{Dist: depottest.NewDist(t, "linux_amd64"), Has: []string{"linux_amd64"}}
+	src.Keys = []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, k).Armor}}
 	name := depottest.Stem + "linux_amd64.zip"
-	depottest.SignSums(t, src.dist, signing.Sums{name: digest.FromBytes(src.dist[name].Data).Encoded()}, k, past.Add(time.Minute))
+	depottest.SignSums(t, src.Dist, signing.Sums{name: digest.FromBytes(src.Dist[name].Data).Encoded()}, k, past.Add(time.Minute))
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	v := depottest.MustVersion(t, "1.2.3")
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); !errors.Is(err, signing.ErrExpiredKey) {
@@ -189,7 +135,7 @@ func TestMirrorProviderExpiredKey(t *testing.T) {
 func TestMirrorProviderUnsigned(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	src := newRelease(t, mustKey(t), "linux_amd64")
-	src.change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
+	src.Change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +168,7 @@ func TestMirrorProgress(t *testing.T) {
 		total[e.Item] = e.Total
 	}})
 	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
-	src.change = func(p *upstream.Package) {
+	src.Change = func(p *upstream.Package) {
 		open := p.Open
 		p.Open = func(ctx context.Context) (io.ReadCloser, error) {
 			body, err := open(ctx)
@@ -232,9 +178,9 @@ func TestMirrorProgress(t *testing.T) {
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, platform := range src.platforms {
+	for _, platform := range src.Has {
 		name := depottest.Stem + platform + ".zip"
-		size := int64(len(src.dist[name].Data))
+		size := int64(len(src.Dist[name].Data))
 		if moved[name] != size || total[name] != size || moved[name+" (download)"] != size || total[name+" (download)"] != 1<<10 {
 			t.Errorf("%s of %d bytes: moved %v of %v", name, size, moved, total)
 		}
@@ -254,12 +200,12 @@ func TestMirrorProviderResumes(t *testing.T) {
 	if tags := depottest.MustTags(t, r); len(tags) != 0 {
 		t.Fatalf("tags %v after a cut run", tags)
 	}
-	opened := src.opened.Load()
+	opened := src.Opened.Load()
 	d, _ := depottest.NewDepot(t, host, oci.Options{})
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if again := src.opened.Load() - opened; again != 0 {
+	if again := src.Opened.Load() - opened; again != 0 {
 		t.Errorf("%d packages were downloaded again", again)
 	}
 }
@@ -272,8 +218,8 @@ func TestLockHashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	// two zips and the registry manifest; the origin tells no h1:
-	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.opened.Load() != 0 {
-		t.Errorf("got %+v after %d downloads", locked, src.opened.Load())
+	if len(locked.Hashes) != 3 || len(locked.Missing) != 2 || !locked.Verified || src.Opened.Load() != 0 {
+		t.Errorf("got %+v after %d downloads", locked, src.Opened.Load())
 	}
 	computed, err := lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, true)
 	if err != nil || len(computed.Hashes) != 5 || len(computed.Missing) != 0 {

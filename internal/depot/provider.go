@@ -126,7 +126,7 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 // PublishProvider stores a folder as a version of a provider. The same zips under
 // this version are success without a push; others are a *ConflictError.
 func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o ProviderOptions) (Published, error) {
-	r, err := d.Repo(d.providerRepo(p))
+	r, err := d.Repo(p.Item().Repository(d.o.Layout))
 	if err != nil {
 		return Published{}, err
 	}
@@ -144,23 +144,9 @@ func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	entry := artifact.CatalogEntry{Kind: providerKind(p), Address: p.String(), Repository: r.Name()}
+	entry := artifact.CatalogEntry{Kind: p.Item().Kind, Address: p.String(), Repository: r.Name()}
 	out.Warnings = append(out.Warnings, d.addToCatalog(ctx, entry)...)
 	return out, nil
-}
-
-func (d *Depot) providerRepo(p addr.Provider) string {
-	if p.Hostname != "" {
-		return d.o.Layout.MirrorOf(p)
-	}
-	return d.o.Layout.Provider(p)
-}
-
-func providerKind(p addr.Provider) string {
-	if p.Hostname != "" {
-		return artifact.KindMirror
-	}
-	return artifact.KindProvider
 }
 
 // pushProvider pushes what is missing, the version tag last.
@@ -227,7 +213,7 @@ func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *Provider
 		return oci.Artifact{}, err
 	}
 	a.Blobs, a.Children = append(a.Blobs, blobs...), append(a.Children, metadata)
-	a.Root, err = artifact.NewProviderIndex(providerKind(p), p, index, metadata)
+	a.Root, err = artifact.NewProviderIndex(p.Item().Kind, p, index, metadata)
 	return a, err
 }
 

@@ -101,7 +101,7 @@ func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to i
 // them. Files that are there with the right digest are kept. It returns the
 // names of the files.
 func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Version, dir string, o PullOptions) ([]string, error) {
-	l, m, err := d.pullable(ctx, d.providerRepo(p), v, o)
+	l, m, err := d.pullable(ctx, p.Item().Repository(d.o.Layout), v, o)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 // and keys. A version that the key has signed is left as it is, except with
 // replace; the event is then zero.
 func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Version, key *signing.Key, replace bool) (artifact.StatusEvent, error) {
-	l, err := d.Versions(ctx, d.providerRepo(p))
+	l, err := d.Versions(ctx, p.Item().Repository(d.o.Layout))
 	if err != nil {
 		return artifact.StatusEvent{}, err
 	}

@@ -101,10 +101,11 @@ func RepositorySource(client *oci.Client, l addr.Layout, own string) Source {
 	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(ProviderRepository(l, p, own)) })
 }
 
-// ProviderRepository returns where the registry keeps a provider.
+// ProviderRepository returns where the registry keeps a provider. own is the host
+// name under which its own providers are addressed.
 func ProviderRepository(l addr.Layout, p addr.Provider, own string) string {
-	if p.Hostname == "" || p.Hostname == own {
-		return l.Provider(p)
+	if p.Hostname == own {
+		p.Hostname = ""
 	}
-	return l.MirrorOf(p)
+	return p.Item().Repository(l)
 }

@@ -193,7 +193,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	r, err := s.d.Repo(s.d.providerRepo(e.Address))
+	r, err := s.d.Repo(e.Address.Item().Repository(s.d.Options().Layout))
 	if err != nil {
 		return item{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -356,9 +357,9 @@ func TestSyncWaitsForApproval(t *testing.T) {
 
 func TestSyncProvider(t *testing.T) {
 	r := newRunner(t)
-	k := mustKey(t)
+	k := depottest.NewKey(t, signing.KeyOptions{Name: "Test"})
 	src := newRelease(t, k, "linux_amd64", "darwin_arm64")
-	src.versions = []addr.Version{depottest.MustVersion(t, "1.2.3")}
+	src.Offers = []addr.Version{depottest.MustVersion(t, "1.2.3")}
 	r.src = src
 	file := fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n platforms = [\"linux_amd64\"]\n approval {\n required = true\n signed_by = [%q]\n }\n}", k.ID())
 	r.want(r.apply(file), "publish 1.2.3 published")
