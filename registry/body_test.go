@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -24,7 +24,7 @@ func greedy(t testing.TB) *front {
 	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *registry.Options) {
 		private(t)(o)
 		o.Embedded, o.State, o.Depot, o.Metrics = reads, reads, reads, registry.NewMetrics()
-		o.GitHub = []registry.GitHub{{Owner: "acme", Secrets: [][]byte{[]byte("0123456789abcdef")}, Origins: func() (depot.Origins, error) { return depot.Origins{}, nil }}}
+		o.GitHub = []registry.GitHub{{Owner: "acme", Secrets: [][]byte{[]byte("0123456789abcdef")}, Origins: func() (supply.Origins, error) { return supply.Origins{}, nil }}}
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -32,7 +33,7 @@ type GitHub struct {
 	Secrets   [][]byte       // of its webhooks; each is good
 	Namespace string         // "": the owner in lower case
 	Modules   []GitHubModule // at most one for a repository
-	Origins   func() (depot.Origins, error)
+	Origins   func() (supply.Origins, error)
 }
 
 // GitHubModule is the repository of a module that its name does not tell, or of
@@ -186,7 +187,7 @@ func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tagTimeout)
 	defer cancel()
-	out, err := depot.PublishTagged(ctx, s.depot, from, depot.Tagged{
+	out, err := supply.PublishTagged(ctx, s.depot, from, supply.Tagged{
 		Owner: s.o.GitHub[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
 	})
 	if final := hopeless(err); err == nil || final {

@@ -31,8 +31,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -140,7 +140,7 @@ func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 	h := &hooked{metrics: registry.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: server}, PlainHTTP: true})}
 	github := upstream.NewGitHub(&http.Client{Transport: ocitest.Direct{Handler: api}}, must(url.Parse("https://forge.test/api/v3/")),
 		func(key string) string { return map[string]string{"forge.test/acme": hookToken}[key] })
-	origins := func() (depot.Origins, error) { return depot.Origins{GitHub: github}, nil }
+	origins := func() (supply.Origins, error) { return supply.Origins{GitHub: github}, nil }
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug}
 	h.Handler = must(registry.New(registry.Options{
 		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: access.Policy{Anonymous: access.AnonymousRead()},
@@ -655,7 +655,7 @@ func TestHookSecrets(t *testing.T) {
 
 // TestHookOptions holds the configuration's mistakes against New.
 func TestHookOptions(t *testing.T) {
-	good := registry.GitHub{Owner: "acme", Secrets: [][]byte{[]byte(hookSecret)}, Origins: func() (depot.Origins, error) { return depot.Origins{}, nil }}
+	good := registry.GitHub{Owner: "acme", Secrets: [][]byte{[]byte(hookSecret)}, Origins: func() (supply.Origins, error) { return supply.Origins{}, nil }}
 	tests := []struct {
 		name   string
 		change func(*registry.GitHub)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -46,8 +47,8 @@ func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
 }
 
-func readSet(file string) (*depot.Set, error) {
-	set, err := depot.ReadSet(file)
+func readSet(file string) (*supply.Set, error) {
+	set, err := supply.ReadSet(file)
 	if err != nil {
 		return nil, &exitError{code: exitUsage, err: err}
 	}
@@ -56,7 +57,7 @@ func readSet(file string) (*depot.Set, error) {
 
 // openSyncer returns what runs a depot file against its registry. done ends the
 // progress bars.
-func openSyncer(up *upstreams, f depotFlags) (s *depot.Syncer, done func(), err error) {
+func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err error) {
 	set, err := readSet(f.file)
 	if err != nil {
 		return nil, nil, err
@@ -131,7 +132,7 @@ func installedModules(name string) ([]addr.ModuleVersion, error) {
 }
 
 // newSyncer returns what runs a set of a depot.
-func newSyncer(up *upstreams, set *depot.Set, d *depot.Depot, f depotFlags) (*depot.Syncer, error) {
+func newSyncer(up *upstreams, set *supply.Set, d *depot.Depot, f depotFlags) (*supply.Syncer, error) {
 	used, err := usedVersions(f.usedBy)
 	if err != nil {
 		return nil, err
@@ -139,18 +140,18 @@ func newSyncer(up *upstreams, set *depot.Set, d *depot.Depot, f depotFlags) (*de
 	if _, err := up.upstreamClient(namedBy(set)...); err != nil {
 		return nil, err
 	}
-	origins := func(name string) (depot.Origins, error) {
+	origins := func(name string) (supply.Origins, error) {
 		from, err := up.origins(set.Auth[name])
 		if err != nil {
 			return from, fmt.Errorf("auth %q: %w", name, err)
 		}
 		return from, nil
 	}
-	return depot.NewSyncer(d, depot.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
+	return supply.NewSyncer(d, supply.SyncOptions{Set: set, Origins: origins, Used: used, Jobs: f.jobs}), nil
 }
 
 // namedBy are the hosts that a depot file names.
-func namedBy(set *depot.Set) []string {
+func namedBy(set *supply.Set) []string {
 	var hosts []string
 	for _, e := range set.Modules {
 		hosts = append(hosts, e.Source.Host)

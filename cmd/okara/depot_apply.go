@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 func newDepotApply(up *upstreams) *cobra.Command {
@@ -51,7 +51,7 @@ func depotApply(ctx context.Context, up *upstreams, f depotFlags) error {
 		case r.Error != "":
 			count["failed"]++
 			lines = append(lines, fmt.Sprintf("failed %s %s: %s", r.Entry, r.Version, r.Error))
-		case r.Action == depot.ActionDrift:
+		case r.Action == supply.ActionDrift:
 			drift = append(drift, fmt.Sprintf("%s %s: %s", r.Entry, r.Version, r.Reason))
 		case r.Changes():
 			count["changed"]++

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
@@ -54,21 +54,21 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 		if err != nil {
 			return err
 		}
-		found, err := depot.ImportRegistry(ctx, &upstream.ModuleRegistry{Client: client, Host: registry}, namespace)
+		found, err := supply.ImportRegistry(ctx, &upstream.ModuleRegistry{Client: client, Host: registry}, namespace)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, found...)
 	}
-	text := depot.Render(entries, interval)
-	if _, err := depot.ParseSet("the imported depot file", []byte(text)); err != nil {
+	text := supply.Render(entries, interval)
+	if _, err := supply.ParseSet("the imported depot file", []byte(text)); err != nil {
 		up.note("%s", text)
 		return withHint(fmt.Errorf("the imported file needs a correction by hand: %w", err), "it was printed above; save it, correct it and run `okara depot validate`")
 	}
 	return up.printResult(entries, strings.TrimSuffix(text, "\n"))
 }
 
-func importFiles(a *app, args []string) (entries []depot.Imported, interval int, err error) {
+func importFiles(a *app, args []string) (entries []supply.Imported, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
 		if arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
@@ -76,7 +76,7 @@ func importFiles(a *app, args []string) (entries []depot.Imported, interval int,
 			if err != nil {
 				return nil, 0, err
 			}
-			found, minutes, err := depot.ImportOpenDepot(src)
+			found, minutes, err := supply.ImportOpenDepot(src)
 			if err != nil {
 				return nil, 0, fmt.Errorf("%s: %w", arg, err)
 			}

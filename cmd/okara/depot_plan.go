@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 func newDepotPlan(up *upstreams) *cobra.Command {
@@ -43,10 +43,10 @@ func depotPlan(ctx context.Context, up *upstreams, f depotFlags, all bool) error
 		if st.Changes() {
 			changes++
 		}
-		if st.Action == depot.ActionFailed {
+		if st.Action == supply.ActionFailed {
 			failed++
 		}
-		if all || st.Action != depot.ActionPresent {
+		if all || st.Action != supply.ActionPresent {
 			rows = append(rows, []string{string(st.Action), st.Entry, st.Version, st.Reason})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 func newDepotStatus(up *upstreams) *cobra.Command {
@@ -38,18 +38,18 @@ func depotStatus(ctx context.Context, reg *registries, f depotFlags) error {
 		return err
 	}
 	defer done()
-	rec, err := depot.ReadRecord(ctx, d)
+	rec, err := supply.ReadRecord(ctx, d)
 	if err != nil {
 		return err
 	}
 	return reg.printResult(rec.Entries, recordText(rec))
 }
 
-func recordText(rec *depot.Record) string {
+func recordText(rec *supply.Record) string {
 	rows := [][]string{{"ENTRY", "PUBLISHED", "WAITING", "BLOCKED", "DRIFTED"}}
 	var notes []string
 	for _, entry := range rec.Names() {
-		count := map[depot.State]int{}
+		count := map[supply.State]int{}
 		for _, v := range rec.Versions(entry) {
 			vr := rec.Entries[entry][v]
 			count[vr.State]++
@@ -58,7 +58,7 @@ func recordText(rec *depot.Record) string {
 			}
 		}
 		row := []string{entry}
-		for _, s := range []depot.State{depot.StatePublished, depot.StateWaiting, depot.StateBlocked, depot.StateDrift} {
+		for _, s := range []supply.State{supply.StatePublished, supply.StateWaiting, supply.StateBlocked, supply.StateDrift} {
 			row = append(row, fmt.Sprint(count[s]))
 		}
 		rows = append(rows, row)

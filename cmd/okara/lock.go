@@ -18,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -127,7 +128,7 @@ func lockAllowed(reg *registries, own string, policy *depot.VerifyOptions) (func
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	return func(ctx context.Context, p addr.Provider, v addr.Version) error {
-		_, err := d.Verify(ctx, depot.ProviderRepository(layout, p, own), v, *policy)
+		_, err := d.Verify(ctx, supply.ProviderRepository(layout, p, own), v, *policy)
 		return err
 	}, nil
 }
@@ -140,7 +141,7 @@ func lockSource(up *upstreams, o lockOptions) (depot.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return depot.RepositorySource(client, layout, o.own), nil
+	return supply.RepositorySource(client, layout, o.own), nil
 }
 
 // printLocked prints what was done with each provider. A conflict is an error.

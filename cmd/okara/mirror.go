@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
@@ -43,7 +44,7 @@ type mirrorOptions struct {
 	trusted           []string
 	jobs              int
 	dryRun            bool
-	provider          depot.ProviderEntry // what the flags say of each
+	provider          supply.ProviderEntry // what the flags say of each
 }
 
 // mirrorResult is what happened to one version.
@@ -125,7 +126,7 @@ func mirrorAll(ctx context.Context, up *upstreams, args []string, o mirrorOption
 type mirrorer struct {
 	up      *upstreams
 	o       mirrorOptions
-	set     depot.Set
+	set     supply.Set
 	results []mirrorResult
 }
 
@@ -143,8 +144,8 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 			return nil, err
 		}
 	}
-	s := depot.NewSyncer(d, depot.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (depot.Origins, error) {
-		from, err := m.up.newOrigins(depot.Auth{})
+	s := supply.NewSyncer(d, supply.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (supply.Origins, error) {
+		from, err := m.up.newOrigins(supply.Auth{})
 		from.Provider = func(string) (depot.Source, error) { return src, nil }
 		return from, err
 	}})
@@ -152,10 +153,10 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 	if err != nil {
 		return nil, err
 	}
-	var results []depot.Result
+	var results []supply.Result
 	if m.o.dryRun {
 		for _, st := range p.Steps {
-			results = append(results, depot.Result{Step: st})
+			results = append(results, supply.Result{Step: st})
 		}
 	} else if results, err = s.Apply(ctx, p, nil); err != nil {
 		return nil, err
@@ -173,13 +174,13 @@ func (m *mirrorer) fail(arg string, err error) {
 }
 
 // took notes what became of a step.
-func (m *mirrorer) took(r depot.Result) {
+func (m *mirrorer) took(r supply.Result) {
 	if r.Version == "" {
 		m.fail(r.Where, r.Err())
 		return
 	}
 	_, address, _ := strings.Cut(r.Entry, " ")
-	there := r.Published.Existing || m.o.dryRun && r.Action == depot.ActionPresent
+	there := r.Published.Existing || m.o.dryRun && r.Action == supply.ActionPresent
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
@@ -218,7 +219,7 @@ func mirrorState(existing bool, err error) string {
 // add puts one argument into the set.
 func (m *mirrorer) add(arg string) error {
 	address, versions, _ := strings.Cut(arg, "@")
-	e := depot.Entry{Where: arg}
+	e := supply.Entry{Where: arg}
 	var err error
 	if e.Versions, err = addr.ParseConstraint(versions); err != nil {
 		return err
@@ -255,7 +256,7 @@ func (m *mirrorer) add(arg string) error {
 	return m.addProvider(e, p)
 }
 
-func (m *mirrorer) addProvider(e depot.Entry, p addr.Provider) error {
+func (m *mirrorer) addProvider(e supply.Entry, p addr.Provider) error {
 	if _, err := m.up.upstreamClient(p.Hostname); err != nil { // the user named it
 		return err
 	}
@@ -265,7 +266,7 @@ func (m *mirrorer) addProvider(e depot.Entry, p addr.Provider) error {
 	return nil
 }
 
-func (m *mirrorer) addModule(e depot.Entry, host, address string) error {
+func (m *mirrorer) addModule(e supply.Entry, host, address string) error {
 	module, err := addr.ParseModule(address)
 	if err != nil {
 		return err
@@ -273,8 +274,8 @@ func (m *mirrorer) addModule(e depot.Entry, host, address string) error {
 	if _, err := m.up.upstreamClient(host); err != nil { // the user named it
 		return err
 	}
-	m.set.Modules = append(m.set.Modules, depot.ModuleEntry{
-		Entry: e, Address: module, Source: depot.ModuleSource{Kind: depot.SourceRegistry, Host: host, Address: module},
+	m.set.Modules = append(m.set.Modules, supply.ModuleEntry{
+		Entry: e, Address: module, Source: supply.ModuleSource{Kind: supply.SourceRegistry, Host: host, Address: module},
 	})
 	return nil
 }
@@ -286,7 +287,7 @@ func (m *mirrorer) addLockFile(name string) error {
 		return err
 	}
 	for _, p := range l.Providers {
-		if err := m.addProvider(depot.Entry{Where: name, Exact: []addr.Version{p.Version}}, p.Address); err != nil {
+		if err := m.addProvider(supply.Entry{Where: name, Exact: []addr.Version{p.Version}}, p.Address); err != nil {
 			return err
 		}
 	}

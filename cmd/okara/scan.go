@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 func newScan(reg *registries) *cobra.Command {
-	p := depot.ScanPolicy{Scanner: "trivy"}
+	p := supply.ScanPolicy{Scanner: "trivy"}
 	cmd := &cobra.Command{
 		Use:   "scan ADDRESS@VERSION",
 		Short: "Scan a published version and attach the report",
@@ -35,7 +35,7 @@ exit code is 1 if there are findings of that level.`,
 	return cmd
 }
 
-func scanItem(ctx context.Context, reg *registries, what string, p depot.ScanPolicy) error {
+func scanItem(ctx context.Context, reg *registries, what string, p supply.ScanPolicy) error {
 	it, v, err := addr.ParseItemVersion(what)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func scanItem(ctx context.Context, reg *registries, what string, p depot.ScanPol
 	if err != nil {
 		return fmt.Errorf("scanning %s: %w", what, err)
 	}
-	findings, err := depot.ScanArtifact(ctx, r, m, p, time.Now())
-	if err != nil && !errors.Is(err, depot.ErrBlocked) {
+	findings, err := supply.ScanArtifact(ctx, r, m, p, time.Now())
+	if err != nil && !errors.Is(err, supply.ErrBlocked) {
 		return err
 	}
 	if perr := reg.printResult(findings, findings.String()); perr != nil {

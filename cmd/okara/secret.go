@@ -11,12 +11,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 // checkAuth fails if a secret that an auth block names is not there. It asks
 // nobody.
-func checkAuth(getenv func(string) string, auth depot.Auth) error {
+func checkAuth(getenv func(string) string, auth supply.Auth) error {
 	var err error
 	if auth.AppID != 0 {
 		_, err = appKey(auth)
@@ -27,7 +27,7 @@ func checkAuth(getenv func(string) string, auth depot.Auth) error {
 }
 
 // appKey reads the private key of a GitHub App.
-func appKey(auth depot.Auth) (*rsa.PrivateKey, error) {
+func appKey(auth supply.Auth) (*rsa.PrivateKey, error) {
 	text, err := readSecret(nil, "", auth.KeyFile)
 	if err != nil {
 		return nil, err

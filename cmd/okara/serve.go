@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -147,8 +148,8 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 		Log: up.serverLogger(), Debug: up.logger(), Tracer: up.tracer,
 		OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken,
 		Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
-		CheckAuth: func(auth depot.Auth) error { return checkAuth(up.getenv, auth) },
-		Syncer: func(set *depot.Set, d *depot.Depot, usedBy []string) (*depot.Syncer, error) {
+		CheckAuth: func(auth supply.Auth) error { return checkAuth(up.getenv, auth) },
+		Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
 			return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
 		},
 		Origins: up.origins,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -312,7 +313,7 @@ func showHeld(ctx context.Context, d *depot.Depot, r *oci.Repo, it addr.Selectio
 		if err != nil {
 			return shown{}, err
 		}
-		s.Held, err = depot.HeldReason(ctx, d, it.Item, v)
+		s.Held, err = supply.HeldReason(ctx, d, it.Item, v)
 		switch {
 		case err != nil || s.Held != "":
 		case s.Scan != "":

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -39,7 +40,7 @@ type upstreams struct {
 	// Origins are made once for each auth block and process, so that conditional
 	// requests and rate limits are shared by all runs.
 	mu   sync.Mutex // guards made
-	made map[depot.Auth]depot.Origins
+	made map[supply.Auth]supply.Origins
 }
 
 func addAllowInternal(f *pflag.FlagSet, to *[]string) {
@@ -92,7 +93,7 @@ func (up *upstreams) openOrigin(reference string) (*oci.Repo, error) {
 
 // origins returns the ways to the outside for a credential, the zero value for
 // none.
-func (up *upstreams) origins(auth depot.Auth) (depot.Origins, error) {
+func (up *upstreams) origins(auth supply.Auth) (supply.Origins, error) {
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	if from, ok := up.made[auth]; ok {
@@ -100,29 +101,29 @@ func (up *upstreams) origins(auth depot.Auth) (depot.Origins, error) {
 	}
 	from, err := up.newOrigins(auth)
 	if err != nil {
-		return depot.Origins{}, err
+		return supply.Origins{}, err
 	}
 	if up.made == nil {
-		up.made = map[depot.Auth]depot.Origins{}
+		up.made = map[supply.Auth]supply.Origins{}
 	}
 	up.made[auth] = from
 	return from, nil
 }
 
-func (up *upstreams) newOrigins(auth depot.Auth) (depot.Origins, error) {
+func (up *upstreams) newOrigins(auth supply.Auth) (supply.Origins, error) {
 	token, api, err := up.authToken(auth)
 	if err != nil {
-		return depot.Origins{}, err
+		return supply.Origins{}, err
 	}
 	client, err := up.upstreamClient()
 	if err != nil {
-		return depot.Origins{}, err
+		return supply.Origins{}, err
 	}
 	if api != nil {
 		up.guard.Named(upstream.HostPort(api))
 	}
 	client.Token = token
-	return depot.Origins{
+	return supply.Origins{
 		Client: client, Git: &upstream.Git{Token: token, Guard: up.guard}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: up.openOrigin,
 		Provider: func(origin string) (depot.Source, error) {
 			if origin == "" {
@@ -139,8 +140,8 @@ func (up *upstreams) newOrigins(auth depot.Auth) (depot.Origins, error) {
 // authToken returns the token function of an auth block: its token for its host,
 // or for one owner on it (github.com/acme), else what the CLI configuration has.
 // A missing secret is an error at once.
-func (up *upstreams) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, error) {
-	if auth == (depot.Auth{}) {
+func (up *upstreams) authToken(auth supply.Auth) (upstream.TokenFunc, *url.URL, error) {
+	if auth == (supply.Auth{}) {
 		return func(key string) string {
 			host, _, _ := strings.Cut(key, "/")
 			return up.hostToken(host)
@@ -168,7 +169,7 @@ func (up *upstreams) authToken(auth depot.Auth) (upstream.TokenFunc, *url.URL, e
 
 // authSecret returns what gives the current token of an auth block. It fails at
 // once if there is none; a token of a GitHub App is renewed later.
-func (up *upstreams) authSecret(auth depot.Auth, api *url.URL) (func() string, error) {
+func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, error) {
 	if auth.AppID == 0 {
 		token, err := readSecret(up.getenv, auth.TokenEnv, auth.File)
 		return func() string { return token }, err
@@ -201,8 +202,8 @@ func (up *upstreams) authSecret(auth depot.Auth, api *url.URL) (func() string, e
 // providerSource returns the source that the text names, see sourceHelp. own is
 // the host name under which the registry's own providers are addressed.
 func (up *upstreams) providerSource(from, own string) (depot.Source, error) {
-	src, err := depot.OpenSource(from, depot.SourceOptions{Upstream: up.upstreamClient, Registry: up.clientOf, Own: own})
-	if e, ok := errors.AsType[*depot.SourceError](err); ok {
+	src, err := supply.OpenSource(from, supply.SourceOptions{Upstream: up.upstreamClient, Registry: up.clientOf, Own: own})
+	if e, ok := errors.AsType[*supply.SourceError](err); ok {
 		err = usageError("%w", err)
 		if !e.URL {
 			err = withHint(err, "run the command with --help for the forms it takes")

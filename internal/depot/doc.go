@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package depot fills a registry: it publishes modules and providers, and keeps
-// a declared set of them in step with its upstreams.
+// Package depot fills a registry: it publishes, mirrors, withdraws and reads one
+// version of a module or provider at a time. Package supply keeps a declared set
+// of them in step with its upstreams.
 //
 // # Publishing
 //
@@ -24,35 +25,14 @@
 // provider an equal set of zips. Compressed bytes may change with the
 // compressor.
 //
-// # Sync
-//
-// A [Set] is a depot file, or what was written on a command line: entries for
-// modules and providers, each with an origin, a constraint and policies. A
-// [Syncer] compares it with the registry. Plan asks each origin for its versions
-// and each repository for its tags and gives one [Step] per version, without
-// changing anything; Apply carries the steps out, several at a time. A broken
-// entry becomes a step that failed and does not stop the others. Repeated, a run
-// does only what is missing.
-//
-// What was published, from which commit, and what waits is in the [Record], one
-// document in the registry, so that any replica can run the depot. It is written
-// once at the end of a run, also of one that was stopped. Two runs at a time would
-// overwrite each other's record: who starts them sees to it that there is one.
-//
-// What is published never changes. Where the origin or the registry has other
-// content than the record says, the step is drift: reported each time, repaired by
-// nobody but a person.
-//
 // # Gates
 //
 // A version is pushed by digest first. Then a [Gate] is asked, which sees the
-// artifact as it is in the registry: the scan policy runs a scanner over it, the
-// approval policy looks at what signed it and at the versions that are there. A
-// version that a gate keeps back gets a candidate tag instead of its version tag,
-// so that no client sees it and no garbage collection takes it. A later run asks
-// again when the rules may have come to hold; [Depot.Approve] is the answer of a
-// person. A scan that finds something in a version that is published already is
-// noted in the record: whether it is still served is the front-end's decision.
+// artifact as it is in the registry. A version that the gate keeps back gets a
+// candidate tag instead of its version tag, so that no client sees it and no
+// garbage collection takes it; the error is a [HeldError]. [Depot.Approve] gives a
+// candidate its version tag. What gates ask for is said by their users, package
+// supply above all.
 //
 // # Verification
 //
@@ -72,8 +52,6 @@
 //
 // # Retention
 //
-// An entry may keep only its newest versions. Pinned ones and those that Used
-// names stay, and a version that retention would remove at once is not taken.
-// [Depot.PruneVersions] yanks first and removes the tag then: whoever still has
-// the version in a lock file reads why. Without keep nothing is ever removed.
+// [PruneVersions] yanks first and removes the tag then: whoever still has the
+// version in a lock file reads why. Nothing is removed that nobody names.
 package depot

@@ -20,7 +20,7 @@ const mirrorRepo = "p/mirror/registry.example.com/acme/dns"
 func newOCIOrigin(t *testing.T, key *signing.Key) (*depot.Depot, *oci.Repo, depot.Source) {
 	t.Helper()
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	if _, err := d.MirrorProvider(t.Context(), newRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+	if _, err := d.MirrorProvider(t.Context(), depottest.NewRelease(t, key, "linux_amd64"), depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r := depottest.MustRepo(t, client, mirrorRepo)

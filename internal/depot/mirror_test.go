@@ -31,7 +31,7 @@ func TestMirrorProvider(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	d, client := depottest.NewDepot(t, host, oci.Options{})
 	v := depottest.MustVersion(t, "1.2.3")
-	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64", "windows_amd64")
+	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64", "windows_amd64")
 	two := []addr.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
 	published, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{Platforms: two})
 	if err != nil {
@@ -95,7 +95,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sent := &ocitest.Count{}
 			d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: sent})
-			src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+			src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 			src.Change = test.change
 			_, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{})
 			if !errors.Is(err, test.want) || !depot.Refused(err) {
@@ -118,7 +118,7 @@ func TestMirrorProviderRefuses(t *testing.T) {
 func TestMirrorProviderExpiredKey(t *testing.T) {
 	past := time.Now().Add(-2 * time.Hour)
 	k := depottest.NewKey(t, signing.KeyOptions{Name: "Old", Lifetime: time.Hour, Now: func() time.Time { return past }})
-	src := &release{Dist: depottest.NewDist(t, "linux_amd64"), Has: []string{"linux_amd64"}}
+	src := &depottest.Release{Dist: depottest.NewDist(t, "linux_amd64"), Has: []string{"linux_amd64"}}
 	src.Keys = []artifact.SigningKey{{ASCIIArmor: depottest.MustPublic(t, k).Armor}}
 	name := depottest.Stem + "linux_amd64.zip"
 	depottest.SignSums(t, src.Dist, signing.Sums{name: digest.FromBytes(src.Dist[name].Data).Encoded()}, k, past.Add(time.Minute))
@@ -134,7 +134,7 @@ func TestMirrorProviderExpiredKey(t *testing.T) {
 
 func TestMirrorProviderUnsigned(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	src := newRelease(t, mustKey(t), "linux_amd64")
+	src := depottest.NewRelease(t, mustKey(t), "linux_amd64")
 	src.Change = func(p *upstream.Package) { p.Shasums, p.Signature, p.Keys, p.Zh = nil, nil, nil, "" }
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{AllowUnsigned: true}); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestMirrorProgress(t *testing.T) {
 		moved[e.Item] += e.Bytes
 		total[e.Item] = e.Total
 	}})
-	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	src.Change = func(p *upstream.Package) {
 		open := p.Open
 		p.Open = func(ctx context.Context) (io.ReadCloser, error) {
@@ -191,7 +191,7 @@ func TestMirrorProviderResumes(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})
 	cut := &ocitest.Fault{Match: ocitest.OnTag("PUT"), Nth: 1, Do: ocitest.FailBefore}
 	broken, client := depottest.NewDepot(t, host, oci.Options{Transport: cut})
-	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	v := depottest.MustVersion(t, "1.2.3")
 	if _, err := broken.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{}); err == nil {
 		t.Fatal("the version tag was not written and nobody noticed")
@@ -211,7 +211,7 @@ func TestMirrorProviderResumes(t *testing.T) {
 }
 
 func TestLockHashes(t *testing.T) {
-	src := newRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
+	src := depottest.NewRelease(t, mustKey(t), "linux_amd64", "darwin_arm64")
 	v := depottest.MustVersion(t, "1.2.3")
 	locked, err := lockfile.Hashes(t.Context(), src, depottest.UpstreamDNS(), v, false)
 	if err != nil {

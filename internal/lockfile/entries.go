@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // DepotEntries returns an entry of a depot file for each provider of the lock files, with
 // exactly the versions that they use.
-func DepotEntries(files []*File) []depot.Imported {
+func DepotEntries(files []*File) []supply.Imported {
 	versions := map[addr.Provider][]addr.Version{}
 	for _, f := range files {
 		for _, p := range f.Providers {
@@ -21,10 +21,10 @@ func DepotEntries(files []*File) []depot.Imported {
 			}
 		}
 	}
-	var out []depot.Imported
+	var out []supply.Imported
 	for p, list := range versions {
 		slices.SortFunc(list, func(a, b addr.Version) int { return b.Compare(a) })
-		e := depot.Imported{Kind: artifact.KindMirror, Address: p.String(), Versions: list[0].String()}
+		e := supply.Imported{Kind: artifact.KindMirror, Address: p.String(), Versions: list[0].String()}
 		for _, v := range list[1:] {
 			e.Pin = append(e.Pin, v.String())
 		}

@@ -37,10 +37,11 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/depot
 	internal/jobs
 	internal/moduledoc
+	internal/scratch
 	internal/service
 	internal/signing
+	internal/supply
 	internal/syntax
-	internal/scratch
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	oci
 	oci/artifact
@@ -75,7 +76,18 @@ oci: the client of one registry knows bytes, digests and tags, never what they m
 oci/artifact: what each kind looks like, never flags, files of the user or servers
 	oci
 	internal/addr
-internal/depot: publishing and syncing; one runner at a time comes in as a func, so that state stays out
+internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/depot
+	internal/scan
+	internal/scratch
+	internal/signing
+	internal/syntax
+	internal/upstream
+internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
 	oci
 	oci/artifact
 	internal/addr
@@ -111,9 +123,10 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
+	internal/scratch
+	internal/supply
 	internal/syntax
 	internal/upstream
-	internal/scratch
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
@@ -133,10 +146,11 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/addr
 	internal/depot
 	internal/moduledoc
+	internal/scratch
 	internal/signing
+	internal/supply
 	internal/syntax
 	internal/upstream
-	internal/scratch
 internal/moduledoc: configuration in, description out
 	oci
 	oci/artifact
@@ -277,7 +291,7 @@ go.opentelemetry.io/otel/exporters: where traces go is a flag
 go.opentelemetry.io/otel/sdk: where traces go is a flag
 	cmd/okara
 go.yaml.in/yaml: depot files
-	internal/depot
+	internal/supply
 gocloud.dev: key services
 	internal/envelope
 golang.org/x: Go's own

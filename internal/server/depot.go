@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -37,7 +38,7 @@ const depotWorkspace = "depot"
 
 // newDepotRunner checks the depot file before the server starts.
 func newDepotRunner(s *Settings, o registry.Options, env Env) (*depotRunner, error) {
-	if _, err := depot.ReadSet(s.Depot); err != nil {
+	if _, err := supply.ReadSet(s.Depot); err != nil {
 		return nil, &SettingError{err}
 	}
 	r, err := o.Client.Repo(o.Layout.QueueRepo())
@@ -69,7 +70,7 @@ func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (r *depotRunner) run(ctx context.Context) {
 	for {
 		interval := time.Minute
-		set, err := depot.ReadSet(r.file)
+		set, err := supply.ReadSet(r.file)
 		if err == nil {
 			interval = set.Interval
 			err = r.once(ctx, set)
@@ -93,7 +94,7 @@ func (r *depotRunner) run(ctx context.Context) {
 	}
 }
 
-func (r *depotRunner) once(ctx context.Context, set *depot.Set) error {
+func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 	lock, err := r.store.Lock(ctx, depotWorkspace, r.lockInfo())
 	if err != nil {
 		return err
@@ -127,12 +128,12 @@ func (r *depotRunner) lockInfo() artifact.LockInfo {
 }
 
 // note logs what changed and what needs a person.
-func (r *depotRunner) note(res depot.Result) {
+func (r *depotRunner) note(res supply.Result) {
 	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
 	switch {
 	case res.Error != "":
 		r.log.Error("depot: failed", append(attrs, "error", res.Error)...)
-	case res.Action == depot.ActionDrift:
+	case res.Action == supply.ActionDrift:
 		r.log.Error("depot: drift", attrs...)
 	case res.Changes():
 		r.log.Info("depot: changed", attrs...)

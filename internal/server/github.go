@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -85,7 +85,7 @@ func (c GitHub) owner(env Env) (registry.GitHub, error) {
 	if err := env.CheckAuth(auth); err != nil {
 		return g, err
 	}
-	g.Origins = func() (depot.Origins, error) { return env.Origins(auth) }
+	g.Origins = func() (supply.Origins, error) { return env.Origins(auth) }
 	if c.SecretEnv != "" {
 		secret, err := env.Secret(c.SecretEnv, "")
 		if err != nil {
@@ -104,12 +104,12 @@ func (c GitHub) owner(env Env) (registry.GitHub, error) {
 }
 
 // auth is the credential for this owner alone.
-func (c GitHub) auth() (depot.Auth, error) {
+func (c GitHub) auth() (supply.Auth, error) {
 	host := "github.com"
 	if c.APIURL != "" {
 		u, err := url.Parse(c.APIURL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !upstream.IsLoopback(u.Hostname()) {
-			return depot.Auth{}, errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
+			return supply.Auth{}, errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
 		}
 		host = strings.TrimPrefix(u.Hostname(), "api.")
 	}
@@ -120,12 +120,12 @@ func (c GitHub) auth() (depot.Auth, error) {
 		}
 	}
 	if given != 1 {
-		return depot.Auth{}, errors.New("want one of token_file, token_env and app_id to read its repositories with")
+		return supply.Auth{}, errors.New("want one of token_file, token_env and app_id to read its repositories with")
 	}
 	if c.AppID != 0 && (c.Install == 0 || c.KeyFile == "") {
-		return depot.Auth{}, errors.New("app_id needs installation_id and private_key_file")
+		return supply.Auth{}, errors.New("app_id needs installation_id and private_key_file")
 	}
-	return depot.Auth{
+	return supply.Auth{
 		Host: host + "/" + c.Owner, TokenEnv: c.TokenEnv, File: c.TokenFile, APIURL: c.APIURL,
 		AppID: c.AppID, Installation: c.Install, KeyFile: c.KeyFile,
 	}, nil

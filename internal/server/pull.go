@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -98,7 +99,7 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 		if err != nil || u.Host == "" || u.User != nil {
 			return nil, fmt.Errorf("from: %q is not the address of a network mirror", from)
 		}
-		return depot.HTTPSource(client, u), nil
+		return supply.HTTPSource(client, u), nil
 	case strings.ContainsAny(from, `/\ `):
 		return nil, fmt.Errorf("from: %q is neither the HOST of a registry nor the https:// address of a network mirror", from)
 	}

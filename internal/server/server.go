@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -40,9 +41,9 @@ type Env struct {
 	HostToken func(host string) string   // the API token for a host, "" for none
 
 	Secret    func(variable, file string) (string, error) // of a variable if it is named, else of a file
-	CheckAuth func(depot.Auth) error                      // the secrets that an auth block names are there
-	Origins   func(depot.Auth) (depot.Origins, error)     // the ways to the outside with them
-	Syncer    func(set *depot.Set, d *depot.Depot, usedBy []string) (*depot.Syncer, error)
+	CheckAuth func(supply.Auth) error                     // the secrets that an auth block names are there
+	Origins   func(supply.Auth) (supply.Origins, error)   // the ways to the outside with them
+	Syncer    func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error)
 }
 
 // Ready is where a server is.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -189,7 +190,7 @@ func (m openModule) entry(namespace string) Imported {
 		Source: "git::" + strings.TrimSuffix(url, ".git") + ".git", Versions: m.Constraints,
 	}
 	if m.Immutable != nil && !*m.Immutable {
-		e.Policy = string(PolicyEditions)
+		e.Policy = string(depot.PolicyEditions)
 	}
 	return e
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -22,7 +23,7 @@ type Origins struct {
 	Client   *upstream.Client
 	Git      *upstream.Git
 	GitHub   *upstream.GitHub
-	Provider func(origin string) (Source, error)                 // the origin argument of a provider block
+	Provider func(origin string) (depot.Source, error)           // the origin argument of a provider block
 	Open     func(reference string) (*oci.Repo, error)           // HOST/REPOSITORY
 	Registry func(host string) (*upstream.ModuleRegistry, error) // of modules
 }
@@ -39,12 +40,12 @@ type SyncOptions struct {
 
 // Syncer makes a registry hold what a depot file says.
 type Syncer struct {
-	d *Depot
+	d *depot.Depot
 	o SyncOptions
 }
 
 // NewSyncer returns a Syncer that publishes through d.
-func NewSyncer(d *Depot, o SyncOptions) *Syncer {
+func NewSyncer(d *depot.Depot, o SyncOptions) *Syncer {
 	if o.Jobs <= 0 {
 		o.Jobs = 4
 	}
@@ -105,7 +106,7 @@ type item struct {
 	key     string
 	repo    *oci.Repo
 	list    func(ctx context.Context) ([]offer, error)
-	publish func(ctx context.Context, o offer, g Gate) (Published, error)
+	publish func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error)
 }
 
 // offer is one version at its origin.
@@ -364,7 +365,7 @@ func (s *Syncer) prunable(it item, wanted []offer, have []addr.Version) []Step {
 		steps = append(steps, Step{
 			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
 			run: func(ctx context.Context) (VersionRecord, error) {
-				return VersionRecord{}, PruneVersions(ctx, it.repo, []addr.Version{v})
+				return VersionRecord{}, depot.PruneVersions(ctx, it.repo, []addr.Version{v})
 			},
 		})
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -46,7 +47,7 @@ type VersionRecord struct {
 	Scanned time.Time `json:"scanned,omitzero"`
 	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked or drifted
 
-	published Published // in this run
+	published depot.Published // in this run
 }
 
 func newRecord() *Record {
@@ -54,7 +55,7 @@ func newRecord() *Record {
 }
 
 // ReadRecord reads the record of a depot; it is empty before the first run.
-func ReadRecord(ctx context.Context, d *Depot) (*Record, error) {
+func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
 	r, err := d.Repo(d.Options().Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func ReadRecord(ctx context.Context, d *Depot) (*Record, error) {
 }
 
 // save writes the record if it differs from what was read.
-func (rec *Record) save(ctx context.Context, d *Depot) error {
+func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 	b, err := json.Marshal(rec)
 	if err != nil || bytes.Equal(b, rec.read) {
 		return err
@@ -124,7 +125,7 @@ func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[ent
 
 // HeldReason is what the record says about a version that it keeps back, "" if it
 // says nothing.
-func HeldReason(ctx context.Context, d *Depot, it addr.Item, v addr.Version) (string, error) {
+func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Version) (string, error) {
 	rec, err := ReadRecord(ctx, d)
 	if err != nil {
 		return "", err

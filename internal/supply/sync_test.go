@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package supply_test
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -97,20 +98,20 @@ func newRunner(t *testing.T) *runner {
 	return r
 }
 
-func (r *runner) syncer(src string) *depot.Syncer {
+func (r *runner) syncer(src string) *supply.Syncer {
 	r.t.Helper()
-	set, err := depot.ParseSet("depot.hcl", []byte(src))
+	set, err := supply.ParseSet("depot.hcl", []byte(src))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	from := depot.Origins{
+	from := supply.Origins{
 		Client: &upstream.Client{}, Git: &upstream.Git{},
 		Provider: func(string) (depot.Source, error) { return r.src, nil },
 		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
 	}
-	return depot.NewSyncer(r.depot, depot.SyncOptions{
+	return supply.NewSyncer(r.depot, supply.SyncOptions{
 		Set: set, Used: r.used, Now: func() time.Time { return r.now },
-		Origins: func(string) (depot.Origins, error) { return from, nil },
+		Origins: func(string) (supply.Origins, error) { return from, nil },
 	})
 }
 
@@ -358,7 +359,7 @@ func TestSyncWaitsForApproval(t *testing.T) {
 func TestSyncProvider(t *testing.T) {
 	r := newRunner(t)
 	k := depottest.NewKey(t, signing.KeyOptions{Name: "Test"})
-	src := newRelease(t, k, "linux_amd64", "darwin_arm64")
+	src := depottest.NewRelease(t, k, "linux_amd64", "darwin_arm64")
 	src.Offers = []addr.Version{depottest.MustVersion(t, "1.2.3")}
 	r.src = src
 	file := fmt.Sprintf("provider \"registry.example.com/acme/dns\" {\n platforms = [\"linux_amd64\"]\n approval {\n required = true\n signed_by = [%q]\n }\n}", k.ID())
@@ -389,7 +390,7 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := s.Apply(ctx, p, func(depot.Result) { cancel() }); err == nil {
+	if _, err := s.Apply(ctx, p, func(supply.Result) { cancel() }); err == nil {
 		t.Error("a cancelled run ended without an error")
 	}
 	// A version whose last answer was lost to the cut is there without a record;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -26,7 +27,7 @@ type Result struct {
 	State State  `json:"state,omitempty"`
 	Error string `json:"error,omitempty"`
 
-	Published Published `json:"-"` // of a version that was taken from its origin, or found there
+	Published depot.Published `json:"-"` // of a version that was taken from its origin, or found there
 }
 
 // Apply carries a plan out, several steps at a time. One failure does not stop
@@ -94,7 +95,7 @@ func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 // publish fetches one version and stores it, unless a gate keeps it back.
 func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Version) (VersionRecord, error) {
 	vr := VersionRecord{State: StatePublished, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
-	gate := func(ctx context.Context, x Gated) error {
+	gate := func(ctx context.Context, x depot.Gated) error {
 		if it.Scan.Scanner != "" {
 			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
 			if _, err := ScanArtifact(ctx, x.Repo, x.Root, it.Scan, s.o.Now()); err != nil {
@@ -108,7 +109,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	}
 	out, err := it.publish(ctx, o, gate)
 	vr.Digest, vr.published = out.Digest, out
-	if held, ok := errors.AsType[*HeldError](err); ok {
+	if held, ok := errors.AsType[*depot.HeldError](err); ok {
 		vr.Digest = held.Digest
 		switch {
 		case errors.Is(held.Err, errWaiting):
@@ -178,12 +179,12 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	}
 	it := item{Entry: e.Entry, key: artifact.KindModule + " " + e.Address.String(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
-	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
+	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
-		return s.d.MirrorModule(ctx, m, fetch, ModuleOptions{Policy: Policy(e.Policy), Ignore: e.Ignore, Gate: g})
+		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g})
 	}
 	return it, nil
 }
@@ -210,8 +211,8 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 		}
 		return offers, err
 	}
-	it.publish = func(ctx context.Context, o offer, g Gate) (Published, error) {
-		return s.d.MirrorProvider(ctx, src, e.Address, o.version, MirrorOptions{
+	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
+		return s.d.MirrorProvider(ctx, src, e.Address, o.version, depot.MirrorOptions{
 			Platforms: e.Platforms, AllowUnsigned: e.AllowUnsigned, AllowExpired: e.AllowExpired, Trusted: e.Trusted, Gate: g,
 		})
 	}
@@ -341,7 +342,7 @@ func githubTree(ctx context.Context, from Origins, f fetcher, owner, name, ref, 
 	}
 	tree, err := subtree(top, folder)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoModule, err)
+		return nil, fmt.Errorf("%w: %w", depot.ErrNoModule, err)
 	}
 	return tree, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -45,7 +46,7 @@ type SourceOptions struct {
 //	oci://HOST[/PREFIX]   the mirror repositories of another OCI registry
 //
 // A text that names none is a *SourceError.
-func OpenSource(from string, o SourceOptions) (Source, error) {
+func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 	if where, ok := strings.CutPrefix(from, "oci://"); ok {
 		host, prefix, err := addr.SplitRegistry(where)
 		if err != nil {
@@ -89,7 +90,7 @@ func OpenSource(from string, o SourceOptions) (Source, error) {
 
 // HTTPSource reads the provider protocol where the address is one of it, else a
 // network mirror.
-func HTTPSource(client *upstream.Client, u *url.URL) Source {
+func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
 	if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v1/providers") {
 		return &upstream.Registry{Client: client, Base: u}
 	}
@@ -97,7 +98,7 @@ func HTTPSource(client *upstream.Client, u *url.URL) Source {
 }
 
 // RepositorySource reads providers from the repositories of a layout.
-func RepositorySource(client *oci.Client, l addr.Layout, own string) Source {
+func RepositorySource(client *oci.Client, l addr.Layout, own string) depot.Source {
 	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(ProviderRepository(l, p, own)) })
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package supply_test
 
 import (
 	"archive/tar"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -75,7 +76,7 @@ func writeTree(w io.Writer, top, text string) {
 }
 
 // newGitHubSyncer returns a syncer over entries modules with tags versions each.
-func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, *depot.Syncer) {
+func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, *supply.Syncer) {
 	t.Helper()
 	api := &gitHub{tags: tags}
 	srv := httptest.NewServer(api)
@@ -88,7 +89,7 @@ func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, 
 	for i := range entries {
 		fmt.Fprintf(&src, "module \"net/m%d/aws\" {\n source = \"github.com/acme/m%d\"\n}\n", i, i)
 	}
-	set, err := depot.ParseSet("depot.hcl", []byte(src.String()))
+	set, err := supply.ParseSet("depot.hcl", []byte(src.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +98,13 @@ func newGitHubSyncer(t testing.TB, entries, tags int) (*gitHub, *ocitest.Count, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := depot.Origins{Client: &upstream.Client{}, GitHub: upstream.NewGitHub(nil, base, nil)}
-	return api, count, depot.NewSyncer(depot.New(depot.Options{Client: client, TempDir: t.TempDir()}), depot.SyncOptions{
-		Set: set, Origins: func(string) (depot.Origins, error) { return from, nil }, Jobs: 8,
+	from := supply.Origins{Client: &upstream.Client{}, GitHub: upstream.NewGitHub(nil, base, nil)}
+	return api, count, supply.NewSyncer(depot.New(depot.Options{Client: client, TempDir: t.TempDir()}), supply.SyncOptions{
+		Set: set, Origins: func(string) (supply.Origins, error) { return from, nil }, Jobs: 8,
 	})
 }
 
-func mustSync(t testing.TB, s *depot.Syncer) []depot.Result {
+func mustSync(t testing.TB, s *supply.Syncer) []supply.Result {
 	t.Helper()
 	p, err := s.Plan(t.Context())
 	if err != nil {
@@ -122,7 +123,7 @@ func mustSync(t testing.TB, s *depot.Syncer) []depot.Result {
 }
 
 // unchanged runs a depot that is complete and checks what it cost.
-func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *depot.Syncer, entries, tags int) (asked, read, written int) {
+func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *supply.Syncer, entries, tags int) (asked, read, written int) {
 	t.Helper()
 	count.Take()
 	api.requests.Store(0)
@@ -149,7 +150,7 @@ func unchanged(t testing.TB, api *gitHub, count *ocitest.Count, s *depot.Syncer,
 func TestSyncGitHub(t *testing.T) {
 	api, count, s := newGitHubSyncer(t, 3, 4)
 	for _, r := range mustSync(t, s) {
-		if r.Action != depot.ActionPublish || r.State != depot.StatePublished {
+		if r.Action != supply.ActionPublish || r.State != supply.StatePublished {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package supply_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 const setHCL = `
@@ -67,7 +67,7 @@ const setJSON = `{
 func TestParseSet(t *testing.T) {
 	for name, src := range map[string]string{"depot.hcl": setHCL, "depot.json": setJSON} {
 		t.Run(name, func(t *testing.T) {
-			set, err := depot.ParseSet(name, []byte(src))
+			set, err := supply.ParseSet(name, []byte(src))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,14 +75,14 @@ func TestParseSet(t *testing.T) {
 				t.Fatalf("got %+v", set)
 			}
 			vpc, dns, prov := set.Modules[0], set.Modules[1], set.Providers[0]
-			scan := depot.ScanPolicy{Scanner: "trivy", Block: "high", MaxAge: 168 * time.Hour}
-			if vpc.Keep != 3 || vpc.Auth != "acme" || vpc.Subdir != "modules/vpc" || vpc.Source.Kind != depot.SourceGitHub || vpc.Scan != scan {
+			scan := supply.ScanPolicy{Scanner: "trivy", Block: "high", MaxAge: 168 * time.Hour}
+			if vpc.Keep != 3 || vpc.Auth != "acme" || vpc.Subdir != "modules/vpc" || vpc.Source.Kind != supply.SourceGitHub || vpc.Scan != scan {
 				t.Errorf("vpc %+v", vpc)
 			}
-			if dns.Keep != 10 || dns.Source.Kind != depot.SourceRegistry || dns.Source.Host != "registry.opentofu.org" || dns.Policy != "immutable" {
+			if dns.Keep != 10 || dns.Source.Kind != supply.SourceRegistry || dns.Source.Host != "registry.opentofu.org" || dns.Policy != "immutable" {
 				t.Errorf("dns %+v", dns)
 			}
-			want := depot.ApprovalPolicy{Required: true, Patch: true, OlderAge: 72 * time.Hour}
+			want := supply.ApprovalPolicy{Required: true, Patch: true, OlderAge: 72 * time.Hour}
 			if diff := cmp.Diff(want, prov.Approval); diff != "" || prov.Address.Hostname != "registry.opentofu.org" || len(prov.Platforms) != 1 {
 				t.Errorf("provider %+v, %s", prov, diff)
 			}
@@ -108,7 +108,7 @@ func TestParseSetNamesFileAndLine(t *testing.T) {
 		"one archive":      {"module \"a/b/c\" {\n source = \"https://x.com/a.zip\"\n}", "one archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, err := depot.ParseSet("x.hcl", []byte(test.src))
+			set, err := supply.ParseSet("x.hcl", []byte(test.src))
 			if err == nil {
 				t.Fatalf("got %+v, want an error", set)
 			}

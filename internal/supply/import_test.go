@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package supply_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
 )
 
 const openDepotYAML = `apiVersion: opendepot.defdev.io/v1alpha1
@@ -67,18 +67,18 @@ module "platform/vpc/aws" {
 `
 
 func TestImportOpenDepot(t *testing.T) {
-	entries, interval, err := depot.ImportOpenDepot([]byte(openDepotYAML))
+	entries, interval, err := supply.ImportOpenDepot([]byte(openDepotYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := depot.Render(entries, interval)
+	got := supply.Render(entries, interval)
 	if diff := cmp.Diff(openDepotHCL, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := depot.ParseSet("depot.hcl", []byte(got)); err != nil {
+	if _, err := supply.ParseSet("depot.hcl", []byte(got)); err != nil {
 		t.Errorf("the imported file does not parse: %v", err)
 	}
-	if _, _, err := depot.ImportOpenDepot([]byte("a: [")); err == nil {
+	if _, _, err := supply.ImportOpenDepot([]byte("a: [")); err == nil {
 		t.Error("broken YAML was accepted")
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package supply
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -24,23 +25,23 @@ type Tagged struct {
 
 // PublishTagged fetches the tree of the commit and publishes the module in it.
 // Of a repository with several modules only t.Dir is looked at.
-func PublishTagged(ctx context.Context, d *Depot, from Origins, t Tagged) (_ Published, err error) {
+func PublishTagged(ctx context.Context, d *depot.Depot, from Origins, t Tagged) (_ depot.Published, err error) {
 	if t.Commit == "" {
 		var err error
 		if t.Commit, err = from.GitHub.TagCommit(ctx, t.Owner, t.Name, t.Tag); err != nil {
-			return Published{}, err
+			return depot.Published{}, err
 		}
 	}
 	dir, remove, err := scratch.Dir(d.Options().TempDir)
 	if err != nil {
-		return Published{}, err
+		return depot.Published{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	tree, err := githubTree(ctx, from, fetcher{}, t.Owner, t.Name, t.Commit, t.Dir, dir)
 	if err != nil {
-		return Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
+		return depot.Published{}, fmt.Errorf("tree of %s: %w", t.Commit, err)
 	}
-	o := ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: t.Commit, artifact.AnnSourceRef: t.Tag}}
+	o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnRevision: t.Commit, artifact.AnnSourceRef: t.Tag}}
 	for key, value := range map[string]string{artifact.AnnSource: t.URL, artifact.AnnSourcePath: t.Dir} {
 		if value != "" {
 			o.Annotations[key] = value
