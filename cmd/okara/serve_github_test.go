@@ -27,8 +27,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/seed-141914ff/okara/internal/server"
 )
 
 const (
@@ -302,26 +300,5 @@ func TestServeGitHubRefuses(t *testing.T) {
 				t.Errorf("a secret was printed: %s", errOut.String())
 			}
 		})
-	}
-}
-
-// TestServeDocs reads the configurations in docs/serve.md as the server would.
-func TestServeDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/serve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	github := 0
-	for i, block := range strings.Split(string(page), "\n```hcl\n")[1:] {
-		text, _, _ := strings.Cut(block, "\n```\n")
-		c := server.Defaults()
-		if err := c.Read(writeSecret(t, t.TempDir(), "okara.hcl", []byte(text+"\n"))); err != nil {
-			t.Errorf("block %d: %v", i+1, err)
-			continue
-		}
-		github += len(c.GitHub) + len(c.Hooks)
-	}
-	if github != 4 {
-		t.Errorf("%d github and hook blocks were found, want 4", github)
 	}
 }

@@ -3,6 +3,9 @@
 package e2e_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,14 +14,20 @@ import (
 	"testing"
 )
 
-// documented is the address that the pages use for a local server.
-const documented = "127.0.0.1:8080"
-
 // block is a fenced block of a page: its language, its second word, its text.
 var block = regexp.MustCompile("(?ms)^```(\\w+) ([^\\n]+)\\n(.*?)^```$")
 
-// TestDocs does what the pages say. The blocks of one page marked "sh run"
-// run as one script, in order; a block such as "hcl app/main.tf" is that file.
+// documented finds the addresses that the pages use for local servers; the
+// default one is where okara serve listens by itself.
+var documented = regexp.MustCompile(`127\.0\.0\.1:808\d`)
+
+const defaultAddress = "127.0.0.1:8080"
+
+// TestDocs does what the pages and the README say. The blocks of one page marked
+// "sh run" run as one script, in order, and those marked "sh serve" are servers
+// that run beside it from there on; a page without one has okara serve. A block
+// such as "hcl app/main.tf" is that file, and the folder dist holds a provider as
+// GoReleaser leaves it.
 func TestDocs(t *testing.T) {
 	set, err := findTools()
 	if err != nil {
@@ -29,56 +38,100 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks := block.FindAllStringSubmatch(string(text), -1)
-		if !strings.Contains(string(text), "```sh run\n") {
+	for _, page := range append(pages, filepath.Join(set.root, "README.md")) {
+		text := mustRead(t, page)
+		if !strings.Contains(text, "```sh run\n") {
 			continue
 		}
 		ran++
-		t.Run(filepath.Base(page), func(t *testing.T) { set.runPage(t, blocks) })
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			if _, err := exec.LookPath("jq"); err != nil && strings.Contains(text, "| jq ") {
+				t.Skip("the page uses jq, which is not on PATH")
+			}
+			set.runPage(t, block.FindAllStringSubmatch(text, -1))
+		})
 	}
 	if ran == 0 {
 		t.Error("no page has a block that runs")
 	}
 }
 
+// serveAll begins the script of a page: serve starts a server and waits until it
+// says where it listens; all of them end with the script.
+const serveAll = `set -eu
+servers=
+trap 'code=$?; set +x; kill $servers; wait; [ $code = 0 ] || cat serve-*.log; exit $code' EXIT
+serve() {
+	log=serve-$(echo $servers | wc -w).log
+	"$@" >$log 2>&1 &
+	servers="$servers $!"
+	until grep -q 'listening on' $log; do kill -0 $!; sleep 0.1; done
+}
+set -x
+`
+
 func (s tools) runPage(t *testing.T, blocks [][]string) {
 	dir := t.TempDir()
-	env := []string{
-		"HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0",
-		"PATH=" + strings.Join([]string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
-	}
-	serve := exec.Command(s.okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(dir, ".store"))
-	serve.Env = env
-	server, addr, err := start(serve)
-	if err != nil {
+	if err := os.Symlink(s.dist, filepath.Join(dir, "dist")); err != nil {
 		t.Fatal(err)
 	}
-	defer server.kill()
-
-	var script strings.Builder
-	script.WriteString("set -eux\n")
+	address := map[string]string{defaultAddress: freeAddress(t)}
+	local := func(text string) string {
+		return documented.ReplaceAllStringFunc(text, func(a string) string {
+			if address[a] == "" {
+				address[a] = freeAddress(t)
+			}
+			return address[a]
+		})
+	}
+	script, served := "", false
 	for _, b := range blocks {
-		text := strings.ReplaceAll(b[3], documented, addr)
-		if b[1] == "sh" && b[2] == "run" {
-			script.WriteString(text)
-			continue
-		}
-		name := filepath.Join(dir, b[2])
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		text := local(b[3])
+		switch b[1] + " " + b[2] {
+		case "sh run":
+			script += text
+		case "sh serve":
+			script += "serve " + text
+			served = true
+		default:
+			writeFile(t, filepath.Join(dir, b[2]), text)
 		}
 	}
-	cmd := exec.Command("sh", "-c", script.String())
-	cmd.Dir, cmd.Env = dir, env
+	if !served {
+		script = "serve okara serve\n" + script
+	}
+	cmd := exec.Command("sh", "-c", serveAll+script)
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "OKARA_SERVE_LISTEN=" + address[defaultAddress],
+		"PATH=" + strings.Join([]string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// freeAddress returns an address on loopback where nothing listens. Its port is
+// below those that a kernel hands out by itself, so nothing takes it meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.N(20000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,11 +4,8 @@ package repotest_test
 
 import (
 	"io/fs"
-	"net/url"
 	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,28 +24,6 @@ func TestTopFolder(t *testing.T) {
 	for _, name := range tracked(t) {
 		if first, _, _ := strings.Cut(name, "/"); !slices.Contains(top, first) {
 			t.Errorf("%s: the top folder holds nothing but %s", name, strings.Join(top, ", "))
-		}
-	}
-}
-
-// markdownLink finds the target of [text](target) and of ![alt](target).
-var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-
-// TestLinks wants each relative link of the documentation to have a target.
-func TestLinks(t *testing.T) {
-	for _, name := range tracked(t) {
-		if !strings.HasSuffix(name, ".md") {
-			continue
-		}
-		for _, m := range markdownLink.FindAllStringSubmatch(string(read(t, name)), -1) {
-			u, err := url.Parse(m[1])
-			if err != nil || u.IsAbs() || u.Path == "" {
-				continue
-			}
-			target := path.Join(path.Dir(name), u.Path)
-			if _, err := os.Stat(filepath.Join("../..", target)); err != nil {
-				t.Errorf("%s links to %s, which does not exist", name, m[1])
-			}
 		}
 	}
 }
@@ -119,39 +94,6 @@ func TestScriptsEnd(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.HasSuffix(name, ".txtar") && stopped.Match(read(t, name)) {
 			t.Errorf("%s: \"stop\" ends a script as passed", name)
-		}
-	}
-}
-
-// heading finds the message that a section of the troubleshooting page is about.
-var heading = regexp.MustCompile("(?m)^### `(.+)`$")
-
-// TestTroubleshooting wants each message of the page to be in the program.
-func TestTroubleshooting(t *testing.T) {
-	var source strings.Builder
-	for _, name := range tracked(t) {
-		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			source.Write(read(t, name))
-		}
-	}
-	messages := heading.FindAllStringSubmatch(string(read(t, "docs/troubleshooting.md")), -1)
-	if len(messages) == 0 {
-		t.Error("docs/troubleshooting.md has no message")
-	}
-	for _, m := range messages {
-		if !strings.Contains(source.String(), m[1]) {
-			t.Errorf("docs/troubleshooting.md explains %q, which no command says", m[1])
-		}
-	}
-}
-
-// TestIndex wants every page to be reachable from the first one.
-func TestIndex(t *testing.T) {
-	index := string(read(t, "docs/index.md"))
-	for _, name := range tracked(t) {
-		dir, page := path.Split(name)
-		if dir == "docs/" && page != "index.md" && strings.HasSuffix(page, ".md") && !strings.Contains(index, "]("+page+")") {
-			t.Errorf("docs/index.md has no link to %s", page)
 		}
 	}
 }

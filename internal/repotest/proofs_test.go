@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// TestCompareNamesWhatExists checks that every test, benchmark and script that
+// TestProofsExist checks that every test, benchmark and script that
 // the pages name as proof is there, and in the folder that they say.
-func TestCompareNamesWhatExists(t *testing.T) {
+func TestProofsExist(t *testing.T) {
 	tests, scripts := namesOfTests(t)
 	reference := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`|`([\\w/]+\\.txtar)`| in `([\\w/]+)`")
-	for _, name := range []string{"docs/compare.md", "SECURITY.md"} {
+	for _, name := range []string{"docs/tests.md", "SECURITY.md"} {
 		page, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)

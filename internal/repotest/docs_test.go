@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+import (
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxWords is what a page about one task may have, code included.
+const maxWords = 900
+
+// references are the pages to look things up in, which may be longer.
+var references = []string{"docs/serve-reference.md", "docs/tests.md"}
+
+// TestPages wants each page to be short enough to be read, and to be linked from
+// the index, or from CONTRIBUTING.md if it is for those who build okara.
+func TestPages(t *testing.T) {
+	index := string(read(t, "docs/index.md")) + strings.ReplaceAll(string(read(t, "CONTRIBUTING.md")), "](docs/", "](")
+	for _, name := range tracked(t) {
+		dir, page := path.Split(name)
+		if dir != "docs/" || path.Ext(page) != ".md" {
+			continue
+		}
+		if n := len(strings.Fields(string(read(t, name)))); n >= maxWords && !slices.Contains(references, name) {
+			t.Errorf("%s has %d words; a page about one task has less than %d", name, n, maxWords)
+		}
+		if page != "index.md" && !strings.Contains(index, "]("+page+")") {
+			t.Errorf("docs/index.md has no link to %s", page)
+		}
+	}
+}
+
+var (
+	// markdownLink finds the target of [text](target) and of ![alt](target).
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// title finds the text of a heading.
+	title = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	// code finds fenced blocks, whose lines are no headings.
+	code = regexp.MustCompile("(?ms)^```.*?^```$")
+	// unanchored finds what an anchor leaves out of its heading.
+	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks wants each relative link of the documentation to have a target, and
+// the heading in it that the link names.
+func TestLinks(t *testing.T) {
+	names := tracked(t)
+	for _, name := range names {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, m := range markdownLink.FindAllStringSubmatch(string(read(t, name)), -1) {
+			u, err := url.Parse(m[1])
+			if err != nil || u.IsAbs() {
+				continue
+			}
+			target := name
+			if u.Path != "" {
+				target = path.Join(path.Dir(name), u.Path)
+			}
+			switch {
+			case !slices.ContainsFunc(names, func(n string) bool { return n == target || strings.HasPrefix(n, target+"/") }):
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			case u.Fragment != "" && !slices.Contains(anchors(t, target), u.Fragment):
+				t.Errorf("%s links to %s, and there is no such heading", name, m[1])
+			}
+		}
+	}
+}
+
+// anchors are the names of the headings of a page, as GitHub makes them.
+func anchors(t *testing.T, name string) []string {
+	t.Helper()
+	var list []string
+	for _, m := range title.FindAllStringSubmatch(code.ReplaceAllString(string(read(t, name)), ""), -1) {
+		list = append(list, strings.ReplaceAll(strings.ToLower(unanchored.ReplaceAllString(m[1], "")), " ", "-"))
+	}
+	return list
+}
+
+// message finds the message that a section of a troubleshooting page is about.
+var message = regexp.MustCompile("(?m)^### `(.+)`$")
+
+// TestTroubleshooting wants each message of these pages to be in the program.
+func TestTroubleshooting(t *testing.T) {
+	var source strings.Builder
+	var pages []string
+	for _, name := range tracked(t) {
+		switch {
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			source.Write(read(t, name))
+		case strings.HasPrefix(name, "docs/troubleshooting"):
+			pages = append(pages, name)
+		}
+	}
+	if len(pages) == 0 {
+		t.Error("there is no page about messages")
+	}
+	for _, page := range pages {
+		messages := message.FindAllStringSubmatch(string(read(t, page)), -1)
+		if len(messages) == 0 {
+			t.Errorf("%s has no message", page)
+		}
+		for _, m := range messages {
+			if !strings.Contains(source.String(), m[1]) {
+				t.Errorf("%s explains %q, which no command says", page, m[1])
+			}
+		}
+	}
+}
+
+// TestInstallable holds `go install` in README.md: it takes the name of this
+// module, and refuses one whose go.mod replaces or excludes others.
+func TestInstallable(t *testing.T) {
+	mod := string(read(t, "go.mod"))
+	if m := regexp.MustCompile(`(?m)^(replace|exclude)\b`).FindString(mod); m != "" {
+		t.Errorf("go.mod has a line %q, so go install MODULE@VERSION refuses it", m)
+	}
+	module := strings.Fields(mod)[1]
+	for _, name := range []string{"README.md", "docs/install.md"} {
+		if !strings.Contains(string(read(t, name)), "go install "+module+"/cmd/okara@") {
+			t.Errorf("%s does not install %s", name, module)
+		}
+	}
+}
