@@ -43,24 +43,24 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
-	done, err := s.begin(ctx, workspace, info.ID)
+	done, err := s.locks.begin(ctx, workspace, info.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, err)
 	}
 	defer done()
 	if l, ok := s.Holding(workspace, info.ID); ok && !takeOver {
 		if !l.isLost() {
 			return l, nil
 		}
-		s.forget(l)
+		s.locks.forget(l)
 	}
 	over := overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
 		x.locks, x.takes = true, takeOver
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, overdue: over, can: s.abilities(), rules: s.rules}
+		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, overdue: over, can: s.findings.abilities(), rules: s.rules}
 		x.run(ctx, a)
-		s.learn(a.can)
+		s.findings.learn(a.can)
 		if a.result.won {
 			return x.won(ctx, a)
 		}
@@ -77,7 +77,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		case e.ghost:
 			x.warnGhost(ctx, a.result.by)
 			over[a.result.by] = artifact.ReasonGhost
-		case !e.Unreadable && !e.gone || s.pause(ctx, again()) != nil:
+		case !e.Unreadable && !e.gone || sleep(ctx, again()) != nil:
 			return nil, err
 		}
 	}
@@ -100,38 +100,9 @@ func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	if x.s.o.LockTTL > 0 && !x.date.IsZero() {
 		l.startBeats(ctx)
 	}
-	x.s.mu.Lock()
-	x.s.held[x.workspace] = l
-	x.s.mu.Unlock()
+	x.s.locks.keep(l)
 	x.s.sightings.forget(x.workspace)
 	return l, nil
-}
-
-// begin lets one attempt per workspace and lock id run at a time, so that a
-// repeated request finds what the first one won.
-func (s *Store) begin(ctx context.Context, workspace, id string) (done func(), err error) {
-	key := workspace + "\x00" + id
-	for {
-		s.mu.Lock()
-		other, ok := s.busy[key]
-		if !ok {
-			mine := make(chan struct{})
-			s.busy[key] = mine
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				delete(s.busy, key)
-				s.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, ctx.Err())
-		}
-	}
 }
 
 // notWon explains why a lock was not won.
@@ -186,13 +157,7 @@ func (l *Lock) isLost() bool {
 
 // Holding returns the lock of that id if this process won it. It sends nothing.
 func (s *Store) Holding(workspace, id string) (*Lock, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.held[workspace]
-	if !ok || l.x.info.ID != id {
-		return nil, false
-	}
-	return l, true
+	return s.locks.find(workspace, id)
 }
 
 // Resume returns the lock that an earlier request took under this id. If
@@ -227,30 +192,4 @@ func (x *session) infoOf(ctx context.Context, c claimID, id string) LockInfo {
 	}
 	info.ID = id
 	return info
-}
-
-func (s *Store) forget(l *Lock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held[l.x.workspace] == l {
-		delete(s.held, l.x.workspace)
-	}
-}
-
-func (s *Store) abilities() abilities {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.can
-}
-
-// learn keeps what was found out; what is unknown there may be known here.
-func (s *Store) learn(can abilities) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if can.byDigest != unknown {
-		s.can.byDigest = can.byDigest
-	}
-	if can.byTag != unknown {
-		s.can.byTag = can.byTag
-	}
 }

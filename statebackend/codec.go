@@ -48,7 +48,7 @@ type encoded struct {
 
 // encode compresses, then seals. What OpenTofu encrypted is kept as it is:
 // ciphertext does not shrink, and a second seal would hide nothing more.
-func (s *Store) encode(ctx context.Context, state []byte, origin artifact.StateOrigin) (encoded, error) {
+func (s *vault) encode(ctx context.Context, state []byte, origin artifact.StateOrigin) (encoded, error) {
 	if EncryptedByTool(state) {
 		return encoded{bytes: state}, nil
 	}
@@ -95,7 +95,7 @@ func compress(state []byte, how string) (encoded, error) {
 // decode undoes encode. A state that says that it expands to more than room
 // bytes is an expandError, one above the store's limit oci.ErrTooLarge; one that
 // expands to more than it says is oci.ErrCorrupt.
-func (s *Store) decode(ctx context.Context, m artifact.StateManifest, stored []byte, room int64) ([]byte, error) {
+func (s *vault) decode(ctx context.Context, m artifact.StateManifest, stored []byte, room int64) ([]byte, error) {
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
@@ -164,7 +164,7 @@ func gunzip(stored []byte, n int64) ([]byte, error) {
 
 // expandedZstd reads the frame header. okara's always have the size; without it
 // the state counts as the largest.
-func (s *Store) expandedZstd(stored []byte) (int64, error) {
+func (s *vault) expandedZstd(stored []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(stored); err != nil {
 		return 0, fmt.Errorf("zstd: %v: %w", err, oci.ErrCorrupt)

@@ -128,7 +128,7 @@ func (s *Store) ForceUnlock(ctx context.Context, workspace, id string) error {
 		return fmt.Errorf("unlocking workspace %q in %s: %w", workspace, s.repo, res.err)
 	case res.ended:
 		if l, ok := s.Holding(workspace, id); ok {
-			s.forget(l)
+			s.locks.forget(l)
 		}
 		return nil
 	case res.asked && x.foreign.Info.ID == artifact.ShownID(id):

@@ -28,10 +28,6 @@ func ghostInfo(tag, x string) LockInfo {
 	return LockInfo{ID: x, Info: "unknown: listed, but reading it answers 404: " + tag}
 }
 
-func (x *session) claimTag(c claimID) string {
-	return artifact.StateTag{Kind: artifact.LockClaim, Fragment: x.fragment, N: c.fence, X: c.x}.String()
-}
-
 // warnGhost says whose lock an attempt ends, and why.
 func (x *session) warnGhost(ctx context.Context, c claimID) {
 	x.s.o.Logger.WarnContext(ctx, "a lock that was never acknowledged is ended: its tag is listed, but reading it has answered 404 for a minute, as after a registry that died while it wrote the tag",
@@ -69,7 +65,7 @@ func (x *session) headToSeal(ctx context.Context, head int64) (artifact.StateMan
 		return p, nil // the same manifest under its other tag
 	}
 	if !x.takes || perr != nil && !errors.Is(perr, oci.ErrNotFound) {
-		return m, x.unreadableVersion(head, err)
+		return m, x.s.unreadableVersion(x.line, head, err)
 	}
 	old, err := x.readable(ctx, head)
 	if errors.Is(err, oci.ErrNotFound) { // all are ghosts: what is left is what was there before them
@@ -101,12 +97,4 @@ func (x *session) readable(ctx context.Context, head int64) (artifact.StateManif
 		}
 	}
 	return artifact.StateManifest{}, oci.ErrNotFound
-}
-
-// unreadableVersion tells a version that is listed and not found from no state.
-func (x *session) unreadableVersion(n int64, err error) error {
-	if !errors.Is(err, oci.ErrNotFound) {
-		return err
-	}
-	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: x.s.repo.String(), Workspace: x.workspace, Version: n}, unreadable(err)}
 }

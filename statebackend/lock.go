@@ -69,7 +69,7 @@ func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
 		return m, fmt.Errorf("workspace %q in %s: state-%s is version %d and the tag list showed %d, lock again: %w",
 			l.x.workspace, l.s.repo, l.x.fragment, m.N, l.newest, ErrLockLost)
 	case err != nil || m.N < l.newest:
-		m, err = l.x.newest(ctx, view{newest: l.newest})
+		m, err = l.s.newest(ctx, l.x.line, view{newest: l.newest})
 		if errors.Is(err, oci.ErrNotFound) {
 			m, err = artifact.StateManifest{Workspace: l.x.workspace, Empty: true}, nil // not to be asked again
 		}
@@ -202,7 +202,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	e := &releaser{
 		claim: l.claim, forced: l.uncertain || l.lost, marked: !l.lost,
-		can: l.s.abilities(), rules: l.s.rules,
+		can: l.s.findings.abilities(), rules: l.s.rules,
 	}
 	if b := l.beats; b != nil {
 		b.end()
@@ -210,13 +210,13 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	if !l.lost || l.x.seen.ended[l.claim] == 0 {
 		l.x.run(ctx, e)
-		l.s.learn(e.can)
+		l.s.findings.learn(e.can)
 	}
 	if e.err != nil {
 		return fmt.Errorf("unlocking workspace %q in %s: %w", l.x.workspace, l.s.repo, e.err)
 	}
 	l.released = true
-	l.s.forget(l)
+	l.s.locks.forget(l)
 	if n := len(l.x.seen.claims); n >= manyClaims {
 		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy made by `okara state replicate` starts anew",
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
@@ -231,7 +231,7 @@ const manyClaims = 500
 // deletes tells whether it is worth trying to delete. Clean tombstones are what
 // a registry without DELETE collects: such a one is not asked again each time.
 func (l *Lock) deletes() bool {
-	switch can := l.s.abilities(); can {
+	switch can := l.s.findings.abilities(); can {
 	case abilities{}:
 		return !slices.Contains(slices.Collect(maps.Values(l.x.seen.ended)), endedClean)
 	default:
@@ -250,7 +250,7 @@ func (l *Lock) prune(ctx context.Context) {
 	}
 	tags, err := l.s.tags(ctx)
 	if err == nil {
-		_, err = l.x.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
+		_, err = pruner{&l.s.records, l.x.line}.prune(ctx, tags, l.x.numbers, l.s.o.MaxVersions, maxPruned)
 	}
 	if err != nil {
 		l.s.o.Logger.WarnContext(ctx, "old versions could not be removed", "repository", l.s.repo.String(), "workspace", l.x.workspace, "error", err)

@@ -79,14 +79,14 @@ func lockTags(tags []string) []artifact.StateTag {
 }
 
 // heldBy reads a claim or a marker; false if that is no lock.
-func (s *Store) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, error) {
+func (r *records) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, error) {
 	h := Held{Workspace: t.Fragment, Fence: t.N, Tag: t.String()}
-	l, err := s.fetchLock(ctx, h.Tag, "")
+	l, err := r.fetchLock(ctx, h.Tag, "")
 	switch {
 	case errors.Is(err, oci.ErrNotFound) && t.Kind == artifact.LockMarker:
 		return h, false, nil // a marker that cannot be read locks nothing
 	case errors.Is(err, oci.ErrNotFound):
-		h.Workspace, h.Info, h.Unreadable = s.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
+		h.Workspace, h.Info, h.Unreadable = r.workspaceOf(ctx, t.Fragment), ghostInfo(h.Tag, t.X), true
 		return h, true, nil
 	case err != nil:
 		return h, false, err
@@ -98,25 +98,9 @@ func (s *Store) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, er
 	}
 	h.Info = l.Info
 	if !l.Info.Created.IsZero() {
-		h.Age = max(0, s.o.Now().Sub(l.Info.Created))
+		h.Age = max(0, r.o.Now().Sub(l.Info.Created))
 	}
 	return h, true, nil
-}
-
-// workspaceOf returns the workspace of a fragment, as its state tells it: most names
-// are their own fragment, and the others cannot be read off it.
-func (s *Store) workspaceOf(ctx context.Context, fragment string) string {
-	if artifact.StateFragment(fragment) == fragment {
-		return fragment
-	}
-	m, err := s.repo.Fetch(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: fragment}.String())
-	if err != nil {
-		return fragment
-	}
-	if sm, err := artifact.ParseState(m); err == nil && artifact.StateFragment(sm.Workspace) == fragment {
-		return sm.Workspace
-	}
-	return fragment
 }
 
 // endings returns the claims that have a tombstone.

@@ -14,9 +14,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// vault turns states into what a repository keeps and back: compressed, sealed
+// for their place, and opened only there.
+type vault struct{ records }
+
 // read returns the state of a manifest; head is the current version, 0 if not
 // known. The bytes do not count for the budget after it has returned.
-func (s *Store) read(ctx context.Context, m artifact.StateManifest, head int64) ([]byte, Version, error) {
+func (s *vault) read(ctx context.Context, m artifact.StateManifest, head int64) ([]byte, Version, error) {
 	var state []byte
 	v, err := s.view(ctx, m, head, func(b []byte, _ Version) error {
 		state = b
@@ -28,7 +32,7 @@ func (s *Store) read(ctx context.Context, m artifact.StateManifest, head int64) 
 // view passes the state of a manifest to use. Everything in a manifest is the
 // word of whoever may write to the registry. With a Sealer only bytes count that
 // were sealed for the place they are read from, or that OpenTofu encrypted.
-func (s *Store) view(ctx context.Context, m artifact.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
+func (s *vault) view(ctx context.Context, m artifact.StateManifest, head int64, use func([]byte, Version) error) (Version, error) {
 	v := newVersion(m)
 	v.Current = m.N == head
 	if m.Empty && (s.o.Sealer == nil || m.Manifest.Digest == "") { // without a digest: nothing is there
@@ -57,7 +61,7 @@ func sealed(m artifact.StateManifest) bool { return strings.HasSuffix(m.Layer.Me
 // checkPlace compares what a sealed version says about its origin with where it
 // was found. That it says the truth is seen when it is opened, for the origin
 // is part of the associated data.
-func (s *Store) checkPlace(ctx context.Context, m artifact.StateManifest) error {
+func (s *vault) checkPlace(ctx context.Context, m artifact.StateManifest) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -80,20 +84,20 @@ func (s *Store) checkPlace(ctx context.Context, m artifact.StateManifest) error 
 // checkBelow makes sure that no version below one of the primary's was written
 // here: a failover begins with one of this repository's, and from then on the
 // primary's count no more.
-func (s *Store) checkBelow(ctx context.Context, m artifact.StateManifest) error {
+func (s *vault) checkBelow(ctx context.Context, m artifact.StateManifest) error {
 	tags, err := s.tags(ctx)
 	if err != nil {
 		return err
 	}
-	x := s.session(m.Workspace, LockInfo{})
+	l := lineOf(m.Workspace)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
-	for _, n := range numbers(tags, x.fragment) {
+	for _, n := range numbers(tags, l.fragment) {
 		if n >= m.N {
 			continue
 		}
 		g.Go(func() error {
-			below, err := s.fetchState(ctx, x.numbered(n), m.Workspace)
+			below, err := s.fetchState(ctx, l.numbered(n), m.Workspace)
 			if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
 				return nil // it proves nothing
 			}
@@ -108,7 +112,7 @@ func (s *Store) checkBelow(ctx context.Context, m artifact.StateManifest) error 
 
 // checkContent judges what was read: in clear, it counts only if OpenTofu
 // encrypted it; no bytes mean no state, and nothing else does.
-func (s *Store) checkContent(m artifact.StateManifest, state []byte) error {
+func (s *vault) checkContent(m artifact.StateManifest, state []byte) error {
 	switch {
 	case s.o.Sealer == nil:
 		return nil
@@ -122,12 +126,12 @@ func (s *Store) checkContent(m artifact.StateManifest, state []byte) error {
 	return nil
 }
 
-func (s *Store) unsealed(m artifact.StateManifest, what string, r Remedy) error {
+func (s *vault) unsealed(m artifact.StateManifest, what string, r Remedy) error {
 	r.Repository, r.Workspace = s.repo.String(), m.Workspace
 	return &RemediedError{r, fmt.Errorf("version %d of workspace %q in %s %s: %w", m.N, m.Workspace, s.repo, what, ErrUnsealed)}
 }
 
-func (s *Store) misplaced(m artifact.StateManifest, kind RemedyKind, cause string) error {
+func (s *vault) misplaced(m artifact.StateManifest, kind RemedyKind, cause string) error {
 	o := m.Origin
 	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
@@ -152,7 +156,7 @@ func (s *Store) Decode(ctx context.Context, m oci.Manifest, stored []byte) ([]by
 
 // store encodes a state for the place that m names, fills the rest of m and
 // returns the blob to push; false if there is none.
-func (s *Store) store(ctx context.Context, state []byte, m *artifact.StateManifest) (oci.Blob, bool, error) {
+func (s *vault) store(ctx context.Context, state []byte, m *artifact.StateManifest) (oci.Blob, bool, error) {
 	m.Layer, m.Envelope, m.SHA256 = oci.Descriptor{}, nil, ""
 	m.Origin = artifact.StateOrigin{Repository: s.repo.Name(), Workspace: m.Workspace, Version: m.N, Fence: m.Fence, Parent: m.Parent}
 	if m.Empty && s.o.Sealer == nil {

@@ -15,10 +15,12 @@ import (
 
 // Replica returns the mark that makes this repository a copy of another one;
 // oci.ErrNotFound if it is none.
-func (s *Store) Replica(ctx context.Context) (artifact.ReplicaMark, error) {
-	m, err := s.repo.Fetch(ctx, artifact.TagReplica)
+func (s *Store) Replica(ctx context.Context) (artifact.ReplicaMark, error) { return s.replica(ctx) }
+
+func (r *records) replica(ctx context.Context) (artifact.ReplicaMark, error) {
+	m, err := r.repo.Fetch(ctx, artifact.TagReplica)
 	if err != nil {
-		return artifact.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", s.repo, err)
+		return artifact.ReplicaMark{}, fmt.Errorf("reading the replica mark of %s: %w", r.repo, err)
 	}
 	return artifact.ParseReplicaMark(m)
 }
@@ -33,48 +35,54 @@ func (s *Store) Replica(ctx context.Context) (artifact.ReplicaMark, error) {
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.
 func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return s.copyTo(ctx, dst, workspace, false)
+	return copier{src: s, dst: dst, line: lineOf(workspace)}.run(ctx)
 }
 
 // Reseal is Replicate, but opens each version and seals it for dst, which then
 // needs no Primary. Both stores need keys.
 func (s *Store) Reseal(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
-	return s.copyTo(ctx, dst, workspace, true)
+	return copier{src: s, dst: dst, line: lineOf(workspace), reseal: true}.run(ctx)
 }
 
-func (s *Store) copyTo(ctx context.Context, dst *Store, workspace string, reseal bool) ([]int64, error) {
-	copied, err := s.replicate(ctx, dst, workspace, reseal)
+// copier copies the versions of a workspace from one store to another.
+type copier struct {
+	src, dst *Store
+	line
+	reseal bool // for dst, instead of copying bytes
+}
+
+func (c copier) run(ctx context.Context) ([]int64, error) {
+	copied, err := c.replicate(ctx)
 	if err != nil {
-		return copied, fmt.Errorf("replicating workspace %q of %s to %s: %w", workspace, s.repo, dst.repo, err)
+		return copied, fmt.Errorf("replicating workspace %q of %s to %s: %w", c.workspace, c.src.repo, c.dst.repo, err)
 	}
 	return copied, nil
 }
 
-func (s *Store) replicate(ctx context.Context, dst *Store, workspace string, reseal bool) ([]int64, error) {
-	from, err := s.tags(ctx)
+func (c copier) replicate(ctx context.Context) ([]int64, error) {
+	from, err := c.src.tags(ctx)
 	if err != nil {
 		return nil, err
 	}
-	to, err := dst.tags(ctx)
+	to, err := c.dst.tags(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.markReplica(ctx, dst, to); err != nil {
+	if err := c.mark(ctx, to); err != nil {
 		return nil, err
 	}
-	x := s.session(workspace, LockInfo{})
-	list := numbers(from, x.fragment)
+	list := numbers(from, c.fragment)
 	if len(list) == 0 {
-		return nil, s.noState(workspace)
+		return nil, c.src.noState(c.workspace)
 	}
-	there := numbers(to, x.fragment)
+	there := numbers(to, c.fragment)
 	if len(there) > 0 && there[0] > list[0] {
 		return nil, fmt.Errorf("version %d is newer than the source's %d: %w", there[0], list[0], ErrReplica)
 	}
-	one := s.resealVersion
-	if !reseal {
-		one = s.copyVersion
-		if err := dst.checkResealed(ctx, s, x, there); err != nil {
+	one := c.resealVersion
+	if !c.reseal {
+		one = c.copyVersion
+		if err := c.checkResealed(ctx, there); err != nil {
 			return nil, err
 		}
 	}
@@ -83,24 +91,24 @@ func (s *Store) replicate(ctx context.Context, dst *Store, workspace string, res
 		if slices.Contains(there, n) {
 			continue
 		}
-		if err := one(ctx, dst, workspace, n); errors.Is(err, errPruned) {
+		if err := one(ctx, n); errors.Is(err, errPruned) {
 			continue
 		} else if err != nil {
 			return copied, fmt.Errorf("version %d: %w", n, err)
 		}
 		copied = append(copied, n)
 	}
-	return copied, movePointer(ctx, dst.repo, x.pointer(), x.numbered(list[0]))
+	return copied, movePointer(ctx, c.dst.repo, c.pointer(), c.numbered(list[0]))
 }
 
-// checkResealed refuses to copy above versions that were sealed for s: readers
+// checkResealed refuses to copy above versions that were sealed for dst: readers
 // would take neither for the other's successor.
-func (s *Store) checkResealed(ctx context.Context, src *Store, x *session, there []int64) error {
-	if len(there) == 0 || s.repo.Name() == src.repo.Name() {
+func (c copier) checkResealed(ctx context.Context, there []int64) error {
+	if len(there) == 0 || c.dst.repo.Name() == c.src.repo.Name() {
 		return nil
 	}
-	m, err := s.fetchState(ctx, x.numbered(there[0]), x.workspace)
-	if err == nil && sealed(m) && m.Origin.Repository == s.repo.Name() {
+	m, err := c.dst.fetchState(ctx, c.numbered(there[0]), c.workspace)
+	if err == nil && sealed(m) && m.Origin.Repository == c.dst.repo.Name() {
 		err = &RemediedError{Remedy{Kind: RemedyReseal}, fmt.Errorf("its versions were sealed for it: %w", ErrReplica)}
 	}
 	return err
@@ -126,9 +134,9 @@ func movePointer(ctx context.Context, repo *oci.Repo, pointer, newest string) er
 var errPruned = errors.New("pruned meanwhile")
 
 // copyVersion copies what the manifest of a version needs, then the manifest.
-func (s *Store) copyVersion(ctx context.Context, dst *Store, workspace string, n int64) error {
-	tag := s.session(workspace, LockInfo{}).numbered(n)
-	m, err := s.repo.Fetch(ctx, tag)
+func (c copier) copyVersion(ctx context.Context, n int64) error {
+	tag := c.numbered(n)
+	m, err := c.src.repo.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errPruned
 	}
@@ -141,48 +149,47 @@ func (s *Store) copyVersion(ctx context.Context, dst *Store, workspace string, n
 	}
 	blobs := []oci.Blob{oci.EmptyBlob()}
 	if !sm.Empty || sealed(sm) {
-		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return s.repo.Open(ctx, sm.Layer) }})
+		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return c.src.repo.Open(ctx, sm.Layer) }})
 	}
 	for _, b := range blobs {
-		if _, err := dst.repo.EnsureBlob(ctx, b); err != nil {
+		if _, err := c.dst.repo.EnsureBlob(ctx, b); err != nil {
 			return err
 		}
 	}
-	return dst.repo.PutTag(ctx, tag, m)
+	return c.dst.repo.PutTag(ctx, tag, m)
 }
 
 // resealVersion seals the content of a version for dst.
-func (s *Store) resealVersion(ctx context.Context, dst *Store, workspace string, n int64) error {
-	if dst.o.Sealer == nil {
+func (c copier) resealVersion(ctx context.Context, n int64) error {
+	if c.dst.o.Sealer == nil {
 		return errors.New("sealing anew needs a key")
 	}
-	x := s.session(workspace, LockInfo{})
-	m, err := s.fetchState(ctx, x.numbered(n), workspace)
+	m, err := c.src.fetchState(ctx, c.numbered(n), c.workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		return errPruned
 	}
 	if err != nil {
 		return err
 	}
-	state, _, err := s.read(ctx, m, 0)
+	state, _, err := c.src.read(ctx, m, 0)
 	if err != nil && !(m.Empty && errors.Is(err, oci.ErrNotFound)) {
 		return err
 	}
 	h := readHead(state)
 	m.Lineage, m.Serial, m.Parent = h.lineage, h.serial, ""
 	if m.ParentN > 0 { // its manifest is another one there
-		d, err := dst.repo.Resolve(ctx, x.numbered(m.ParentN))
+		d, err := c.dst.repo.Resolve(ctx, c.numbered(m.ParentN))
 		if err != nil && !errors.Is(err, oci.ErrNotFound) {
 			return err
 		}
 		m.Parent = d.Digest.String()
 	}
-	blob, _, err := dst.store(ctx, state, &m)
+	blob, _, err := c.dst.store(ctx, state, &m)
 	if err != nil {
 		return err
 	}
 	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
-		if _, err := dst.repo.EnsureBlob(ctx, b); err != nil {
+		if _, err := c.dst.repo.EnsureBlob(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -190,19 +197,19 @@ func (s *Store) resealVersion(ctx context.Context, dst *Store, workspace string,
 	if err != nil {
 		return err
 	}
-	return dst.repo.PutTag(ctx, x.numbered(n), sealed)
+	return c.dst.repo.PutTag(ctx, c.numbered(n), sealed)
 }
 
-// markReplica marks dst on the first run and checks the mark on later ones.
-func (s *Store) markReplica(ctx context.Context, dst *Store, tags []string) error {
+// mark marks dst on the first run and checks the mark on later ones.
+func (c copier) mark(ctx context.Context, tags []string) error {
 	if slices.Contains(tags, artifact.TagReplica) {
-		mark, err := dst.Replica(ctx)
+		mark, err := c.dst.Replica(ctx)
 		switch {
 		case err != nil:
 			return err
 		case mark.Promoted:
 			return fmt.Errorf("it was taken over and is no copy any more: %w", ErrReplica)
-		case mark.Source != s.repo.String():
+		case mark.Source != c.src.repo.String():
 			return fmt.Errorf("it is a copy of %s: %w", mark.Source, ErrReplica)
 		}
 		return nil
@@ -210,43 +217,43 @@ func (s *Store) markReplica(ctx context.Context, dst *Store, tags []string) erro
 	if slices.ContainsFunc(tags, func(tag string) bool { _, ok := artifact.ParseStateTag(tag); return ok }) {
 		return fmt.Errorf("it has states of its own: %w", ErrReplica)
 	}
-	return dst.putReplicaMark(ctx, artifact.ReplicaMark{Source: s.repo.String(), Updated: s.o.Now().UTC()})
+	return c.dst.putReplicaMark(ctx, artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()})
 }
 
-func (s *Store) putReplicaMark(ctx context.Context, mark artifact.ReplicaMark) error {
+func (r *records) putReplicaMark(ctx context.Context, mark artifact.ReplicaMark) error {
 	m, err := artifact.NewReplicaMark(mark)
 	if err != nil {
 		return err
 	}
-	if _, err := s.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+	if _, err := r.repo.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
-	return s.repo.PutTag(ctx, artifact.TagReplica, m)
+	return r.repo.PutTag(ctx, artifact.TagReplica, m)
 }
 
 // promote makes a replica a repository of its own, before a takeover. The tag
 // stays, since not every registry deletes.
-func (s *Store) promote(ctx context.Context) error {
-	mark, err := s.Replica(ctx)
+func (r *records) promote(ctx context.Context) error {
+	mark, err := r.replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	mark.Promoted, mark.Updated = true, s.o.Now().UTC()
-	if err := s.putReplicaMark(ctx, mark); err != nil {
-		return fmt.Errorf("making %s a repository of its own: %w", s.repo, err)
+	mark.Promoted, mark.Updated = true, r.o.Now().UTC()
+	if err := r.putReplicaMark(ctx, mark); err != nil {
+		return fmt.Errorf("making %s a repository of its own: %w", r.repo, err)
 	}
 	return nil
 }
 
 // checkReplica refuses writes to a replica. Only a takeover ends its being one.
-func (s *Store) checkReplica(ctx context.Context, tags []string) error {
+func (r *records) checkReplica(ctx context.Context, tags []string) error {
 	if !slices.Contains(tags, artifact.TagReplica) {
 		return nil
 	}
-	mark, err := s.Replica(ctx)
+	mark, err := r.replica(ctx)
 	if errors.Is(err, oci.ErrNotFound) || err == nil && mark.Promoted {
 		return nil
 	}
@@ -254,7 +261,7 @@ func (s *Store) checkReplica(ctx context.Context, tags []string) error {
 		return err
 	}
 	return &RemediedError{
-		Remedy{Kind: RemedyPromote, Repository: s.repo.String()},
-		fmt.Errorf("%s is a read-only copy of %s: %w", s.repo, mark.Source, ErrReplica),
+		Remedy{Kind: RemedyPromote, Repository: r.repo.String()},
+		fmt.Errorf("%s is a read-only copy of %s: %w", r.repo, mark.Source, ErrReplica),
 	}
 }

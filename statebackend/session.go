@@ -21,10 +21,9 @@ type machine interface {
 // session performs what the machines ask for on the registry, for one
 // workspace and one lock.
 type session struct {
-	s         *Store
-	workspace string
-	fragment  string
-	info      LockInfo
+	line
+	s    *Store
+	info LockInfo
 
 	seen    view                     // the last list
 	numbers []int64                  // the versions in it, newest first
@@ -43,7 +42,7 @@ type session struct {
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
-	return &session{s: s, workspace: workspace, fragment: artifact.StateFragment(workspace), info: info, claims: map[claimID]oci.Manifest{}}
+	return &session{line: lineOf(workspace), s: s, info: info, claims: map[claimID]oci.Manifest{}}
 }
 
 // run performs requests until m is done.
@@ -55,7 +54,7 @@ func (x *session) run(ctx context.Context, m machine) {
 			return
 		}
 		if r.status == statusUncertain && req.op != opWait {
-			_ = x.s.pause(ctx, again()) // a cancelled wait ends the requests, too
+			_ = sleep(ctx, again()) // a cancelled wait ends the requests, too
 		}
 		r = x.perform(ctx, req)
 	}
@@ -81,7 +80,7 @@ func (x *session) perform(ctx context.Context, req request) reply {
 	case opReadPointer:
 		r.owner, r.err = x.readPointer(ctx, req.n)
 	case opWait:
-		r.err = x.s.pause(ctx, req.wait)
+		r.err = sleep(ctx, req.wait)
 	default:
 		r.err = x.write(ctx, req)
 	}
@@ -134,7 +133,7 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 	x.date = l.Date
 	var j judgement
 	if x.locks {
-		if j, err = x.s.judge(ctx, tags); err != nil {
+		if j, err = x.s.findings.judge(ctx, &x.s.records, tags); err != nil {
 			return view{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
@@ -363,16 +362,8 @@ func definiteRead(err error) error {
 	return err
 }
 
-func (x *session) pointer() string {
-	return artifact.StateTag{Kind: artifact.StatePointer, Fragment: x.fragment}.String()
-}
-
-func (x *session) numbered(n int64) string {
-	return artifact.StateTag{Kind: artifact.StateNumbered, Fragment: x.fragment, N: n}.String()
-}
-
-// pause waits; it returns early with the context's error.
-func (s *Store) pause(ctx context.Context, p pause) error {
+// sleep waits; it returns early with the context's error.
+func sleep(ctx context.Context, p pause) error {
 	d := p.least
 	if p.most > p.least {
 		d += rand.N(p.most - p.least)
@@ -385,21 +376,4 @@ func (s *Store) pause(ctx context.Context, p pause) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// tags lists the repository; one that does not exist yet is empty.
-func (s *Store) tags(ctx context.Context) ([]string, error) {
-	l, err := s.snapshot(ctx)
-	return l.Tags, err
-}
-
-func (s *Store) snapshot(ctx context.Context) (oci.TagList, error) {
-	l, err := s.repo.Snapshot(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return oci.TagList{}, nil
-	}
-	if err == nil && l.Cached && !s.o.UnsafeLocking {
-		err = fmt.Errorf("the tag list of %s came from a cache: %w", s.repo, ErrUnsafe)
-	}
-	return l, err
 }

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,17 +41,10 @@ type Options struct {
 // Store keeps the states of any number of workspaces in one repository. It is
 // safe for concurrent use.
 type Store struct {
-	repo  *oci.Repo
-	o     Options
-	rules rules
-
-	mu   sync.Mutex // guards the fields below
-	held map[string]*Lock
-	busy map[string]chan struct{} // lock attempts under way, by workspace and id
-	can  abilities
-	// judgement is nil until a lock needs it.
-	judgement *judgement
-
+	vault
+	rules     rules
+	locks     holdings
+	findings  findings
 	sightings sightings
 }
 
@@ -73,7 +65,11 @@ func New(r *oci.Repo, o Options) *Store {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	return &Store{repo: r, o: o, held: map[string]*Lock{}, busy: map[string]chan struct{}{}, sightings: sightings{last: map[string]sighting{}}}
+	return &Store{
+		vault:     vault{records{repo: r, o: o}},
+		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
+		sightings: sightings{last: map[string]sighting{}},
+	}
 }
 
 // Repo returns the repository that the store is on.
@@ -93,9 +89,9 @@ func (s *Store) Get(ctx context.Context, workspace string) ([]byte, Version, err
 // View is Get for servers: the state counts for the budget until use returns,
 // and so must not be kept.
 func (s *Store) View(ctx context.Context, workspace string, use func(state []byte, v Version) error) (Version, error) {
-	x := s.session(workspace, LockInfo{})
+	l := lineOf(workspace)
 	if !s.o.StrictReads {
-		m, err := s.fetchState(ctx, x.pointer(), workspace)
+		m, err := s.fetchState(ctx, l.pointer(), workspace)
 		if err == nil {
 			return s.view(ctx, m, m.N, use)
 		}
@@ -104,11 +100,11 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 		}
 	}
 	// No pointer does not mean no state: its writer may have died in between.
-	v, err := x.list(ctx)
+	tags, err := s.tags(ctx)
 	if err != nil {
 		return Version{}, err
 	}
-	m, err := x.newest(ctx, v)
+	m, err := s.newest(ctx, l, newView(tags, l.fragment))
 	if err != nil {
 		return Version{}, err
 	}
@@ -124,81 +120,13 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 	return s.read(ctx, m, 0)
 }
 
-// newest reads the manifest of the highest version in v, or what a tool
-// without versions wrote.
-func (x *session) newest(ctx context.Context, v view) (artifact.StateManifest, error) {
-	switch {
-	case v.newest > 0:
-		m, err := x.s.fetchState(ctx, x.numbered(v.newest), x.workspace)
-		return m, x.unreadableVersion(v.newest, err)
-	case v.pointer:
-		m, err := x.s.fetchState(ctx, x.pointer(), x.workspace)
-		return m, unreadable(err)
-	}
-	old := artifact.OldStateFragment(x.workspace)
-	if x.fragment != x.workspace {
-		return x.s.fetchState(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: old}.String(), x.workspace)
-	}
-	return artifact.StateManifest{}, x.s.noState(x.workspace)
-}
-
-// unreadable tells what is listed and missing from what does not exist: a state
-// that cannot be read must never look like no state.
-func unreadable(err error) error {
-	if errors.Is(err, oci.ErrNotFound) {
-		return fmt.Errorf("it is listed, but %v: %w", err, oci.ErrCorrupt)
-	}
-	return err
-}
-
-func (s *Store) noState(workspace string) error {
-	return fmt.Errorf("state of workspace %q in %s: %w", workspace, s.repo, oci.ErrNotFound)
-}
-
 // GetVersion returns version n of a workspace.
 func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
-	x := s.session(workspace, LockInfo{})
-	m, err := s.fetchState(ctx, x.numbered(n), workspace)
+	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
 	if err != nil {
 		return nil, Version{}, fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
 	}
 	return s.read(ctx, m, 0)
-}
-
-// fetchState reads a state manifest and checks that it is of that workspace:
-// names may collide on registries that fold case.
-func (s *Store) fetchState(ctx context.Context, tag, workspace string) (artifact.StateManifest, error) {
-	m, err := s.repo.Fetch(ctx, tag)
-	if err != nil {
-		return artifact.StateManifest{}, err
-	}
-	sm, err := artifact.ParseState(m)
-	if err != nil {
-		return sm, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
-	}
-	if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && sm.N != t.N {
-		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, s.repo, sm.N, oci.ErrCorrupt)
-	}
-	if sm.Workspace != "" && sm.Workspace != workspace {
-		return sm, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, s.repo, sm.Workspace, workspace, oci.ErrCorrupt)
-	}
-	sm.Workspace = workspace
-	return sm, nil
-}
-
-func (s *Store) fetchLock(ctx context.Context, tag, workspace string) (artifact.LockManifest, error) {
-	m, err := s.repo.Fetch(ctx, tag)
-	if err != nil {
-		return artifact.LockManifest{}, err
-	}
-	l, err := artifact.ParseLock(m)
-	if err != nil {
-		return l, fmt.Errorf("tag %s of %s: %w", tag, s.repo, err)
-	}
-	if l.Workspace != "" && workspace != "" && l.Workspace != workspace {
-		return l, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, s.repo, l.Workspace, workspace, oci.ErrCorrupt)
-	}
-	return l, nil
 }
 
 // parallelReads bounds the requests of one listing.

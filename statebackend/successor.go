@@ -81,7 +81,7 @@ func (l *Lock) Push(ctx context.Context, next []byte, force bool) (Version, erro
 }
 
 // clear tells whether a state is to be sealed and is not.
-func (s *Store) clear(v Version, state []byte) bool {
+func (s *vault) clear(v Version, state []byte) bool {
 	return s.o.Sealer != nil && !v.Encrypted && !EncryptedByTool(state)
 }
 

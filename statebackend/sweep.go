@@ -75,18 +75,3 @@ func (l *Lock) sweepClaim(ctx context.Context, v view, c claimID) error {
 	}
 	return l.s.removeTag(ctx, t.String())
 }
-
-// removeTag deletes a tag, with its manifest where tags cannot be deleted.
-func (s *Store) removeTag(ctx context.Context, tag string) error {
-	err := s.repo.Untag(ctx, tag)
-	if errors.Is(err, oci.ErrUnsupported) {
-		var d oci.Descriptor
-		if d, err = s.repo.Resolve(ctx, tag); err == nil {
-			err = s.repo.Delete(ctx, d)
-		}
-	}
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil
-	}
-	return err
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -24,14 +25,16 @@ const (
 // Verdict reads what the last check of the registry found out. It is kept in
 // the repository and goes before what is known of the host; oci.ErrNotFound
 // without one.
-func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) {
-	m, err := s.repo.Fetch(ctx, artifact.TagVerdict)
+func (s *Store) Verdict(ctx context.Context) (artifact.Verdict, error) { return s.verdict(ctx) }
+
+func (r *records) verdict(ctx context.Context) (artifact.Verdict, error) {
+	m, err := r.repo.Fetch(ctx, artifact.TagVerdict)
 	if err != nil {
-		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", s.repo, err)
+		return artifact.Verdict{}, fmt.Errorf("verdict on %s: %w", r.repo, err)
 	}
 	v, err := artifact.ParseVerdict(m)
 	if err != nil {
-		return v, fmt.Errorf("verdict on %s: %w", s.repo, err)
+		return v, fmt.Errorf("verdict on %s: %w", r.repo, err)
 	}
 	return v, nil
 }
@@ -45,9 +48,7 @@ func (s *Store) RecordVerdict(ctx context.Context, v artifact.Verdict) error {
 	if err := s.session("", LockInfo{}).put(ctx, artifact.TagVerdict, m); err != nil {
 		return fmt.Errorf("recording the verdict in %s: %w", s.repo, err)
 	}
-	s.mu.Lock()
-	s.judgement = nil // the next lock reads it
-	s.mu.Unlock()
+	s.findings.reset()
 	return nil
 }
 
@@ -69,43 +70,75 @@ type judgement struct {
 	err    error
 }
 
+// findings are what this process knows of its registry.
+type findings struct {
+	mu        sync.Mutex // guards the fields below
+	can       abilities
+	judgement *judgement // nil until a lock needs it
+}
+
+func (f *findings) abilities() abilities {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.can
+}
+
+// learn keeps what was found out; what is unknown there may be known here.
+func (f *findings) learn(can abilities) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if can.byDigest != unknown {
+		f.can.byDigest = can.byDigest
+	}
+	if can.byTag != unknown {
+		f.can.byTag = can.byTag
+	}
+}
+
+// reset lets the next lock read the verdict.
+func (f *findings) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.judgement = nil
+}
+
 // judge decides whether this repository can be locked, once per store: by the
 // verdict if there is one among the tags, else by the host.
-func (s *Store) judge(ctx context.Context, tags []string) (judgement, error) {
-	s.mu.Lock()
-	known := s.judgement
-	s.mu.Unlock()
+func (f *findings) judge(ctx context.Context, r *records, tags []string) (judgement, error) {
+	f.mu.Lock()
+	known := f.judgement
+	f.mu.Unlock()
 	if known != nil {
 		return *known, known.err
 	}
-	verdict := HostVerdict(s.repo.Host())
+	verdict := HostVerdict(r.repo.Host())
 	if slices.Contains(tags, artifact.TagVerdict) {
-		v, err := s.Verdict(ctx)
+		v, err := r.verdict(ctx)
 		switch {
 		case err == nil:
 			verdict = v
-			s.learn(abilitiesOf(v))
+			f.learn(abilitiesOf(v))
 		case !errors.Is(err, oci.ErrNotFound):
 			return judgement{}, err
 		}
 	}
-	j := judgement{settle: s.o.Settle}
+	j := judgement{settle: r.o.Settle}
 	if j.settle == 0 && verdict.Locking == LockingSettle {
 		j.settle = settleTime
 	}
 	if verdict.Locking != LockingExact && verdict.Locking != LockingSettle {
 		j.err = &RemediedError{
-			Remedy{Kind: RemedyProbe, Repository: s.repo.String()},
-			fmt.Errorf("a lock in %s would not be safe: %s: %w", s.repo, verdict.Reason, ErrUnsafe),
+			Remedy{Kind: RemedyProbe, Repository: r.repo.String()},
+			fmt.Errorf("a lock in %s would not be safe: %s: %w", r.repo, verdict.Reason, ErrUnsafe),
 		}
 	}
-	if j.err != nil && s.o.UnsafeLocking {
-		s.o.Logger.WarnContext(ctx, "locking although two runs may hold the lock at once", "repository", s.repo.String(), "reason", verdict.Reason)
+	if j.err != nil && r.o.UnsafeLocking {
+		r.o.Logger.WarnContext(ctx, "locking although two runs may hold the lock at once", "repository", r.repo.String(), "reason", verdict.Reason)
 		j.err = nil
 	}
-	s.mu.Lock()
-	s.judgement = &j
-	s.mu.Unlock()
+	f.mu.Lock()
+	f.judgement = &j
+	f.mu.Unlock()
 	return j, j.err
 }
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// forkAge is how long versions beside the line of the head are kept: they hold
+// what an overtaken lock wrote.
+const forkAge = 30 * 24 * time.Hour
+
+// Prune removes all but the newest keep versions and returns what it removed.
+// The highest version always stays, for its number must not be used again, and
+// so do young versions that are not on the line of the head.
+func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := pruner{&s.records, lineOf(workspace)}
+	list := numbers(tags, p.fragment)
+	return p.prune(ctx, tags, list, max(keep, 1), len(list))
+}
+
+// pruner removes versions of a workspace.
+type pruner struct {
+	*records
+	line
+}
+
+// prune looks at the versions after the first keep ones, oldest first, and
+// removes at most limit.
+func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
+	if len(list) <= keep {
+		return nil, nil
+	}
+	forks, err := p.forks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := p.shared(ctx, tags)
+	if err != nil {
+		return nil, err
+	}
+	var gone []int64
+	for _, n := range slices.Backward(list[keep:]) {
+		if len(gone) == limit {
+			break
+		}
+		if forks[n] {
+			m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
+			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+				return gone, err
+			}
+			if err == nil && p.o.Now().Sub(m.Created) < forkAge {
+				continue
+			}
+		}
+		if err := p.remove(ctx, n, shared); err != nil {
+			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.workspace, err)
+		}
+		gone = append(gone, n)
+	}
+	return gone, nil
+}
+
+// forks returns the versions from which the head was not made. They exist only
+// where a lock was taken over, which shows as a jump in the numbers; only then
+// the line of the head is read.
+func (p pruner) forks(ctx context.Context, list []int64) (map[int64]bool, error) {
+	forks := map[int64]bool{}
+	if !jumped(list) {
+		return forks, nil
+	}
+	for _, n := range list {
+		forks[n] = true
+	}
+	for n := list[0]; forks[n]; {
+		delete(forks, n)
+		m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
+		if errors.Is(err, oci.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		n = m.ParentN
+	}
+	return forks, nil
+}
+
+// jumped tells whether a lock was ever taken over in this history.
+func jumped(list []int64) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i-1]-list[i] >= jump/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// remove deletes a version: its tag, and its manifest if no other tag points to
+// that, since many registries keep manifests without a tag for good. Where tags
+// cannot be deleted the manifest is the only way.
+func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
+	d, err := p.repo.Resolve(ctx, p.numbered(n))
+	if err == nil {
+		err = p.repo.Untag(ctx, p.numbered(n))
+	}
+	unsupported := errors.Is(err, oci.ErrUnsupported)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return nil
+	case err != nil && !unsupported:
+		return err
+	case shared(d) && unsupported:
+		return fmt.Errorf("another tag is on the same manifest: %w", err)
+	case shared(d):
+		return nil
+	}
+	err = p.repo.Delete(ctx, d)
+	if errors.Is(err, oci.ErrNotFound) || !unsupported && (errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)) {
+		return nil // the version is gone; its space is for the registry's own collection
+	}
+	return err
+}
+
+// maxForeign bounds how many tags of other tools are looked up before manifests
+// are deleted; where there are more, only tags are.
+const maxForeign = 100
+
+// shared tells of manifests that state-W or a tag of another tool points to.
+// Versions have a manifest each, and locks have other ones.
+func (p pruner) shared(ctx context.Context, tags []string) (func(oci.Descriptor) bool, error) {
+	look := foreign(tags)
+	if len(look) > maxForeign {
+		return func(oci.Descriptor) bool { return true }, nil
+	}
+	var found []oci.Descriptor
+	for _, tag := range append(look, p.pointer()) {
+		d, err := p.repo.Resolve(ctx, tag)
+		if err == nil {
+			found = append(found, d)
+		} else if !errors.Is(err, oci.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return func(d oci.Descriptor) bool {
+		return slices.ContainsFunc(found, func(f oci.Descriptor) bool { return f.Digest == d.Digest })
+	}, nil
+}
+
+// foreign returns the tags that are not okara's: of no kind that it writes, or
+// state-X where X has no versions.
+func foreign(tags []string) (list []string) {
+	versioned := map[string]bool{}
+	for _, tag := range tags {
+		if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered {
+			versioned[t.Fragment] = true
+		}
+	}
+	for _, tag := range tags {
+		t, ok := artifact.ParseStateTag(tag)
+		switch {
+		case ok && (t.Kind != artifact.StatePointer || versioned[t.Fragment]):
+		case tag == artifact.TagVerdict, tag == artifact.TagReplica, strings.HasPrefix(tag, "workspace-"):
+		default:
+			list = append(list, tag)
+		}
+	}
+	return list
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// records reads what a repository holds under the tags of states and locks,
+// without opening it.
+type records struct {
+	repo *oci.Repo
+	o    Options
+}
+
+func (r *records) snapshot(ctx context.Context) (oci.TagList, error) {
+	l, err := r.repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return oci.TagList{}, nil
+	}
+	if err == nil && l.Cached && !r.o.UnsafeLocking {
+		err = fmt.Errorf("the tag list of %s came from a cache: %w", r.repo, ErrUnsafe)
+	}
+	return l, err
+}
+
+// tags lists the repository; one that does not exist yet is empty.
+func (r *records) tags(ctx context.Context) ([]string, error) {
+	l, err := r.snapshot(ctx)
+	return l.Tags, err
+}
+
+// fetchState reads a state manifest and checks that it is of that workspace:
+// names may collide on registries that fold case.
+func (r *records) fetchState(ctx context.Context, tag, workspace string) (artifact.StateManifest, error) {
+	m, err := r.repo.Fetch(ctx, tag)
+	if err != nil {
+		return artifact.StateManifest{}, err
+	}
+	sm, err := artifact.ParseState(m)
+	if err != nil {
+		return sm, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
+	}
+	if t, ok := artifact.ParseStateTag(tag); ok && t.Kind == artifact.StateNumbered && sm.N != t.N {
+		return sm, fmt.Errorf("tag %s of %s holds version %d: %w", tag, r.repo, sm.N, oci.ErrCorrupt)
+	}
+	if sm.Workspace != "" && sm.Workspace != workspace {
+		return sm, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, r.repo, sm.Workspace, workspace, oci.ErrCorrupt)
+	}
+	sm.Workspace = workspace
+	return sm, nil
+}
+
+func (r *records) fetchLock(ctx context.Context, tag, workspace string) (artifact.LockManifest, error) {
+	m, err := r.repo.Fetch(ctx, tag)
+	if err != nil {
+		return artifact.LockManifest{}, err
+	}
+	l, err := artifact.ParseLock(m)
+	if err != nil {
+		return l, fmt.Errorf("tag %s of %s: %w", tag, r.repo, err)
+	}
+	if l.Workspace != "" && workspace != "" && l.Workspace != workspace {
+		return l, fmt.Errorf("tag %s of %s belongs to workspace %q, not %q: %w", tag, r.repo, l.Workspace, workspace, oci.ErrCorrupt)
+	}
+	return l, nil
+}
+
+func (r *records) noState(workspace string) error {
+	return fmt.Errorf("state of workspace %q in %s: %w", workspace, r.repo, oci.ErrNotFound)
+}
+
+// workspaceOf returns the workspace of a fragment, as its state tells it: most names
+// are their own fragment, and the others cannot be read off it.
+func (r *records) workspaceOf(ctx context.Context, fragment string) string {
+	if artifact.StateFragment(fragment) == fragment {
+		return fragment
+	}
+	m, err := r.repo.Fetch(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: fragment}.String())
+	if err != nil {
+		return fragment
+	}
+	if sm, err := artifact.ParseState(m); err == nil && artifact.StateFragment(sm.Workspace) == fragment {
+		return sm.Workspace
+	}
+	return fragment
+}
+
+// removeTag deletes a tag, with its manifest where tags cannot be deleted.
+func (r *records) removeTag(ctx context.Context, tag string) error {
+	err := r.repo.Untag(ctx, tag)
+	if errors.Is(err, oci.ErrUnsupported) {
+		var d oci.Descriptor
+		if d, err = r.repo.Resolve(ctx, tag); err == nil {
+			err = r.repo.Delete(ctx, d)
+		}
+	}
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// newest reads the manifest of the highest version in v, or what a tool
+// without versions wrote.
+func (r *records) newest(ctx context.Context, l line, v view) (artifact.StateManifest, error) {
+	switch {
+	case v.newest > 0:
+		m, err := r.fetchState(ctx, l.numbered(v.newest), l.workspace)
+		return m, r.unreadableVersion(l, v.newest, err)
+	case v.pointer:
+		m, err := r.fetchState(ctx, l.pointer(), l.workspace)
+		return m, unreadable(err)
+	}
+	old := artifact.OldStateFragment(l.workspace)
+	if l.fragment != l.workspace {
+		return r.fetchState(ctx, artifact.StateTag{Kind: artifact.StatePointer, Fragment: old}.String(), l.workspace)
+	}
+	return artifact.StateManifest{}, r.noState(l.workspace)
+}
+
+// unreadableVersion tells a version that is listed and not found from no state.
+func (r *records) unreadableVersion(l line, n int64, err error) error {
+	if !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	return &RemediedError{Remedy{Kind: RemedyGoBack, Repository: r.repo.String(), Workspace: l.workspace, Version: n}, unreadable(err)}
+}
+
+// unreadable tells what is listed and missing from what does not exist: a state
+// that cannot be read must never look like no state.
+func unreadable(err error) error {
+	if errors.Is(err, oci.ErrNotFound) {
+		return fmt.Errorf("it is listed, but %v: %w", err, oci.ErrCorrupt)
+	}
+	return err
+}
+
+// line is a workspace: the names of its tags.
+type line struct{ workspace, fragment string }
+
+func lineOf(workspace string) line { return line{workspace, artifact.StateFragment(workspace)} }
+
+func (l line) pointer() string {
+	return artifact.StateTag{Kind: artifact.StatePointer, Fragment: l.fragment}.String()
+}
+
+func (l line) numbered(n int64) string {
+	return artifact.StateTag{Kind: artifact.StateNumbered, Fragment: l.fragment, N: n}.String()
+}
+
+func (l line) claimTag(c claimID) string {
+	return artifact.StateTag{Kind: artifact.LockClaim, Fragment: l.fragment, N: c.fence, X: c.x}.String()
+}
