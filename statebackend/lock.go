@@ -218,7 +218,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	l.released = true
 	l.s.locks.forget(l)
 	if n := len(l.x.seen.claims); n >= manyClaims {
-		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy made by `okara state replicate` starts anew",
+		l.s.o.Logger.WarnContext(ctx, "the registry does not delete what locks leave behind; a copy of the repository starts anew",
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
 	}
 	return nil

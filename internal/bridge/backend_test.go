@@ -258,13 +258,11 @@ func TestReadRefusesLaterOverride(t *testing.T) {
 
 func TestRecordedSettings(t *testing.T) {
 	dir := newModule(t, files{
-		"main.tf":                      block(`compression = "none"`),
-		".terraform/terraform.tfstate": `{"version":3,"backend":{"type":"s3","config":{"bucket":"okara","key":"registry.example.com/team/state/state","profile":"okara"}}}`,
+		"main.tf":                       block(`compression = "none"`),
+		".terraform/terraform.tfstate":  `{"version":3,"backend":{"type":"s3","config":{"bucket":"okara","key":"registry.example.com/team/state/state","profile":"okara"}}}`,
+		".terraform/okara-backend.json": `[{"name": "lock_ttl", "value": "1m"}]`,
 	})
 	env := environment(nil)
-	if err := bridge.SaveSettings(dir, env, []bridge.Setting{{Name: "lock_ttl", Value: "1m"}}); err != nil {
-		t.Fatal(err)
-	}
 	got, err := bridge.Read(dir, bridge.ReadOptions{Getenv: env})
 	if err != nil {
 		t.Fatal(err)

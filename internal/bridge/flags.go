@@ -17,8 +17,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
-// CommandLine is what okara reads from the arguments of a tool.
-type CommandLine struct {
+// commandLine is what okara reads from the arguments of a tool.
+type commandLine struct {
 	Dir           string   // -chdir, "." without it
 	Command       string   // the subcommand, "" without one
 	BackendConfig []string // values of -backend-config, if the command is init
@@ -27,9 +27,9 @@ type CommandLine struct {
 	Rest          []string // the arguments without -backend-config
 }
 
-// ParseCommandLine reads the arguments of tofu or terraform.
-func ParseCommandLine(args []string) CommandLine {
-	c := CommandLine{Dir: "."}
+// parseCommandLine reads the arguments of tofu or terraform.
+func parseCommandLine(args []string) commandLine {
+	c := commandLine{Dir: "."}
 	for i := 0; i < len(args); i++ {
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(args[i], "-"), "=")
 		name = strings.TrimPrefix(name, "-")
@@ -60,9 +60,9 @@ func ParseCommandLine(args []string) CommandLine {
 	return c
 }
 
-// Local reports whether the command neither reads a configuration nor touches
+// local reports whether the command neither reads a configuration nor touches
 // state, so that it runs as it is.
-func (c CommandLine) Local() bool {
+func (c commandLine) local() bool {
 	return slices.Contains([]string{"", "fmt", "version", "login", "logout"}, c.Command)
 }
 

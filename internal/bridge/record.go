@@ -69,9 +69,9 @@ func readRecord(dataDir string) (record, error) {
 	return rec, nil
 }
 
-// SaveSettings keeps the settings of `init -backend-config` for the commands
+// saveSettings keeps the settings of `init -backend-config` for the commands
 // that follow. It is called when an init succeeded.
-func SaveSettings(dir string, getenv func(string) string, settings []Setting) error {
+func saveSettings(dir string, getenv func(string) string, settings []Setting) error {
 	path := filepath.Join(dataDir(dir, getenv), recordName)
 	if len(settings) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -27,9 +27,9 @@ type Tool struct {
 // the settings of its backend. A tool that cannot lock is refused if the module
 // has state to lock. It sets Command, Config and LockWait of o.
 func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, error) {
-	line := ParseCommandLine(args)
+	line := parseCommandLine(args)
 	o.Config, o.LockWait = Config{Dir: line.Dir}, line.LockTimeout
-	if !line.Local() {
+	if !line.local() {
 		var err error
 		if o.Config, err = Read(line.Dir, ReadOptions{
 			Getenv: o.Getenv, BackendConfig: line.BackendConfig, Reconfigure: line.Reconfigure, Terraform: tool.Terraform,
@@ -41,14 +41,14 @@ func RunTool(ctx context.Context, tool Tool, args []string, o Options) (Result, 
 		args = line.Rest
 	}
 	if o.Config.Used() {
-		if err := CheckTool(ctx, tool.Path, tool.CacheDir); err != nil {
+		if err := checkTool(ctx, tool.Path, tool.CacheDir); err != nil {
 			return Result{}, err
 		}
 	}
 	o.Command = append([]string{tool.Path}, args...)
 	res, err := Run(ctx, o)
 	if err == nil && res.Code == 0 && o.Config.Declared && line.Command == "init" {
-		err = SaveSettings(line.Dir, o.Getenv, o.Config.Settings)
+		err = saveSettings(line.Dir, o.Getenv, o.Config.Settings)
 	}
 	return res, err
 }
@@ -66,10 +66,10 @@ func RunIn(ctx context.Context, dir string, command []string, o Options) (res Re
 // use_lockfile; without it nothing would take a lock. Its prereleases count.
 const oldestTool = "1.10.0-0"
 
-// CheckTool refuses a tofu or terraform that cannot lock. A version that was
+// checkTool refuses a tofu or terraform that cannot lock. A version that was
 // good is remembered for that file in cacheDir ("" for not at all), since
 // asking takes as long as a small plan.
-func CheckTool(ctx context.Context, path, cacheDir string) error {
+func checkTool(ctx context.Context, path, cacheDir string) error {
 	mark := toolMark(path, cacheDir)
 	if _, err := os.Stat(mark); mark != "" && err == nil {
 		return nil

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want commandLine
+	}{
+		{"", commandLine{Dir: "."}},
+		{"plan -out=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-out=x"}}},
+		{"-chdir=a/b apply -lock-timeout=90s", commandLine{Dir: "a/b", Command: "apply", LockTimeout: 90 * time.Second, Rest: []string{"-chdir=a/b", "apply", "-lock-timeout=90s"}}},
+		{"apply --lock-timeout 5s p", commandLine{Dir: ".", Command: "apply", LockTimeout: 5 * time.Second, Rest: []string{"apply", "--lock-timeout", "5s", "p"}}},
+		{"init -backend-config=a=b -backend-config f --backend-config=c -reconfigure", commandLine{Dir: ".", Command: "init", Reconfigure: true, BackendConfig: []string{"a=b", "f", "c"}, Rest: []string{"init", "-reconfigure"}}},
+		{"plan -backend-config=a=b -chdir=x", commandLine{Dir: ".", Command: "plan", Rest: []string{"plan", "-backend-config=a=b", "-chdir=x"}}},
+	} {
+		if d := cmp.Diff(tt.want, parseCommandLine(strings.Fields(tt.args))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, d)
+		}
+	}
+}
+
+func TestCheckTool(t *testing.T) {
+	for _, tt := range []struct{ version, want string }{
+		{"1.12.6", ""}, {"1.10.0", ""}, {"1.10.0-beta1", ""}, {"2.0.0-dev", ""},
+		{"1.9.4", "1.10"}, {"1.9.0-rc1", "1.10"}, {"0.15.5", "1.10"}, {"new", "new"},
+	} {
+		dir := t.TempDir()
+		tool, cache := filepath.Join(dir, "tool"), filepath.Join(dir, "cache")
+		script := "#!/bin/sh\necho asked >>" + dir + "/asked\necho '{\"terraform_version\":\"" + tt.version + "\"}'\n"
+		if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			err := checkTool(t.Context(), tool, cache)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v", tt.version, err)
+			}
+		}
+		asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+		if times := strings.Count(string(asked), "asked"); err != nil || (times == 1) != (tt.want == "") {
+			t.Errorf("%s: asked %d times, %v", tt.version, times, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// Each server gets past a claim that was never acknowledged. That of the http
+// backend answers at once, and what it saw lasts from one request to the next,
+// whoever sends them; the facade waits itself, whatever the tool's -lock-timeout.
+func TestGhostThroughServers(t *testing.T) {
+	const lockInfo = `{"ID":"a","Who":"me"}`
+	for _, tc := range []struct {
+		name   string
+		server func(*statebackend.Store) http.Handler
+		method string
+		path   string
+		bodies []string
+		want   []int
+	}{
+		{
+			"http", func(s *statebackend.Store) http.Handler {
+				return httpbackend.New(httpbackend.Options{Open: func(context.Context, string) (*statebackend.Store, error) { return s, nil }})
+			},
+			"LOCK", "/state/app/prod", []string{lockInfo, lockInfo, lockInfo, `{"ID":"b","Who":"me"}`}, []int{423, 423, 423, 200},
+		},
+		{
+			"s3", func(s *statebackend.Store) http.Handler {
+				return s3facade.New(s3facade.Options{AccessKey: "key", Open: func(context.Context, s3facade.Place) (*statebackend.Store, error) { return s, nil }})
+			},
+			http.MethodPut, "/" + s3facade.Bucket + "/env:/prod/" + ghostHost + "/infra/state/state.tflock", []string{lockInfo}, []int{200},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			synctest.Test(t, func(t *testing.T) {
+				g.Add("infra/state", ghostClaim)
+				h := tc.server(newStore(t, ghostHost, direct{g}, statebackend.Options{}))
+				for i, body := range tc.bodies {
+					r := httptest.NewRequest(tc.method, tc.path, strings.NewReader(body))
+					r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request")
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					if w.Code != tc.want[i] {
+						t.Fatalf("answer %d: %d, want %v until a minute has passed: %s", i, w.Code, tc.want, w.Body)
+					}
+					if w.Code == http.StatusLocked && !strings.Contains(w.Body.String(), `"ID":"`+ghostX+`"`) {
+						t.Errorf("holder: %s", w.Body)
+					}
+					time.Sleep(25 * time.Second)
+				}
+			})
+		})
+	}
+}
