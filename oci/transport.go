@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
 // transport is the one place that repeats requests. Reads, the opening of an
@@ -314,7 +316,7 @@ func newSchemeProbe(host string, plain bool) schemeProbe {
 	switch {
 	case plain:
 		return schemeProbe{scheme: "http"}
-	case !isLoopback(host):
+	case !netaddr.IsLoopback(host):
 		return schemeProbe{scheme: "https"}
 	}
 	addr := host
@@ -347,17 +349,4 @@ func (p *schemeProbe) get(ctx context.Context) string {
 		p.scheme = "http"
 	}
 	return p.scheme
-}
-
-func isLoopback(host string) bool {
-	h := host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		h = name
-	}
-	h = strings.ToLower(strings.Trim(h, "[]"))
-	if h == "localhost" || strings.HasSuffix(h, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(h)
-	return ip != nil && ip.IsLoopback()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/diskfile"
-	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
 const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
@@ -77,7 +76,7 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 	if err := checkHostname(c.hostname); err != nil {
 		return err
 	}
-	token, err := c.token(a.in)
+	token, err := readToken(a.in, c.tokenFile)
 	if err != nil {
 		return err
 	}
@@ -105,21 +104,17 @@ const plainURL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 // parseServer takes the address of a server as users write it.
 func parseServer(s string) (*url.URL, error) {
-	if !strings.Contains(s, "://") {
-		s = "https://" + s
+	u, err := netaddr.ParseServer(s)
+	if err != nil {
+		return nil, usageError("%w", err)
 	}
-	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" {
-		return nil, usageError("%q is not the URL of a server, such as https://okara.example.com", s)
-	}
-	if u.Scheme == "http" && !upstream.IsLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !netaddr.IsLoopback(u.Host) {
 		return nil, withHint(usageError("%s: tofu and terraform need https for a server on another machine", s),
 			"start okara serve with --tls-cert or --tls-self-signed")
 	}
 	if strings.Trim(u.Host+u.Path, plainURL) != "" {
 		return nil, usageError("%q: only letters, digits and ./:-_~[] may be in the URL of a server", s)
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
 }
 
@@ -133,26 +128,6 @@ func checkHostname(host string) error {
 			"give --hostname a name with a dot, or use 127.0.0.1 instead of localhost")
 	}
 	return nil
-}
-
-func (c cliConfig) token(in io.Reader) (string, error) {
-	if c.tokenFile == "" {
-		return "", nil
-	}
-	var (
-		b   []byte
-		err error
-	)
-	if c.tokenFile == "-" {
-		b, err = io.ReadAll(io.LimitReader(in, 64<<10))
-	} else {
-		b, err = os.ReadFile(c.tokenFile)
-	}
-	token := strings.TrimSpace(string(b))
-	if err != nil || token == "" || strings.ContainsAny(token, " \t\r\n\"\\") {
-		return "", usageError("--token-file %s: no single token in it", c.tokenFile)
-	}
-	return token, nil
 }
 
 // render writes the configuration. Both tools read this syntax; oci_mirror is

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
 const depotLong = `Keep a registry filled from a depot file: which modules and providers it shall
@@ -156,7 +156,7 @@ func namedBy(set *supply.Set) []string {
 	for _, e := range set.Modules {
 		hosts = append(hosts, e.Source.Host)
 		if u := e.Source.Location.URL; u != nil {
-			hosts = append(hosts, upstream.HostPort(u))
+			hosts = append(hosts, netaddr.HostPort(u))
 		}
 	}
 	for _, e := range set.Providers {

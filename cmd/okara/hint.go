@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -30,6 +31,9 @@ func classHint(err error, code int) string {
 		return "free space on this machine, or name another directory for temporary files with TMPDIR"
 	case errors.Is(err, oci.ErrUnavailable):
 		return unavailableHint(err)
+	}
+	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
+		return "chmod 600 " + open.Name
 	}
 	return ""
 }

@@ -6,19 +6,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/publishclient"
-	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -66,7 +63,7 @@ type serverFlags struct{ url, tokenFile, audience string }
 
 func (s *serverFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.url, "server", "", "go through the front-end at this `URL` (OKARA_SERVER)")
-	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token for --server (or the variable OKARA_TOKEN)")
+	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token for --server, - for standard input (or the variable OKARA_TOKEN)")
 	f.StringVar(&s.audience, "audience", "", "`NAME` that the server expects in the token of a GitHub job; its URL by default")
 }
 
@@ -100,37 +97,26 @@ func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*
 
 // serverURL parses an address to which a token may be sent.
 func serverURL(reg *registries, s string) (*url.URL, error) {
-	if !strings.Contains(s, "://") {
-		s = "https://" + s
-	}
-	u, err := url.Parse(s)
+	u, err := netaddr.ParseServer(s)
 	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, usageError("the server is no URL such as https://okara.example.com")
-	case u.Scheme == "https", u.Scheme == "http" && (reg.plainHTTP || upstream.IsLoopback(u.Hostname())):
-		return u, nil
-	case u.Scheme == "http":
+	case err != nil:
+		return nil, usageError("%w", err)
+	case u.Scheme == "http" && !reg.plainHTTP && !netaddr.IsLoopback(u.Host):
 		return nil, withHint(usageError("%s: a token is not sent without TLS", u), "write https://, or add --plain-http")
 	}
-	return nil, usageError("%s: the scheme must be https", u)
+	return u, nil
 }
-
-// maxToken bounds a token; those of CI systems have about 2 KiB.
-const maxToken = 32 << 10
 
 // serverToken finds the token for a front-end.
 func serverToken(reg *registries, s serverFlags, o publishclient.Options) (publishclient.TokenFunc, error) {
-	token := reg.getenv("OKARA_TOKEN")
-	if s.tokenFile != "" {
-		var err error
-		if token, err = readToken(s.tokenFile); err != nil {
-			return nil, err
-		}
+	token, err := readToken(reg.in, s.tokenFile)
+	if err != nil {
+		return nil, err
 	}
-	if token == "" {
-		token = reg.credentials().ServiceToken(o.Server.Host)
+	if s.tokenFile == "" {
+		token = strings.TrimSpace(cmp.Or(reg.getenv("OKARA_TOKEN"), reg.credentials().ServiceToken(o.Server.Host)))
 	}
-	if token = strings.TrimSpace(token); strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !isToken(token) {
 		return nil, usageError("the token for %s has characters that no token has", o.Server.Host)
 	}
 	endpoint, secret := reg.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
@@ -138,27 +124,11 @@ func serverToken(reg *registries, s serverFlags, o publishclient.Options) (publi
 		return func(context.Context) (string, error) { return token, nil }, nil
 	}
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "https" && !upstream.IsLoopback(u.Hostname()) {
+	if err != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return nil, usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
 	}
 	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))
 	return publishclient.GitHubToken(o, u, secret, audience), nil
-}
-
-func readToken(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", usageError("%w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read the token: %w", err)
-	case len(b) > maxToken || strings.TrimSpace(string(b)) == "":
-		return "", usageError("%s holds no token", name)
-	}
-	return string(b), nil
 }
 
 // serverHint says what to do about the refusals of a front-end.

@@ -118,7 +118,7 @@ func TestPublishServer(t *testing.T) {
 		{"sign", map[string]string{"OKARA_TOKEN": serveToken}, []string{"sign", "acme/vpc/aws@1.0.0", "--cosign-key", filepath.Join(c.home, "okara-cosign.key"), "--json"}, exitOK, `"cosign": "sha256:`, ""},
 		{"two places", nil, append(module, "--server", server, "--registry", host), exitUsage, "", "--server and --registry"},
 		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), exitUsage, "", "not sent without TLS"},
-		{"no URL", nil, append(module, "--server", "https://"), exitUsage, "", "no URL"},
+		{"no URL", nil, append(module, "--server", "https://"), exitUsage, "", "not the URL of a server"},
 		{"bad token", map[string]string{"OKARA_TOKEN": "two\nlines"}, module, exitUsage, "", "characters that no token has"},
 	} {
 		t.Run(step.name, func(t *testing.T) {

@@ -8,9 +8,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/supply"
 )
 
@@ -56,8 +58,8 @@ func parseRSAKey(text []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// maxSecret bounds a token.
-const maxSecret = 16 << 10
+// maxSecret bounds a token or a key; tokens of CI systems have about 2 KiB.
+const maxSecret = 32 << 10
 
 // readSecret reads a variable if it is named, else a file that only its owner reads.
 func readSecret(getenv func(string) string, variable, file string) (string, error) {
@@ -68,16 +70,36 @@ func readSecret(getenv func(string) string, variable, file string) (string, erro
 		}
 		return s, nil
 	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", withHint(fmt.Errorf("%s can be read by others", file), "chmod 600 %s", file)
-	}
-	if info.Size() > maxSecret {
-		return "", fmt.Errorf("%s has %d bytes, a token has fewer", file, info.Size())
-	}
-	b, err := os.ReadFile(file)
+	b, err := diskfile.ReadPrivate(file, maxSecret)
 	return strings.TrimSpace(string(b)), err
+}
+
+// readToken reads the one token of a file, of standard input for "-". It is "" if
+// no file is named.
+func readToken(in io.Reader, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", usageError("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxSecret+1))
+	token := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the token: %w", err)
+	case token == "" || len(b) > maxSecret || !isToken(token):
+		return "", usageError("--token-file %s: no single token in it", file)
+	}
+	return token, nil
+}
+
+// isToken reports whether s can stand in a header and in a configuration.
+func isToken(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }

@@ -10,11 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const serveLong = `Serve modules, providers and state to stock tofu and terraform.

@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // TestServeReference compares the reference page with the settings that the

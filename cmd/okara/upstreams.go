@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -120,7 +121,7 @@ func (up *upstreams) newOrigins(auth supply.Auth) (supply.Origins, error) {
 		return supply.Origins{}, err
 	}
 	if api != nil {
-		up.guard.Named(upstream.HostPort(api))
+		up.guard.Named(netaddr.HostPort(api))
 	}
 	client.Token = token
 	return supply.Origins{
@@ -180,7 +181,7 @@ func (up *upstreams) authSecret(auth supply.Auth, api *url.URL) (func() string, 
 	}
 	var named []string
 	if api != nil {
-		named = append(named, upstream.HostPort(api))
+		named = append(named, netaddr.HostPort(api))
 	}
 	client, err := up.upstreamClient(named...)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
 // Screen keeps web pages away from a server that asks for no token, or whose
@@ -50,15 +52,12 @@ func ownNames(o Options) []string {
 // address in digits.
 func called(r *http.Request, names []string) bool {
 	host := hostOf(r.Host)
-	if slices.Contains(names, host) || strings.HasSuffix(host, ".localhost") {
+	if slices.Contains(names, host) || netaddr.IsLoopback(host) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
-	}
-	if ip.Unmap().IsLoopback() {
-		return true
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -72,7 +71,7 @@ func called(r *http.Request, names []string) bool {
 // token: a request that comes to a loopback address must call the server by a name
 // or an address of this machine, or by one of names, as [Guard.Screen] has it.
 func Local(h http.Handler, names ...string) http.Handler {
-	own := []string{"localhost"}
+	var own []string
 	for _, name := range names {
 		if name != "" {
 			own = append(own, hostOf(name))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diskfile writes files into folders of the user.
+// Package diskfile writes files into folders of the user, and reads their secrets.
 //
 // A file is written under a temporary name in its own folder and then renamed.
 // Who reads it finds the old content or the new one, never half of it, and a

@@ -11,10 +11,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"runtime"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
 )
 
 // key wraps and unwraps data keys under one id.
@@ -59,7 +58,7 @@ const maxKeyFile = 64 << 10
 
 // readKeyFile reads 32 bytes of key or a list of age identities.
 func readKeyFile(path string) ([]key, error) {
-	b, err := readPrivate(path)
+	b, err := diskfile.ReadPrivate(path, maxKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
@@ -76,30 +75,6 @@ func readKeyFile(path string) ([]key, error) {
 	}
 	k, err := newFileKey(secret)
 	return []key{k}, err
-}
-
-// readPrivate reads a file that only its owner may read.
-func readPrivate(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s may be read by others (mode %04o), it must be 0600", path, mode)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxKeyFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxKeyFile)
-	}
-	return b, nil
 }
 
 func decodeSecret(b []byte) ([]byte, bool) {

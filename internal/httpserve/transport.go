@@ -10,11 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-cleanhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
 // TransportOptions configure [Transport]. The zero value trusts what the
@@ -96,8 +97,7 @@ func (o TransportOptions) tls() (*tls.Config, error) {
 // proxy is http.ProxyFromEnvironment without loopback hosts, whatever their
 // spelling: a facade on this machine is never behind a proxy.
 func proxy(r *http.Request) (*url.URL, error) {
-	host := strings.ToLower(r.URL.Hostname())
-	if ip := net.ParseIP(host); host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback() {
+	if netaddr.IsLoopback(r.URL.Host) {
 		return nil, nil
 	}
 	return http.ProxyFromEnvironment(r)

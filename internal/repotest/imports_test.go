@@ -73,10 +73,12 @@ credentials: it fills oci.CredentialFunc and nothing else
 	oci
 	internal/diskfile
 oci: the client of one registry knows bytes, digests and tags, never what they mean
+	internal/netaddr
 oci/artifact: what each kind looks like, never flags, files of the user or servers
 	oci
 	internal/addr
 internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
+	internal/netaddr
 	oci
 	oci/artifact
 	internal/addr
@@ -106,11 +108,13 @@ internal/publishclient: it publishes through a front-end what depot would publis
 	internal/depot
 	internal/signing
 internal/upstream: it only reads other people's registries
+	internal/netaddr
 	oci
 	oci/artifact
 	internal/addr
 	internal/signing
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
+	internal/netaddr
 	oci
 	oci/artifact
 	registry
@@ -158,6 +162,7 @@ internal/moduledoc: configuration in, description out
 	internal/archive
 	internal/syntax
 internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
+	internal/netaddr
 	oci
 	internal/addr
 	internal/cache
@@ -190,9 +195,12 @@ internal/bundle: files that carry what depot published; how a registry is reache
 	internal/diskfile
 	internal/signing
 internal/diskfile: leaf: bytes into files
+internal/netaddr: leaf: what an address says
 internal/embedded: leaf: a handler
-internal/envelope: leaf: bytes in, bytes out
+internal/envelope: bytes in, bytes out
+	internal/diskfile
 internal/httpserve: both ends of HTTP
+	internal/netaddr
 	internal/diskfile
 internal/scan: leaf: runs a program, reads its report
 internal/scratch: leaf: temporary files and directories

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
-	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
 
 // Token is a static token; the label is its id.
@@ -128,7 +128,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	if policy.Anonymous != nil || len(policy.Tokens) > 0 || len(policy.Rules) > 0 || s.Pass {
 		return nil
 	}
-	if !upstream.IsLoopback(host) {
+	if !netaddr.IsLoopback(host) {
 		return &SettingError{fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}

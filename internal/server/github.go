@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -108,7 +108,7 @@ func (c GitHub) auth() (supply.Auth, error) {
 	host := "github.com"
 	if c.APIURL != "" {
 		u, err := url.Parse(c.APIURL)
-		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !upstream.IsLoopback(u.Hostname()) {
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 			return supply.Auth{}, errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
 		}
 		host = strings.TrimPrefix(u.Hostname(), "api.")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
-	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -68,7 +68,7 @@ func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
 		return "", nil, nil
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" && !upstream.IsLoopback(host) {
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" && !netaddr.IsLoopback(host) {
 		hosts = append(hosts, host)
 	}
 	if s.Hostname != "" {
@@ -83,7 +83,7 @@ func (s *Settings) grace() time.Duration {
 	if s.Grace != "" {
 		return s.Grace.value()
 	}
-	if host, _, err := net.SplitHostPort(s.Listen); err == nil && upstream.IsLoopback(host) {
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil && netaddr.IsLoopback(host) {
 		return 0
 	}
 	return 5 * time.Second

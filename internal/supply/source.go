@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -63,7 +64,7 @@ func OpenSource(from string, o SourceOptions) (depot.Source, error) {
 		if err != nil || u.Host == "" {
 			return nil, &SourceError{From: from, URL: true}
 		}
-		client, err := o.Upstream(upstream.HostPort(u))
+		client, err := o.Upstream(netaddr.HostPort(u))
 		if err != nil {
 			return nil, err
 		}

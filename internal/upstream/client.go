@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -52,7 +53,7 @@ func careful(h *http.Client) *http.Client {
 // and checksum URLs never get it, as no client of these protocols sends it
 // there. The caller closes the body of a nil error, which is a 200.
 func (c *Client) get(ctx context.Context, u *url.URL, auth bool) (*http.Response, error) {
-	if u.Scheme != "https" && !IsLoopback(u.Hostname()) {
+	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s: origins are read over https: %w", u.Redacted(), oci.ErrUnsupported)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -177,7 +178,7 @@ func (c *Client) service(ctx context.Context, host, id string) (*url.URL, error)
 	scheme := "https"
 	doc := map[string]json.RawMessage{}
 	base, err := c.json(ctx, &url.URL{Scheme: scheme, Host: host, Path: "/.well-known/terraform.json"}, &doc)
-	if err != nil && IsLoopback(hostname(host)) && errors.Is(err, oci.ErrUnavailable) {
+	if err != nil && netaddr.IsLoopback(host) && errors.Is(err, oci.ErrUnavailable) {
 		base, err = c.json(ctx, &url.URL{Scheme: "http", Host: host, Path: "/.well-known/terraform.json"}, &doc)
 	}
 	if err != nil {
@@ -196,5 +197,3 @@ func (c *Client) service(ctx context.Context, host, id string) (*url.URL, error)
 	}
 	return u, nil
 }
-
-func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -83,7 +84,7 @@ func (g *Guard) Check(ctx context.Context, host, port string) error {
 		return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
 	}
 	for _, ip := range ips {
-		if !IsPublic(ip) {
+		if !netaddr.IsPublic(ip) {
 			return notPublic(ip.String())
 		}
 	}
@@ -105,7 +106,7 @@ type guarded struct {
 
 func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := r.URL.Hostname()
-	if isInternalHost(host) && !t.g.exempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
+	if netaddr.IsInternal(host) && !t.g.exempt(net.JoinHostPort(host, cmp.Or(r.URL.Port(), "443"))) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: notPublic(host)}
 	}
 	return t.next.RoundTrip(r)
@@ -118,7 +119,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errors.New("too many redirects")
 	}
-	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !IsLoopback(r.URL.Hostname())) {
+	if r.URL.Scheme != "https" && (via[0].URL.Scheme == "https" || !netaddr.IsLoopback(r.URL.Hostname())) {
 		return fmt.Errorf("redirected to %s: origins are read over https: %w", where(r.URL), oci.ErrUnsupported)
 	}
 	for _, hop := range slices.Concat(via[1:], []*http.Request{r}) {
@@ -147,7 +148,7 @@ func publicAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("dialling %s: %w", address, err)
 	}
-	if !IsPublic(ap.Addr()) {
+	if !netaddr.IsPublic(ap.Addr()) {
 		return notPublic(ap.Addr().String())
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -165,7 +166,7 @@ func ParseLocation(s string) (Location, error) {
 // gitScheme reports whether a git repository is one that anybody else could name:
 // not a path of this machine, nor what runs a command. Without TLS only loopback.
 func gitScheme(u *url.URL) bool {
-	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && IsLoopback(u.Hostname())) &&
+	return (u.Scheme == "https" || u.Scheme == "ssh" || u.Scheme == "http" && netaddr.IsLoopback(u.Hostname())) &&
 		u.Host != "" && !strings.HasPrefix(u.Hostname(), "-") && !strings.HasPrefix(u.User.Username(), "-")
 }
 

@@ -1,11 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package netaddr_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/netaddr"
 )
+
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LOCALHOST:5000": true, "r.localhost:80": true, "127.0.0.1": true, "127.9.9.9:1": true, "[::1]:5000": true, "[::1]": true, "::1": true, "::ffff:127.0.0.1": true,
+		"localhost.example.com": false, "10.0.0.1": false, "registry.example.com:5000": false, "127.0.0.1.example.com": false, "": false, ":8080": false, "0.0.0.0": false, "::": false,
+	} {
+		if got := netaddr.IsLoopback(host); got != want {
+			t.Errorf("IsLoopback(%q) = %v", host, got)
+		}
+	}
+}
+
+func TestParseServer(t *testing.T) {
+	for s, want := range map[string]string{
+		"okara.example.com": "https://okara.example.com", "https://okara.example.com/": "https://okara.example.com",
+		"http://127.0.0.1:8080": "http://127.0.0.1:8080", "https://h/base//": "https://h/base", "HTTPS://h": "https://h",
+		"": "not the URL", "ftp://h": "scheme", "https://": "not the URL", "https://h?x": "no query", "https://h/#a": "no query", "https://me:hunter2@h": "not the URL", "https://h:port": "not the URL",
+	} {
+		u, err := netaddr.ParseServer(s)
+		switch {
+		case err == nil && u.String() != want:
+			t.Errorf("%q: %s, want %s", s, u, want)
+		case err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
+			t.Errorf("%q: %v, want %s", s, err, want)
+		}
+	}
+}
 
 // TestIsPublic goes through every form in which an address inside can be
 // written as another one.
@@ -29,11 +59,11 @@ func TestIsPublic(t *testing.T) {
 		"2001::1": false, "2001:0:7f00:1::": false,
 		"2606:4700::5efe:808:808": true, "2606:4700::5efe:7f00:1": false, "2606:4700::200:5efe:a00:1": false,
 	} {
-		if got := IsPublic(netip.MustParseAddr(ip)); got != want {
+		if got := netaddr.IsPublic(netip.MustParseAddr(ip)); got != want {
 			t.Errorf("%s: public is %v, want %v", ip, got, want)
 		}
 	}
-	if IsPublic(netip.Addr{}) {
+	if netaddr.IsPublic(netip.Addr{}) {
 		t.Error("no address is public")
 	}
 }
@@ -45,7 +75,7 @@ func TestInternalHost(t *testing.T) {
 		"127.0.0.1": true, "127.0.0.1.": true, "127.1": true, "2130706433": true, "0177.0.0.1": true, "0x7f000001": true, "0x7F.1": true, "127.0.0.0x1": true, "0x": true,
 		"::1": true, "fe80::1%eth0": true, "localhost": true, "LOCALHOST.": true, "a.localhost": true, "": true, ".": true,
 	} {
-		if got := isInternalHost(host); got != want {
+		if got := netaddr.IsInternal(host); got != want {
 			t.Errorf("%q: internal is %v, want %v", host, got, want)
 		}
 	}

@@ -1,26 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package upstream
+package netaddr
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"strings"
 )
 
-// IsLoopback reports whether only this machine reaches the host.
+// IsLoopback reports whether only this machine reaches HOST or HOST:PORT: an
+// address of loopback, or a name that is kept for it (RFC 6761).
 func IsLoopback(host string) bool {
-	if host == "localhost" {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isInternalHost reports whether the host of a URL is written as an address
+// ParseServer takes the address of a server as users write it, with https:// if it
+// names no scheme. The path of the URL has no slash at its end. An error does not
+// repeat what might be a password.
+func ParseServer(s string) (*url.URL, error) {
+	if !strings.Contains(s, "://") {
+		s = "https://" + s
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil:
+		return nil, errors.New("not the URL of a server, such as https://okara.example.com")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%s is not the URL of a server: the scheme must be https", u)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s%s: the URL of a server has no query and no fragment", u.Host, u.Path)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u, nil
+}
+
+// IsInternal reports whether the host of a URL is written as an address
 // that is not public, in any spelling that some resolver takes for one, or is
 // a name of loopback (RFC 6761). What other names resolve to it cannot know.
-func isInternalHost(host string) bool {
+func IsInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return !IsPublic(ip)
