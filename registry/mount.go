@@ -118,7 +118,11 @@ func (s *server) pushed(ctx context.Context, path string) {
 		return
 	}
 	s.catalog.Changed(repository, tag)
-	if err := s.depot.AddToCatalog(context.WithoutCancel(ctx), repository); err != nil {
+	it, ok := s.o.Layout.Parse(repository)
+	if !ok || !it.Versioned() {
+		return
+	}
+	if err := s.depot.AddToCatalog(context.WithoutCancel(ctx), it); err != nil {
 		s.log.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
 		return
 	}

@@ -79,7 +79,7 @@ func TestPublishSignature(t *testing.T) {
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
 	v, o := must(addr.ParseVersion("1.0.0")), depot.VerifyOptions{Require: []string{depot.RequireCosign}}
 	o.Cosign = append(o.Cosign, &key.PublicKey)
-	if checks, err := d.Verify(t.Context(), f.layout.Provider(must(addr.ParseProvider("acme/dns"))), v, o); err != nil {
+	if checks, err := d.Verify(t.Context(), must(addr.ParseItem("acme/dns")), v, o); err != nil {
 		t.Errorf("verify: %v, %v", checks, err)
 	}
 }

@@ -30,7 +30,8 @@ import (
 func (f *front) sign(t testing.TB, repository, version string, key *ecdsa.PrivateKey) {
 	t.Helper()
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
-	must(d.SignCosign(t.Context(), repository, must(addr.ParseVersion(version)), key))
+	it, _ := f.layout.Parse(repository)
+	must(depot.SignCosign(t.Context(), must(d.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key))
 }
 
 // report attaches a scan report to a version.

@@ -118,7 +118,7 @@ func announceItem(ctx context.Context, reg *registries, s serverFlags, it addr.I
 	if err != nil {
 		return "", err
 	}
-	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it.Repository(layout), an)
+	e, warnings, err := depot.New(depot.Options{Client: client, Layout: layout}).Announce(ctx, it, an)
 	for _, w := range warnings {
 		reg.note("warning: %s", w)
 	}

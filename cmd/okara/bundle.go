@@ -69,28 +69,26 @@ Exit codes: 0 written, 1 a version is refused, 2 usage, 3 there is no such versi
 }
 
 func bundleCreate(ctx context.Context, reg *registries, file string, addresses []string, since string, policy policyFlags) error {
-	client, layout, err := reg.registryClient()
-	if err != nil {
-		return err
-	}
-	var o bundle.CreateOptions
+	o := bundle.CreateOptions{}
+	var err error
 	if o.Policy, err = policy.read(); err != nil {
 		return err
 	}
 	if o.Since, err = bundleDigests(since); err != nil {
 		return err
 	}
+	d, done, err := openDepot(reg)
+	if err != nil {
+		return err
+	}
+	defer done()
 	var items []bundle.Item
 	for _, s := range addresses {
-		it, err := bundleItem(ctx, reg.app, client, layout, s)
+		it, err := bundleItem(ctx, d, s)
 		if err != nil {
 			return err
 		}
 		items = append(items, it)
-	}
-	d, done, err := openDepot(reg)
-	if err != nil {
-		return err
 	}
 	report, err := bundle.Create(ctx, d, file, items, o)
 	done()
@@ -147,25 +145,16 @@ func bundleDigests(file string) (map[digest.Digest]bool, error) {
 	return b.Digests(), nil
 }
 
-func bundleItem(ctx context.Context, a *app, client *oci.Client, layout addr.Layout, s string) (bundle.Item, error) {
+func bundleItem(ctx context.Context, d *depot.Depot, s string) (bundle.Item, error) {
 	it, err := addr.ParseSelection(s)
 	if err != nil {
 		return bundle.Item{}, err
 	}
-	name := it.Repository(layout)
-	r, err := client.Repo(name)
-	if err != nil {
-		return bundle.Item{}, err
-	}
-	selected, err := bundle.Select(ctx, r, withoutPrefix(name, layout), it.Selects)
+	selected, err := bundle.Select(ctx, d, it)
 	if err == nil && len(selected.Tags) == 0 {
-		err = fmt.Errorf("%s: no version of %s matches: %w", s, r, oci.ErrNotFound)
+		err = fmt.Errorf("%s: no version of %s matches: %w", s, selected.Repo, oci.ErrNotFound)
 	}
 	return selected, err
-}
-
-func withoutPrefix(repository string, l addr.Layout) string {
-	return strings.TrimPrefix(strings.TrimPrefix(repository, l.Prefix), "/")
 }
 
 func newBundleVerify(a *app) *cobra.Command {

@@ -48,16 +48,16 @@ module or provider.`,
 				return err
 			}
 			d := depot.New(depot.Options{Client: client, Layout: layout})
-			repositories, err := repositoriesOf(args, layout)
+			items, err := parseItems(args)
 			if err != nil {
 				return err
 			}
 			if rebuild {
-				if err := rebuildCatalog(cmd.Context(), reg.app, d, repositories); err != nil {
+				if err := rebuildCatalog(cmd.Context(), reg.app, d, items); err != nil {
 					return err
 				}
 			}
-			findings, n, err := d.ExamineAll(cmd.Context(), repositories, deep)
+			findings, n, err := d.ExamineAll(cmd.Context(), items, deep)
 			if err != nil {
 				return err
 			}
@@ -72,22 +72,22 @@ module or provider.`,
 	return cmd
 }
 
-// repositoriesOf returns the repositories of ADDRESS arguments.
-func repositoriesOf(args []string, layout addr.Layout) ([]string, error) {
-	var repositories []string
+// parseItems reads ADDRESS arguments.
+func parseItems(args []string) ([]addr.Item, error) {
+	var items []addr.Item
 	for _, arg := range args {
 		it, err := addr.ParseSelection(arg)
 		if err != nil {
 			return nil, usageError("%w", err)
 		}
-		repositories = append(repositories, it.Repository(layout))
+		items = append(items, it.Item)
 	}
-	return repositories, nil
+	return items, nil
 }
 
-func rebuildCatalog(ctx context.Context, a *app, d *depot.Depot, repositories []string) error {
-	n, err := d.RebuildCatalog(ctx, repositories)
-	if err != nil && len(repositories) == 0 {
+func rebuildCatalog(ctx context.Context, a *app, d *depot.Depot, items []addr.Item) error {
+	n, err := d.RebuildCatalog(ctx, items)
+	if err != nil && len(items) == 0 {
 		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {

@@ -128,7 +128,7 @@ func lockAllowed(reg *registries, own string, policy *depot.VerifyOptions) (func
 	}
 	d := depot.New(depot.Options{Client: client, Layout: layout})
 	return func(ctx context.Context, p addr.Provider, v addr.Version) error {
-		_, err := d.Verify(ctx, supply.ProviderRepository(layout, p, own), v, *policy)
+		_, err := d.Verify(ctx, supply.OwnProvider(p, own).Item(), v, *policy)
 		return err
 	}, nil
 }

@@ -99,7 +99,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 				return err
 			}
 			if require != nil && s.Held == "" {
-				if s.Policy, err = policyVerdict(cmd.Context(), t.depot, t.repo.Name(), s.Version, *require); err != nil {
+				if s.Policy, err = policyVerdict(cmd.Context(), t.depot, t.Item, s.Version, *require); err != nil {
 					return err
 				}
 			}
@@ -115,12 +115,12 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 }
 
 // policyVerdict says what a policy makes of a version.
-func policyVerdict(ctx context.Context, d *depot.Depot, repository, version string, o depot.VerifyOptions) (string, error) {
+func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version string, o depot.VerifyOptions) (string, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
 		return "", err
 	}
-	_, err = d.Verify(ctx, repository, v, o)
+	_, err = d.Verify(ctx, it, v, o)
 	if errors.Is(err, depot.ErrUntrusted) {
 		return "refused: " + err.Error(), nil
 	}

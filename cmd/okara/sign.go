@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
 )
@@ -141,7 +142,7 @@ func signVersions(ctx context.Context, reg *registries, arg string, keys signers
 		}
 		return reg.printResult(one, one.text())
 	}
-	l, err := t.depot.Versions(ctx, t.repo.Name())
+	l, err := t.depot.Versions(ctx, t.Item)
 	if err != nil {
 		return err
 	}
@@ -164,15 +165,19 @@ func signVersions(ctx context.Context, reg *registries, arg string, keys signers
 // sign adds the signatures of the keys to one version.
 func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, error) {
 	out := signed{Address: t.address, Version: v.String()}
+	subject, err := t.depot.Subject(ctx, t.Item, v)
+	if err != nil {
+		return signed{}, err
+	}
 	if s.openpgp != nil {
-		e, err := t.depot.SignProvider(ctx, t.Provider, v, s.openpgp, s.replace)
+		e, err := depot.SignProvider(ctx, subject, s.openpgp, s.replace)
 		if err != nil {
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
 	}
 	if s.cosign != nil {
-		m, err := t.depot.SignCosign(ctx, t.repo.Name(), v, s.cosign)
+		m, err := depot.SignCosign(ctx, subject, s.cosign)
 		if err != nil {
 			return signed{}, err
 		}

@@ -54,7 +54,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return err
 			}
-			checks, err := t.depot.Verify(cmd.Context(), t.repo.Name(), t.version, *o)
+			checks, err := t.depot.Verify(cmd.Context(), t.Item, t.version, *o)
 			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
 				return err
 			}

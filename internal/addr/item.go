@@ -61,6 +61,12 @@ func (p Provider) Item() Item {
 	return Item{Kind: KindMirror, Provider: p}
 }
 
+// Versioned reports whether it is something that has versions: a module or a
+// provider.
+func (it Item) Versioned() bool {
+	return it.Kind == KindModule || it.Kind == KindProvider || it.Kind == KindMirror
+}
+
 // String returns the address of the module or provider.
 func (it Item) String() string {
 	if it.Kind == KindModule {

@@ -128,6 +128,10 @@ func (l Layout) Parse(repository string) (Item, bool) {
 	return Item{}, false
 }
 
+// Below returns the name of a repository without the prefix of the layout, which
+// is what stays the same when artifacts move to another registry.
+func (l Layout) Below(repository string) string { return strings.TrimPrefix(repository, l.Prefix+"/") }
+
 // BelowState reports whether the repository is below the path that the layout
 // has for states, at any depth. A layout whose states have no path of their own
 // has nothing below it.

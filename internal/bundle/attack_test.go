@@ -293,14 +293,14 @@ func TestBundleLadder(t *testing.T) {
 	if report, err := b.Verify(t.Context()); err != nil || report.Blobs != 10 {
 		t.Errorf("verify %+v, %v", report, err)
 	}
-	d, client, count := counted(t)
+	d, _, count := counted(t)
 	if _, err := bundle.Load(t.Context(), d, b, bundle.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := count.Take()["PUT manifest"]; n > 2*(9+1)+1 {
 		t.Errorf("%d manifests written, want each once for a version, two tags and the catalogue", n)
 	}
-	item, err := bundle.Select(t.Context(), depottest.MustRepo(t, client, depottest.ModuleRepo), bundledModule, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: depottest.VPC().Item()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ const requires = "vnd.okara.bundle.requires"
 // Item is one repository that goes into a bundle and the tags of it that
 // are wanted.
 type Item struct {
+	What addr.Item
 	Name string // repository without the prefix
 	Repo *oci.Repo
 	Tags []string
@@ -127,7 +128,7 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *depot.V
 		if !ok {
 			return nil
 		}
-		return d.Fulfils(ctx, l, v, m, policy)
+		return depot.Fulfils(ctx, d.SubjectOf(item.What, l, v, m), policy)
 	}, nil
 }
 

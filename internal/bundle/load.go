@@ -49,7 +49,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 	}
 	l := &loader{
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted,
-		repos: map[string]*oci.Repo{}, filled: map[string]bool{}, done: map[place]bool{},
+		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[place]bool{},
 	}
 	l.report = Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
 	err := l.load(ctx)
@@ -69,8 +69,8 @@ type loader struct {
 
 	mu     sync.Mutex // guards the fields below
 	report Report
-	filled map[string]bool // repositories with a version
-	done   map[place]bool  // manifests that were pushed
+	filled map[addr.Item]bool // they have a version
+	done   map[place]bool     // manifests that were pushed
 }
 
 // place is a blob or manifest in a repository.
@@ -116,18 +116,18 @@ func (l *loader) load(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.filled)) {
-		if err := l.d.AddToCatalog(ctx, name); err != nil {
+	for _, it := range slices.SortedFunc(maps.Keys(l.filled), func(a, b addr.Item) int { return cmp.Compare(a.String(), b.String()) }) {
+		if err := l.d.AddToCatalog(ctx, it); err != nil {
 			l.report.Warnings = append(l.report.Warnings, depot.NotListed(err))
 		}
 	}
 	return nil
 }
 
-func (l *loader) fill(r *oci.Repo) {
+func (l *loader) fill(it addr.Item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.filled[r.Name()] = true
+	l.filled[it] = true
 }
 
 // blobs pushes the blobs that the roots need, in the order of the file.
@@ -263,7 +263,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 	if !ok {
 		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
 	}
-	err := l.d.Fulfils(ctx, listing, v, m, l.policy)
+	err := l.fulfils(ctx, x, v, m, listing)
 	if errors.Is(err, depot.ErrUntrusted) {
 		l.note(&l.report.Refused, "%v", err)
 		return nil
@@ -276,9 +276,17 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		l.note(&l.report.Conflict, "%s has another digest now, the bundle has %s", x, x.Digest)
 		return nil
 	case err == nil:
-		l.fill(x.repo)
+		l.fill(x.item)
 	}
 	return err
+}
+
+// fulfils checks a version against the policy, if there is one.
+func (l *loader) fulfils(ctx context.Context, x root, v addr.Version, m oci.Manifest, listing *depot.Listing) error {
+	if l.policy == nil {
+		return nil
+	}
+	return depot.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy)
 }
 
 // manifest reads a manifest. Where the bundle lacks it, the registry must have it.

@@ -23,10 +23,10 @@ import (
 
 const bundledModule = "modules/net/vpc/aws"
 
-// bundleOf writes a bundle of everything in a repository of the prefix p.
-func bundleOf(t *testing.T, d *depot.Depot, client *oci.Client, name string) *bundle.File {
+// bundleOf writes a bundle of all of a module.
+func bundleOf(t *testing.T, d *depot.Depot, m addr.Module) *bundle.File {
 	t.Helper()
-	item, err := bundle.Select(t.Context(), depottest.MustRepo(t, client, "p/"+name), name, func(addr.Version) bool { return true })
+	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: m.Item()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,16 +86,16 @@ func (u *uploads) end(path string) {
 // TestLoadBundleInOrder loads a module with signatures and status through a
 // transport that sees what is sent when.
 func TestLoadBundleInOrder(t *testing.T) {
-	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
 	key, _ := depottest.NewCosignKey(t)
-	if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, depottest.MustVersion(t, "1.1.0"), key); err != nil {
+	if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
+	if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
-	b := bundleOf(t, d, client, bundledModule)
+	b := bundleOf(t, d, depottest.VPC())
 
 	u := &uploads{two: make(chan struct{})}
 	target, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: u})
@@ -136,7 +136,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	if blobs != report.Pushed || last < 3 {
 		t.Errorf("%d blobs sent, %d reported, last step %d", blobs, report.Pushed, last)
 	}
-	l, err := inside.Versions(t.Context(), "inside/"+bundledModule)
+	l, err := inside.Versions(t.Context(), depottest.VPC().Item())
 	if err != nil || len(l.Versions) != 10 || l.Status(depottest.MustVersion(t, "1.2.0")).Yanked == nil {
 		t.Errorf("loaded %+v, %v", l, err)
 	}
@@ -146,17 +146,17 @@ func TestLoadBundleInOrder(t *testing.T) {
 // signature; both hold below the other prefix.
 func TestLoadBundleAddsSignatures(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+		d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 		publishVersions(t, d, 1)
 		inside, v := newLoader(t, host, "inside"), depottest.MustVersion(t, "1.0.0")
 		var trusted []*ecdsa.PublicKey
 		for range 2 {
 			key, public := depottest.NewCosignKey(t)
-			if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, v, key); err != nil {
+			if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), v), key); err != nil {
 				t.Fatal(err)
 			}
 			trusted = append(trusted, public)
-			b := bundleOf(t, d, client, bundledModule)
+			b := bundleOf(t, d, depottest.VPC())
 			for range 2 { // the second time there is nothing to do
 				if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {
 					t.Fatal(err)
@@ -165,7 +165,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 		}
 		for i, key := range trusted {
 			o := depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{key}, Require: []string{depot.RequireCosign}}
-			if _, err := inside.Verify(t.Context(), "inside/"+bundledModule, v, o); err != nil {
+			if _, err := inside.Verify(t.Context(), depottest.VPC().Item(), v, o); err != nil {
 				t.Errorf("signature %d: %v", i+1, err)
 			}
 		}
@@ -196,7 +196,7 @@ func TestBundleProgress(t *testing.T) {
 		}
 		clear(done)
 	}
-	b := bundleOf(t, d, client, bundledModule)
+	b := bundleOf(t, d, depottest.VPC())
 	ended("create")
 	inside := depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "inside"}, Progress: progress})
 	if _, err := bundle.Load(t.Context(), inside, b, bundle.LoadOptions{}); err != nil {

@@ -34,9 +34,10 @@ const (
 type root struct {
 	oci.Descriptor
 	kind rootKind
-	repo *oci.Repo
-	tag  string // "": a referrer
-	have bool   // there is nothing to do
+	item addr.Item
+	repo *oci.Repo // of the item
+	tag  string    // "": a referrer
+	have bool      // there is nothing to do
 }
 
 func (x root) String() string {
@@ -55,7 +56,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	}
 	item, name, ok := rebase(l.d, ref.repository)
 	switch {
-	case !ok, !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindCatalog}, item.Kind):
+	case !ok, !item.Versioned() && item.Kind != addr.KindCatalog:
 		return root{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
 		return root{}, true, nil
@@ -73,7 +74,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 		}
 		l.repos[name] = r
 	}
-	return root{Descriptor: desc, kind: kind, repo: r, tag: ref.tag}, false, nil
+	return root{Descriptor: desc, kind: kind, item: item, repo: r, tag: ref.tag}, false, nil
 }
 
 func kindOfTag(tag string) (rootKind, bool) {
@@ -170,7 +171,7 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("loading %s: %w", x, err)
 	case stored.Digest == x.Digest && x.kind == rootVersion:
-		l.fill(x.repo)
+		l.fill(x.item)
 		return true, nil
 	case stored.Digest == x.Digest:
 		return true, nil

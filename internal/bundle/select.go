@@ -8,15 +8,19 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// Select returns the item of a repository for a bundle: the versions that
-// allow selects with their editions, the signatures of those, and every status
-// event. name is the repository without the prefix.
-func Select(ctx context.Context, r *oci.Repo, name string, allow func(addr.Version) bool) (Item, error) {
-	item := Item{Name: name, Repo: r}
+// Select returns what a bundle holds of a module or provider: the versions that are
+// meant with their editions, the signatures of those, and every status event.
+func Select(ctx context.Context, d *depot.Depot, what addr.Selection) (Item, error) {
+	layout := d.Options().Layout
+	r, err := d.Repo(what.Repository(layout))
+	if err != nil {
+		return Item{}, err
+	}
+	item := Item{What: what.Item, Name: layout.Below(r.Name()), Repo: r}
 	var signatures []string
 	for tag, err := range r.Tags(ctx) {
 		if err != nil {
@@ -24,7 +28,7 @@ func Select(ctx context.Context, r *oci.Repo, name string, allow func(addr.Versi
 		}
 		v, isVersion := addr.VersionFromTag(tag)
 		switch {
-		case isVersion && (allow(v) || v.Edition() && allow(v.EditionOf())), artifact.IsStatusTag(tag):
+		case isVersion && (what.Selects(v) || v.Edition() && what.Selects(v.EditionOf())), artifact.IsStatusTag(tag):
 			item.Tags = append(item.Tags, tag)
 		case artifact.IsCosignTag(tag):
 			signatures = append(signatures, tag)

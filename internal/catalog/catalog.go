@@ -100,7 +100,6 @@ func New(o Options) *Catalog {
 		indexes: cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
 		policy: &policy{
 			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
-			verifier: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 			verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
 		},
 	}

@@ -67,7 +67,6 @@ type policy struct {
 	client    *oci.Client
 	layout    addr.Layout
 	require   map[string]depot.VerifyOptions // by kind
-	verifier  *depot.Depot
 	manifests *manifests
 	lost      *lostVersions
 	verdicts  *cache.Cache[verdict] // repository@digest, and the event that replaced the signature
@@ -77,22 +76,21 @@ type policy struct {
 }
 
 // requirement is what versions in a repository have to fulfil.
-func (p *policy) requirement(repository string) (kind string, o depot.VerifyOptions, ok bool) {
+func (p *policy) requirement(repository string) (item addr.Item, o depot.VerifyOptions, ok bool) {
 	if len(p.require) == 0 {
-		return "", o, false
+		return item, o, false
 	}
-	item, ok := p.layout.Parse(repository)
-	if !ok {
-		return "", o, false
+	if item, ok = p.layout.Parse(repository); !ok {
+		return item, o, false
 	}
 	o, ok = p.require[item.Kind]
-	return item.Kind, o, ok
+	return item, o, ok
 }
 
 // admit returns an error for a manifest that does not fulfil the policy, or for
 // which nothing is known because the registry fails.
 func (p *policy) admit(ctx context.Context, repository string, v addr.Version, manifest oci.Descriptor, l *Versions) error {
-	kind, o, ok := p.requirement(repository)
+	item, o, ok := p.requirement(repository)
 	if !ok {
 		return nil
 	}
@@ -102,7 +100,7 @@ func (p *policy) admit(ctx context.Context, repository string, v addr.Version, m
 		fresh = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
 	d, err := p.verdicts.Get(ctx, key, fresh, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
-		return p.judge(ctx, kind, repository, v, manifest, l, o)
+		return p.judge(ctx, item, repository, v, manifest, l, o)
 	})
 	if err != nil {
 		return err
@@ -114,7 +112,7 @@ func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *V
 	return repository + "@" + manifest.Digest.String() + l.resigned(v)
 }
 
-func (p *policy) judge(ctx context.Context, kind, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
+func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
 	r, err := p.client.Repo(repository)
 	if err != nil {
 		return verdict{}, err
@@ -124,17 +122,19 @@ func (p *policy) judge(ctx context.Context, kind, repository string, v addr.Vers
 		return verdict{}, err
 	}
 	o.Lean, o.AllowYanked, o.Now = true, true, p.now()
-	_, err = p.verifier.VerifyManifest(ctx, &depot.Listing{Repository: r, Events: l.Events}, v, m, o)
+	_, err = depot.Verify(ctx, depot.Subject{
+		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Events,
+	}, o)
 	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {
-		p.checked(kind, "refused")
+		p.checked(item.Kind, "refused")
 		p.log.Warn("a version does not fulfil the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
 		return verdict{reason: err.Error()}, nil
 	}
-	p.checked(kind, "passed")
+	p.checked(item.Kind, "passed")
 	return verdict{}, nil
 }
 

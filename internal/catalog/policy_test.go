@@ -34,7 +34,8 @@ func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256
 
 func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.PrivateKey) {
 	t.Helper()
-	if _, err := s.depot.SignCosign(t.Context(), repository, must(addr.ParseVersion(version)), key); err != nil {
+	it, _ := s.depot.Options().Layout.Parse(repository)
+	if _, err := depot.SignCosign(t.Context(), must(s.depot.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -35,7 +35,11 @@ func TestBundle(t *testing.T) {
 	}
 	var items []bundle.Item
 	for _, e := range entries {
-		item, err := bundle.Select(t.Context(), mustRepo(t, client, e.Repository), e.Repository, func(addr.Version) bool { return true })
+		what, err := addr.ParseSelection(e.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := bundle.Select(t.Context(), d, what)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,14 +41,14 @@ func TestRebuildCatalog(t *testing.T) {
 		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
 		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}
 		for _, step := range []struct {
-			names []string
+			items []addr.Item
 			want  []artifact.CatalogEntry
 		}{
-			{[]string{depottest.ModuleRepo, "p/state/x", "p/modules/net/none/aws"}, []artifact.CatalogEntry{module}},
+			{[]addr.Item{depottest.VPC().Item(), depottest.MustModule(t, "net/none/aws", "1.0.0").Module.Item()}, []artifact.CatalogEntry{module}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 			{nil, []artifact.CatalogEntry{module, provider}},
 		} {
-			n, err := d.RebuildCatalog(t.Context(), step.names)
+			n, err := d.RebuildCatalog(t.Context(), step.items)
 			if err != nil || n != len(step.want) {
 				t.Errorf("rebuilt %d, %v", n, err)
 			}

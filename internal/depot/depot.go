@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -88,12 +87,6 @@ func (d *Depot) Repo(name string) (*oci.Repo, error) {
 	return d.o.Client.Repo(name)
 }
 
-// below returns the name of a repository without the prefix of the layout, which
-// is what stays the same when artifacts move to another registry.
-func (d *Depot) below(repository string) string {
-	return strings.TrimPrefix(repository, d.o.Layout.Prefix+"/")
-}
-
 // ErrTaken says that a tag holds another manifest.
 var ErrTaken = errors.New("tag holds another manifest")
 
@@ -136,14 +129,10 @@ func nextFree(ctx context.Context, r *oci.Repo, v addr.Version) addr.Version {
 	return v
 }
 
-// addToCatalog records the repository, so that it can be listed. Nothing
-// depends on it: a failure is a warning.
-func (d *Depot) addToCatalog(ctx context.Context, e artifact.CatalogEntry) []string {
-	r, err := d.Repo(d.o.Layout.CatalogRepo())
-	if err == nil {
-		err = artifact.AddCatalogEntry(ctx, r, e)
-	}
-	if err != nil {
+// listed adds what was published to the catalogue. Nothing depends on it: a
+// failure is a warning.
+func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
+	if err := d.AddToCatalog(ctx, it); err != nil {
 		return []string{NotListed(err)}
 	}
 	return nil
@@ -157,16 +146,11 @@ func NotListed(err error) string {
 	return fmt.Sprintf("not listed in the catalogue: %v", err)
 }
 
-// AddToCatalog lists a repository of modules or providers; one of anything
-// else is passed over.
-func (d *Depot) AddToCatalog(ctx context.Context, repository string) error {
-	entry, ok := catalogEntry(d.o.Layout, repository)
-	if !ok {
-		return nil
-	}
+// AddToCatalog lists a module or provider.
+func (d *Depot) AddToCatalog(ctx context.Context, it addr.Item) error {
 	r, err := d.Repo(d.o.Layout.CatalogRepo())
 	if err != nil {
 		return err
 	}
-	return artifact.AddCatalogEntry(ctx, r, entry)
+	return artifact.AddCatalogEntry(ctx, r, artifact.CatalogEntry{Kind: it.Kind, Address: it.String(), Repository: it.Repository(d.o.Layout)})
 }

@@ -24,49 +24,65 @@ type Finding struct {
 // ghostTag is what is wrong with a tag that was written by half.
 const ghostTag = "the registry lists the tag, and answers 404 for it"
 
-// ExamineAll examines repositories, without any those that the catalogue lists,
-// and returns how many they are. An entry of the catalogue for something without a
-// version is a finding.
-func (d *Depot) ExamineAll(ctx context.Context, repositories []string, deep bool) (findings []Finding, examined int, err error) {
-	listed := len(repositories) == 0
+// ExamineAll examines modules and providers, without any those that the catalogue
+// lists, and returns how many they are. An entry of the catalogue for something
+// without a version is a finding.
+func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
+	listed := len(items) == 0
 	if listed {
-		c, err := d.catalog(ctx)
-		if err != nil {
+		if findings, items, err = d.examineCatalog(ctx); err != nil {
 			return nil, 0, err
 		}
-		for _, tag := range c.Ghosts {
-			findings = append(findings, Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, ghostTag, "delete the tag, then okara doctor artifacts --rebuild-catalog"})
-		}
-		for _, e := range c.Entries {
-			repositories = append(repositories, e.Repository)
-		}
 	}
-	for _, repository := range repositories {
-		some, err := d.Examine(ctx, repository, deep)
+	for _, it := range items {
+		some, err := d.Examine(ctx, it, deep)
 		if errors.Is(err, oci.ErrNotFound) && listed {
-			some, err = []Finding{{
-				Repository: d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), Tag: artifact.CatalogTag(repository),
-				Problem: "the entry is for " + repository + ", which has no version", Remedy: "publish one, or delete the tag",
-			}}, nil
+			some, err = []Finding{d.noVersion(it.Repository(d.o.Layout))}, nil
 		}
 		if err != nil {
 			return nil, 0, err
 		}
 		findings = append(findings, some...)
 	}
-	return findings, len(repositories), nil
+	return findings, len(items), nil
+}
+
+// examineCatalog returns what the catalogue lists, and what is wrong with the rest
+// of it.
+func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
+	c, err := d.catalog(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, tag := range c.Ghosts {
+		findings = append(findings, d.inCatalog(tag, ghostTag, "delete the tag, then okara doctor artifacts --rebuild-catalog"))
+	}
+	for _, e := range c.Entries {
+		it, ok := d.o.Layout.Parse(e.Repository)
+		if !ok || !it.Versioned() {
+			findings = append(findings, d.noVersion(e.Repository))
+			continue
+		}
+		items = append(items, it)
+	}
+	return findings, items, nil
+}
+
+// noVersion is the finding that the catalogue lists a repository without a version.
+func (d *Depot) noVersion(repository string) Finding {
+	return d.inCatalog(artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
+}
+
+func (d *Depot) inCatalog(tag, problem, remedy string) Finding {
+	return Finding{d.o.Client.Host() + "/" + d.o.Layout.CatalogRepo(), tag, problem, remedy}
 }
 
 // Examine looks for what makes clients fail: tags that OpenTofu takes for
 // versions, tags with artifacts of another kind, packages that are not the ones
 // that were signed, and platforms that newer versions lack. With deep every blob
 // is read and what the manifests say of it computed again.
-func (d *Depot) Examine(ctx context.Context, repository string, deep bool) ([]Finding, error) {
-	item, ok := d.o.Layout.Parse(repository)
-	if !ok {
-		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", repository, oci.ErrNotFound)
-	}
-	l, err := d.Versions(ctx, repository)
+func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Finding, error) {
+	l, err := d.Versions(ctx, item)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +105,7 @@ func (d *Depot) Examine(ctx context.Context, repository string, deep bool) ([]Fi
 			add(v.Tag(), ghostTag, "publish the version again, or delete the tag")
 			continue
 		}
-		checks, err := d.Verify(ctx, repository, v, VerifyOptions{AllowYanked: true, AllowExpired: true, Deep: deep})
+		checks, err := d.Verify(ctx, item, v, VerifyOptions{AllowYanked: true, AllowExpired: true, Deep: deep})
 		if err != nil && !errors.Is(err, ErrUntrusted) {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func TestExamineProvider(t *testing.T) {
 	}
 	examine := func() map[string]string {
 		t.Helper()
-		findings, err := d.Examine(t.Context(), depottest.ProviderRepo, false)
+		findings, err := d.Examine(t.Context(), depottest.DNS().Item(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestExamineRezipped(t *testing.T) {
 			if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", tt.platform)); err != nil {
 				t.Fatal(err)
 			}
-			findings, err := d.Examine(t.Context(), depottest.ProviderRepo, tt.deep)
+			findings, err := d.Examine(t.Context(), depottest.DNS().Item(), tt.deep)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestExamineRezipped(t *testing.T) {
 		if err := r.PutTag(t.Context(), "1.2.3", newIndex(t, index, "1.2.3", original)); err != nil {
 			t.Fatal(err)
 		}
-		findings, err := broken.Examine(t.Context(), depottest.ProviderRepo, deep)
+		findings, err := broken.Examine(t.Context(), depottest.DNS().Item(), deep)
 		if err != nil || len(findings) != want {
 			t.Errorf("damaged bytes, deep %v: %v, %v", deep, findings, err)
 		}

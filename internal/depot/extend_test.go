@@ -42,7 +42,7 @@ func TestExtendProvider(t *testing.T) {
 		if diff := cmp.Diff(mustJSON(t, after.Platforms[0].Manifest), mustJSON(t, before.Platforms[0].Manifest)); diff != "" {
 			t.Errorf("the old descriptor changed (-got +want)\n%s", diff)
 		}
-		if _, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{Deep: true}); err != nil {
+		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, depot.VerifyOptions{Deep: true}); err != nil {
 			t.Error(err)
 		}
 		tags := depottest.MustTags(t, r)

@@ -107,8 +107,7 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 	if !o.NoLatest {
 		out.Warnings = append(out.Warnings, moveLatest(ctx, r)...)
 	}
-	entry := artifact.CatalogEntry{Kind: artifact.KindModule, Address: m.Module.String(), Repository: r.Name()}
-	out.Warnings = append(out.Warnings, d.addToCatalog(ctx, entry)...)
+	out.Warnings = append(out.Warnings, d.listed(ctx, m.Module.Item())...)
 	return out, nil
 }
 

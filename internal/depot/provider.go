@@ -144,8 +144,7 @@ func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	entry := artifact.CatalogEntry{Kind: p.Item().Kind, Address: p.String(), Repository: r.Name()}
-	out.Warnings = append(out.Warnings, d.addToCatalog(ctx, entry)...)
+	out.Warnings = append(out.Warnings, d.listed(ctx, p.Item())...)
 	return out, nil
 }
 

@@ -185,7 +185,7 @@ func TestPublishProviderWithTwoKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, k := range map[string]*signing.Key{"old": mustKey(t), "new": next} {
-		if _, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, k)}}); err != nil {
+		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, k)}}); err != nil {
 			t.Errorf("%s key: %v", name, err)
 		}
 	}

@@ -25,17 +25,13 @@ type PullOptions struct {
 	Policy    *VerifyOptions  // what the version has to fulfil; nil: nothing
 }
 
-// pullable fetches the manifest of a version that fulfils the policy.
-func (d *Depot) pullable(ctx context.Context, repository string, v addr.Version, o PullOptions) (*Listing, oci.Manifest, error) {
-	l, err := d.Versions(ctx, repository)
+// pullable reads a version that fulfils the policy.
+func (d *Depot) pullable(ctx context.Context, it addr.Item, v addr.Version, o PullOptions) (Subject, error) {
+	s, err := d.Subject(ctx, it, v)
 	if err != nil {
-		return nil, oci.Manifest{}, err
+		return Subject{}, err
 	}
-	m, err := l.Repository.Fetch(ctx, v.Tag())
-	if err != nil {
-		return nil, oci.Manifest{}, err
-	}
-	return l, m, d.Fulfils(ctx, l, v, m, o.Policy)
+	return s, Fulfils(ctx, s, o.Policy)
 }
 
 // Pull writes a version into dir. It returns the names of the files of a provider;
@@ -51,11 +47,11 @@ func (d *Depot) Pull(ctx context.Context, it addr.Item, v addr.Version, dir stri
 // pullModule unpacks a version of a module into dir, which must be empty or not
 // exist. The zip is verified against its digest before it is unpacked.
 func (d *Depot) pullModule(ctx context.Context, m addr.ModuleVersion, dir string, o PullOptions) (artifact.ModuleManifest, error) {
-	l, raw, err := d.pullable(ctx, d.o.Layout.Module(m.Module), m.Version, o)
+	s, err := d.pullable(ctx, m.Module.Item(), m.Version, o)
 	if err != nil {
 		return artifact.ModuleManifest{}, err
 	}
-	parsed, err := artifact.ParseModule(raw)
+	parsed, err := artifact.ParseModule(s.Manifest)
 	if err != nil {
 		return artifact.ModuleManifest{}, err
 	}
@@ -67,7 +63,7 @@ func (d *Depot) pullModule(ctx context.Context, m addr.ModuleVersion, dir string
 		return artifact.ModuleManifest{}, err
 	}
 	defer done()
-	if err := d.save(ctx, l.Repository, *parsed.Zip, tmp, m.Module.String()); err != nil {
+	if err := d.save(ctx, s.Repository, *parsed.Zip, tmp, m.Module.String()); err != nil {
 		return artifact.ModuleManifest{}, err
 	}
 	return parsed, archive.Unpack(ctx, tmp, parsed.Zip.Size, dir, archive.Limits{})
@@ -101,11 +97,11 @@ func (d *Depot) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to i
 // them. Files that are there with the right digest are kept. It returns the
 // names of the files.
 func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Version, dir string, o PullOptions) ([]string, error) {
-	l, m, err := d.pullable(ctx, p.Item().Repository(d.o.Layout), v, o)
+	s, err := d.pullable(ctx, p.Item(), v, o)
 	if err != nil {
 		return nil, err
 	}
-	index, err := artifact.ParseProviderIndex(m)
+	index, err := artifact.ParseProviderIndex(s.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +114,7 @@ func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 			continue
 		}
 		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, t.Platform)
-		if err := d.pullZip(ctx, l.Repository, t, filepath.Join(dir, name)); err != nil {
+		if err := d.pullZip(ctx, s.Repository, t, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 		files = append(files, name)
@@ -126,7 +122,7 @@ func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s %s has none of the platforms %v: %w", p, v, o.Platforms, oci.ErrNotFound)
 	}
-	md, err := artifact.Resigned(ctx, l.Repository, index, l.StatusOf(v, m.Digest))
+	md, err := artifact.Resigned(ctx, s.Repository, index, s.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		return files, nil // made by another tool
 	}

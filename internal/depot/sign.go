@@ -15,24 +15,17 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// SignCosign adds a cosign-compatible signature to a version of a module or
-// provider, and returns its manifest. One that the key has signed is left as it
-// is; the descriptor is then zero.
-func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Version, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
-	r, err := d.Repo(repository)
-	if err != nil {
-		return oci.Descriptor{}, err
-	}
-	subject, err := r.Resolve(ctx, v.Tag())
-	if err != nil {
-		return oci.Descriptor{}, err
-	}
+// SignCosign adds a cosign-compatible signature to a version, and returns its
+// manifest. One that the key has signed is left as it is; the descriptor is then
+// zero.
+func SignCosign(ctx context.Context, s Subject, key *ecdsa.PrivateKey) (oci.Descriptor, error) {
+	r, subject := s.Repository, s.Manifest.Descriptor
 	have, err := artifact.ReadCosignSignatures(ctx, r, subject.Digest)
 	if err != nil {
 		return oci.Descriptor{}, err
 	}
-	if slices.ContainsFunc(have, func(s artifact.CosignSignature) bool {
-		return s.Names(d.below(repository), subject.Digest) == nil && signing.VerifyECDSA(&key.PublicKey, s.Payload, s.Signature) == nil
+	if slices.ContainsFunc(have, func(c artifact.CosignSignature) bool {
+		return c.Names(s.Name, subject.Digest) == nil && signing.VerifyECDSA(&key.PublicKey, c.Payload, c.Signature) == nil
 	}) {
 		return oci.Descriptor{}, nil
 	}
@@ -52,22 +45,14 @@ func (d *Depot) SignCosign(ctx context.Context, repository string, v addr.Versio
 // no longer count. The index does not change: a status event carries signature
 // and keys. A version that the key has signed is left as it is, except with
 // replace; the event is then zero.
-func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Version, key *signing.Key, replace bool) (artifact.StatusEvent, error) {
-	l, err := d.Versions(ctx, p.Item().Repository(d.o.Layout))
+func SignProvider(ctx context.Context, s Subject, key *signing.Key, replace bool) (artifact.StatusEvent, error) {
+	index, err := artifact.ParseProviderIndex(s.Manifest)
 	if err != nil {
 		return artifact.StatusEvent{}, err
 	}
-	m, err := l.Repository.Fetch(ctx, v.Tag())
-	if err != nil {
-		return artifact.StatusEvent{}, err
-	}
-	index, err := artifact.ParseProviderIndex(m)
-	if err != nil {
-		return artifact.StatusEvent{}, err
-	}
-	md, err := artifact.Resigned(ctx, l.Repository, index, l.StatusOf(v, m.Digest))
+	md, err := artifact.Resigned(ctx, s.Repository, index, s.Status())
 	if errors.Is(err, oci.ErrNotFound) {
-		md, err = sumsOf(ctx, l.Repository, p, v, index)
+		md, err = sumsOf(ctx, s.Repository, s.Item.Provider, s.Version, index)
 	}
 	if err != nil {
 		return artifact.StatusEvent{}, err
@@ -79,15 +64,16 @@ func (d *Depot) SignProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if _, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{public}, signing.VerifyOptions{}); err == nil && !replace {
 		return artifact.StatusEvent{}, nil
 	}
-	if err := addSignature(&md, key, public, l.EventTime(), replace); err != nil {
+	now := artifact.NextStatusTime(s.Events)
+	if err := addSignature(&md, key, public, now, replace); err != nil {
 		return artifact.StatusEvent{}, err
 	}
 	layers, blobs, err := artifact.NewSignatureLayers(md, index.Metadata == nil)
 	if err != nil {
 		return artifact.StatusEvent{}, err
 	}
-	return artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
-		Action: artifact.ActionResign, Version: v.String(), Subject: m.Digest, Layers: layers, Time: l.EventTime(),
+	return artifact.PutStatusEvent(ctx, s.Repository, artifact.StatusEvent{
+		Action: artifact.ActionResign, Version: s.Version.String(), Subject: s.Manifest.Digest, Layers: layers, Time: now,
 	}, blobs...)
 }
 

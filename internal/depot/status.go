@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -26,8 +25,8 @@ type Announcement struct {
 
 // Announce records the announcement in the repository. The version must exist.
 // The warning says that a wanted deletion is not supported.
-func (d *Depot) Announce(ctx context.Context, repository string, an Announcement) (event artifact.StatusEvent, warnings []string, err error) {
-	l, err := d.Versions(ctx, repository)
+func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event artifact.StatusEvent, warnings []string, err error) {
+	l, err := d.Versions(ctx, it)
 	if err != nil {
 		return artifact.StatusEvent{}, nil, err
 	}
@@ -40,7 +39,7 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 		return artifact.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
 	}
 	event, err = artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
-		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: l.EventTime(),
+		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: artifact.NextStatusTime(l.Events),
 	})
 	if err != nil {
 		return event, nil, err
@@ -52,16 +51,4 @@ func (d *Depot) Announce(ctx context.Context, repository string, an Announcement
 		}
 	}
 	return event, nil, err
-}
-
-// EventTime is now, and after every event that was recorded before: a clock that
-// is behind must not turn the order of events around.
-func (l *Listing) EventTime() time.Time {
-	now := time.Now().UTC()
-	if n := len(l.Events); n > 0 {
-		if last := artifact.StatusTime(l.Events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
-			return last.Add(time.Millisecond)
-		}
-	}
-	return now
 }

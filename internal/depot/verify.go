@@ -52,46 +52,38 @@ type Check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
+// Subject is a version of a module or provider as it is checked or signed. It need
+// not have its tag yet; what vouches for it is in its repository.
+type Subject struct {
+	Repository *oci.Repo
+	Item       addr.Item
+	Name       string // of the repository below the prefix, which signatures name
+	Version    addr.Version
+	Manifest   oci.Manifest
+	Events     []artifact.StatusEvent // of the repository, in the order in which they count
+}
+
+// Status is what the events say of the version and its manifest.
+func (s Subject) Status() artifact.Status {
+	return artifact.FoldStatus(s.Events, s.Version.String(), s.Manifest.Digest)
+}
+
 // verifier runs the checks of one version.
 type verifier struct {
-	o        VerifyOptions
-	l        *Listing
-	v        addr.Version
-	name     string // of the repository, below the prefix
-	typ      string // of a provider
-	manifest oci.Manifest
-	checks   []Check
+	Subject
+	o      VerifyOptions
+	checks []Check
 }
 
 // Verify checks a version and stops at the first failure, whose error wraps
 // ErrUntrusted. The checks so far are returned in any case.
-func (d *Depot) Verify(ctx context.Context, repository string, v addr.Version, o VerifyOptions) ([]Check, error) {
-	l, err := d.Versions(ctx, repository)
-	if err != nil {
-		return nil, err
-	}
-	m, err := l.Repository.Fetch(ctx, v.Tag())
-	if err != nil {
-		return nil, err
-	}
-	return d.VerifyManifest(ctx, l, v, m, o)
-}
-
-// VerifyManifest is Verify of a manifest that the caller has at hand, to be used
-// as version v. The version need not have its tag yet; what vouches for it must
-// be in the repository of l.
-func (d *Depot) VerifyManifest(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, o VerifyOptions) ([]Check, error) {
+func Verify(ctx context.Context, s Subject, o VerifyOptions) ([]Check, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	name := l.Repository.Name()
-	item, ok := d.o.Layout.Parse(name)
-	if !ok {
-		return nil, fmt.Errorf("%s holds neither a module nor a provider: %w", name, oci.ErrNotFound)
-	}
-	x := &verifier{o: o, l: l, v: v, name: d.below(name), typ: item.Provider.Type, manifest: m}
+	x := &verifier{Subject: s, o: o}
 	artifact := x.module
-	if item.Kind != addr.KindModule {
+	if s.Item.Kind != addr.KindModule {
 		artifact = x.provider
 	}
 	for _, check := range []func(context.Context) error{x.digest, artifact, x.cosign, x.scan, x.yanked} {
@@ -102,18 +94,19 @@ func (d *Depot) VerifyManifest(ctx context.Context, l *Listing, v addr.Version, 
 	return x.checks, nil
 }
 
-// Fulfils checks a manifest that is about to be used as version v against a
-// policy; nil is no policy.
-func (d *Depot) Fulfils(ctx context.Context, l *Listing, v addr.Version, m oci.Manifest, policy *VerifyOptions) error {
+// Fulfils checks a version that is about to be used against a policy; nil is no
+// policy.
+func Fulfils(ctx context.Context, s Subject, policy *VerifyOptions) error {
 	if policy == nil {
 		return nil
 	}
-	if _, err := d.VerifyManifest(ctx, l, v, m, *policy); err != nil {
-		return fmt.Errorf("%s:%s: %w", l.Repository, v.Tag(), err)
+	if _, err := Verify(ctx, s, *policy); err != nil {
+		return fmt.Errorf("%s:%s: %w", s.Repository, s.Version.Tag(), err)
 	}
 	return nil
 }
 
+// Validate refuses a requirement that there is not.
 func (o VerifyOptions) Validate() error {
 	for _, name := range o.Require {
 		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
@@ -137,10 +130,10 @@ func (x *verifier) fail(name string, err error) error {
 }
 
 func (x *verifier) digest(context.Context) error {
-	if x.o.Digest != "" && x.o.Digest != x.manifest.Digest {
-		return x.fail("digest", fmt.Errorf("the tag points to %s, not to %s", x.manifest.Digest, x.o.Digest))
+	if x.o.Digest != "" && x.o.Digest != x.Manifest.Digest {
+		return x.fail("digest", fmt.Errorf("the tag points to %s, not to %s", x.Manifest.Digest, x.o.Digest))
 	}
-	x.add("digest", "ok", "%s", x.manifest.Digest)
+	x.add("digest", "ok", "%s", x.Manifest.Digest)
 	return nil
 }
 
@@ -150,8 +143,8 @@ func (x *verifier) cosign(ctx context.Context) error {
 	if x.o.Lean && len(x.o.Cosign) == 0 && !x.demands(RequireCosign) {
 		return nil
 	}
-	r := x.l.Repository
-	signatures, err := artifact.ReadCosignSignatures(ctx, r, x.manifest.Digest)
+	r := x.Repository
+	signatures, err := artifact.ReadCosignSignatures(ctx, r, x.Manifest.Digest)
 	if err != nil {
 		return x.fail("cosign", err)
 	}
@@ -160,7 +153,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 	}
 	var reasons []error
 	for _, s := range signatures {
-		if err := s.Names(x.name, x.manifest.Digest); err != nil {
+		if err := s.Names(x.Name, x.Manifest.Digest); err != nil {
 			reasons = append(reasons, err)
 			continue
 		}
@@ -181,7 +174,7 @@ func (x *verifier) cosign(ctx context.Context) error {
 
 // noCosign names signatures in forms that are not checked.
 func (x *verifier) noCosign(ctx context.Context) error {
-	others, err := x.l.Repository.Referrers(ctx, x.manifest.Descriptor, artifact.ArtifactSigstoreBundle)
+	others, err := x.Repository.Referrers(ctx, x.Manifest.Descriptor, artifact.ArtifactSigstoreBundle)
 	if err != nil {
 		return x.fail("cosign", err)
 	}
@@ -200,7 +193,7 @@ func (x *verifier) scan(ctx context.Context) error {
 	if x.o.Lean && x.o.Block == "" && !x.demands(RequireScan) {
 		return nil
 	}
-	s, ok, err := artifact.NewestScan(ctx, x.l.Repository, x.manifest.Descriptor)
+	s, ok, err := artifact.NewestScan(ctx, x.Repository, x.Manifest.Descriptor)
 	if err != nil {
 		return x.fail("scan", err)
 	}
@@ -229,7 +222,7 @@ func (x *verifier) scan(ctx context.Context) error {
 }
 
 func (x *verifier) yanked(context.Context) error {
-	s := x.l.StatusOf(x.v, x.manifest.Digest)
+	s := x.Status()
 	switch {
 	case s.Yanked != nil && !x.o.AllowYanked:
 		return x.fail("status", errors.New(strings.TrimSpace("yanked "+s.Yanked.Message)))

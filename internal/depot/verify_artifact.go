@@ -24,11 +24,11 @@ import (
 // module checks the manifest, and with Deep that both archives hold the content
 // that it names.
 func (x *verifier) module(ctx context.Context) error {
-	m, err := artifact.ParseModule(x.manifest)
+	m, err := artifact.ParseModule(x.Manifest)
 	if err != nil {
 		return x.fail("manifest", err)
 	}
-	if m.Version.String() != "" && m.Version != x.v {
+	if m.Version.String() != "" && m.Version != x.Version {
 		return x.fail("manifest", fmt.Errorf("it says version %s", m.Version))
 	}
 	x.add("manifest", "ok", "module")
@@ -42,7 +42,7 @@ func (x *verifier) module(ctx context.Context) error {
 		if layer == nil {
 			continue
 		}
-		got, err := contentDigest(ctx, x.l.Repository, *layer)
+		got, err := contentDigest(ctx, x.Repository, *layer)
 		if err == nil && m.ContentDigest != "" && got != m.ContentDigest {
 			err = fmt.Errorf("holds %s, the manifest says %s", got, m.ContentDigest)
 		}
@@ -52,7 +52,7 @@ func (x *verifier) module(ctx context.Context) error {
 		x.add("content of "+layer.MediaType, "ok", "%s", got)
 	}
 	if m.Description != nil {
-		if _, err := x.l.Repository.ReadBlob(ctx, *m.Description, moduledoc.MaxDescription); err != nil {
+		if _, err := x.Repository.ReadBlob(ctx, *m.Description, moduledoc.MaxDescription); err != nil {
 			return x.fail("description", err)
 		}
 	}
@@ -101,15 +101,15 @@ func fetchTemp(ctx context.Context, r *oci.Repo, blob oci.Descriptor) (file *os.
 
 // provider checks the index, SHA256SUMS and its signature, and every platform.
 func (x *verifier) provider(ctx context.Context) error {
-	index, err := artifact.ParseProviderIndex(x.manifest)
+	index, err := artifact.ParseProviderIndex(x.Manifest)
 	if err != nil {
 		return x.fail("index", err)
 	}
-	if index.Version.String() != "" && index.Version != x.v {
+	if index.Version.String() != "" && index.Version != x.Version {
 		return x.fail("index", fmt.Errorf("it says version %s", index.Version))
 	}
 	x.add("index", "ok", "provider for %d platforms", len(index.Platforms))
-	md, err := artifact.Resigned(ctx, x.l.Repository, index, x.l.StatusOf(x.v, x.manifest.Digest))
+	md, err := artifact.Resigned(ctx, x.Repository, index, x.Status())
 	if errors.Is(err, oci.ErrNotFound) {
 		if x.demands(RequireOpenPGP) {
 			return x.fail("openpgp", ErrUnsigned)
@@ -192,7 +192,7 @@ func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.De
 		return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, p.Zh), Size: p.Size}, nil
 	}
 	p.Zh, p.Size = "", 0 // so that the manifest is read
-	return artifact.ResolveProviderZip(ctx, x.l.Repository, p)
+	return artifact.ResolveProviderZip(ctx, x.Repository, p)
 }
 
 // checkListed compares with the line of the file; an index of another tool has
@@ -211,12 +211,12 @@ func checkListed(sums signing.Sums, p artifact.ProviderPlatform, zip oci.Descrip
 
 // deep reads the zip and computes its h1 hash again.
 func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
-	file, done, err := fetchTemp(ctx, x.l.Repository, zip)
+	file, done, err := fetchTemp(ctx, x.Repository, zip)
 	if err != nil {
 		return err
 	}
 	defer done()
-	h1, err := HashPackage(ctx, file, zip.Size, x.typ, p.Platform)
+	h1, err := HashPackage(ctx, file, zip.Size, x.Item.Provider.Type, p.Platform)
 	if err == nil && p.H1 != "" && p.H1 != h1 {
 		err = fmt.Errorf("the index says %s, the zip has %s", p.H1, h1)
 	}

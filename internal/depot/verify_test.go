@@ -56,7 +56,7 @@ func TestVerifyProvider(t *testing.T) {
 			{"protocols", depot.VerifyOptions{}, "protocols", "ok"},
 		}
 		for _, tt := range tests {
-			checks, err := d.Verify(t.Context(), depottest.ProviderRepo, v, tt.o)
+			checks, err := d.Verify(t.Context(), depottest.DNS().Item(), v, tt.o)
 			if got := result(checks, tt.check); got != tt.want || errors.Is(err, depot.ErrUntrusted) != (tt.want == "failed") {
 				t.Errorf("%s: %s is %s, %v, want %s", tt.name, tt.check, got, err, tt.want)
 			}
@@ -73,7 +73,7 @@ func TestVerifyModule(t *testing.T) {
 		}
 		verify := func(o depot.VerifyOptions, check, want string) {
 			t.Helper()
-			checks, err := d.Verify(t.Context(), depottest.ModuleRepo, m.Version, o)
+			checks, err := d.Verify(t.Context(), depottest.VPC().Item(), m.Version, o)
 			if got := result(checks, check); got != want || errors.Is(err, depot.ErrUntrusted) != (want == "failed") {
 				t.Errorf("%s is %s, %v, want %s", check, got, err, want)
 			}
@@ -85,14 +85,14 @@ func TestVerifyModule(t *testing.T) {
 		}
 		verify(depot.VerifyOptions{Deep: true}, "content of archive/zip", "ok")
 		verify(depot.VerifyOptions{}, "cosign", "absent")
-		if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, m.Version, one); err != nil {
+		if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one); err != nil {
 			t.Fatal(err)
 		}
 		verify(trust(onePub), "cosign", "trusted")
 		verify(trust(twoPub), "cosign", "failed")
 		verify(depot.VerifyOptions{}, "cosign", "consistent")
 		verify(depot.VerifyOptions{Require: []string{"cosign"}}, "cosign", "failed")
-		if _, err := d.SignCosign(t.Context(), depottest.ModuleRepo, m.Version, two); err != nil {
+		if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two); err != nil {
 			t.Fatal(err)
 		}
 		verify(trust(onePub), "cosign", "trusted") // the first signature stays
@@ -104,7 +104,7 @@ func TestVerifyModule(t *testing.T) {
 		if err != nil || len(found) == 0 {
 			t.Errorf("referrers %v, %v", found, err)
 		}
-		if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
 			t.Fatal(err)
 		}
 		verify(depot.VerifyOptions{}, "status", "failed")
@@ -134,7 +134,7 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	if err := r.PutTag(t.Context(), "1.0.1", forged); err != nil {
 		t.Fatal(err)
 	}
-	checks, err := d.Verify(t.Context(), depottest.ModuleRepo, parsed.Version, depot.VerifyOptions{Deep: true})
+	checks, err := d.Verify(t.Context(), depottest.VPC().Item(), parsed.Version, depot.VerifyOptions{Deep: true})
 	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
 		t.Errorf("got %v, %+v", err, checks)
 	}
@@ -150,18 +150,18 @@ func TestSignProviderAgain(t *testing.T) {
 	next := depottest.NewKey(t, signing.KeyOptions{})
 	check := func(name string, key *signing.Key, want string) {
 		t.Helper()
-		checks, err := d.Verify(t.Context(), depottest.ProviderRepo, v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, key)}})
+		checks, err := d.Verify(t.Context(), depottest.DNS().Item(), v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, key)}})
 		if got := result(checks, "openpgp"); got != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
 	}
 	check("not signed yet", next, "failed")
-	if _, err := d.SignProvider(t.Context(), depottest.DNS(), v, next, false); err != nil {
+	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false); err != nil {
 		t.Fatal(err)
 	}
 	check("new key", next, "trusted")
 	check("old key beside it", mustKey(t), "trusted")
-	if _, err := d.SignProvider(t.Context(), depottest.DNS(), v, next, true); err != nil {
+	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true); err != nil {
 		t.Fatal(err)
 	}
 	check("new key alone", next, "trusted")
@@ -179,7 +179,7 @@ func TestPruneVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l, err := d.Versions(t.Context(), depottest.ModuleRepo)
+		l, err := d.Versions(t.Context(), depottest.VPC().Item())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestPruneVersions(t *testing.T) {
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
 			t.Fatal(err)
 		}
-		after, verr := d.Versions(t.Context(), depottest.ModuleRepo)
+		after, verr := d.Versions(t.Context(), depottest.VPC().Item())
 		if verr != nil {
 			t.Fatal(verr)
 		}
@@ -214,11 +214,11 @@ func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
 	}
 	for i := range 6 { // faster than a millisecond each
 		action := []string{artifact.ActionYank, artifact.ActionUnyank}[i%2]
-		if _, _, err := d.Announce(t.Context(), depottest.ModuleRepo, depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
+		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l, err := d.Versions(t.Context(), depottest.ModuleRepo)
+	l, err := d.Versions(t.Context(), depottest.VPC().Item())
 	if err != nil || l.Status(m.Version).Yanked != nil {
 		t.Errorf("%v, %+v", err, l.Status(m.Version))
 	}

@@ -118,14 +118,40 @@ type Listing struct {
 	Ghosts     []string               // tags of events that are listed while their GET is 404
 }
 
-// Versions lists the versions in a repository of the layout. A repository
-// without any version is oci.ErrNotFound.
-func (d *Depot) Versions(ctx context.Context, repository string) (*Listing, error) {
-	r, err := d.Repo(repository)
+// Versions lists the versions of a module or provider; oci.ErrNotFound if there is
+// none.
+func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
+	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
 		return nil, err
 	}
 	return ListVersions(ctx, r, nil)
+}
+
+// Subject reads a version, to be verified or signed; oci.ErrNotFound if there is
+// none.
+func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (Subject, error) {
+	l, err := d.Versions(ctx, it)
+	if err != nil {
+		return Subject{}, err
+	}
+	m, err := l.Repository.Fetch(ctx, v.Tag())
+	return d.SubjectOf(it, l, v, m), err
+}
+
+// SubjectOf is [Depot.Subject] of a manifest that the caller has at hand, to be used
+// as version v.
+func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) Subject {
+	return Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Version: v, Manifest: m, Events: l.Events}
+}
+
+// Verify is [Verify] of a version of the depot.
+func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o VerifyOptions) ([]Check, error) {
+	s, err := d.Subject(ctx, it, v)
+	if err != nil {
+		return nil, err
+	}
+	return Verify(ctx, s, o)
 }
 
 // ListVersions is [Depot.Versions] for readers who ask again and again: status

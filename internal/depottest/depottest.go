@@ -36,6 +36,9 @@ func UpstreamDNS() addr.Provider {
 	return addr.Provider{Hostname: "registry.example.com", Namespace: "acme", Type: "dns"}
 }
 
+// VPC is the module net/vpc/aws.
+func VPC() addr.Module { return addr.Module{Namespace: "net", Name: "vpc", System: "aws"} }
+
 // MustModule parses an address and a version.
 func MustModule(t *testing.T, address, version string) addr.ModuleVersion {
 	t.Helper()
@@ -64,6 +67,16 @@ func NewDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Clie
 		t.Fatal(err)
 	}
 	return depot.New(depot.Options{Client: client, Layout: addr.Layout{Prefix: "p"}, TempDir: t.TempDir()}), client
+}
+
+// MustSubject reads a version that is to be verified or signed.
+func MustSubject(t *testing.T, d *depot.Depot, it addr.Item, v addr.Version) depot.Subject {
+	t.Helper()
+	s, err := d.Subject(t.Context(), it, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // MustRepo opens a repository.

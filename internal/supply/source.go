@@ -100,14 +100,14 @@ func HTTPSource(client *upstream.Client, u *url.URL) depot.Source {
 
 // RepositorySource reads providers from the repositories of a layout.
 func RepositorySource(client *oci.Client, l addr.Layout, own string) depot.Source {
-	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(ProviderRepository(l, p, own)) })
+	return upstream.NewRepository(func(p addr.Provider) (*oci.Repo, error) { return client.Repo(OwnProvider(p, own).Item().Repository(l)) })
 }
 
-// ProviderRepository returns where the registry keeps a provider. own is the host
-// name under which its own providers are addressed.
-func ProviderRepository(l addr.Layout, p addr.Provider, own string) string {
+// OwnProvider returns p as the registry knows it: own providers, which users address
+// under the host name own, have none there.
+func OwnProvider(p addr.Provider, own string) addr.Provider {
 	if p.Hostname == own {
 		p.Hostname = ""
 	}
-	return p.Item().Repository(l)
+	return p
 }

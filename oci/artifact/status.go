@@ -249,6 +249,18 @@ func Resigned(ctx context.Context, r *oci.Repo, x ProviderIndex, s Status) (Prov
 	return metadataLayers(ctx, r, layers)
 }
 
+// NextStatusTime is now, and after all events, which are in the order in which they
+// count: a clock that is behind must not turn the order around.
+func NextStatusTime(events []StatusEvent) time.Time {
+	now := time.Now().UTC()
+	if n := len(events); n > 0 {
+		if last := StatusTime(events[n-1].Tag); !now.After(last.Add(time.Millisecond)) {
+			return last.Add(time.Millisecond)
+		}
+	}
+	return now
+}
+
 // StatusTime returns when the event with this tag was written, zero for another
 // tag.
 func StatusTime(tag string) time.Time {
