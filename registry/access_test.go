@@ -13,9 +13,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 const (
@@ -40,8 +40,8 @@ func newToken(t testing.TB, token string, scopes ...string) access.Token {
 }
 
 // private makes a front-end that nobody may use without a token.
-func private(t testing.TB) func(*registry.Options) {
-	return func(o *registry.Options) {
+func private(t testing.TB) func(*server.Options) {
+	return func(o *server.Options) {
 		o.Access = access.Policy{Tokens: []access.Token{
 			newToken(t, readerToken, "read:*:**"),
 			newToken(t, publisherToken, "publish:module:net/**", "write:state:shop"),
@@ -111,7 +111,7 @@ func TestPrivate(t *testing.T) {
 func TestArchiveWords(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		access func(testing.TB) func(*registry.Options)
+		access func(testing.TB) func(*server.Options)
 		word   string
 		token  string
 		want   int
@@ -138,7 +138,7 @@ func TestArchiveWords(t *testing.T) {
 	}
 }
 
-func open(testing.TB) func(*registry.Options) { return nil }
+func open(testing.TB) func(*server.Options) { return nil }
 
 // TestEmbedded checks the rights in front of the registry itself, as docker
 // clients use it, and that the front-end sees what was pushed there.
@@ -146,7 +146,7 @@ func TestEmbedded(t *testing.T) {
 	h := ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)
 	t.Cleanup(inner.Close)
-	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"),
 			newToken(t, narrowToken, "admin:*:else/**", "admin:*:*"), newToken(t, statesToken, "write:state:**"))

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // discard is an answer that nobody reads.
@@ -25,7 +25,7 @@ func (d *discard) WriteHeader(status int)      { d.status = status }
 // does not grow with the number of versions and rights.
 func TestWarmAllocations(t *testing.T) {
 	cost := func(versions, rights int) map[string]float64 {
-		f := newFront(t, func(o *registry.Options) {
+		f := newFront(t, func(o *server.Options) {
 			o.Access.Tokens = append(o.Access.Tokens, newToken(t, readerToken))
 			for range rights {
 				o.Access.Tokens[0].Scopes = append(o.Access.Tokens[0].Scopes, must(access.ParseScope("read:*:none/**")))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
@@ -30,7 +29,6 @@ const stallTimeout = 60 * time.Second
 
 // Archives says how archives are linked and delivered.
 type Archives struct {
-	Keys      []access.Key   // required; the first signs
 	TTL       time.Duration  // of a link; 0: 4 h
 	Redirect  string         // "auto" (default): to the registry's storage where it offers that; "never"
 	StreamFor []netip.Prefix // clients that cannot reach the registry's storage
@@ -187,7 +185,7 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d o
 
 func notModified(r *http.Request, d oci.Descriptor) bool {
 	inm := r.Header.Get("If-None-Match")
-	return inm != "" && matches(inm, `"`+d.Digest.String()+`"`)
+	return inm != "" && service.Matches(inm, `"`+d.Digest.String()+`"`)
 }
 
 // locate finds the nearest place that has the blob and opens it there: memory,

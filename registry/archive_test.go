@@ -13,8 +13,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // moduleLink publishes a module whose archive is about size bytes and returns
@@ -181,8 +181,8 @@ func TestReplicas(t *testing.T) {
 	if got, want := b.link(t).Path, u.Path; got != want {
 		t.Errorf("two replicas link to\n%s and\n%s", got, want)
 	}
-	c := newFrontAt(t, host, nil, func(o *registry.Options) {
-		o.Archives.Keys = []access.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
+	c := newFrontAt(t, host, nil, func(o *server.Options) {
+		o.Keys = []access.Key{{Secret: bytes.Repeat([]byte("x"), 32)}}
 	})
 	if resp, _ := ask(t, http.MethodGet, must(url.Parse(c.URL+u.Path))); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a front-end with another key: %d, want 403", resp.StatusCode)

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // lines is a log that tests read while a server writes it.
@@ -45,9 +45,9 @@ func (l *lines) take() string {
 // and that nothing in log, audit log or metrics is a token or a link (row 6).
 func TestAudit(t *testing.T) {
 	var audit, log lines
-	metrics := registry.NewMetrics()
+	metrics := server.NewMetrics()
 	i := newIssuer(t)
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, adminToken, "admin:*:**"))
 		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // connections is how many clients a warm benchmark has.
@@ -47,7 +47,7 @@ func BenchmarkWarm(b *testing.B) {
 	audit := access.NewAuditLog(file, func(err error) { b.Error(err) })
 	defer audit.Close()
 	now := time.Now()
-	f := newFront(b, func(o *registry.Options) {
+	f := newFront(b, func(o *server.Options) {
 		o.Audit = slog.New(slog.NewJSONHandler(audit, nil))
 		o.Now = func() time.Time { return now } // nothing ages
 	})
@@ -187,7 +187,7 @@ func BenchmarkCold10000(b *testing.B) {
 	}
 	b.Run("okara", func(b *testing.B) {
 		for b.Loop() {
-			cold := newFrontAt(b, host, nil, func(o *registry.Options) {})
+			cold := newFrontAt(b, host, nil, func(o *server.Options) {})
 			fetch(b, http.DefaultClient, cold.URL+"/v1/modules/net/vpc/aws/versions")
 		}
 	})

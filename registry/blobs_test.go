@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // newCached starts a front-end that keeps blobs in a folder, and publishes a
@@ -23,7 +23,7 @@ import (
 func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string, archive []byte, link *url.URL) {
 	t.Helper()
 	dir := t.TempDir()
-	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), transport, func(o *registry.Options) {
+	f = newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), transport, func(o *server.Options) {
 		o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 20}
 	})
 	archive, link = f.moduleLink(t, 300_000)
@@ -82,7 +82,7 @@ func TestBlobCacheOutage(t *testing.T) {
 	f, file, archive, link := newCached(t, nil)
 	f.download(t, link, archive)
 	waitFor(t, exists(file))
-	down := newFrontAt(t, "127.0.0.1:1", nil, func(o *registry.Options) {
+	down := newFrontAt(t, "127.0.0.1:1", nil, func(o *server.Options) {
 		o.Blobs = blobcache.Options{Dir: filepath.Dir(file), Bytes: 1 << 20}
 	})
 	down.download(t, down.url(t, link.Path), archive)
@@ -122,7 +122,7 @@ func TestBlobCacheRedirect(t *testing.T) {
 			return http.DefaultTransport.RoundTrip(r)
 		})
 		host := ocitest.New(t, ocitest.Quirks{RedirectBlobs: "https://storage.example.com/blobs/"})
-		f := newFrontAt(t, host, storage, func(o *registry.Options) {
+		f := newFrontAt(t, host, storage, func(o *server.Options) {
 			o.Blobs, o.Archives.Redirect = blobcache.Options{Dir: dir, Bytes: 1 << 20}, redirect
 		})
 		var link *url.URL
@@ -143,7 +143,7 @@ func TestBlobCacheRedirect(t *testing.T) {
 // whose file it has.
 func TestFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Files = func(string, string) (*os.File, error) { return os.Open(file) }
 	})
 	archive, link := f.moduleLink(t, 300_000)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -21,9 +22,9 @@ func greedy(t testing.TB) *front {
 		_ = r.FormValue("from")
 		_, _ = io.Copy(io.Discard, r.Body)
 	})
-	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *registry.Options) {
+	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *server.Options) {
 		private(t)(o)
-		o.Embedded, o.State, o.Depot, o.Metrics = reads, reads, reads, registry.NewMetrics()
+		o.Embedded, o.State, o.Depot, o.Metrics = reads, reads, reads, server.NewMetrics()
 		o.GitHub = []registry.GitHub{{Owner: "acme", Secrets: [][]byte{[]byte("0123456789abcdef")}, Origins: func() (supply.Origins, error) { return supply.Origins{}, nil }}}
 	})
 }

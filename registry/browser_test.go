@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // TestWebPages is the attack from a browser on the machine of a developer: a page
@@ -21,14 +21,14 @@ import (
 // replaces them. Every route is the same to both.
 func TestWebPages(t *testing.T) {
 	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	server := func(anonymous []access.Scope) *front {
-		return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *registry.Options) {
+	start := func(anonymous []access.Scope) *front {
+		return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *server.Options) {
 			o.Access.Anonymous = anonymous
 			o.Hostname, o.PublicURL = "okara.example.com", "https://tf.example.org:8443/x"
-			o.Embedded, o.State, o.Depot, o.Metrics = reached, reached, reached, registry.NewMetrics()
+			o.Embedded, o.State, o.Depot, o.Metrics = reached, reached, reached, server.NewMetrics()
 		})
 	}
-	open, closed := server(access.AnonymousAll()), server(access.AnonymousRead())
+	open, closed := start(access.AnonymousAll()), start(access.AnonymousRead())
 	routes := []string{
 		"GET /state/shop/default", "POST /state/shop/default", "LOCK /state/shop/default", "DELETE /state/shop/default", "GET /metrics", "GET /healthz",
 		"GET /v2/", "GET /v2/acme/state/shop/tags/list", "PUT /v2/acme/state/shop/manifests/x", "DELETE /v2/acme/state/shop/manifests/x",

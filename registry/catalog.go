@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -101,11 +102,11 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := encode(moduleListDoc{Meta: meta, Modules: docs})
+	a, err := service.Encode(moduleListDoc{Meta: meta, Modules: docs})
 	if err != nil {
 		return err
 	}
-	a.write(w, r, privateCache)
+	a.Write(w, r, privateCache)
 	return nil
 }
 

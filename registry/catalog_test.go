@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 const describedModule = `
@@ -77,7 +77,7 @@ func (f *front) ids(t testing.TB, path, token string) []string {
 // as somebody who may read a part.
 func TestModuleLists(t *testing.T) {
 	const partly, publisher = "oks_partly_0123456789abcdefghij", "oks_all_0123456789abcdefghij"
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access.Anonymous = nil
 		o.Access.Tokens = []access.Token{newToken(t, publisher, "publish:module:**"), newToken(t, partly, "read:module:net/**")}
 	})

@@ -6,7 +6,8 @@
 //
 // # From a request to an answer
 //
-// server.go has all routes on one screen. A handler parses the address in the
+// server.go has all routes on one screen; what is around each of them, limits and
+// panics for two, is package service's, and the guard comes with it. A handler parses the address in the
 // path with package addr, asks package access whether the caller may do this, and
 // then the [catalog.Catalog] for what it needs; the archives themselves are
 // streamed, or kept on disk (see [Options].Blobs).
@@ -49,7 +50,7 @@
 // every change is a record of the audit log.
 //
 // A decision needs method, path and query, never the body, which is shut until
-// then (body.go): whoever reads it too early gets an error.
+// then (package service): whoever reads it too early gets an error.
 //
 // Which versions are served at all is the catalog's policy.
 //

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -31,7 +32,7 @@ import (
 // front is a front-end over a registry, both of this test alone.
 type front struct {
 	*httptest.Server
-	handler *registry.Handler
+	handler *server.Front
 	client  *oci.Client // to publish with; not counted
 	count   *ocitest.Count
 	layout  addr.Layout
@@ -39,34 +40,33 @@ type front struct {
 
 // newFront starts a front-end on a registry in memory. change adjusts its
 // options.
-func newFront(t testing.TB, change func(*registry.Options)) *front {
+func newFront(t testing.TB, change func(*server.Options)) *front {
 	t.Helper()
 	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, change)
 }
 
 // newFrontAt is newFront for a registry that runs already, through a transport
 // that may break requests.
-func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change func(*registry.Options)) *front {
+func newFrontAt(t testing.TB, host string, transport http.RoundTripper, change func(*server.Options)) *front {
 	t.Helper()
 	count := &ocitest.Count{Base: transport}
 	retry := oci.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}
 	layout := addr.Layout{Prefix: "acme"}
-	o := registry.Options{
-		Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}),
-		Layout: layout, Access: access.Policy{Anonymous: access.AnonymousAll()},
+	o := server.Options{
+		Options: registry.Options{Client: newClient(t, host, oci.Options{Transport: count, PlainHTTP: true, Retry: retry}), Layout: layout},
+		Access:  access.Policy{Anonymous: access.AnonymousAll()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 		PublicURL: "http://example.com", // the host of httptest.NewRequest
-		Archives:  registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
 	}
 	if change != nil {
 		change(&o)
 	}
-	h, err := registry.New(o)
+	h, err := server.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	return &front{Server: server, handler: h, count: count, layout: o.Layout, client: newClient(t, host, oci.Options{PlainHTTP: true})}
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return &front{Server: web, handler: h, count: count, layout: o.Layout, client: newClient(t, host, oci.Options{PlainHTTP: true})}
 }
 
 func newClient(t testing.TB, host string, o oci.Options) *oci.Client {

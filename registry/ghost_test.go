@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 const ghostEvent = "okara-status-1700000000000-0123456789abcdef"
@@ -25,9 +25,9 @@ func TestGhostsInLists(t *testing.T) {
 	now := time.Now()
 	var log bytes.Buffer
 	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
-	server := httptest.NewServer(g)
-	t.Cleanup(server.Close)
-	f := newFrontAt(t, strings.TrimPrefix(server.URL, "http://"), nil, func(o *registry.Options) {
+	store := httptest.NewServer(g)
+	t.Cleanup(store.Close)
+	f := newFrontAt(t, strings.TrimPrefix(store.URL, "http://"), nil, func(o *server.Options) {
 		o.Now = func() time.Time { return now }
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -4,7 +4,6 @@ package registry
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -22,7 +19,6 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -35,10 +31,15 @@ func newTestServer(t *testing.T, transport http.RoundTripper) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newServer(Options{
-		Client: client, Layout: addr.Layout{}, Access: access.Policy{Anonymous: access.AnonymousAll()},
-		Archives: Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
-	})
+	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{Policy: access.Policy{Anonymous: access.AnonymousAll()}, Keyring: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(Options{Client: client, Kit: service.New(service.Options{Guard: guard}), Keys: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +53,8 @@ func answerTo(h http.Handler, method, path string) *httptest.ResponseRecorder {
 }
 
 // TestBusy has one client that takes all it can get: what is beyond that is
-// refused with 503 and Retry-After, probes are not, another client is served,
-// and what ends makes room.
+// refused with 503 and Retry-After, another client is served, and what ends makes
+// room.
 func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()
@@ -65,7 +66,6 @@ func TestBusy(t *testing.T) {
 		most, then int
 	}{
 		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
-		{"discovery", "/.well-known/terraform.json", s.kit.Requests, 4096, 200},
 		{"archives", "/" + s.links.path(b, s.links.expiry()), s.slots, maxStreams, 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,11 +76,6 @@ func TestBusy(t *testing.T) {
 			}
 			if w := answerTo(h, http.MethodGet, test.path); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 				t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
-			}
-			for _, probe := range []string{"/healthz", "/readyz"} {
-				if w := answerTo(h, http.MethodGet, probe); w.Code != 200 {
-					t.Errorf("%s: %d", probe, w.Code)
-				}
 			}
 			r, w := httptest.NewRequest(http.MethodGet, test.path, nil), httptest.NewRecorder()
 			r.RemoteAddr = other
@@ -156,63 +151,3 @@ func TestOpenInTime(t *testing.T) {
 type reader func([]byte) (int, error)
 
 func (f reader) Read(p []byte) (int, error) { return f(p) }
-
-// TestLimited sends more requests to a registry than may be under way.
-func TestLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var running atomic.Int64
-		more := make(chan struct{})
-		rt := Limited(roundTrip(func(*http.Request) (*http.Response, error) {
-			running.Add(1)
-			<-more
-			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
-		}))
-		ask := func(ctx context.Context, url string) error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := rt.RoundTrip(r)
-			if err == nil {
-				resp.Body.Close()
-				running.Add(-1)
-			}
-			return err
-		}
-		is := func(when string, want int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := running.Load(); got != want {
-				t.Errorf("%s: %d requests under way, want %d", when, got, want)
-			}
-		}
-		var all sync.WaitGroup
-		start := func(n int, url string) {
-			for range n {
-				all.Go(func() {
-					if err := ask(t.Context(), url); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		}
-		start(maxPerHost+10, "http://a.example/v2/x/manifests/1")
-		is("manifests", maxPerHost)
-		start(5, "http://b.example/v2/x/tags/list")
-		is("another host", maxPerHost+5)
-		start(7, "http://a.example/v2/x/blobs/sha256:0")
-		is("blobs", maxPerHost+5+7)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := ask(ctx, "http://a.example/v2/x/manifests/1"); err == nil {
-			t.Error("one that waits outlived its context")
-		}
-		close(more)
-		all.Wait()
-		is("at the end", 0)
-	})
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // flaky fails each tenth request, in turn with an error, with a 500, and by
@@ -59,7 +59,7 @@ func TestFlakyRegistry(t *testing.T) {
 // clients share.
 func TestFlakyRegistryCached(t *testing.T) {
 	dir := t.TempDir()
-	source := inits(t, func(o *registry.Options) { o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 30} })
+	source := inits(t, func(o *server.Options) { o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 30} })
 	if n := source.n.Load(); n > 100 {
 		t.Errorf("%d registry requests, so fetches were not shared", n)
 	}
@@ -67,7 +67,7 @@ func TestFlakyRegistryCached(t *testing.T) {
 }
 
 // inits runs 500 clients at once.
-func inits(t *testing.T, change func(*registry.Options)) *flaky {
+func inits(t *testing.T, change func(*server.Options)) *flaky {
 	source := &flaky{}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), source, change)
 	noise := make([]byte, 100_000)
@@ -138,7 +138,7 @@ func TestOutage(t *testing.T) {
 	})
 	host := ocitest.New(t, ocitest.Quirks{})
 	start := func() *front {
-		return newFrontAt(t, host, gate, func(o *registry.Options) { o.Now = clock.now })
+		return newFrontAt(t, host, gate, func(o *server.Options) { o.Now = clock.now })
 	}
 	f := start()
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -190,7 +190,7 @@ func TestPanic(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *registry.Options) {
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *server.Options) {
 		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("state") })
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
@@ -211,7 +211,7 @@ func TestPanic(t *testing.T) {
 func TestDenied(t *testing.T) {
 	deny := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, 0)}
 	for hide, want := range map[bool]int{false: 502, true: 404} {
-		f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), deny, func(o *registry.Options) { o.DeniedMeansMissing = hide })
+		f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), deny, func(o *server.Options) { o.DeniedMeansMissing = hide })
 		resp, body := ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/versions"))
 		if resp.StatusCode != want {
 			t.Errorf("hidden %v: %d %s, want %d", hide, resp.StatusCode, body, want)
@@ -231,7 +231,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // content is served as it was, and one that was extended with its new platform.
 func TestMovedTag(t *testing.T) {
 	clock := newClock()
-	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
+	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
 	first := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}
 	s := f.services(t, c)

@@ -8,24 +8,24 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // TestLocalNames asks a listener without tokens on loopback, as a page does whose
 // name its DNS suddenly resolves to this machine.
 func TestLocalNames(t *testing.T) {
-	server := httptest.NewServer(access.Local(registry.NewMetrics().Handler(), "okara.example.com", "", "https://modules.example.com/x"))
-	t.Cleanup(server.Close)
+	web := httptest.NewServer(access.Local(server.NewMetrics().Handler(), "okara.example.com", "", "https://modules.example.com/x"))
+	t.Cleanup(web.Close)
 	for host, want := range map[string]int{
 		"": 200, "localhost:9090": 200, "[::1]:1": 200, "okara.example.com": 200, "modules.example.com:443": 200,
 		"page.example.net": 421, "127.0.0.1.example.net:9090": 421, "192.0.2.1": 421,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Host = host
-		resp, err := server.Client().Do(r)
+		resp, err := web.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

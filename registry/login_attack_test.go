@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 const toolRedirect = "http://localhost:10003/login"
@@ -185,7 +185,7 @@ func TestLoginTokens(t *testing.T) {
 	first := loginFront(t, i, &now)
 	token := first.token(t)
 	with := func(change func(*access.Login)) *front { // the same keys
-		return newFront(t, func(o *registry.Options) {
+		return newFront(t, func(o *server.Options) {
 			o.Access = access.Policy{Rules: []access.Rule{{Groups: []string{"platform"}, Allow: access.AnonymousRead()}}}
 			o.Now = func() time.Time { return now }
 			o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}

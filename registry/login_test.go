@@ -20,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -84,7 +85,7 @@ func unsigned(claims map[string]any) string {
 // loginFront is a front-end that people log in to through the issuer.
 func loginFront(t testing.TB, i *issuer, now *time.Time) *front {
 	t.Helper()
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{Rules: []access.Rule{{
 			Groups: []string{"platform"}, Claims: map[string]string{"email": "*@example.com"}, Allow: access.AnonymousRead(),
 		}}}
@@ -289,7 +290,7 @@ func TestLoginRefuses(t *testing.T) {
 func TestDirectLogin(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access = i.access("read:module:**", access.Rule{})
 		o.Login = &access.Login{Direct: true, Issuer: access.Issuer{URL: i.URL}, ClientID: "tools", Scopes: []string{"openid", "okara"}}
 		o.Now = func() time.Time { return now }
@@ -318,9 +319,9 @@ func TestDirectLogin(t *testing.T) {
 	if status, _ := f.send(t, http.MethodGet, "/v1/modules/net/vpc/aws/versions", token, nil); token == "" || status != 401 {
 		t.Errorf("a token of a login by way of a server with the same keys: %d, want 401", status)
 	}
-	o := registry.Options{Client: f.client, Archives: registry.Archives{Keys: []access.Key{{Secret: make([]byte, 32)}}}}
+	o := server.Options{Options: registry.Options{Client: f.client}, Keys: []access.Key{{Secret: make([]byte, 32)}}}
 	o.Login = &access.Login{Direct: true, Issuer: access.Issuer{URL: i.URL}, ClientID: "tools"}
-	if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), "not among those that are accepted") {
+	if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), "not among those that are accepted") {
 		t.Errorf("an issuer whose tokens are refused: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestLostArchive loses the archive of a listed version: it is 404, said in the
@@ -27,7 +27,7 @@ func TestLostArchive(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *registry.Options) {
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *server.Options) {
 		o.Now = func() time.Time { return now }
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -15,16 +15,16 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestMetrics drives a server and looks for each family that operators rely on.
 func TestMetrics(t *testing.T) {
-	metrics := registry.NewMetrics()
+	metrics := server.NewMetrics()
 	host := ocitest.New(t, ocitest.Quirks{})
-	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+	f := newFrontAt(t, host, nil, func(o *server.Options) {
 		o.Metrics = metrics
 		o.Client = newClient(t, host, oci.Options{Transport: metrics.Transport(nil), PlainHTTP: true})
 	})
@@ -80,8 +80,8 @@ func TestMetrics(t *testing.T) {
 // TestMetricsAreForAdministrators reads the names of private modules out of the
 // labels, which only a right on the whole server allows.
 func TestMetricsAreForAdministrators(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) {
-		o.Metrics = registry.NewMetrics()
+	f := newFront(t, func(o *server.Options) {
+		o.Metrics = server.NewMetrics()
 		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{
 			newToken(t, readerToken, "read:*:**"), newToken(t, publisherToken, "publish:*:**", "write:state:**"),
 			newToken(t, narrowToken, "admin:*:net/**", "admin:*:*", "admin:module:**"), newToken(t, adminToken, "admin:*:**"),

@@ -37,7 +37,7 @@ func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 

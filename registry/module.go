@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // moduleOf parses the address in the path and checks that the caller may read
@@ -61,7 +62,7 @@ func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -125,14 +126,7 @@ func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	a, err := encode(doc)
-	if err != nil {
-		return err
-	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", a.plain.length)
-	_, _ = w.Write(a.plain.body) // the client is gone; there is nobody to tell
-	return nil
+	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
 // madeLink is a link that was signed before.

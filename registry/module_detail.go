@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -89,14 +90,14 @@ func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := encode(moduleDetailDoc{
+	a, err := service.Encode(moduleDetailDoc{
 		moduleDoc: s.newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{m.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -32,7 +33,7 @@ func TestModuleAnswer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.answer+" "+tt.agent, func(t *testing.T) {
-			f := newFront(t, func(o *registry.Options) {
+			f := newFront(t, func(o *server.Options) {
 				private(t)(o)
 				o.Modules = registry.Modules{Answer: tt.answer, Registry: "registry.example.com"}
 			})

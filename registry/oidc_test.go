@@ -23,8 +23,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // issuer is an OpenID Connect issuer in process.
@@ -96,7 +96,7 @@ func TestOIDC(t *testing.T) {
 	i := newIssuer(t)
 	other := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
+	f := newFront(t, func(o *server.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	with := func(change map[string]any) string {
 		c := i.claims(now)
@@ -165,7 +165,7 @@ func TestOIDCRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFront(t, func(o *registry.Options) {
+			f := newFront(t, func(o *server.Options) {
 				o.Access = i.access("publish:module:acme/**", tt.rule)
 				if tt.name == "groups in another claim" {
 					o.Access.Issuers[0].GroupsClaim = "roles"
@@ -191,7 +191,7 @@ func TestOIDCRules(t *testing.T) {
 func TestOIDCKeys(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access = i.access("read:module:**", access.Rule{})
 		o.Now = func() time.Time { return now }
 	})
@@ -293,7 +293,7 @@ func TestCITokens(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			i := newIssuer(t)
 			to := i.at(tt.claims["iss"].(string))
-			f := newFront(t, func(o *registry.Options) {
+			f := newFront(t, func(o *server.Options) {
 				o.Access = access.Policy{Anonymous: access.AnonymousRead(), Rules: rules}
 				for _, r := range rules {
 					o.Access.Issuers = append(o.Access.Issuers, access.Issuer{URL: r.Issuer, Audiences: []string{"okara"}})
@@ -327,7 +327,7 @@ func TestCITokens(t *testing.T) {
 func TestOIDCTogether(t *testing.T) {
 	i := newIssuer(t)
 	clock := newClock()
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access = i.access("read:module:**", access.Rule{})
 		o.Now = clock.now
 	})
@@ -386,7 +386,7 @@ func TestOIDCAlgorithms(t *testing.T) {
 		}
 		i.others = append(i.others, k)
 	}
-	f := newFront(t, func(o *registry.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
+	f := newFront(t, func(o *server.Options) { o.Access = i.access("read:module:**", access.Rule{}) })
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	for n, tt := range tests {
 		token := sign(tt.alg, tt.key, fmt.Sprint(n), i.claims(time.Now()))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -84,9 +83,9 @@ func (p *passThrough) credential(r *http.Request) (oci.Credential, bool, error) 
 	return p.s.access.Credential(r)
 }
 
-// passes reports whether a route reads or writes modules and providers. Only
-// there callers may bring their own credential.
-func passes(r *http.Request) bool {
+// PassesThrough reports whether a route reads or writes modules and providers.
+// Only there callers may bring their own credential.
+func PassesThrough(r *http.Request) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
 }
@@ -114,19 +113,18 @@ func (p *passThrough) newServer(c oci.Credential) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Client, o.PassThrough, o.Access, o.PullThrough = client, nil, access.Policy{}, nil
-	o.Login, o.Embedded, o.State, o.Depot, o.Metrics = nil, nil, nil, nil, p.s.metrics
+	o.Client, o.PassThrough, o.PullThrough, o.Metrics = client, nil, nil, p.s.metrics
 	o.Blobs, o.Files = blobcache.Options{}, nil // others filled them
 	o.Archives.TTL = min(o.Archives.TTL, onBehalfLink)
 	s, err := newServer(o)
 	if err != nil {
 		return nil, err
 	}
-	s.counts, s.kit, s.slots = p.s.counts, p.s.kit, p.s.slots // of the process
+	s.counts, s.slots = p.s.counts, p.s.slots // of the process
 	if s.links.sealed, err = p.s.keys.Seal(sealPassThrough, c); err != nil {
 		return nil, err
 	}
-	s.access, s.onBehalf = p.s.access, true
+	s.onBehalf = true
 	return s, nil
 }
 

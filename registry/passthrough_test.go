@@ -19,8 +19,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // passToken is the token that carries a user name and a password.
@@ -29,9 +29,9 @@ func passToken(user, password string) string {
 }
 
 // passFront is a front-end in pass-through mode without credentials of its own.
-func passFront(t *testing.T, host string, change func(*registry.Options)) *front {
+func passFront(t *testing.T, host string, change func(*server.Options)) *front {
 	t.Helper()
-	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+	f := newFrontAt(t, host, nil, func(o *server.Options) {
 		o.Access = access.Policy{}
 		o.PassThrough = func(c oci.Credential) (*oci.Client, error) {
 			return oci.New(host, oci.Options{PlainHTTP: true, Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil }})
@@ -57,7 +57,7 @@ func TestPassThrough(t *testing.T) {
 	for name, g := range map[string]*ocitest.Guard{"htpasswd": ocitest.NewHTPasswd(t, users), "tokens": ocitest.NewTokens(t, users)} {
 		t.Run(name, func(t *testing.T) {
 			var passed atomic.Int64
-			f := passFront(t, g.Host, func(o *registry.Options) {
+			f := passFront(t, g.Host, func(o *server.Options) {
 				o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 			})
 			loginAs(t, f, g.Host, "alice", "al1ce-pass")
@@ -110,7 +110,7 @@ func TestPassThrough(t *testing.T) {
 					t.Errorf("a link %s: %d, want 403", what, status)
 				}
 			}
-			other := newFrontAt(t, g.Host, nil, func(o *registry.Options) { o.Access = access.Policy{} })
+			other := newFrontAt(t, g.Host, nil, func(o *server.Options) { o.Access = access.Policy{} })
 			if status, _ := other.send(t, "GET", path, "", nil); status != 403 {
 				t.Errorf("a link on a server without pass-through: %d, want 403", status)
 			}

@@ -97,7 +97,7 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, r, cacheControl(g))
+	a.Write(w, r, cacheControl(g))
 	return nil
 }
 

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestBehindProxy is row 10: behind a proxy that ends TLS, strips a prefix and
 // sends another Host and scheme, everything still installs.
 func TestBehindProxy(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) { o.BasePath, o.Access.Anonymous = "/tf/", access.AnonymousRead() })
+	f := newFront(t, func(o *server.Options) { o.BasePath, o.Access.Anonymous = "/tf/", access.AnonymousRead() })
 	files := map[string]string{"main.tf": "# x"}
 	f.module(t, "net/vpc/aws", "1.0.0", files)
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
@@ -144,7 +144,7 @@ func FuzzPath(f *testing.F) {
 // every encoding of the same bytes.
 func FuzzToken(f *testing.F) {
 	i := newIssuer(f)
-	front := newFront(f, func(o *registry.Options) {
+	front := newFront(f, func(o *server.Options) {
 		private(f)(o)
 		o.Access.Issuers = []access.Issuer{{URL: i.URL, Audiences: []string{"okara"}}}
 		o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: "http://okara.invalid"}

@@ -227,7 +227,7 @@ func (s *server) writePublished(w http.ResponseWriter, r *http.Request, out depo
 // reference is the name of a repository for the caller. The built-in registry
 // has no host name of its own; it is where the caller found the front-end.
 func (s *server) reference(r *http.Request, repository string) string {
-	if s.o.Embedded == nil {
+	if !s.o.Beside {
 		return repository
 	}
 	return r.Host + strings.TrimPrefix(repository, s.o.Client.Host())
@@ -263,17 +263,8 @@ func (s *server) published(g access.Grant, address string, c access.Change, out 
 
 // writeDocument sends the answer to a change, which nobody may keep.
 func writeDocument(w http.ResponseWriter, status int, v any) error {
-	a, err := encode(v)
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", a.plain.length)
-	w.WriteHeader(status)
-	_, _ = w.Write(a.plain.body) // the client is gone; there is nobody to tell
-	return nil
+	w.Header().Set("Cache-Control", "no-store")
+	return service.WriteJSON(w, status, v)
 }
 
 func unprocessable(err error) error {

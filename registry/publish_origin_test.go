@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // issuers answers for issuers whose names are not ours.
@@ -41,7 +41,7 @@ func (i issuers) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPublishOrigin(t *testing.T) {
 	const github, gitlab = "https://token.actions.githubusercontent.com", "https://gitlab.example.com"
 	ci := issuers{must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Transport = ci
 		allow := []access.Scope{must(access.ParseScope("publish:*:**"))}
 		o.Access = access.Policy{

@@ -15,15 +15,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestPublishSignature sends signatures over HTTP. okara verify trusts the one
 // that is stored; those about something else are refused.
 func TestPublishSignature(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		private(t)(o)
 		o.Access.Tokens = append(o.Access.Tokens, newToken(t, "oks_all_0123456789abcdefghij", "publish:*:**"))
 	})

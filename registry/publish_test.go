@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // send makes a request with a body as the publisher.
@@ -135,11 +135,11 @@ func TestPublishTooLarge(t *testing.T) {
 // TestPublishProvider uploads a release file by file, to one replica and to
 // another, and installs it.
 func TestPublishProvider(t *testing.T) {
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access.Anonymous = access.AnonymousRead()
 		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
-	replica := newFrontAt(t, f.client.Host(), nil, func(o *registry.Options) {
+	replica := newFrontAt(t, f.client.Host(), nil, func(o *server.Options) {
 		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	const base = "/v1/providers/acme/dns/1.0.0"
@@ -239,7 +239,7 @@ func TestPublishProvider(t *testing.T) {
 // TestReceiptExpires shows that a receipt is good for a day.
 func TestReceiptExpires(t *testing.T) {
 	now := time.Now()
-	f := newFront(t, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	f := newFront(t, func(o *server.Options) { o.Now = func() time.Time { return now } })
 	_, body := f.send(t, http.MethodPut, "/v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS", "", []byte("x"))
 	receipt := decode[struct{ Receipt string }](t, body).Receipt
 	now = now.Add(25 * time.Hour)
@@ -252,7 +252,7 @@ func TestReceiptExpires(t *testing.T) {
 // TestPublishStatus withdraws a version over HTTP; it is gone at once.
 func TestPublishStatus(t *testing.T) {
 	start, ticks := time.Now(), atomic.Int64{}
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		private(t)(o)
 		// Events of one millisecond have no order.
 		o.Now = func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Millisecond) }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
@@ -53,19 +54,20 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 // newOffline is newFront without a network, over the registry h.
-func newOffline(t testing.TB, h http.Handler, change func(*registry.Options)) *front {
+func newOffline(t testing.TB, h http.Handler, change func(*server.Options)) *front {
 	t.Helper()
-	o := registry.Options{
-		Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}),
-		Layout: addr.Layout{Prefix: "acme"}, Access: access.Policy{Anonymous: access.AnonymousRead()},
-		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+	o := server.Options{
+		Options: registry.Options{
+			Client: newClient(t, "registry.test", oci.Options{Transport: direct{h}, PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"},
+		},
+		Access: access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 	}
 	if change != nil {
 		change(&o)
 	}
 	front := &front{client: o.Client, layout: o.Layout}
 	var err error
-	if front.handler, err = registry.New(o); err != nil {
+	if front.handler, err = server.New(o); err != nil {
 		t.Fatal(err)
 	}
 	return front
@@ -146,8 +148,8 @@ func newOrigin(t testing.TB) (*origin, map[string][]byte) {
 }
 
 // pullFrom lets a front-end pull everything below example.com/acme through.
-func pullFrom(o *origin) func(*registry.Options) {
-	return func(opt *registry.Options) {
+func pullFrom(o *origin) func(*server.Options) {
+	return func(opt *server.Options) {
 		opt.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: o.source()}}
 	}
 }

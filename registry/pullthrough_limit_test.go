@@ -154,7 +154,7 @@ func TestPullThroughDisk(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newOffline(t, storage, pullFrom(from))
 				link := f.archive(t, "linux_amd64")
-				free := f.handler.FillPulls(t, int64(len(want)-1))
+				free := f.handler.Protocols.FillPulls(t, int64(len(want)-1))
 				resp := f.ask(link)
 				body := must(io.ReadAll(resp.Body))
 				if !sized && resp.StatusCode != http.StatusServiceUnavailable || resp.StatusCode == http.StatusOK && len(body) == len(want) {
@@ -166,7 +166,7 @@ func TestPullThroughDisk(t *testing.T) {
 					t.Error("the archive has other bytes")
 				}
 				synctest.Wait()
-				f.handler.FillPulls(t, 0)() // all of the room is there again
+				f.handler.Protocols.FillPulls(t, 0)() // all of the room is there again
 			})
 		})
 	}

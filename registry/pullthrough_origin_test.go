@@ -26,6 +26,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -122,7 +123,7 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storage := ocitest.Handler(t, ocitest.Quirks{})
 			bubble(t, func(t *testing.T) {
-				f := newOffline(t, storage, func(o *registry.Options) {
+				f := newOffline(t, storage, func(o *server.Options) {
 					pullFrom(from)(o)
 					policy := depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
 					o.Require = map[string]depot.VerifyOptions{addr.KindMirror: policy}
@@ -184,7 +185,7 @@ func TestPullThroughAborts(t *testing.T) {
 			resp.Body, resp.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(half), end)), 2<<20
 		}
 	}
-	f := newFront(t, func(o *registry.Options) { pullFrom(from)(o); o.PublicURL = "http://okara.test" })
+	f := newFront(t, func(o *server.Options) { pullFrom(from)(o); o.PublicURL = "http://okara.test" })
 	link := f.archive(t, "linux_amd64")
 	resp, err := http.Get(f.URL + link) // the beginning is here, and the end is not
 	if err != nil {
@@ -229,7 +230,7 @@ func TestPullThroughUnsigned(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		storage := ocitest.Handler(t, ocitest.Quirks{})
 		bubble(t, func(t *testing.T) {
-			f := newOffline(t, storage, func(o *registry.Options) {
+			f := newOffline(t, storage, func(o *server.Options) {
 				o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: mirror, Mirror: depot.MirrorOptions{AllowUnsigned: allowed}}}
 			})
 			f.start(t)
@@ -261,13 +262,13 @@ func TestPullThroughChain(t *testing.T) {
 	from, zips := newOrigin(t)
 	far, near := ocitest.Handler(t, ocitest.Quirks{}), ocitest.Handler(t, ocitest.Quirks{})
 	bubble(t, func(t *testing.T) {
-		middle := newOffline(t, far, func(o *registry.Options) {
+		middle := newOffline(t, far, func(o *server.Options) {
 			pullFrom(from)(o)
 			o.PullThrough[0].Mirror.Platforms = []addr.Platform{{OS: "linux", Arch: "amd64"}}
 		})
 		client := &upstream.Client{HTTP: &http.Client{Transport: direct{middle.handler}}}
 		base := &url.URL{Scheme: "https", Host: "okara.test", Path: "/origin/example.com/v1/providers/"}
-		f := newOffline(t, near, func(o *registry.Options) {
+		f := newOffline(t, near, func(o *server.Options) {
 			o.PullThrough = []registry.PullRule{{Providers: "example.com/acme/*", Origin: &upstream.Registry{Client: client, Base: base}}}
 		})
 		f.start(t)
@@ -302,7 +303,7 @@ func TestPullThroughHiddenRegistry(t *testing.T) {
 		w.Write(seen.Body.Bytes())
 	})
 	for _, hides := range []bool{true, false} {
-		f := newOffline(t, hiding, func(o *registry.Options) {
+		f := newOffline(t, hiding, func(o *server.Options) {
 			pullFrom(from)(o)
 			o.DeniedMeansMissing = hides
 		})
@@ -386,7 +387,7 @@ func TestPullThroughOriginComesBack(t *testing.T) {
 // not hear of it.
 func TestPullThroughAllows(t *testing.T) {
 	from, _ := newOrigin(t)
-	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *registry.Options) {
+	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *server.Options) {
 		o.Hostname = "okara.test"
 		o.PullThrough = []registry.PullRule{
 			{Providers: "example.com/acme/d*", Versions: must(addr.ParseConstraint("< 1.1")), Origin: from.source(),
@@ -489,7 +490,7 @@ func FuzzPullThroughPath(f *testing.F) {
 		f.Add(seed)
 	}
 	source := &strictSource{}
-	h := newOffline(f, ocitest.Handler(f, ocitest.Quirks{}), func(o *registry.Options) {
+	h := newOffline(f, ocitest.Handler(f, ocitest.Quirks{}), func(o *server.Options) {
 		o.PullThrough = []registry.PullRule{{Providers: "**", Origin: source}}
 	}).handler
 	f.Fuzz(func(t *testing.T, path string) {

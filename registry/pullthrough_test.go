@@ -20,9 +20,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 func TestPullThrough(t *testing.T) {
@@ -30,7 +30,7 @@ func TestPullThrough(t *testing.T) {
 	storage := ocitest.Handler(t, ocitest.Quirks{})
 	bubble(t, func(t *testing.T) {
 		var audit bytes.Buffer
-		f := newOffline(t, storage, func(o *registry.Options) {
+		f := newOffline(t, storage, func(o *server.Options) {
 			pullFrom(from)(o)
 			o.Audit = slog.New(slog.NewJSONHandler(&audit, nil))
 		})

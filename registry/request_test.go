@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/internal/server"
 )
 
 // TestRequestID shows that the name of a request is in the answer and the log
@@ -19,7 +19,7 @@ import (
 func TestRequestID(t *testing.T) {
 	var log lines
 	broken := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusInternalServerError, 0), Match: ocitest.On("GET", "manifest")}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), broken, func(o *registry.Options) {
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), broken, func(o *server.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })
 	})
@@ -62,7 +62,7 @@ func TestClientLeaves(t *testing.T) {
 		<-release // the answer for others, who may wait for it too
 		return ocitest.FailBefore(r, nil)
 	}}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), hang, func(o *registry.Options) {
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), hang, func(o *server.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	w := httptest.NewRecorder()

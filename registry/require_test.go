@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
@@ -51,7 +52,7 @@ func TestRequire(t *testing.T) {
 	clock := newClock()
 	key, stranger := newCosign(), newCosign()
 	other := must(signing.NewKey(signing.KeyOptions{Name: "other", ECC: true}))
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Now = clock.now
 		o.Hostname = "okara.test"
 		o.Require = map[string]depot.VerifyOptions{
@@ -156,7 +157,7 @@ func TestRequireClosed(t *testing.T) {
 				return ocitest.Status(status, 0)(r, nil)
 			}
 			return http.DefaultTransport.RoundTrip(r)
-		}), func(o *registry.Options) {
+		}), func(o *server.Options) {
 			o.Now = clock.now
 			o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 		})
@@ -184,7 +185,7 @@ func TestRequireLost(t *testing.T) {
 	lost := &ocitest.Fault{
 		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/1.1.0") }, Times: -1, Do: ocitest.Status(http.StatusNotFound, -1),
 	}
-	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lost, func(o *registry.Options) {
+	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lost, func(o *server.Options) {
 		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 	})
 	for _, v := range []string{"1.0.0", "1.1.0"} {
@@ -219,9 +220,9 @@ func TestRequireRefuses(t *testing.T) {
 		`unknown requirement "magic"`: {"module": {Require: []string{"magic"}}},
 	}
 	for want, require := range tests {
-		o := registry.Options{Client: newClient(t, "127.0.0.1:1", oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}, Require: require}
-		o.Archives.Keys = []access.Key{{Secret: make([]byte, 32)}}
-		if _, err := registry.New(o); err == nil || !strings.Contains(err.Error(), want) {
+		o := server.Options{Options: registry.Options{Client: newClient(t, "127.0.0.1:1", oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}, Require: require}}
+		o.Keys = []access.Key{{Secret: make([]byte, 32)}}
+		if _, err := server.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -232,7 +233,7 @@ func TestRequireRefuses(t *testing.T) {
 func TestRequireOnWords(t *testing.T) {
 	const modules, providers = "acme/modules/net/vpc/aws/", "acme/providers/acme/dns/"
 	key := newCosign()
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{newToken(t, readerToken, "read:*:**")}}
 		o.Require = map[string]depot.VerifyOptions{
 			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
@@ -293,7 +294,7 @@ func TestRequireNotOnDistribution(t *testing.T) {
 	key, h := newCosign(), ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(h)
 	t.Cleanup(inner.Close)
-	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		private(t)(o)
 		o.Embedded = h
 		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}

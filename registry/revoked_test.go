@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestRevokedKeys shows what a server serves that was told of a stolen key.
@@ -24,7 +24,7 @@ func TestRevokedKeys(t *testing.T) {
 	disguised := artifact.SigningKey{KeyID: own.KeyID, ASCIIArmor: stolen.ASCIIArmor} // the clients read only the key
 	line := []byte(strings.Split(stolen.ASCIIArmor, "\n")[2])                         // of the key
 	byThief := func(sums []byte) []byte { return must(thief.Sign(sums, time.Now())) }
-	f := newFront(t, func(o *registry.Options) {
+	f := newFront(t, func(o *server.Options) {
 		o.Revoked = must(catalog.ParseRevokedKeys([]string{"ABCDEFABCDEFABCD", strings.ToLower(must(thief.Public()).Fingerprint)}))
 	})
 	c := &tofutest.Client{Tool: tofutest.OpenTofu()}

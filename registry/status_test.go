@@ -13,11 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // event writes a status event at a time of its own.
@@ -32,7 +32,7 @@ func (f *front) event(t testing.TB, repository string, at time.Time, e artifact.
 // TestStatus deprecates, withdraws and takes back, and looks at every door.
 func TestStatus(t *testing.T) {
 	clock := newClock()
-	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
+	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
 		f.provider(t, release{address: "acme/dns", version: v})
@@ -106,7 +106,7 @@ func reversed(s []string) []string {
 // and short however many events there are.
 func TestStatusCost(t *testing.T) {
 	clock := newClock()
-	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
+	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
 	for i := range 8 {
 		v := fmt.Sprintf("1.%d.0", i)
 		f.provider(t, release{address: "acme/dns", version: v})
@@ -230,7 +230,7 @@ func TestUnsigned(t *testing.T) {
 // TestResign gives an unsigned version its signature later.
 func TestResign(t *testing.T) {
 	clock := newClock()
-	f := newFront(t, func(o *registry.Options) { o.Now = clock.now })
+	f := newFront(t, func(o *server.Options) { o.Now = clock.now })
 	rel := f.provider(t, release{address: "acme/dns", version: "1.0.0", unsigned: true})
 	c := &tofutest.Client{Tool: tofutest.Terraform()}
 	s := f.services(t, c)

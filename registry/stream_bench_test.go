@@ -18,9 +18,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 const (
@@ -57,11 +57,11 @@ func BenchmarkStreams(b *testing.B) {
 	direct := inner.URL + "/v2/" + repository + "/blobs/" + d.Digest().String()
 	for _, way := range []struct {
 		name string
-		set  func(*registry.Options)
+		set  func(*server.Options)
 	}{
-		{"cache", func(o *registry.Options) { o.Blobs = blobcache.Options{Dir: b.TempDir(), Bytes: 1 << 30} }},
-		{"files", func(o *registry.Options) { o.Files = h.OpenBlob }},
-		{"stream", func(*registry.Options) {}},
+		{"cache", func(o *server.Options) { o.Blobs = blobcache.Options{Dir: b.TempDir(), Bytes: 1 << 30} }},
+		{"files", func(o *server.Options) { o.Files = h.OpenBlob }},
+		{"stream", func(*server.Options) {}},
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			var base, own, ratio, growth []float64

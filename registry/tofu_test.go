@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/registry"
@@ -39,14 +40,14 @@ type tlsFront struct {
 	asked []string   // "METHOD first/second User-Agent"
 }
 
-func newTLSFront(t testing.TB, change func(o *registry.Options, url string)) *tlsFront {
+func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsFront {
 	t.Helper()
 	store := ocitest.Handler(t, ocitest.Quirks{})
 	inner := httptest.NewServer(store)
 	t.Cleanup(inner.Close)
 	outer := httptest.NewUnstartedServer(nil)
 	f := &tlsFront{tls: outer, host: outer.Listener.Addr().String()}
-	f.front = newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *registry.Options) {
+	f.front = newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		o.Embedded = store
 		change(o, "https://"+f.host)
 	})
@@ -87,7 +88,7 @@ func TestTofuProtocols(t *testing.T) {
 				name = answer + " with a token"
 			}
 			t.Run(name, func(t *testing.T) {
-				f := newTLSFront(t, func(o *registry.Options, url string) {
+				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Modules = registry.Modules{Answer: answer, Registry: strings.TrimPrefix(url, "https://")}
 					o.Access = access.Policy{Anonymous: access.AnonymousRead()}
 					if token != "" {
@@ -170,7 +171,7 @@ host "registry.example.com" {
 // TestTofuHashes is row 11: the hashes that publishing records for each platform
 // are those that the tools compute from the packages, by either protocol.
 func TestTofuHashes(t *testing.T) {
-	f := newTLSFront(t, func(o *registry.Options, _ string) { o.Hostname = "okara.test" })
+	f := newTLSFront(t, func(o *server.Options, _ string) { o.Hostname = "okara.test" })
 	platforms := []string{"darwin_arm64", "linux_amd64", "windows_386"}
 	files := map[string][]byte{}
 	sums := signing.Sums{}
@@ -249,7 +250,7 @@ func TestTofuLogin(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, direct %t", tool.Name, direct), func(t *testing.T) {
 				i := newIssuer(t)
 				i.public = direct
-				f := newTLSFront(t, func(o *registry.Options, url string) {
+				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Access = i.access("read:module:net/**", access.Rule{Groups: []string{"platform"}})
 					o.Login = &access.Login{Direct: direct, Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
 					if direct {

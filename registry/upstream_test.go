@@ -19,9 +19,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // TestTokenExchange is row 25: behind a registry that challenges for each
@@ -36,7 +36,7 @@ func TestTokenExchange(t *testing.T) {
 	credential := func(context.Context, string, string) (oci.Credential, error) {
 		return oci.Credential{Username: "okara", Password: "s3cret"}, nil
 	}
-	f := newFrontAt(t, host, nil, func(o *registry.Options) {
+	f := newFrontAt(t, host, nil, func(o *server.Options) {
 		o.Client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
 	})
 	f.client = newClient(t, host, oci.Options{PlainHTTP: true, Credential: credential})
@@ -108,7 +108,7 @@ func TestLayouts(t *testing.T) {
 		"at the root": {Modules: "m/{namespace}/{name}/{system}", Providers: "p/{namespace}/{type}", Mirror: "x/{hostname}/{namespace}/{type}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFront(t, func(o *registry.Options) { o.Layout = layout })
+			f := newFront(t, func(o *server.Options) { o.Layout = layout })
 			files := map[string]string{"main.tf": "# " + name}
 			f.module(t, "net/vpc/aws", "1.0.0", files)
 			own := f.provider(t, release{address: "acme/dns", version: "1.0.0"})
@@ -133,8 +133,8 @@ func TestRunnersBesideTheStorage(t *testing.T) {
 	storage, clear := httptest.NewTLSServer(blobs), httptest.NewServer(blobs)
 	t.Cleanup(storage.Close)
 	t.Cleanup(clear.Close)
-	runner := func(proxies ...string) func(*registry.Options) {
-		return func(o *registry.Options) {
+	runner := func(proxies ...string) func(*server.Options) {
+		return func(o *server.Options) {
 			o.Archives.StreamFor = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
 			for _, p := range proxies {
 				o.Proxies = append(o.Proxies, netip.MustParsePrefix(p))
@@ -144,16 +144,16 @@ func TestRunnersBesideTheStorage(t *testing.T) {
 	tests := []struct {
 		name     string
 		redirect string // of the registry
-		change   func(*registry.Options)
+		change   func(*server.Options)
 		header   []string
 		want     int
 	}{
 		{"default", storage.URL + "/", nil, nil, 307},
 		{"default, no storage", "", nil, nil, 200},
 		{"default, storage in clear", clear.URL + "/", nil, nil, 200},
-		{"never", storage.URL + "/", func(o *registry.Options) { o.Archives.Redirect = "never" }, nil, 200},
-		{"never, no storage", "", func(o *registry.Options) { o.Archives.Redirect = "never" }, nil, 200},
-		{"loopback clients", storage.URL + "/", func(o *registry.Options) {
+		{"never", storage.URL + "/", func(o *server.Options) { o.Archives.Redirect = "never" }, nil, 200},
+		{"never, no storage", "", func(o *server.Options) { o.Archives.Redirect = "never" }, nil, 200},
+		{"loopback clients", storage.URL + "/", func(o *server.Options) {
 			o.Archives.StreamFor = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 		}, nil, 200},
 		{"other clients", storage.URL + "/", runner(), nil, 307},

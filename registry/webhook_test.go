@@ -32,6 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -125,8 +126,8 @@ func newTree(files map[string]string) []byte {
 // hooked is a front-end that takes webhooks, without a network, so that a
 // synctest bubble can wait for its work.
 type hooked struct {
-	metrics *registry.Metrics
-	*registry.Handler
+	metrics *server.Metrics
+	*server.Front
 	client   *oci.Client
 	log      lines
 	audit    lines
@@ -135,18 +136,16 @@ type hooked struct {
 
 // newHooked returns a front-end over a registry and a forge. It does no jobs
 // until run is called.
-func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
+func newHooked(t testing.TB, store http.Handler, api *forge) *hooked {
 	t.Helper()
-	h := &hooked{metrics: registry.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: server}, PlainHTTP: true})}
+	h := &hooked{metrics: server.NewMetrics(), client: newClient(t, "registry.test", oci.Options{Transport: ocitest.Direct{Handler: store}, PlainHTTP: true})}
 	github := upstream.NewGitHub(&http.Client{Transport: ocitest.Direct{Handler: api}}, must(url.Parse("https://forge.test/api/v3/")),
 		func(key string) string { return map[string]string{"forge.test/acme": hookToken}[key] })
 	origins := func() (supply.Origins, error) { return supply.Origins{GitHub: github}, nil }
 	debug := &slog.HandlerOptions{Level: slog.LevelDebug}
-	h.Handler = must(registry.New(registry.Options{
-		Client: h.client, Layout: addr.Layout{Prefix: "platform"}, Access: access.Policy{Anonymous: access.AnonymousRead()},
-		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
-		Logger:   slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
-		Metrics: h.metrics,
+	h.Front = must(server.New(server.Options{Options: registry.Options{
+		Client: h.client, Layout: addr.Layout{Prefix: "platform"},
+		Logger: slog.New(slog.NewTextHandler(&h.log, debug)), Audit: slog.New(slog.NewJSONHandler(&h.audit, debug)),
 		GitHub: []registry.GitHub{
 			{Owner: "acme", Secrets: [][]byte{[]byte(hookSecret), []byte("another-" + hookSecret)}, Origins: origins, Modules: []registry.GitHubModule{
 				{Repository: "infra", Address: "net/{name}/aws"},
@@ -155,7 +154,7 @@ func newHooked(t testing.TB, server http.Handler, api *forge) *hooked {
 			}},
 			{Owner: "Other", Namespace: "third", Secrets: [][]byte{[]byte(otherHook)}, Origins: origins},
 		},
-	}))
+	}, Access: access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}, Metrics: h.metrics}))
 	return h
 }
 
@@ -320,7 +319,7 @@ func (s *slowSender) SetReadDeadline(at time.Time) error {
 // and do not end them, from one address and from many: a delivery that arrives
 // from elsewhere is answered meanwhile, and soon nothing is left of the others.
 func TestHookCrowd(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	for _, test := range []struct {
 		name    string
 		senders func(i int) (address string)
@@ -336,7 +335,7 @@ func TestHookCrowd(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHooked(t, server, &forge{})
+				h := newHooked(t, store, &forge{})
 				start := time.Now()
 				var running sync.WaitGroup
 				for i := range 256 {
@@ -389,7 +388,7 @@ func TestHookPublishes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			server := ocitest.Handler(t, ocitest.Quirks{})
+			store := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
 				files := map[string]string{}
 				if tt.name == "monorepo" {
@@ -399,7 +398,7 @@ func TestHookPublishes(t *testing.T) {
 					files[dir+"main.tf"] = "# " + dir + "\n"
 					files[dir+".tfignore"], files[dir+"README.md"] = "*.md\n", "x"
 				}
-				h := newHooked(t, server, &forge{
+				h := newHooked(t, store, &forge{
 					tags:  map[string]string{"acme/terraform-aws-vpc@v1.2.4": commitB, "acme/by-system@azurerm/dns/v0.2.0": commitB},
 					trees: map[string][]byte{commitA: newTree(files), commitB: newTree(files)},
 				})
@@ -438,11 +437,11 @@ func TestHookPublishes(t *testing.T) {
 // TestHookOnce sends a tag in all the ways in which one arrives, and one
 // delivery again.
 func TestHookOnce(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		const name = "acme/terraform-aws-vpc"
 		api := &forge{tags: map[string]string{name + "@v1.0.0": commitA}, trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, server, api)
+		h := newHooked(t, store, api)
 		defer h.run(t)()
 		var digests []string
 		for _, d := range []struct {
@@ -475,10 +474,10 @@ func TestHookOnce(t *testing.T) {
 
 // TestHookRetries fails GitHub twice: the third try, 30 s later, publishes.
 func TestHookRetries(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		api := &forge{failing: 2, trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, server, api)
+		h := newHooked(t, store, api)
 		defer h.run(t)()
 		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
 			t.Fatal(status, body)
@@ -495,10 +494,10 @@ func TestHookRetries(t *testing.T) {
 // TestHookRateLimit meets a limit that lasts for half an hour: no try waits for
 // that long, and a later one publishes.
 func TestHookRateLimit(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		api := &forge{limited: time.Now().Add(30 * time.Minute), trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, server, api)
+		h := newHooked(t, store, api)
 		defer h.run(t)()
 		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
 			t.Fatal(status, body)
@@ -515,10 +514,10 @@ func TestHookRateLimit(t *testing.T) {
 
 // TestHookSurvives ends a server between its answer and the work.
 func TestHookSurvives(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		api := &forge{trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, server, api)
+		h := newHooked(t, store, api)
 		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusAccepted {
 			t.Fatal(status, body)
 		}
@@ -526,7 +525,7 @@ func TestHookSurvives(t *testing.T) {
 		if status, body := h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v1.0.0", commitA)); status != http.StatusOK || !strings.Contains(body, "not done yet") {
 			t.Errorf("a replay: %d %s", status, body)
 		}
-		next := newHooked(t, server, api)
+		next := newHooked(t, store, api)
 		defer next.run(t)()
 		time.Sleep(7 * time.Minute)
 		synctest.Wait()
@@ -537,10 +536,10 @@ func TestHookSurvives(t *testing.T) {
 // TestHookReplicas sends one delivery to two replicas at once and lets both
 // work.
 func TestHookReplicas(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		api := &forge{trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		replicas := []*hooked{newHooked(t, server, api), newHooked(t, server, api)}
+		replicas := []*hooked{newHooked(t, store, api), newHooked(t, store, api)}
 		var running sync.WaitGroup
 		for _, h := range replicas {
 			defer h.run(t)()
@@ -580,10 +579,10 @@ func TestHookBadTrees(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			server := ocitest.Handler(t, ocitest.Quirks{})
+			store := ocitest.Handler(t, ocitest.Quirks{})
 			synctest.Test(t, func(t *testing.T) {
 				api := &forge{trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""}), commitB: tt.tree}}
-				h := newHooked(t, server, api)
+				h := newHooked(t, store, api)
 				defer h.run(t)()
 				h.deliver(t, "push", pushed("acme/terraform-aws-vpc", "v0.9.0", commitA))
 				synctest.Wait()
@@ -616,10 +615,10 @@ func TestHookBadTrees(t *testing.T) {
 // TestHookSecrets looks for the forge's token, its signed links and the
 // webhook's secrets in all that is written.
 func TestHookSecrets(t *testing.T) {
-	server := ocitest.Handler(t, ocitest.Quirks{})
+	store := ocitest.Handler(t, ocitest.Quirks{})
 	synctest.Test(t, func(t *testing.T) {
 		api := &forge{failing: 1, trees: map[string][]byte{commitA: newTree(map[string]string{"main.tf": ""})}}
-		h := newHooked(t, server, api)
+		h := newHooked(t, store, api)
 		defer h.run(t)()
 		var said strings.Builder
 		for _, d := range [][2]string{

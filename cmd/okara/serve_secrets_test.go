@@ -107,12 +107,16 @@ github "net" {
 	}
 }
 
-// routes are all routes of the front-end, as its source has them, with values.
+// routes are all routes of the server, as its source has them, with values.
 func routes(t *testing.T) []string {
 	t.Helper()
-	source, err := os.ReadFile("../../registry/server.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, file := range []string{"../../registry/server.go", "../../internal/server/services.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	values := strings.NewReplacer(
 		"{namespace}", "net", "{name}", "vpc", "{system}", "aws", "{version}", "1.0.0", "{type}", "dns", "{os}", "linux", "{arch}", "amd64",
@@ -120,7 +124,7 @@ func routes(t *testing.T) []string {
 		"{token}", "public", "{rest...}", "modules/net/vpc/aws/"+strings.Repeat("0", 64)+"/x.zip", "{workspace}", "default", "{$}", "",
 	)
 	var paths []string
-	for _, m := range regexp.MustCompile(`(?:meta|Handle)\("(?:[A-Z]+ )?(/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, m := range regexp.MustCompile(`(?:meta\(|Handle\(|\{)"(?:[A-Z]+ )?(/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
 		path := values.Replace(m[1])
 		if strings.Contains(path, "{") {
 			t.Fatalf("route %s: no value for a part of it", m[1])

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
@@ -28,16 +29,16 @@ func TestFrontEnd(t *testing.T) {
 	each(t, func(t *testing.T, c *oci.Client) {
 		layout := addr.Layout{Prefix: "conformance/front"}
 		d := depot.New(depot.Options{Client: c, Layout: layout})
-		front, err := registry.New(registry.Options{
-			Client: c, Layout: layout, Access: access.Policy{Anonymous: access.AnonymousRead()},
-			Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
+		front, err := server.New(server.Options{
+			Options: registry.Options{Client: c, Layout: layout},
+			Access:  access.Policy{Anonymous: access.AnonymousRead()}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewServer(front)
-		t.Cleanup(server.Close)
-		target := tofutest.Target{Base: server.URL}
+		web := httptest.NewServer(front)
+		t.Cleanup(web.Close)
+		target := tofutest.Target{Base: web.URL}
 		tofutest.RunModules(t, target, publishModule(t, d))
 		signer, err := key()
 		if err != nil {

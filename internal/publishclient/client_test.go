@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -31,15 +32,15 @@ import (
 
 const secret = "oks_ci_0123456789abcdefghij"
 
-// server is a front-end over a registry of its own.
-type server struct {
+// target is a front-end over a registry of its own.
+type target struct {
 	url   *url.URL
 	depot *depot.Depot // straight into another registry
 }
 
 // newServer starts a front-end whose only caller is the token secret. around
 // may look at the requests, or answer them.
-func newServer(t *testing.T, around func(http.Handler) http.Handler) server {
+func newServer(t *testing.T, around func(http.Handler) http.Handler) target {
 	t.Helper()
 	connect := func(host string) *oci.Client {
 		return must(oci.New(host, oci.Options{PlainHTTP: true}))
@@ -48,20 +49,19 @@ func newServer(t *testing.T, around func(http.Handler) http.Handler) server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var h http.Handler = must(registry.New(registry.Options{
-		Client:   connect(ocitest.New(t, ocitest.Quirks{})),
-		Archives: registry.Archives{Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}},
-		Access:   access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}}}},
+	var h http.Handler = must(server.New(server.Options{
+		Options: registry.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}},
+		Access: access.Policy{Tokens: []access.Token{{ID: id, Hash: hash, Scopes: []access.Scope{must(access.ParseScope("publish:*:acme/**"))}}}},
 	}))
 	if around != nil {
 		h = around(h)
 	}
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return server{must(url.Parse(s.URL)), depot.New(depot.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))})}
+	return target{must(url.Parse(s.URL)), depot.New(depot.Options{Client: connect(ocitest.New(t, ocitest.Quirks{}))})}
 }
 
-func (s server) client(change func(*publishclient.Options)) *publishclient.Client {
+func (s target) client(change func(*publishclient.Options)) *publishclient.Client {
 	o := publishclient.Options{Server: s.url, Token: token(secret), Pause: time.Millisecond}
 	if change != nil {
 		change(&o)

@@ -128,6 +128,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/embedded
 	internal/httpserve
 	internal/scratch
+	internal/service
 	internal/supply
 	internal/syntax
 	internal/upstream

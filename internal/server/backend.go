@@ -15,7 +15,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/embedded"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // backend is the registry behind a server.
@@ -31,7 +30,7 @@ type backend struct {
 }
 
 // backend returns the registry that is named, or the embedded one.
-func (s *Settings) backend(env Env, m *registry.Metrics) (backend, error) {
+func (s *Settings) backend(env Env, m *Metrics) (backend, error) {
 	if s.Registry != "" {
 		return s.remote(env, m)
 	}
@@ -48,13 +47,13 @@ func (s *Settings) backend(env Env, m *registry.Metrics) (backend, error) {
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }
 
-func (s *Settings) remote(env Env, m *registry.Metrics) (backend, error) {
+func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 	host, prefix, err := addr.SplitRegistry(s.Registry)
 	if err != nil {
 		return backend{}, &SettingError{err}
 	}
 	o := env.OCI
-	o.Transport = registry.Limited(m.Transport(o.Transport)) // waiting is no time of the registry
+	o.Transport = newLimited(m.Transport(o.Transport)) // waiting is no time of the registry
 	o.Retry = oci.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 2 * time.Second}
 	with := func(c oci.Credential) (*oci.Client, error) {
 		own := o
@@ -67,10 +66,10 @@ func (s *Settings) remote(env Env, m *registry.Metrics) (backend, error) {
 }
 
 // collections is when the embedded registry frees space, and who is told.
-func (s *Settings) collections(m *registry.Metrics) embedded.Schedule {
+func (s *Settings) collections(m *Metrics) embedded.Schedule {
 	return embedded.Schedule{Every: s.GC.Interval.value(), MinAge: s.GC.MinAge.value(), Done: func(c embedded.Collected, err error) {
 		if err == nil {
-			m.Collected(c.Bytes, c.Used)
+			m.collected(c.Bytes, c.Used)
 		}
 	}}
 }

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci/artifact"
-	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -37,7 +37,7 @@ type depotRunner struct {
 const depotWorkspace = "depot"
 
 // newDepotRunner checks the depot file before the server starts.
-func newDepotRunner(s *Settings, o registry.Options, env Env) (*depotRunner, error) {
+func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	if _, err := supply.ReadSet(s.Depot); err != nil {
 		return nil, &SettingError{err}
 	}
@@ -141,4 +141,13 @@ func (r *depotRunner) note(res supply.Result) {
 		return
 	}
 	r.audit.Info("depot", append(attrs, "error", res.Error)...)
+}
+
+// depotSync lets an administrator ask for a run of the depot file.
+func (f *Front) depotSync(w http.ResponseWriter, r *http.Request) error {
+	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+		return err
+	}
+	f.o.Depot.ServeHTTP(w, r)
+	return nil
 }

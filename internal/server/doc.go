@@ -4,6 +4,17 @@
 // registry behind it, what it serves on one port, and its life from the first
 // line of the settings to the last download.
 //
+// # One port
+//
+// A [Front] is everything on the port: one multiplexer over the services, which
+// are listed in services.go. A service is an [net/http.Handler] plus what it adds
+// to the discovery document, and adding one is one line there. What its handlers
+// need of the server comes to them as one [service.Kit]: who may do what, limits,
+// panics, the log. In front of all is the screen that keeps web pages out
+// (front.go). Health, discovery, the metrics and the mounts of other handlers
+// are this package's own services; modules and providers are those of package
+// registry.
+//
 // # Settings
 //
 // [Settings] is the one struct of them. A file sets its fields by their hcl tags

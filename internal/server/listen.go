@@ -16,12 +16,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
-	"github.com/seed-141914ff/okara/registry"
 )
 
 // serveMetrics serves /metrics on a listener of its own, if there is to be one,
 // until stop is called: how a shutdown goes can be seen to its end.
-func serveMetrics(ctx context.Context, addr string, m *registry.Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
+func serveMetrics(ctx context.Context, addr string, m *Metrics, debug *slog.Logger, names ...string) (url string, stop func() error, err error) {
 	if addr == "" {
 		return "", func() error { return nil }, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -14,12 +15,14 @@ import (
 )
 
 // options puts the front-end together and opens what is behind it.
-func (s *Settings) options(env Env) (o registry.Options, back backend, err error) {
-	o = registry.Options{
-		Hostname: s.Hostname, BasePath: s.BasePath, PublicURL: s.PublicURL, TagTTL: s.Cache.TagTTL.value(),
-		Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
-		Blobs:   blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()},
-		Logger:  env.Log, Transport: env.OCI.Transport, Metrics: registry.NewMetrics(), HideMetrics: s.Metrics != "",
+func (s *Settings) options(env Env) (o Options, back backend, err error) {
+	o = Options{
+		Options: registry.Options{
+			Hostname: s.Hostname, TagTTL: s.Cache.TagTTL.value(), Logger: env.Log,
+			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
+			Blobs:   blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()},
+		},
+		BasePath: s.BasePath, PublicURL: s.PublicURL, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
 	}
 	if o.Access, err = s.access(); err != nil {
 		return o, back, err
@@ -51,6 +54,9 @@ func (s *Settings) options(env Env) (o registry.Options, back backend, err error
 	if o.Archives, err = s.archives(); err != nil {
 		return o, back, err
 	}
+	if o.Keys, err = s.keys(); err != nil {
+		return o, back, err
+	}
 	if o.Require, err = s.require(); err != nil {
 		return o, back, err
 	}
@@ -79,28 +85,27 @@ func (s *Settings) layout(to *addr.Layout) error {
 	return nil
 }
 
-// archives reads the keys of links: the first file signs, all are good. Where no
-// file is named there is one in the storage.
+// archives says how archives are linked and delivered.
 func (s *Settings) archives() (registry.Archives, error) {
 	a := s.Archives
-	out := registry.Archives{TTL: a.TTL.value(), Redirect: a.Redirect}
-	var err error
-	if out.StreamFor, err = prefixes(a.Range, a.StreamFor); err != nil {
-		return out, err
+	networks, err := prefixes(a.Range, a.StreamFor)
+	return registry.Archives{TTL: a.TTL.value(), Redirect: a.Redirect, StreamFor: networks}, err
+}
+
+// keys reads the keys of links: the first file signs, all are good. Where no file
+// is named there is one in the storage.
+func (s *Settings) keys() ([]access.Key, error) {
+	if len(s.Archives.KeyFiles) == 0 {
+		key, err := archiveKey(filepath.Join(s.Storage, "archive.key"))
+		return []access.Key{key}, err
 	}
-	for _, file := range a.KeyFiles {
+	var keys []access.Key
+	for _, file := range s.Archives.KeyFiles {
 		key, err := readArchiveKey(file)
 		if err != nil {
-			return out, settingError(a.Range, err)
+			return nil, settingError(s.Archives.Range, err)
 		}
-		out.Keys = append(out.Keys, key)
+		keys = append(keys, key)
 	}
-	if len(out.Keys) == 0 {
-		key, err := archiveKey(filepath.Join(s.Storage, "archive.key"))
-		if err != nil {
-			return out, err
-		}
-		out.Keys = append(out.Keys, key)
-	}
-	return out, nil
+	return keys, nil
 }

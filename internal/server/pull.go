@@ -32,7 +32,7 @@ type Pull struct {
 }
 
 // pullRules returns the rules of the pull_through blocks.
-func (s *Settings) pullRules(env Env, m *registry.Metrics) ([]registry.PullRule, error) {
+func (s *Settings) pullRules(env Env, m *Metrics) ([]registry.PullRule, error) {
 	var rules []registry.PullRule
 	for _, p := range s.Pulls {
 		r, err := p.rule(env, m)
@@ -44,7 +44,7 @@ func (s *Settings) pullRules(env Env, m *registry.Metrics) ([]registry.PullRule,
 	return rules, nil
 }
 
-func (p Pull) rule(env Env, m *registry.Metrics) (registry.PullRule, error) {
+func (p Pull) rule(env Env, m *Metrics) (registry.PullRule, error) {
 	r := registry.PullRule{
 		Providers: p.Providers,
 		Mirror:    depot.MirrorOptions{AllowUnsigned: p.AllowUnsigned, AllowExpired: p.AllowExpired},
@@ -108,7 +108,7 @@ func pullOrigin(from string, client *upstream.Client) (depot.Source, error) {
 
 // client reads origins with the tokens that tofu and terraform would
 // send there, and reaches no private address but the listed ones.
-func (p Pull) client(env Env, m *registry.Metrics) (*upstream.Client, error) {
+func (p Pull) client(env Env, m *Metrics) (*upstream.Client, error) {
 	for _, host := range p.Private {
 		if host == "" || strings.ContainsAny(host, "/*") {
 			return nil, fmt.Errorf("private: %q is not HOST or HOST:PORT", host)
@@ -121,5 +121,5 @@ func (p Pull) client(env Env, m *registry.Metrics) (*upstream.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &upstream.Client{HTTP: guard.Client(m.OriginTransport(p.Providers, t)), Token: env.HostToken, UserAgent: env.OCI.UserAgent}, nil
+	return &upstream.Client{HTTP: guard.Client(m.originTransport(p.Providers, t)), Token: env.HostToken, UserAgent: env.OCI.UserAgent}, nil
 }

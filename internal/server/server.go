@@ -18,7 +18,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/registry"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -80,7 +79,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		}
 		o.Depot = runner
 	}
-	front, err := registry.New(o)
+	front, err := New(o)
 	if err != nil {
 		return &SettingError{err}
 	}

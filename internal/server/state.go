@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
@@ -57,4 +59,21 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	store := statebackend.New(r, o)
 	s.byName[name] = store
 	return store, nil
+}
+
+// state lets a request through to the state server. Everything but GET changes
+// something, locks included.
+func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
+	action := access.Write
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		action = access.Read
+	}
+	if _, err := f.kit.Guard.Allow(r, access.Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
+		return err
+	}
+	if err := f.kit.OpenBody(r); err != nil {
+		return err
+	}
+	f.o.State.ServeHTTP(w, r)
+	return nil
 }

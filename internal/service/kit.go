@@ -22,6 +22,7 @@ type Options struct {
 
 // Kit is what the services of one server share. It is safe for concurrent use.
 type Kit struct {
+	Guard    *access.Guard // decides about requests
 	o        Options
 	Requests *Places // one per request under [Kit.Limit]
 	bodies   *Places // one per body that is being read after [Kit.OpenBody]
@@ -35,7 +36,7 @@ func New(o Options) *Kit {
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}
-	return &Kit{o: o, Requests: NewPlaces(maxRequests), bodies: NewPlaces(maxBodies)}
+	return &Kit{Guard: o.Guard, o: o, Requests: NewPlaces(maxRequests), bodies: NewPlaces(maxBodies)}
 }
 
 // Handler answers a request or returns an error, which it never does after it
@@ -85,7 +86,7 @@ func (k *Kit) Log(r *http.Request) *slog.Logger {
 // address, in which one host picks addresses as it likes (RFC 7934, section 1).
 // All whose address cannot be read are one.
 func (k *Kit) Client(r *http.Request) netip.Prefix {
-	ip, err := netip.ParseAddr(k.o.Guard.ClientIP(r))
+	ip, err := netip.ParseAddr(k.Guard.ClientIP(r))
 	if err != nil {
 		return netip.Prefix{}
 	}

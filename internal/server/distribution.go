@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package server
 
 import (
 	"context"
@@ -13,66 +13,30 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// state lets a request through to the state server. Everything but GET changes
-// something, locks included.
-func (s *server) state(w http.ResponseWriter, r *http.Request) error {
-	action := access.Write
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		action = access.Read
-	}
-	if _, err := s.access.Allow(r, access.Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
-		return err
-	}
-	if err := s.kit.OpenBody(r); err != nil {
-		return err
-	}
-	s.o.State.ServeHTTP(w, r)
-	return nil
-}
-
-// depotSync lets an administrator ask for a run of the depot file.
-func (s *server) depotSync(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.access.Allow(r, access.Server()); err != nil {
-		return err
-	}
-	s.o.Depot.ServeHTTP(w, r)
-	return nil
-}
-
-// serveMetrics is for administrators: the labels name modules that not
-// everybody may know of.
-func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.access.Allow(r, access.Server()); err != nil {
-		return err
-	}
-	s.o.Metrics.Handler().ServeHTTP(w, r)
-	return nil
-}
-
 // distribution lets a request through to the embedded registry. Method, path
 // and query decide; a form in the body could say something else to a registry
 // that looks there first, so there are no forms.
-func (s *server) distribution(w http.ResponseWriter, r *http.Request) error {
+func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/v2/" {
-		if err := s.access.AllowLogin(r); err != nil {
+		if err := f.kit.Guard.AllowLogin(r); err != nil {
 			return err
 		}
 	}
-	for _, right := range distributionRights(s.o.Layout, r) {
-		if _, err := s.access.Allow(r, right); err != nil {
+	for _, right := range distributionRights(f.o.Layout, r) {
+		if _, err := f.kit.Guard.Allow(r, right); err != nil {
 			return err
 		}
 	}
 	if isForm(r) {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "a registry takes no forms: send the bytes as application/octet-stream"}
 	}
-	if err := s.kit.OpenBody(r); err != nil {
+	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
 	rec := &service.Recorder{ResponseWriter: w}
-	s.o.Embedded.ServeHTTP(rec, r)
+	f.o.Embedded.ServeHTTP(rec, r)
 	if r.Method == http.MethodPut && rec.Status() == http.StatusCreated {
-		s.pushed(r.Context(), r.URL.Path)
+		f.pushed(r.Context(), r.URL.Path)
 	}
 	return nil
 }
@@ -111,22 +75,22 @@ func isForm(r *http.Request) bool {
 
 // pushed makes the front-end know at once of a version that was pushed to the
 // embedded registry. Who pushed it need not have a right to the catalogue.
-func (s *server) pushed(ctx context.Context, path string) {
+func (f *Front) pushed(ctx context.Context, path string) {
 	repository := repositoryOf(path)
 	tag, ok := strings.CutPrefix(path, "/v2/"+repository+"/manifests/")
 	if _, version := addr.VersionFromTag(tag); !ok || !version {
 		return
 	}
-	s.catalog.Changed(repository, tag)
-	it, ok := s.o.Layout.Parse(repository)
+	f.Protocols.Catalog().Changed(repository, tag)
+	it, ok := f.o.Layout.Parse(repository)
 	if !ok || !it.Versioned() {
 		return
 	}
-	if err := s.depot.AddToCatalog(context.WithoutCancel(ctx), it); err != nil {
-		s.log.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
+	if err := f.depot.AddToCatalog(context.WithoutCancel(ctx), it); err != nil {
+		f.o.Logger.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
 		return
 	}
-	s.catalog.ChangedIndex()
+	f.Protocols.Catalog().ChangedIndex()
 }
 
 // repositoryOf is the repository in a path of the distribution API, "" for a

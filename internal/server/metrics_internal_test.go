@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package server
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 // TestMetricsPage compares the metrics and their labels with the page that
 // lists them.
 func TestMetricsPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/serve-reference.md")
+	page, err := os.ReadFile("../../docs/serve-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,8 +25,8 @@ func TestMetricsPage(t *testing.T) {
 	}
 	all := make(chan *prometheus.Desc)
 	m := NewMetrics()
-	m.Collected(0, 0) // the metrics of the embedded registry appear with its first collection
-	go func() { m.registry.Describe(all); close(all) }()
+	m.collected(0, 0) // the metrics of the embedded registry appear with its first collection
+	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {
 		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
 		got = append(got, m[1]+"{"+m[2]+"}")

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestBusy has one client that takes all it can get: what is beyond that is
+// refused with 503 and Retry-After, probes are not, another client is served,
+// and what ends makes room.
+func TestBusy(t *testing.T) {
+	client, err := oci.New("registry.test", oci.Options{Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(Options{Options: registry.Options{Client: client}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path, from string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+		r.RemoteAddr = from + ":1"
+		f.ServeHTTP(w, r)
+		return w
+	}
+	const discovery, greedy, other = "/.well-known/terraform.json", "192.0.2.1", "198.51.100.7"
+	all := netip.MustParsePrefix(greedy + "/32")
+	for f.kit.Requests.Take(all) {
+		continue
+	}
+	if w := get(discovery, greedy); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("beyond the limit: %d, Retry-After %q, %s", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+	for _, probe := range []string{"/healthz", "/readyz"} {
+		if w := get(probe, greedy); w.Code != 200 {
+			t.Errorf("%s: %d", probe, w.Code)
+		}
+	}
+	if w := get(discovery, other); w.Code != 200 {
+		t.Errorf("another client: %d: %s", w.Code, w.Body)
+	}
+	f.kit.Requests.Leave(all)
+	if w := get(discovery, greedy); w.Code != 200 {
+		t.Errorf("with room for one: %d: %s", w.Code, w.Body)
+	}
+	if !f.kit.Requests.Take(all) || f.kit.Requests.Take(all) {
+		t.Error("not one place is free at the end")
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// Options are the parts of a [Front], opened already. Client and at least one key
+// are required.
+type Options struct {
+	registry.Options // of the protocols; Kit, Keys, Metrics and Beside are filled in
+
+	Access    access.Policy     // who may do what; the zero value allows nobody anything
+	Login     *access.Login     // `tofu login`, nil: none
+	Keys      []access.Key      // sign and seal what is given away; the first is used for what is new
+	Proxies   []netip.Prefix    // whose X-Forwarded-For is believed
+	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
+	// PublicURL is where browsers reach the server. Where everybody may write, it
+	// answers to its host and to Hostname only, besides loopback names.
+	PublicURL string
+	BasePath  string // path below which a proxy serves okara, for the discovery document
+
+	Embedded http.Handler // the registry to serve under /v2/, nil: none
+	State    http.Handler // the state server under /state/, nil: none
+	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
+
+	Metrics     *Metrics // nil: counted, but not served under /metrics
+	HideMetrics bool     // /metrics has a listener of its own
+}
+
+// Front is everything on one port. It is safe for concurrent use.
+type Front struct {
+	http.Handler
+	Protocols *registry.Handler // modules, providers and mirrors
+
+	o       Options
+	kit     *service.Kit
+	depot   *depot.Depot
+	adding  []offer     // those that add to the discovery document
+	ready   atomic.Bool // the registry has answered once
+	closing atomic.Bool // shutdown has begun
+}
+
+// New returns a front, or an error that names the option at fault. It makes no
+// request.
+func New(o Options) (*Front, error) {
+	f, err := newFront(o)
+	if err != nil {
+		return nil, fmt.Errorf("front-end: %w", err)
+	}
+	mux := http.NewServeMux()
+	for _, s := range f.services() {
+		if s.handler != nil {
+			mux.Handle(s.route, s.handler)
+		}
+		if s.adds != nil {
+			f.adding = append(f.adding, s)
+		}
+	}
+	f.Handler = f.screened(mux)
+	return f, nil
+}
+
+func newFront(o Options) (*Front, error) {
+	metrics := o.Metrics
+	if metrics == nil {
+		metrics = NewMetrics()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	keys, err := access.NewKeyring(o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	guard, err := o.guard(keys, metrics)
+	if err != nil {
+		return nil, err
+	}
+	kit := service.New(service.Options{Guard: guard, Answered: metrics.answered, Logger: o.Logger})
+	o.Options.Kit, o.Options.Keys, o.Options.Metrics, o.Options.Beside = kit, keys, metrics.protocols, o.Embedded != nil
+	protocols, err := registry.New(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Front{
+		Protocols: protocols, o: o, kit: kit, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+	}, nil
+}
+
+// guard returns what decides about requests.
+func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
+	out := access.Options{
+		Policy: o.Access, Login: o.Login, Keyring: keys, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
+		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now,
+	}
+	if o.PassThrough != nil {
+		out.PassThrough = registry.PassesThrough
+	}
+	return access.New(out)
+}
+
+// Closing makes /readyz answer 503, so that load balancers look elsewhere. All
+// other routes go on.
+func (f *Front) Closing() { f.closing.Store(true) }
+
+// Run does the work that no request waits for, until ctx ends. One process
+// calls it once.
+func (f *Front) Run(ctx context.Context) { f.Protocols.Run(ctx) }
+
+// Finish does what is left when the last request has been answered and Run has
+// returned. It takes a few seconds at most, whether ctx has ended or not.
+func (f *Front) Finish(ctx context.Context) { f.Protocols.Finish(ctx) }
+
+// screened is in front of all routes: no web page gets through, and no path that
+// the multiplexer would redirect to a cleaned form. No client sends those, and a
+// redirect would only hide the mistake.
+func (f *Front) screened(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(service.NoSniff, "nosniff")
+		if err := f.kit.Guard.Screen(r); err != nil {
+			f.handler(true, func(http.ResponseWriter, *http.Request) error { return err }).ServeHTTP(w, r)
+			return
+		}
+		if !cleanPath(r.URL.Path) {
+			service.WriteError(w, r, http.StatusNotFound, "the path has an empty, relative or unprintable segment")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func cleanPath(path string) bool {
+	if !strings.HasPrefix(path, "/") {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	for _, c := range path {
+		if c < 0x20 || c == 0x7f {
+			return false
+		}
+	}
+	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}

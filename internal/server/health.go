@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// healthz says that the process runs.
+func healthz(w http.ResponseWriter, _ *http.Request) error {
+	return text(w, "ok\n")
+}
+
+// readyz says that the registry has answered once. An outage later does not
+// take the front-end out of service, since its caches go on answering.
+func (f *Front) readyz(w http.ResponseWriter, r *http.Request) error {
+	if f.closing.Load() {
+		return &service.Error{Status: http.StatusServiceUnavailable, Text: "shutting down"}
+	}
+	if !f.ready.Load() {
+		err := f.Protocols.Catalog().Ping(r.Context())
+		if f.o.PassThrough != nil && errors.Is(err, oci.ErrUnauthenticated) {
+			err = nil // it has answered, and it is the callers who bring credentials
+		}
+		if err != nil {
+			f.kit.Log(r).Warn("registry not reached", "error", err)
+			return &service.Error{Status: http.StatusServiceUnavailable, Text: "the registry has not answered yet"}
+		}
+		f.ready.Store(true)
+	}
+	return text(w, "ready\n")
+}
+
+func text(w http.ResponseWriter, body string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = fmt.Fprint(w, body) // the client is gone; there is nobody to tell
+	return nil
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// Metrics are the counters of a server. One set belongs to one process.
+type Metrics struct {
+	all       *prometheus.Registry
+	protocols *registry.Metrics
+
+	requests    *prometheus.CounterVec   // route, method, code
+	seconds     *prometheus.HistogramVec // route
+	ociRequests *prometheus.CounterVec   // registry, operation, code
+	ociSeconds  *prometheus.HistogramVec // registry, operation
+	origins     *prometheus.CounterVec   // rule, code
+	auth        *prometheus.CounterVec   // mode, decision
+	collection  collectionMetrics
+}
+
+// NewMetrics returns metrics at zero.
+func NewMetrics() *Metrics {
+	all := prometheus.NewRegistry()
+	auto := promauto.With(all)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		buckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	return &Metrics{
+		all: all, protocols: registry.NewMetrics(all),
+		requests:    counter("okara_http_requests_total", "Requests by route.", "route", "method", "code"),
+		seconds:     histogram("okara_http_request_seconds", "Time until a request was answered.", "route"),
+		ociRequests: counter("okara_oci_requests_total", "Requests to the registry.", "registry", "operation", "code"),
+		ociSeconds:  histogram("okara_oci_request_seconds", "Time until the registry sent its header.", "registry", "operation"),
+		origins:     counter("okara_origin_requests_total", "Requests to the origins of providers, by pull-through rule.", "rule", "code"),
+		auth:        counter("okara_auth_total", "Decisions about requests.", "mode", "decision"),
+	}
+}
+
+// Handler serves the metrics in the text format of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	h := promhttp.HandlerFor(m.all, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(service.NoSniff, "nosniff")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// serveMetrics is for administrators: the labels name modules that not
+// everybody may know of.
+func (f *Front) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+		return err
+	}
+	f.o.Metrics.Handler().ServeHTTP(w, r)
+	return nil
+}
+
+// decided counts a decision about a request.
+func (m *Metrics) decided(mode, decision string) { m.auth.WithLabelValues(mode, decision).Inc() }
+
+// answered counts a request. The route is its pattern, never its path, and the
+// method one that is known, so that the number of series stays small.
+func (m *Metrics) answered(r *http.Request, status int, took time.Duration) {
+	method := r.Method
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete, "LOCK", "UNLOCK":
+	default:
+		method = "other"
+	}
+	route := r.Pattern
+	if _, path, ok := strings.Cut(route, " "); ok {
+		route = path
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Transport counts the requests to the registry that pass through it.
+func (m *Metrics) Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return counting{m, base}
+}
+
+type counting struct {
+	m    *Metrics
+	base http.RoundTripper
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := c.base.RoundTrip(r)
+	code := "error"
+	if err == nil {
+		code = strconv.Itoa(resp.StatusCode)
+	}
+	operation := r.Method + " " + operationOf(r.URL.Path)
+	c.m.ociRequests.WithLabelValues(r.URL.Host, operation, code).Inc()
+	c.m.ociSeconds.WithLabelValues(r.URL.Host, operation).Observe(time.Since(start).Seconds())
+	return resp, err
+}
+
+// originTransport counts the requests to the origins of one pull-through rule.
+// Hosts and paths are the clients' to choose, the rule is not.
+func (m *Metrics) originTransport(rule string, base http.RoundTripper) http.RoundTripper {
+	return countingOrigin{m, rule, base}
+}
+
+type countingOrigin struct {
+	m    *Metrics
+	rule string
+	base http.RoundTripper
+}
+
+func (c countingOrigin) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.base.RoundTrip(r)
+	code := "error"
+	if err == nil {
+		code = strconv.Itoa(resp.StatusCode)
+	}
+	c.m.origins.WithLabelValues(c.rule, code).Inc()
+	return resp, err
+}
+
+// operationOf is the kind of a distribution API path.
+func operationOf(path string) string {
+	if !strings.HasPrefix(path, "/v2/") {
+		return "other"
+	}
+	end := len(repositoryOf(path)) + len("/v2/")
+	kind, _, _ := strings.Cut(strings.TrimPrefix(path[min(end, len(path)):], "/"), "/")
+	switch kind {
+	case "manifests", "blobs", "tags", "referrers":
+		return kind
+	}
+	return "other"
+}
+
+// collectionMetrics are of a registry in this process, and appear with its
+// first collection.
+type collectionMetrics struct {
+	once sync.Once
+	used prometheus.Gauge
+	last prometheus.Gauge
+	free prometheus.Counter
+}
+
+// collected says what a garbage collection of a registry in this process freed
+// and what is in use behind it.
+func (m *Metrics) collected(freed, used int64) {
+	c := &m.collection
+	c.once.Do(func() {
+		c.used = prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "okara_storage_used_bytes", Help: "Blobs and uploads in the embedded registry after its last collection.",
+		})
+		c.last = prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "okara_storage_collected_timestamp_seconds", Help: "Unix time of the last garbage collection that succeeded.",
+		})
+		c.free = prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "okara_storage_freed_bytes_total", Help: "Bytes that garbage collections freed.",
+		})
+		m.all.MustRegister(c.used, c.last, c.free)
+	})
+	c.used.Set(float64(used))
+	c.last.SetToCurrentTime()
+	c.free.Add(float64(freed))
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// offer is a service: a handler, and what it adds to the discovery document.
+type offer struct {
+	route   string                                                         // pattern of the multiplexer
+	handler http.Handler                                                   // nil: there is none
+	adds    func(ctx context.Context, base string) (map[string]any, error) // with paths below base; nil: nothing
+}
+
+// services is all that is served. HEAD works wherever GET does.
+func (f *Front) services() []offer {
+	brokered := f.o.Login != nil && !f.o.Login.Direct
+	return []offer{
+		{"/", f.Protocols, registry.Discovery},
+		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
+		{"/state/{name}/{workspace}", f.handler(f.o.State != nil, f.state), nil},
+		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
+		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.LoginAuthorize), f.loginService},
+		{"GET /login/callback", f.limited(brokered, f.kit.Guard.LoginCallback), nil},
+		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
+		{"GET /.well-known/terraform.json", f.limited(true, f.discovery), nil},
+		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
+		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
+		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
+	}
+}
+
+// handler returns the handler of a route that is on.
+func (f *Front) handler(on bool, h service.Handler) http.Handler {
+	if !on {
+		return nil
+	}
+	return f.kit.Handle(h, f.kit.Fail)
+}
+
+// limited is handler for what is answered from memory or at once.
+func (f *Front) limited(on bool, h service.Handler) http.Handler {
+	return f.handler(on, f.kit.Limit(h))
+}

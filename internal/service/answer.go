@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Answer is one JSON document, encoded. It is complete before a status is
+// written, and one Answer may be sent any number of times.
+type Answer struct {
+	plain  encoded
+	zipped encoded // for clients that take gzip; without body: not worth it
+}
+
+// encoded is an answer in one content encoding, with the headers that differ.
+type encoded struct {
+	body         []byte
+	etag, length string
+}
+
+func newEncoded(body []byte) encoded {
+	sum := sha256.Sum256(body)
+	return encoded{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(len(body))}
+}
+
+// zipFrom is the size from which an answer is worth compressing: one packet
+// takes as long as half of it.
+const zipFrom = 1400
+
+// Encode returns v as JSON.
+func Encode(v any) (*Answer, error) {
+	b, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{plain: newEncoded(b)}
+	if len(b) < zipFrom {
+		return a, nil
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(b); err != nil {
+		return nil, fmt.Errorf("compress answer: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress answer: %w", err)
+	}
+	a.zipped = newEncoded(zipped.Bytes())
+	return a, nil
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// WriteJSON sends v as an answer that no client asks for twice: without a tag, and
+// never compressed.
+func WriteJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // the client is gone; there is nobody to tell
+	return nil
+}
+
+// Write sends an answer, or 304 if the client has it.
+func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", cacheControl)
+	h.Set("Vary", "Authorization, Accept-Encoding")
+	f := a.plain
+	if a.zipped.body != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
+		f = a.zipped
+	}
+	h.Set("Etag", f.etag)
+	if inm := r.Header.Get("If-None-Match"); inm != "" && Matches(inm, f.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if f.etag == a.zipped.etag {
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", f.length)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(f.body) // the client is gone; there is nobody to tell
+}
+
+// takesGzip reads an Accept-Encoding header as far as okara needs it.
+func takesGzip(header string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		coding, weight, _ := strings.Cut(candidate, ";")
+		if strings.TrimSpace(coding) == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+			return err != nil || q > 0
+		}
+	}
+	return false
+}
+
+// Matches reports whether an If-None-Match header names the tag.
+func Matches(header, etag string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}
