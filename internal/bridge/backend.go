@@ -101,7 +101,8 @@ type ReadOptions struct {
 	BackendConfig []string
 	// Terraform reads no .tofu files.
 	Terraform bool
-	// Reconfigure forgets the settings of earlier -backend-config flags.
+	// Reconfigure forgets the settings of earlier -backend-config flags, and,
+	// where there is a block, the repository of the last init.
 	Reconfigure bool
 }
 
@@ -130,6 +131,9 @@ func Read(dir string, o ReadOptions) (Config, error) {
 		c.Settings = merge(flags, rec.settings)
 		if c.Backend, err = decodeBackend(m.backend, dir, flags, rec, o.Getenv); err != nil {
 			return c, err
+		}
+		if o.Reconfigure {
+			c.Recorded = "" // the tool migrates nothing, and the old registry may be gone
 		}
 	}
 	for _, block := range m.remote {
