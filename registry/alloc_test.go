@@ -38,13 +38,18 @@ func TestWarmAllocations(t *testing.T) {
 			f.provider(t, release{address: "acme/dns", version: v, platforms: []string{"linux_amd64"}})
 		}
 		got := map[string]float64{}
-		for _, path := range []string{
-			"/v1/modules/net/vpc/aws/versions", "/v1/modules/net/vpc/aws/1.0.0/download", "/v1/providers/acme/dns/versions",
-			"/v1/providers/acme/dns/1.0.0/download/linux/amd64", "/mirror/registry.example.com/acme/none/index.json",
+		for path, status := range map[string]int{
+			"/v1/modules/net/vpc/aws/versions": 200, "/v1/modules/net/vpc/aws/1.0.0/download": 204, "/v1/providers/acme/dns/versions": 200,
+			"/v1/providers/acme/dns/1.0.0/download/linux/amd64": 200, "/mirror/registry.example.com/acme/none/index.json": 404,
 		} {
-			r := must(http.NewRequest(http.MethodGet, "http://okara.invalid"+path, nil))
+			r := must(http.NewRequest(http.MethodGet, "http://example.com"+path, nil))
 			r.Header.Set("Authorization", "Bearer "+readerToken)
-			got[path] = testing.AllocsPerRun(100, func() { f.handler.ServeHTTP(&discard{h: http.Header{}}, r) })
+			got[path] = testing.AllocsPerRun(100, func() {
+				w := &discard{h: http.Header{}}
+				if f.handler.ServeHTTP(w, r); w.status != status {
+					t.Fatalf("%s: %d, want %d", path, w.status, status)
+				}
+			})
 		}
 		return got
 	}

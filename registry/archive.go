@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -49,36 +52,64 @@ func (a Archives) validate() error {
 	return fmt.Errorf("archives: redirect %q is not auto or never", a.Redirect)
 }
 
-// archive delivers one blob: module and provider archives, checksums and
-// signatures alike. The clients fetch them without credentials, so the path
+// archives delivers blobs: module and provider archives, checksums and signatures
+// alike.
+type archives struct {
+	o       Archives
+	layout  addr.Layout
+	kit     *service.Kit
+	views   *views
+	local   func(repository, sha256hex string) (*os.File, error) // nil: the registry's files are elsewhere
+	files   *blobcache.Cache                                     // nil: none are kept
+	slots   *service.Places                                      // one per running download
+	stall   time.Duration                                        // a download whose client takes no byte for so long ends
+	counts  *counts
+	metrics *Metrics
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// delivery is a request for a blob that may be delivered.
+type delivery struct {
+	*http.Request
+	*view
+	blob   blobName
+	signed bool // the link proves that the blob is in the repository
+}
+
+// serve delivers one blob. The clients fetch it without credentials, so the path
 // itself proves the right to.
-func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
+func (a *archives) serve(w http.ResponseWriter, r *http.Request) error {
 	b, ok := parseBlobName(r.PathValue("rest"))
 	if !ok {
 		return notFound("an archive link is /archives/TOKEN/REPOSITORY/SHA256/FILE")
 	}
-	cacheControl, err := s.admit(r, b)
+	d, cacheControl, err := a.admit(r, b)
 	if err != nil {
 		return err
 	}
+	return d.told(a.answer(w, d, cacheControl))
+}
+
+func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string) error {
 	var coming *pulled
-	d, err := s.describe(r, b)
-	if err != nil && s.absent(err) {
-		d, coming, err = s.pullArchive(r.Context(), s.kit.Client(r), b)
+	d, err := a.describe(r)
+	if err != nil && r.absent(err) {
+		d, coming, err = r.pull.archive(r.Context(), a.kit.Client(r.Request), r.blob)
 	}
 	if err != nil {
-		return s.noArchive(r, b, err)
+		return a.missing(r, err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", cacheControl)
 	h.Set("Etag", `"`+d.Digest.String()+`"`)
-	h.Set("Content-Type", contentType(b.File))
+	h.Set("Content-Type", contentType(r.blob.File))
 	h.Set("Content-Disposition", "attachment")
 	h.Set("Referrer-Policy", "no-referrer")
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range") // several ranges: the whole
 	}
-	if err := s.deliver(w, r, b, d, coming); err != nil {
+	if err := a.deliver(w, r, d, coming); err != nil {
 		service.Reset(h)
 		return err
 	}
@@ -87,20 +118,13 @@ func (s *server) archive(w http.ResponseWriter, r *http.Request) error {
 
 // describe returns what is known of a blob. A signed link says that it is in
 // the repository; one whose file is in the cache needs no registry at all.
-func (s *server) describe(r *http.Request, b blobName) (oci.Descriptor, error) {
-	if signed(r) && s.files != nil {
-		if size, ok := s.files.Size(b.Hex); ok {
-			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: size}, nil
+func (a *archives) describe(r delivery) (oci.Descriptor, error) {
+	if r.signed && a.files != nil && !r.callers {
+		if size, ok := a.files.Size(r.blob.Hex); ok {
+			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
 	}
-	return s.catalog.Blob(r.Context(), b.Repository, b.Hex)
-}
-
-// signed reports whether a request goes to a signed link, rather than to one
-// that the caller's own rights decide about.
-func signed(r *http.Request) bool {
-	token := r.PathValue("token")
-	return token != publicToken && token != authToken
+	return r.catalog.Blob(r.Context(), r.blob.Repository, r.blob.Hex)
 }
 
 // parseBlobName splits "repository/hex/file"; the repository has slashes.
@@ -127,56 +151,62 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// admit checks the token of a link and returns how long the answer may be
-// kept.
-func (s *server) admit(r *http.Request, b blobName) (string, error) {
-	if !signed(r) {
-		return s.admitWord(r, b)
+// admit checks the token of a link, which also says whose view it is of, and how
+// long the answer may be kept.
+func (a *archives) admit(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
+	token := r.PathValue("token")
+	if token == publicToken || token == authToken {
+		return a.admitWord(r, b)
 	}
-	end, err := s.links.verify(r.PathValue("token"), b)
+	end, err := a.views.own.links.verify(token, b)
 	if err != nil {
-		return "", err
+		return delivery{}, "", err
 	}
-	rest := int64(end.Sub(s.now()) / time.Second)
-	return "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
+	_, sealed := cutSealed(token)
+	v, err := a.views.sealed(sealed)
+	if err != nil {
+		return delivery{}, "", err
+	}
+	rest := int64(end.Sub(a.now()) / time.Second)
+	return delivery{r, v, b, true}, "private, max-age=" + strconv.FormatInt(rest, 10) + ", immutable", nil
 }
 
 // deliver answers with the blob, which may just be coming from its origin, a
 // part of it, or the address of the registry's own storage. HEAD is never redirected: addresses signed for GET
 // refuse it.
-func (s *server) deliver(w http.ResponseWriter, r *http.Request, b blobName, d oci.Descriptor, coming *pulled) error {
-	client := s.kit.Client(r)
-	if !s.slots.Take(client) {
+func (a *archives) deliver(w http.ResponseWriter, r delivery, d oci.Descriptor, coming *pulled) error {
+	client := a.kit.Client(r.Request)
+	if !a.slots.Take(client) {
 		return service.TooMany("downloads")
 	}
-	s.metrics.streams.Inc()
-	defer func() { s.slots.Leave(client); s.metrics.streams.Dec() }()
-	repo, err := s.o.Client.Repo(b.Repository)
+	a.metrics.streams.Inc()
+	defer func() { a.slots.Leave(client); a.metrics.streams.Dec() }()
+	repo, err := r.client.Repo(r.blob.Repository)
 	if err != nil {
 		return err
 	}
 	src := &source{ctx: r.Context(), repo: repo, d: d}
-	defer src.Close()
-	if r.Method == http.MethodGet && !notModified(r, d) {
-		to, err := s.locate(r, b, src, coming)
+	defer func() { _ = src.Close() }() // only read
+	if r.Method == http.MethodGet && !notModified(r.Request, d) {
+		to, err := a.locate(r, src, coming)
 		if err != nil {
-			return s.noArchive(r, b, err)
+			return a.missing(r, err)
 		}
 		if to != nil {
-			s.downloaded(r, b)
-			s.metrics.bytes.WithLabelValues("redirect").Add(float64(d.Size))
+			a.downloaded(r)
+			a.metrics.bytes.WithLabelValues("redirect").Add(float64(d.Size))
 			redirect(w, to)
 			return nil
 		}
 	}
-	s.downloaded(r, b)
+	a.downloaded(r)
 	mode := "stream"
 	if src.file != nil {
 		mode = "file"
 	}
-	out := newSender(w, r, s.stall)
-	http.ServeContent(out, r, "", time.Time{}, src)
-	s.metrics.bytes.WithLabelValues(mode).Add(float64(out.sent))
+	out := newSender(w, r.Request, a.stall)
+	http.ServeContent(out, r.Request, "", time.Time{}, src)
+	a.metrics.bytes.WithLabelValues(mode).Add(float64(out.sent))
 	if src.err != nil {
 		return fmt.Errorf("%w: %w", errAborted, src.err)
 	}
@@ -191,8 +221,8 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 // locate finds the nearest place that has the blob and opens it there: memory,
 // the files of a registry in this process, the blob cache, the registry. If
 // the client is to go to the registry's storage, it returns that address.
-func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled) (to *url.URL, err error) {
-	if small, ok := s.catalog.KnownBytes(b.Hex); ok {
+func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL, err error) {
+	if small, ok := r.catalog.KnownBytes(r.blob.Hex); ok {
 		src.small = small
 		return nil, nil
 	}
@@ -202,14 +232,14 @@ func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled
 			return nil, nil
 		}
 	}
-	if s.o.Files != nil {
-		if src.file, err = s.o.Files(b.Repository, b.Hex); err == nil {
+	if a.local != nil && !r.callers { // the registry has not been asked
+		if src.file, err = a.local(r.blob.Repository, r.blob.Hex); err == nil {
 			return nil, nil
 		}
 	}
-	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), s.mayRedirect(r)
-	if s.files != nil {
-		src.file, src.spool, to, err = s.files.Open(r.Context(), b.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), a.mayRedirect(r.Request)
+	if a.files != nil && !r.callers { // others filled them
+		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)
 			return shared, to, err
@@ -224,28 +254,24 @@ func (s *server) locate(r *http.Request, b blobName, src *source, coming *pulled
 // downloaded counts an archive of a module or provider, once per download: a
 // resumed one begins behind its first byte. Only a signature proves the file
 // name, without which clients could make up any number of series.
-func (s *server) downloaded(r *http.Request, b blobName) {
-	if !signed(r) || r.Method != http.MethodGet || !strings.HasSuffix(b.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
+func (a *archives) downloaded(r delivery) {
+	if !r.signed || r.Method != http.MethodGet || !strings.HasSuffix(r.blob.File, ".zip") || rangeStart(r.Header.Get("Range"), math.MaxInt64) > 0 {
 		return
 	}
-	item, version, ok := s.named(b)
+	item, version, ok := r.blob.names(a.layout)
 	if !ok {
 		return
 	}
 	if v, ok := addr.VersionFromTag(version); ok {
 		version = v.String()
 	}
-	address := item.Provider.String()
-	if item.Kind == addr.KindModule {
-		address = item.Module.String()
-	}
-	what := s.counts.add(artifact.Counted{Kind: item.Kind, Address: address, Version: version})
-	s.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
+	what := a.counts.add(artifact.Counted{Kind: item.Kind, Address: item.String(), Version: version})
+	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 
-// named returns what a link is of, and the version as the file name has it.
-func (s *server) named(b blobName) (item addr.Item, version string, ok bool) {
-	if item, ok = s.o.Layout.Parse(b.Repository); !ok {
+// names returns what a link is of, and the version as the file name has it.
+func (b blobName) names(l addr.Layout) (item addr.Item, version string, ok bool) {
+	if item, ok = l.Parse(b.Repository); !ok {
 		return item, "", false
 	}
 	version = b.File
@@ -267,15 +293,15 @@ func redirect(w http.ResponseWriter, to *url.URL) {
 }
 
 // mayRedirect reports whether the client can be sent to the registry's storage.
-func (s *server) mayRedirect(r *http.Request) bool {
-	if s.o.Archives.Redirect == "never" {
+func (a *archives) mayRedirect(r *http.Request) bool {
+	if a.o.Redirect == "never" {
 		return false
 	}
-	ip, err := netip.ParseAddr(s.access.ClientIP(r))
+	ip, err := netip.ParseAddr(a.kit.Guard.ClientIP(r))
 	if err != nil {
 		return true
 	}
-	for _, p := range s.o.Archives.StreamFor {
+	for _, p := range a.o.StreamFor {
 		if p.Contains(ip.Unmap()) {
 			return false
 		}

@@ -19,37 +19,41 @@ import (
 // a signature. The word stands for the rights of the request. It opens what the
 // server would sign a link to at this moment, and nothing else that lies in the
 // repository: no version that was withdrawn or that the policy refuses.
-func (s *server) admitWord(r *http.Request, b blobName) (string, error) {
-	right := access.RightTo(s.o.Layout, access.Read, b.Repository)
+func (a *archives) admitWord(r *http.Request, b blobName) (_ delivery, cacheControl string, err error) {
+	right := access.RightTo(a.layout, access.Read, b.Repository)
 	if right.Kind == addr.KindState || right == access.Server() {
-		return "", notFound("archive %s: not found", b.File)
+		return delivery{}, "", notFound("archive %s: not found", b.File)
 	}
-	g, err := s.access.Allow(r, right)
+	g, err := a.kit.Guard.Allow(r, right)
 	if err != nil {
-		return "", err
+		return delivery{}, "", err
 	}
 	if r.PathValue("token") == publicToken && !g.Public {
-		return "", &service.Error{Status: http.StatusForbidden, Text: "this archive is not public"}
+		return delivery{}, "", &service.Error{Status: http.StatusForbidden, Text: "this archive is not public"}
+	}
+	v, err := a.views.of(g.Credential)
+	if err != nil {
+		return delivery{}, "", err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
 	defer cancel()
-	ok, err := s.offered(ctx, b)
+	ok, err := a.offered(ctx, v, b)
 	if err != nil {
-		return "", missing(err, "archive %s", b.File)
+		return delivery{}, "", v.told(missing(err, "archive %s", b.File))
 	}
 	if !ok {
-		return "", notFound("archive %s: not found", b.File)
+		return delivery{}, "", notFound("archive %s: not found", b.File)
 	}
 	if g.Public {
-		return "public, max-age=31536000, immutable", nil
+		return delivery{r, v, b, false}, "public, max-age=31536000, immutable", nil
 	}
-	return "private, max-age=31536000, immutable", nil
+	return delivery{r, v, b, false}, "private, max-age=31536000, immutable", nil
 }
 
 // offered reports whether an answer about the version that the file name tells
 // has a link to this blob under this name.
-func (s *server) offered(ctx context.Context, b blobName) (bool, error) {
-	item, text, ok := s.named(b)
+func (a *archives) offered(ctx context.Context, in *view, b blobName) (bool, error) {
+	item, text, ok := b.names(a.layout)
 	if !ok {
 		return false, nil
 	}
@@ -58,14 +62,14 @@ func (s *server) offered(ctx context.Context, b blobName) (bool, error) {
 		if !ok || b.File != moduleFile(item.Module, v) {
 			return false, nil
 		}
-		m, err := s.catalog.ModuleVersion(ctx, item.Module, v)
+		m, err := in.catalog.ModuleVersion(ctx, item.Module, v)
 		return err == nil && m.Zip.Digest.Encoded() == b.Hex, err
 	}
 	v, err := addr.ParseVersion(text)
 	if err != nil {
 		return false, nil
 	}
-	p, err := s.providerOr(ctx, item.Provider, v)
+	p, err := in.version(ctx, item.Provider, v)
 	return err == nil && offers(item.Provider, v, p, b), err
 }
 

@@ -57,48 +57,41 @@ type moduleDoc struct {
 	Verified    bool   `json:"verified"`
 }
 
-func (s *server) newModuleDoc(m addr.Module, v addr.Version, mv *catalog.ModuleVersion) *moduleDoc {
-	_, verified := s.o.Require[addr.KindModule] // or it would not be served
+func (m *modules) newDoc(at addr.ModuleVersion, mv *catalog.ModuleVersion) *moduleDoc {
 	return &moduleDoc{
-		Verified: verified,
-		ID:       m.String() + "/" + v.String(), Namespace: m.Namespace, Name: m.Name, Provider: m.System, Version: v.String(),
+		Verified: m.verified,
+		ID:       at.Module.String() + "/" + at.Version.String(), Namespace: at.Namespace, Name: at.Name, Provider: at.System, Version: at.Version.String(),
 		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: mv.Annotations[artifact.AnnCreated],
-		Downloads: s.counts.total(artifact.KindModule, m.String()),
+		Downloads: m.counts.total(artifact.KindModule, at.Module.String()),
 	}
 }
 
-// listModules lists the latest version of each module that the caller may
+// list lists the latest version of each module that the caller may
 // read: all, those of a namespace or name, or those that a search finds. What
 // the caller may not read is neither listed nor counted.
-func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
-	address := strings.Trim(r.PathValue("namespace")+"/"+r.PathValue("name"), "/")
-	g, err := s.access.Allow(r, access.Right{Action: access.List, Kind: addr.KindModule, Address: address})
-	if err != nil {
-		return err
-	}
-	index, err := s.catalog.Index(r.Context())
+func (m *modules) list(w http.ResponseWriter, r call[group]) error {
+	index, err := r.catalog.Index(r.Context())
 	if err != nil {
 		return err
 	}
 	q := r.URL.Query()
-	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	terms := strings.Fields(strings.ToLower(q.Get("q")))
 	var found []addr.Module
-	for _, m := range index.Modules {
-		if !g.May(access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()}) {
+	for _, a := range index.Modules {
+		if !r.grant.May(access.Right{Action: access.Read, Kind: addr.KindModule, Address: a.String()}) {
 			continue
 		}
-		fits := (namespace == "" || m.Namespace == namespace) && (name == "" || m.Name == name) &&
-			(q.Get("provider") == "" || m.System == q.Get("provider")) && (q.Get("namespace") == "" || m.Namespace == q.Get("namespace"))
-		if fits && !slices.ContainsFunc(terms, func(t string) bool { return !strings.Contains(m.String(), t) }) {
-			found = append(found, m)
+		fits := (r.at.namespace == "" || a.Namespace == r.at.namespace) && (r.at.name == "" || a.Name == r.at.name) &&
+			(q.Get("provider") == "" || a.System == q.Get("provider")) && (q.Get("namespace") == "" || a.Namespace == q.Get("namespace"))
+		if fits && !slices.ContainsFunc(terms, func(t string) bool { return !strings.Contains(a.String(), t) }) {
+			found = append(found, a)
 		}
 	}
-	if namespace != "" && len(found) == 0 {
-		return notFound("no module in %s", strings.TrimSuffix(namespace+"/"+name, "/"))
+	if r.at.namespace != "" && len(found) == 0 {
+		return notFound("no module in %s", r.at)
 	}
-	meta, page := paginate(r, found)
-	docs, err := s.latestDocs(r.Context(), page)
+	meta, page := paginate(r.Request, found)
+	docs, err := m.latestDocs(r.Context(), r.catalog, page)
 	if err != nil {
 		return err
 	}
@@ -106,7 +99,7 @@ func (s *server) listModules(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, privateCache)
+	a.Write(w, r.Request, privateCache)
 	return nil
 }
 
@@ -139,15 +132,15 @@ func paginate(r *http.Request, all []addr.Module) (listMeta, []addr.Module) {
 
 // latestDocs describes the latest version of each module. One that is gone, or
 // has only withdrawn versions, is left out.
-func (s *server) latestDocs(ctx context.Context, modules []addr.Module) ([]*moduleDoc, error) {
-	docs := make([]*moduleDoc, len(modules))
+func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []addr.Module) ([]*moduleDoc, error) {
+	docs := make([]*moduleDoc, len(page))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(browseParallel)
-	for i, m := range modules {
+	for i, a := range page {
 		g.Go(func() error {
-			_, v, mv, err := s.catalog.LatestModule(ctx, m)
+			_, v, mv, err := c.LatestModule(ctx, a)
 			if err == nil {
-				docs[i] = s.newModuleDoc(m, v, mv)
+				docs[i] = m.newDoc(addr.ModuleVersion{Module: a, Version: v}, mv)
 			}
 			return ignoreMissing(err)
 		})

@@ -17,7 +17,7 @@ func Discovery(_ context.Context, base string) (map[string]any, error) {
 
 // unknown answers 404 for everything else. Who mixed up the base URLs of the
 // protocols is told the right one.
-func (s *server) unknown(_ http.ResponseWriter, r *http.Request) error {
+func unknown(_ http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
 	switch {
 	case strings.HasSuffix(path, "/index.json") && !strings.HasPrefix(path, "/mirror/"):

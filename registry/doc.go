@@ -6,11 +6,12 @@
 //
 // # From a request to an answer
 //
-// server.go has all routes on one screen; what is around each of them, limits and
-// panics for two, is package service's, and the guard comes with it. A handler parses the address in the
-// path with package addr, asks package access whether the caller may do this, and
-// then the [catalog.Catalog] for what it needs; the archives themselves are
-// streamed, or kept on disk (see [Options].Blobs).
+// routes.go has all routes on one screen: what a request is about, the right it
+// takes, who answers. The address in the path is parsed with package addr and
+// package access asked whether the caller may do this; only then the handler looks
+// into the [catalog.Catalog] of who asks. What is around each of them, limits and
+// panics for two, is package service's. The archives themselves are streamed, or
+// kept on disk (see [Options].Blobs).
 //
 // Protocols and platforms of providers are listed for the versions that happen to
 // be known. The answers encoded from a value of the catalog stay with it, so that
@@ -54,11 +55,11 @@
 //
 // Which versions are served at all is the catalog's policy.
 //
-// With pass-through (passthrough.go) a token of no other shape is the caller's
-// own credential for the registry. A server inside the server answers it, with
-// that credential and caches of its own, so what one caller may see never
-// reaches another; after a minute it is gone, which bounds how long a withdrawn
-// right counts. Its archive links carry the credential sealed, for a quarter of
+// With pass-through (view.go) a token of no other shape is the caller's own
+// credential for the registry. The handlers then look into a view of the caller's
+// own, a client with that credential and a catalog that nobody else fills, so what
+// one caller may see never reaches another; after a minute it is gone, which bounds
+// how long a withdrawn right counts. Its archive links carry the credential sealed, for a quarter of
 // an hour at most.
 //
 // # Publishing

@@ -38,7 +38,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		s.kit.Log(r).Warn("download ended early", "path", service.LogPath(r), "error", err)
 		return // fewer bytes than announced: net/http closes the connection
 	}
-	status, text := s.classify(err)
+	status, text := classify(err)
 	if s.hides(r, err) {
 		status, text = http.StatusNotFound, "not found"
 	}
@@ -50,23 +50,24 @@ func (s *server) hides(r *http.Request, err error) bool {
 	if !s.o.DeniedMeansMissing || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	return !own(err) && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
+	return !own(err) && refusal(err)
 }
 
 // classify returns the status for err and the text a client may see. A refusal
 // of the front-end's own credentials is 502: the client cannot fix it, and
 // hears nothing about them.
-func (s *server) classify(err error) (int, string) {
+func classify(err error) (int, string) {
 	if status, text, ok := service.Own(err); ok {
 		return status, text
 	}
 	if e, ok := errors.AsType[*catalog.RefusedError](err); ok {
 		return http.StatusNotFound, e.Error()
 	}
+	_, callers := errors.AsType[*callersError](err)
 	switch {
-	case s.onBehalf && errors.Is(err, oci.ErrUnauthenticated):
+	case callers && errors.Is(err, oci.ErrUnauthenticated):
 		return http.StatusUnauthorized, err.Error()
-	case s.onBehalf && errors.Is(err, oci.ErrDenied):
+	case callers:
 		return http.StatusForbidden, err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "the registry did not answer in time"

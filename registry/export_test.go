@@ -8,8 +8,8 @@ import "testing"
 // last bytes, until free is called.
 func (h *Handler) FillPulls(t *testing.T, left int64) (free func()) {
 	t.Helper()
-	if !h.s.pulls.disk.TryAcquire(maxPulled - left) {
+	if !h.s.pull.packages.disk.TryAcquire(maxPulled - left) {
 		t.Fatalf("there is no room for %d bytes", maxPulled-left)
 	}
-	return func() { h.s.pulls.disk.Release(maxPulled - left) }
+	return func() { h.s.pull.packages.disk.Release(maxPulled - left) }
 }

@@ -43,11 +43,8 @@ func answerWithin(ctx context.Context, d time.Duration) (_ context.Context, answ
 	}
 }
 
-// readJSON reads the body of an authorised request, at most limit bytes.
-func (s *server) readJSON(r *http.Request, limit int64, to any) error {
-	if err := s.kit.OpenBody(r); err != nil {
-		return err
-	}
+// readJSON reads the body of a request, at most limit bytes.
+func readJSON(r *http.Request, limit int64, to any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}

@@ -59,14 +59,14 @@ func TestBusy(t *testing.T) {
 	s := newTestServer(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
 	h := s.routes()
 	b := blobName{Repository: "modules/net/vpc/aws", Hex: strings.Repeat("0", 64), File: "x.zip"}
-	s.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
+	s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 1})
 	for _, test := range []struct {
 		name, path string
 		limit      *service.Places
 		most, then int
 	}{
 		{"metadata", "/v1/modules/net/vpc/aws/versions", s.kit.Requests, 4096, 404},
-		{"archives", "/" + s.links.path(b, s.links.expiry()), s.slots, maxStreams, 404},
+		{"archives", "/" + s.views.own.links.path(b, s.views.own.links.expiry()), s.archives.slots, maxStreams, 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			greedy, other := netip.MustParsePrefix("192.0.2.1/32"), "198.51.100.7:1"
@@ -137,9 +137,9 @@ func TestOpenInTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, &ocitest.Fault{Times: -1, Do: test.do})
 				b := blobName{Repository: "modules/net/vpc/aws", Hex: fmt.Sprintf("%x", sha256.Sum256([]byte("xxxxx"))), File: "x.zip"}
-				s.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
+				s.views.own.catalog.KeepSize(b.Repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex), Size: 5})
 				start := time.Now()
-				w := answerTo(s.routes(), http.MethodGet, "/"+s.links.path(b, s.links.expiry()))
+				w := answerTo(s.routes(), http.MethodGet, "/"+s.views.own.links.path(b, s.views.own.links.expiry()))
 				if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {
 					t.Errorf("%d %s after %v, want %d", w.Code, w.Body, time.Since(start), test.want)
 				}

@@ -4,8 +4,8 @@ package registry
 
 import (
 	"net/http"
-	"strings"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 )
 
@@ -15,19 +15,15 @@ type mirrorIndexDoc struct {
 
 // mirrorIndex lists the versions of a provider under the address of its
 // origin. Own providers are here too, under the front-end's host name.
-func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
-	p, g, err := s.providerOf(r)
+func (p *providers) mirrorIndex(w http.ResponseWriter, r call[addr.Provider]) error {
+	l, err := r.versions(r.Context(), r.at)
 	if err != nil {
-		return err
-	}
-	l, err := s.providerList(r.Context(), p)
-	if err != nil {
-		return missing(err, "provider %s", p)
+		return missing(err, "provider %s", r.at)
 	}
 	a, err := encodedOnce(&l.Derived, "mirror", l.Revision(), func() (any, error) {
 		doc := mirrorIndexDoc{Versions: make(map[string]struct{}, len(l.Listed))}
 		for _, v := range l.Listed {
-			if pv, ok := s.catalog.KnownProvider(p, v, l); ok && pv.Broken != nil {
+			if pv, ok := r.catalog.KnownProvider(r.at, v, l); ok && pv.Broken != nil {
 				continue
 			}
 			doc.Versions[v.String()] = struct{}{}
@@ -37,7 +33,7 @@ func (s *server) mirrorIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
@@ -52,35 +48,23 @@ type mirrorArchive struct {
 
 // mirrorVersion names the archives of one version with their hashes. Without
 // hashes the clients would install whatever the archive holds.
-func (s *server) mirrorVersion(w http.ResponseWriter, r *http.Request) error {
-	p, g, err := s.providerOf(r)
+func (p *providers) mirrorVersion(w http.ResponseWriter, r call[release]) error {
+	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {
-		return err
+		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
-	name, ok := strings.CutSuffix(r.PathValue("file"), ".json")
-	if !ok {
-		return notFound("a network mirror has index.json and VERSION.json here")
-	}
-	v, err := version(name)
-	if err != nil {
-		return err
-	}
-	pv, err := s.providerOr(r.Context(), p, v)
-	if err != nil {
-		return missing(err, "provider %s %s", p, v)
-	}
-	exp := s.links.expiry()
+	exp := r.links.expiry()
 	a, err := encodedOnce(&pv.Derived, "mirror", exp, func() (any, error) {
-		return s.mirrorDoc(up(r.URL.Path), exp, pv), nil
+		return newMirrorDoc(r.links, up(r.URL.Path), exp, pv), nil
 	})
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
-func (s *server) mirrorDoc(root string, exp int64, pv *catalog.ProviderVersion) mirrorVersionDoc {
+func newMirrorDoc(l *links, root string, exp int64, pv *catalog.ProviderVersion) mirrorVersionDoc {
 	doc := mirrorVersionDoc{Archives: make(map[string]mirrorArchive, len(pv.Platforms))}
 	for _, t := range pv.Platforms {
 		hashes := []string{"zh:" + t.Zh}
@@ -88,7 +72,7 @@ func (s *server) mirrorDoc(root string, exp int64, pv *catalog.ProviderVersion) 
 			hashes = []string{t.H1, "zh:" + t.Zh}
 		}
 		b := blobName{Repository: pv.Repository, Hex: t.Zh, File: t.Filename}
-		doc.Archives[t.Platform.String()] = mirrorArchive{URL: root + s.links.path(b, exp), Hashes: hashes}
+		doc.Archives[t.Platform.String()] = mirrorArchive{URL: root + l.path(b, exp), Hashes: hashes}
 	}
 	return doc
 }

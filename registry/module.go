@@ -8,25 +8,16 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// moduleOf parses the address in the path and checks that the caller may read
-// it. A name that cannot be stored is 404, not 400: the clients then try their
-// next source.
-func (s *server) moduleOf(r *http.Request) (addr.Module, access.Grant, error) {
-	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.access.Allow(r, access.Right{Action: access.Read, Kind: addr.KindModule, Address: m.String()})
-	if err != nil {
-		return m, g, err
-	}
-	if err := m.Validate(); err != nil {
-		return m, g, notFound("%v", err)
-	}
-	return m, g, nil
+// modules answers about modules.
+type modules struct {
+	answer   Modules
+	verified bool    // none is served that does not fulfil a policy
+	counts   *counts // downloads
 }
 
 type moduleVersionsDoc struct {
@@ -43,14 +34,10 @@ type moduleVersionEntry struct {
 
 // moduleVersions lists every version, editions included: clients select a
 // pre-release only by an exact constraint, so an edition hides nothing.
-func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleOf(r)
+func (m *modules) versions(w http.ResponseWriter, r call[addr.Module]) error {
+	l, err := r.catalog.Module(r.Context(), r.at)
 	if err != nil {
-		return err
-	}
-	l, err := s.catalog.Module(r.Context(), m)
-	if err != nil {
-		return missing(err, "module %s", m)
+		return missing(err, "module %s", r.at)
 	}
 	a, err := encodedOnce(&l.Derived, "module", 0, func() (any, error) {
 		list := moduleVersionList{Versions: make([]moduleVersionEntry, 0, len(l.Listed))}
@@ -62,7 +49,7 @@ func (s *server) moduleVersions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
@@ -94,34 +81,26 @@ func (m Modules) validate() error {
 // moduleDownload says where the archive is: in a header, without a body. This
 // form is the one that OpenTofu and Terraform of every version read; a 200
 // without JSON, which some registries send, fails in OpenTofu.
-func (s *server) moduleDownload(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleOf(r)
+func (m *modules) download(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
+	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
-		return err
-	}
-	v, err := version(r.PathValue("version"))
-	if err != nil {
-		return err
-	}
-	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
-	if err != nil {
-		return missing(err, "module %s %s", m, v)
+		return missing(err, "module %s %s", r.at.Module, r.at.Version)
 	}
 	b := blobName{
 		Repository: mv.Repository,
 		Hex:        mv.Zip.Digest.Encoded(),
-		File:       moduleFile(m, v),
+		File:       moduleFile(r.at.Module, r.at.Version),
 	}
 	h := w.Header()
 	root := up(r.URL.Path)
-	h.Set("X-Terraform-Get", root+s.moduleLink(mv, b))
-	h.Set("Cache-Control", cacheControl(g))
-	if s.o.Modules.Answer == "" || s.o.Modules.Answer == "portable" {
+	h.Set("X-Terraform-Get", root+moduleLink(r.links, mv, b))
+	h.Set("Cache-Control", cacheControl(r.grant))
+	if m.answer.Answer == "" || m.answer.Answer == "portable" {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	h.Set("Vary", "Authorization, User-Agent")
-	doc := s.moduleLocation(r.UserAgent(), root, b, mv)
+	doc := m.answer.location(r.UserAgent(), root, b, mv)
 	if doc == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -137,12 +116,12 @@ type madeLink struct {
 
 // moduleLink is the path of the zip, signed again only when the end of links
 // moves.
-func (s *server) moduleLink(mv *catalog.ModuleVersion, b blobName) string {
-	exp := s.links.expiry()
+func moduleLink(l *links, mv *catalog.ModuleVersion, b blobName) string {
+	exp := l.expiry()
 	if kept, ok := mv.Derived.Load(madeLink{}); ok && kept.(*madeLink).exp == exp {
 		return kept.(*madeLink).path
 	}
-	made := &madeLink{path: s.links.path(b, exp), exp: exp}
+	made := &madeLink{path: l.path(b, exp), exp: exp}
 	mv.Derived.Store(madeLink{}, made)
 	return made.path
 }
@@ -152,15 +131,15 @@ type moduleLocationDoc struct {
 	UseCredentials bool   `json:"use_registry_credentials,omitempty"`
 }
 
-// moduleLocation is the answer for a client that understands more than the
+// location is the answer for a client that understands more than the
 // portable form, or nil.
-func (s *server) moduleLocation(agent, root string, b blobName, mv *catalog.ModuleVersion) *moduleLocationDoc {
+func (m Modules) location(agent, root string, b blobName, mv *catalog.ModuleVersion) *moduleLocationDoc {
 	major, minor, ok := openTofu(agent)
 	newer := func(want int) bool { return ok && (major > 1 || major == 1 && minor >= want) }
 	switch {
-	case s.o.Modules.Answer == "oci" && newer(10):
-		return &moduleLocationDoc{Location: "oci://" + s.o.Modules.Registry + "/" + b.Repository + "?digest=" + mv.Manifest.Digest.String()}
-	case s.o.Modules.Answer == "direct" && newer(12):
+	case m.Answer == "oci" && newer(10):
+		return &moduleLocationDoc{Location: "oci://" + m.Registry + "/" + b.Repository + "?digest=" + mv.Manifest.Digest.String()}
+	case m.Answer == "direct" && newer(12):
 		return &moduleLocationDoc{Location: root + linkPath(authToken, b), UseCredentials: true}
 	}
 	return nil
@@ -174,14 +153,4 @@ func openTofu(agent string) (major, minor int, ok bool) {
 	}
 	n, err := fmt.Sscanf(rest, "%d.%d.", &major, &minor)
 	return major, minor, err == nil && n == 2
-}
-
-// version parses a version of a path. One that is not exact is 404: it cannot
-// have been listed.
-func version(segment string) (addr.Version, error) {
-	v, err := addr.ParseVersion(segment)
-	if err != nil {
-		return v, notFound("%v", err)
-	}
-	return v, nil
 }

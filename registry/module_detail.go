@@ -14,19 +14,15 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// moduleLatest redirects to the archive of the latest release.
-func (s *server) moduleLatest(w http.ResponseWriter, r *http.Request) error {
-	m, _, err := s.moduleOf(r)
+// latest redirects to the archive of the latest release.
+func (m *modules) latest(w http.ResponseWriter, r call[addr.Module]) error {
+	l, err := r.catalog.Module(r.Context(), r.at)
 	if err != nil {
-		return err
-	}
-	l, err := s.catalog.Module(r.Context(), m)
-	if err != nil {
-		return missing(err, "module %s", m)
+		return missing(err, "module %s", r.at)
 	}
 	v, ok := l.Latest()
 	if !ok {
-		return notFound("module %s: not found", m)
+		return notFound("module %s: not found", r.at)
 	}
 	w.Header().Set("Location", v.String()+"/download")
 	w.Header().Set("Cache-Control", privateCache)
@@ -75,55 +71,43 @@ type moduleRequirementDoc struct {
 	Version string `json:"version"`
 }
 
-// moduleDetail describes one version, the latest where none is named, from the
-// description that was stored when it was published.
-func (s *server) moduleDetail(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleOf(r)
+// detail describes one version from the description that was stored when it was
+// published.
+func (m *modules) detail(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
+	l, err := r.catalog.Module(r.Context(), r.at.Module)
 	if err != nil {
-		return err
+		return missing(err, "module %s", r.at.Module)
 	}
-	l, v, mv, err := s.detailed(r, m)
+	mv, err := r.catalog.ModuleVersion(r.Context(), r.at.Module, r.at.Version)
 	if err != nil {
-		return err
+		return missing(err, "module %s %s", r.at.Module, r.at.Version)
 	}
-	description, err := s.catalog.Description(r.Context(), mv)
+	return m.describe(w, r, l, mv)
+}
+
+// latestDetail is detail of the latest version.
+func (m *modules) latestDetail(w http.ResponseWriter, r call[addr.Module]) error {
+	l, v, mv, err := r.catalog.LatestModule(r.Context(), r.at)
+	if err != nil {
+		return missing(err, "module %s", r.at)
+	}
+	return m.describe(w, call[addr.ModuleVersion]{r.Request, r.view, addr.ModuleVersion{Module: r.at, Version: v}, r.grant}, l, mv)
+}
+
+func (m *modules) describe(w http.ResponseWriter, r call[addr.ModuleVersion], l *catalog.Versions, mv *catalog.ModuleVersion) error {
+	description, err := r.catalog.Description(r.Context(), mv)
 	if err != nil {
 		return err
 	}
 	a, err := service.Encode(moduleDetailDoc{
-		moduleDoc: s.newModuleDoc(m, v, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{m.System},
+		moduleDoc: m.newDoc(r.at, mv), Root: newDirDoc(description.Root), Versions: l.Listed, Providers: []string{r.at.System},
 		Submodules: newDirDocs(description.Submodules), Examples: newDirDocs(description.Examples),
 	})
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
-}
-
-// detailed is the version of a module that a request names, or the latest.
-func (s *server) detailed(r *http.Request, m addr.Module) (*catalog.Versions, addr.Version, *catalog.ModuleVersion, error) {
-	name := r.PathValue("version")
-	if name == "" {
-		l, v, mv, err := s.catalog.LatestModule(r.Context(), m)
-		if err != nil {
-			err = missing(err, "module %s", m)
-		}
-		return l, v, mv, err
-	}
-	l, err := s.catalog.Module(r.Context(), m)
-	if err != nil {
-		return nil, addr.Version{}, nil, missing(err, "module %s", m)
-	}
-	v, err := version(name)
-	if err != nil {
-		return nil, v, nil, err
-	}
-	mv, err := s.catalog.ModuleVersion(r.Context(), m, v)
-	if err != nil {
-		err = missing(err, "module %s %s", m, v)
-	}
-	return l, v, mv, err
 }
 
 func newDirDocs(list []artifact.DescribedModule) []moduleDirDoc {

@@ -5,47 +5,17 @@ package registry
 import (
 	"net/http"
 	"strings"
+	"time"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// providerOf parses the address in the path, for a provider of this front-end
-// or, below /origin/, a mirrored one, and checks that the caller may read it.
-func (s *server) providerOf(r *http.Request) (addr.Provider, access.Grant, error) {
-	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	kind := addr.KindProvider
-	if host := r.PathValue("hostname"); host != "" {
-		source = host + "/" + source
-		kind = addr.KindMirror
-	}
-	p, perr := addr.ParseProvider(source)
-	if perr == nil {
-		source = p.String()
-	}
-	if kind == addr.KindMirror && s.own(r, p) {
-		kind, p.Hostname = addr.KindProvider, ""
-		source = p.String()
-	}
-	g, err := s.access.Allow(r, access.Right{Action: access.Read, Kind: access.Kind(kind), Address: source})
-	if err != nil {
-		return p, g, err
-	}
-	if perr != nil {
-		return p, g, notFound("%v", perr)
-	}
-	return p, g, nil
-}
-
-// own reports whether the address names a provider of this front-end by its
-// public host name.
-func (s *server) own(r *http.Request, p addr.Provider) bool {
-	if s.o.Hostname != "" {
-		return p.Hostname == s.o.Hostname
-	}
-	return p.Hostname == strings.ToLower(r.Host)
+// providers answers about providers, by the registry protocol and that of network
+// mirrors.
+type providers struct {
+	now func() time.Time
 }
 
 type providerVersionsDoc struct {
@@ -67,25 +37,21 @@ type platformName struct {
 	Arch string `json:"arch"`
 }
 
-func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error {
-	p, g, err := s.providerOf(r)
+func (p *providers) versions(w http.ResponseWriter, r call[addr.Provider]) error {
+	l, err := r.versions(r.Context(), r.at)
 	if err != nil {
-		return err
-	}
-	l, err := s.providerList(r.Context(), p)
-	if err != nil {
-		return missing(err, "provider %s", p)
+		return missing(err, "provider %s", r.at)
 	}
 	a, err := encodedOnce(&l.Derived, "provider", l.Revision(), func() (any, error) {
-		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, s.now())}
+		doc := providerVersionsDoc{Versions: make([]providerVersionEntry, 0, len(l.Listed)), Warnings: warnings(l, p.now())}
 		for _, v := range l.Listed {
 			e := providerVersionEntry{Version: v}
-			pv, ok := s.catalog.KnownProvider(p, v, l)
+			pv, ok := r.catalog.KnownProvider(r.at, v, l)
 			if !ok {
-				pv, ok = s.pull.known(p, v)
+				pv, ok = r.pull.known(r.at, v)
 			}
 			if ok {
-				if pv.Installable(p) != nil {
+				if pv.Installable(r.at) != nil {
 					continue
 				}
 				e.Protocols, e.Platforms = pv.Protocols, platformNames(pv)
@@ -97,7 +63,7 @@ func (s *server) providerVersions(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
@@ -133,46 +99,37 @@ type packageHashes struct {
 	Size   int64    `json:"package_size"`
 }
 
-// providerPackage answers with everything the clients check before and after
+// build answers with everything the clients check before and after
 // they download a provider. 404 means "not for this platform".
-func (s *server) providerPackage(w http.ResponseWriter, r *http.Request) error {
-	p, g, err := s.providerOf(r)
+func (p *providers) build(w http.ResponseWriter, r call[build]) error {
+	pv, err := r.version(r.Context(), r.at.Provider, r.at.version, r.at.platform)
 	if err != nil {
-		return err
+		return missing(err, "provider %s %s", r.at.Provider, r.at.version)
 	}
-	v, err := version(r.PathValue("version"))
-	if err != nil {
-		return err
-	}
-	target := addr.Platform{OS: r.PathValue("os"), Arch: r.PathValue("arch")}
-	pv, err := s.providerOr(r.Context(), p, v, target)
-	if err != nil {
-		return missing(err, "provider %s %s", p, v)
-	}
-	pkg, ok := pv.Platform(target)
+	pkg, ok := pv.Platform(r.at.platform)
 	if !ok {
-		return notFound("provider %s %s has no package for %s; it has %s", p, v, target, platformList(pv))
+		return notFound("provider %s %s has no package for %s; it has %s", r.at.Provider, r.at.version, r.at.platform, platformList(pv))
 	}
-	if err := pv.Installable(p); err != nil {
-		return notFound("provider %s %s: %v", p, v, err)
+	if err := pv.Installable(r.at.Provider); err != nil {
+		return notFound("provider %s %s: %v", r.at.Provider, r.at.version, err)
 	}
-	exp := s.links.expiry()
+	exp := r.links.expiry()
 	root := up(r.URL.Path)
-	a, err := encodedOnce(&pv.Derived, root+target.String(), exp, func() (any, error) {
-		return s.packageDoc(root, exp, p, v, pv, pkg), nil
+	a, err := encodedOnce(&pv.Derived, root+r.at.platform.String(), exp, func() (any, error) {
+		return newPackageDoc(r.links, root, exp, r.at.release, pv, pkg), nil
 	})
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, cacheControl(g))
+	a.Write(w, r.Request, cacheControl(r.grant))
 	return nil
 }
 
-func (s *server) packageDoc(root string, exp int64, p addr.Provider, v addr.Version, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
+func newPackageDoc(l *links, root string, exp int64, p release, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
 	link := func(hex, file string) string {
-		return root + s.links.path(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
+		return root + l.path(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
 	}
-	sums, signature := proof(p, v, pv)
+	sums, signature := proof(p.Provider, p.version, pv)
 	doc := providerPackageDoc{
 		Protocols:           pv.Protocols,
 		OS:                  pkg.Platform.OS,

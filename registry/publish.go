@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -40,56 +41,42 @@ type publishedDoc struct {
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
-// publishModule takes a zip or tar.gz and stores its tree as a version, with
+// publishing takes what is to be stored, and changes what is stored.
+type publishing struct {
+	layout  addr.Layout
+	keys    *access.Keyring // sign receipts
+	beside  string          // host of the registry, where that is in this server; "": it is elsewhere
+	metrics *Metrics
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// module takes a zip or tar.gz and stores its tree as a version, with
 // the same ignore files, checks and bytes as `okara publish module`.
-func (s *server) publishModule(w http.ResponseWriter, r *http.Request) error {
-	version, g, err := s.moduleVersionOf(r, access.Publish)
-	if err != nil {
-		return err
-	}
-	o, dry, err := moduleOptions(r, g)
+func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) error {
+	o, dry, err := moduleOptions(r.Request, r.grant)
 	if err != nil {
 		return unprocessable(err)
-	}
-	if err := s.kit.OpenBody(r); err != nil {
-		return err
 	}
 	dir, remove, err := scratch.Dir("")
 	if err != nil {
 		return err
 	}
-	defer s.removeUnpacked(remove)
-	if err := receiveTree(r, dir); err != nil {
+	defer p.removeUnpacked(remove)
+	if err := receiveTree(r.Request, dir); err != nil {
 		return err
 	}
 	if dry {
-		return s.dryRun(r.Context(), w, dir, version, o)
+		return dryRun(r.Context(), w, dir, r.at, o)
 	}
-	out, err := s.depot.PublishModule(r.Context(), os.DirFS(dir), version, o)
-	s.published(g, version.Module.String(), access.Change{Action: access.Publish, Version: version.Version.String()}, out, err)
+	out, err := r.depot.PublishModule(r.Context(), os.DirFS(dir), r.at, o)
+	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: access.Publish, Version: r.at.Version.String()}, out, err)
 	if err != nil {
-		return s.publishRefused(r, err)
+		return p.refused(r.Request, err)
 	}
-	s.catalog.Changed(s.o.Layout.Module(version.Module), out.Tag)
-	s.catalog.ChangedIndex()
-	return s.writePublished(w, r, out)
-}
-
-// moduleVersionOf parses the address of a version and checks the right to it.
-func (s *server) moduleVersionOf(r *http.Request, action access.Action) (addr.ModuleVersion, access.Grant, error) {
-	m := addr.Module{Namespace: r.PathValue("namespace"), Name: r.PathValue("name"), System: r.PathValue("system")}
-	g, err := s.access.Allow(r, access.Right{Action: action, Kind: addr.KindModule, Address: m.String()})
-	if err != nil {
-		return addr.ModuleVersion{}, g, err
-	}
-	if err := m.Validate(); err != nil {
-		return addr.ModuleVersion{}, g, unprocessable(err)
-	}
-	v, err := addr.ParseVersion(r.PathValue("version"))
-	if err != nil {
-		return addr.ModuleVersion{}, g, unprocessable(err)
-	}
-	return addr.ModuleVersion{Module: m, Version: v}, g, nil
+	r.catalog.Changed(p.layout.Module(r.at.Module), out.Tag)
+	r.catalog.ChangedIndex()
+	return p.answer(w, r.Request, out)
 }
 
 // moduleOptions reads the query of a publication. A misspelt value is an error:
@@ -116,9 +103,9 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 
 // removeUnpacked removes a temporary folder. The answer is under way by then, so
 // the log says what is left.
-func (s *server) removeUnpacked(remove func() error) {
+func (p *publishing) removeUnpacked(remove func() error) {
 	if err := remove(); err != nil {
-		s.log.Error("temporary files fill the disk", "error", err)
+		p.log.Error("temporary files fill the disk", "error", err)
 	}
 }
 
@@ -195,7 +182,7 @@ func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 }
 
 // dryRun answers what would be shipped.
-func (s *server) dryRun(ctx context.Context, w http.ResponseWriter, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func dryRun(ctx context.Context, w http.ResponseWriter, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	plan, err := depot.PlanModule(ctx, os.DirFS(dir), m, o)
 	if err != nil {
 		return publishError(err)
@@ -214,49 +201,50 @@ func (s *server) dryRun(ctx context.Context, w http.ResponseWriter, dir string, 
 	return writeDocument(w, http.StatusOK, doc)
 }
 
-func (s *server) writePublished(w http.ResponseWriter, r *http.Request, out depot.Published) error {
+// answer says what was published.
+func (p *publishing) answer(w http.ResponseWriter, r *http.Request, out depot.Published) error {
 	status := http.StatusCreated
 	if out.Existing {
 		status = http.StatusOK
 	}
 	return writeDocument(w, status, publishedDoc{
-		Repository: s.reference(r, out.Repository), Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
+		Repository: p.reference(r, out.Repository), Tag: out.Tag, Digest: out.Digest, ContentDigest: out.ContentDigest, Warnings: out.Warnings,
 	})
 }
 
 // reference is the name of a repository for the caller. The built-in registry
 // has no host name of its own; it is where the caller found the front-end.
-func (s *server) reference(r *http.Request, repository string) string {
-	if !s.o.Beside {
+func (p *publishing) reference(r *http.Request, repository string) string {
+	if p.beside == "" {
 		return repository
 	}
-	return r.Host + strings.TrimPrefix(repository, s.o.Client.Host())
+	return r.Host + strings.TrimPrefix(repository, p.beside)
 }
 
-// publishRefused is publishError for what PublishModule and PublishProvider
+// refused is publishError for what PublishModule and PublishProvider
 // return.
-func (s *server) publishRefused(r *http.Request, err error) error {
+func (p *publishing) refused(r *http.Request, err error) error {
 	if c, ok := errors.AsType[*depot.ConflictError](err); ok {
 		named := *c
-		named.Repository = s.reference(r, c.Repository)
+		named.Repository = p.reference(r, c.Repository)
 		return &service.Error{Status: http.StatusConflict, Text: named.Error()}
 	}
 	return publishError(err)
 }
 
 // published records a change of what is at an address. err is what it returned.
-func (s *server) published(g access.Grant, address string, c access.Change, out depot.Published, err error) {
+func (p *publishing) published(v *view, g access.Grant, address string, c access.Change, out depot.Published, err error) {
 	result := "done"
 	c.Digest, c.Status = out.Digest, http.StatusCreated
 	switch {
 	case err != nil:
-		c.Status, _ = s.classify(publishError(err))
+		c.Status, _ = classify(v.told(publishError(err)))
 		result = http.StatusText(c.Status)
 	case out.Existing:
 		c.Status = http.StatusOK
 	}
 	if c.Action == access.Publish {
-		s.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
+		p.metrics.publish.WithLabelValues(string(g.Kind()), result).Inc()
 	}
 	g.Record(address, c)
 }

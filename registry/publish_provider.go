@@ -48,10 +48,10 @@ const (
 // fileName is a file of a release as GoReleaser names them, or SHA256SUMS alone.
 var fileName = regexp.MustCompile(`^(terraform-(provider|registry)[A-Za-z0-9._+-]{1,200}|SHA256SUMS(\.sig)?)$`)
 
-// uploadFile stores one file of a release as a blob of its repository, a package
+// file stores one file of a release as a blob of its repository, a package
 // only if it is one. Nothing refers to it until the version is published.
-func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
-	u, repo, err := s.uploadOf(r)
+func (p *publishing) file(w http.ResponseWriter, r call[release]) error {
+	u, repo, err := p.uploadOf(r)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	size, sum, err := receive(r, file, maxProviderFile)
+	size, sum, err := receive(r.Request, file, maxProviderFile)
 	if err != nil {
 		return err
 	}
@@ -78,21 +78,21 @@ func (s *server) uploadFile(w http.ResponseWriter, r *http.Request) error {
 	if _, err := repo.EnsureBlob(r.Context(), blob); err != nil {
 		return err
 	}
-	return s.writeReceipt(w, http.StatusCreated, u)
+	return p.writeReceipt(w, http.StatusCreated, u)
 }
 
 // knownFile answers with a receipt for a file that the repository has already,
 // so that a publication that was cut need not send it again. Only who may
 // publish there is told.
-func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
-	u, repo, err := s.uploadOf(r)
+func (p *publishing) knownFile(w http.ResponseWriter, r call[release]) error {
+	u, repo, err := p.uploadOf(r)
 	if err != nil {
 		return err
 	}
 	var in struct {
 		Digest digest.Digest `json:"digest"`
 	}
-	if err := s.readJSON(r, maxKnownRequest, &in); err != nil {
+	if err := readJSON(r.Request, maxKnownRequest, &in); err != nil {
 		return err
 	}
 	d, err := repo.Stat(r.Context(), in.Digest)
@@ -115,7 +115,7 @@ func (s *server) knownFile(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return s.writeReceipt(w, http.StatusOK, u)
+	return p.writeReceipt(w, http.StatusOK, u)
 }
 
 func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) error {
@@ -129,30 +129,24 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 }
 
 // uploadOf returns what the address says of an upload, and its repository.
-func (s *server) uploadOf(r *http.Request) (upload, *oci.Repo, error) {
-	p, v, repository, _, err := s.releaseOf(r, access.Publish)
-	if err != nil {
-		return upload{}, nil, err
-	}
-	u := upload{Repository: repository, File: r.PathValue("filename"), typ: p.Type}
+func (p *publishing) uploadOf(r call[release]) (upload, *oci.Repo, error) {
+	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName.MatchString(u.File) {
 		return upload{}, nil, unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
 	}
 	if u.isPackage() {
-		if u.platform, err = depot.PackagePlatform(p, v, u.File); err != nil {
+		var err error
+		if u.platform, err = depot.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
 			return upload{}, nil, unprocessable(err)
 		}
 	}
-	if err := s.kit.OpenBody(r); err != nil {
-		return upload{}, nil, err
-	}
-	repo, err := s.o.Client.Repo(repository)
+	repo, err := r.client.Repo(u.Repository)
 	return u, repo, err
 }
 
-func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error {
-	u.Expires = s.now().Add(receiptTTL).Unix()
-	receipt, err := newReceipt(s.keys, u)
+func (p *publishing) writeReceipt(w http.ResponseWriter, status int, u upload) error {
+	u.Expires = p.now().Add(receiptTTL).Unix()
+	receipt, err := newReceipt(p.keys, u)
 	if err != nil {
 		return err
 	}
@@ -163,49 +157,26 @@ func (s *server) writeReceipt(w http.ResponseWriter, status int, u upload) error
 	return writeDocument(w, status, doc)
 }
 
-// releaseOf parses the address of a publication and checks the right to it.
-func (s *server) releaseOf(r *http.Request, action access.Action) (p addr.Provider, v addr.Version, repository string, g access.Grant, err error) {
-	source := r.PathValue("namespace") + "/" + r.PathValue("type")
-	address := source
-	p, bad := addr.ParseProvider(source)
-	if bad == nil {
-		address = p.String() // in lower case, as it is stored
-	}
-	if g, err = s.access.Allow(r, access.Right{Action: action, Kind: addr.KindProvider, Address: address}); err != nil {
-		return p, v, "", g, err
-	}
-	if bad != nil {
-		return p, v, "", g, unprocessable(bad)
-	}
-	if v, err = addr.ParseVersion(r.PathValue("version")); err != nil {
-		return p, v, "", g, unprocessable(err)
-	}
-	return p, v, s.o.Layout.Provider(p), g, nil
-}
-
-// publishProvider makes a version of the uploaded files, with the same checks
+// provider makes a version of the uploaded files, with the same checks
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
-func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, access.Publish)
-	if err != nil {
-		return err
-	}
+func (p *publishing) provider(w http.ResponseWriter, r call[release]) error {
 	var in struct {
 		Receipts []string `json:"receipts"`
 		Keys     []string `json:"keys"`
 		Extend   bool     `json:"extend"` // add platforms to a version that exists
 	}
-	if err := s.readJSON(r, maxProviderRequest, &in); err != nil {
+	if err := readJSON(r.Request, maxProviderRequest, &in); err != nil {
 		return err
 	}
 	if len(in.Receipts) == 0 || len(in.Receipts) > maxReceipts {
 		return unprocessable(fmt.Errorf("%d receipts, want 1 to %d", len(in.Receipts), maxReceipts))
 	}
-	o := depot.ProviderOptions{Extend: in.Extend}
-	if o.Annotations, err = origin(r, g); err != nil {
+	annotations, err := origin(r.Request, r.grant)
+	if err != nil {
 		return unprocessable(err)
 	}
+	o := depot.ProviderOptions{Extend: in.Extend, Annotations: annotations}
 	for _, armor := range in.Keys {
 		keys, err := signing.ParsePublicKeys([]byte(armor))
 		if err != nil {
@@ -217,15 +188,16 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer s.removeUnpacked(remove)
+	defer p.removeUnpacked(remove)
+	repository := p.layout.Provider(r.at.Provider)
 	for _, receipt := range in.Receipts {
-		u, repo, err := s.receivedAs(receipt, repository)
+		u, repo, err := p.receivedAs(receipt, r.client, repository)
 		if err != nil {
 			return err
 		}
 		if !u.isPackage() {
 			err = fetchText(r.Context(), repo, u, dir)
-		} else if k, e := u.stored(r.Context(), repo, p, v); e == nil {
+		} else if k, e := u.stored(r.Context(), repo, r.at); e == nil {
 			o.Stored = append(o.Stored, k)
 		} else {
 			err = e
@@ -234,25 +206,25 @@ func (s *server) publishProvider(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	out, err := s.depot.PublishProvider(r.Context(), os.DirFS(dir), p, v, o)
-	s.published(g, p.String(), access.Change{Action: access.Publish, Version: v.String()}, out, err)
+	out, err := r.depot.PublishProvider(r.Context(), os.DirFS(dir), r.at.Provider, r.at.version, o)
+	p.published(r.view, r.grant, r.at.Provider.String(), access.Change{Action: access.Publish, Version: r.at.version.String()}, out, err)
 	if err != nil {
-		return s.publishRefused(r, err)
+		return p.refused(r.Request, err)
 	}
-	s.catalog.Changed(repository, out.Tag)
-	return s.writePublished(w, r, out)
+	r.catalog.Changed(repository, out.Tag)
+	return p.answer(w, r.Request, out)
 }
 
 // receivedAs returns what a receipt is for.
-func (s *server) receivedAs(receipt, repository string) (upload, *oci.Repo, error) {
-	u, err := readReceipt(s.keys, receipt, s.now())
+func (p *publishing) receivedAs(receipt string, client *oci.Client, repository string) (upload, *oci.Repo, error) {
+	u, err := readReceipt(p.keys, receipt, p.now())
 	if err != nil {
 		return upload{}, nil, err
 	}
 	if u.Repository != repository {
 		return upload{}, nil, unprocessable(fmt.Errorf("the receipt of %s belongs to another provider", u.File))
 	}
-	repo, err := s.o.Client.Repo(repository)
+	repo, err := client.Repo(repository)
 	return u, repo, err
 }
 
@@ -296,8 +268,8 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 }
 
 // stored is the package of a receipt, if the registry has it still.
-func (u *upload) stored(ctx context.Context, repo *oci.Repo, p addr.Provider, v addr.Version) (depot.Package, error) {
-	platform, err := depot.PackagePlatform(p, v, u.File)
+func (u *upload) stored(ctx context.Context, repo *oci.Repo, at release) (depot.Package, error) {
+	platform, err := depot.PackagePlatform(at.Provider, at.version, u.File)
 	if err != nil {
 		return depot.Package{}, unprocessable(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -20,34 +19,15 @@ const (
 	maxActor         = 128
 )
 
-// moduleStatus deprecates or withdraws a version of a module, or takes that
-// back.
-func (s *server) moduleStatus(w http.ResponseWriter, r *http.Request) error {
-	m, g, err := s.moduleVersionOf(r, access.Publish)
-	if err != nil {
-		return err
-	}
-	return s.changeStatus(w, r, g, m.Module.String(), m.Version, s.o.Layout.Module(m.Module))
-}
-
-// providerStatus is moduleStatus for an own provider.
-func (s *server) providerStatus(w http.ResponseWriter, r *http.Request) error {
-	p, v, repository, g, err := s.releaseOf(r, access.Publish)
-	if err != nil {
-		return err
-	}
-	return s.changeStatus(w, r, g, p.String(), v, repository)
-}
-
-// changeStatus writes the event. Signatures are not among the actions: a
-// resign event needs the files that `okara sign` makes.
-func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g access.Grant, address string, v addr.Version, repository string) error {
+// status deprecates or withdraws a version, or takes that back. Signatures are not
+// among the actions: a resign event needs the files that `okara sign` makes.
+func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	var in struct {
 		Action      string `json:"action"`
 		Message     string `json:"message"`
 		Replacement string `json:"replacement"`
 	}
-	if err := s.readJSON(r, maxStatusRequest, &in); err != nil {
+	if err := readJSON(r.Request, maxStatusRequest, &in); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{artifact.ActionDeprecate, artifact.ActionUndeprecate, artifact.ActionYank, artifact.ActionUnyank}, in.Action) {
@@ -56,20 +36,21 @@ func (s *server) changeStatus(w http.ResponseWriter, r *http.Request, g access.G
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
 		return unprocessable(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
 	}
-	repo, err := s.o.Client.Repo(repository)
+	repository, v := r.at.Repository(p.layout), r.at.version
+	repo, err := r.client.Repo(repository)
 	if err != nil {
 		return err
 	}
 	if _, err := repo.Resolve(r.Context(), v.Tag()); err != nil {
-		return missing(err, "%s %s %s", g.Kind(), address, v)
+		return missing(err, "%s %s %s", r.at.Kind, r.at, v)
 	}
 	e, err := artifact.PutStatusEvent(r.Context(), repo, artifact.StatusEvent{
-		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(g.Subject, maxActor), Time: s.now(),
+		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(r.grant.Subject, maxActor), Time: p.now(),
 	})
-	s.published(g, address, access.Change{Action: access.Action(in.Action), Version: v.String()}, depot.Published{}, err)
+	p.published(r.view, r.grant, r.at.String(), access.Change{Action: access.Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}
-	s.catalog.Changed(repository, v.Tag())
-	return writeDocument(w, http.StatusCreated, map[string]string{"repository": s.reference(r, repo.String()), "tag": e.Tag, "action": e.Action})
+	r.catalog.Changed(repository, v.Tag())
+	return writeDocument(w, http.StatusCreated, map[string]string{"repository": p.reference(r.Request, repo.String()), "tag": e.Tag, "action": e.Action})
 }

@@ -13,11 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -51,36 +54,53 @@ func pullable(require depot.VerifyOptions) bool {
 }
 
 // pullThrough answers for versions that are at an origin and not yet in the
-// registry. Its zero value has no rules.
+// registry, and puts those there of which somebody wants a package.
 type pullThrough struct {
 	layout  addr.Layout
 	rules   []PullRule
 	revoked catalog.RevokedKeys
-	log     *slog.Logger
 	// What is required of mirrored providers: nothing, or a signature by one of
 	// these keys.
 	require depot.VerifyOptions
 
 	versions *cache.Cache[*originVersions] // address of the provider
 	releases *cache.Cache[*originRelease]  // address and version
+	packages pulls                         // on their way
 
-	// Answers of an origin that is reachable are good for a while and then
-	// asked for again in the background; what is known outlives the origin.
-	policy cache.Policy
+	client  *oci.Client // of the registry, with the front-end's own credentials
+	catalog *catalog.Catalog
+	depot   *depot.Depot
+	queue   *jobs.Queue
+	metrics *Metrics
+	audit   *slog.Logger // nil: none
+	log     *slog.Logger
+	now     func() time.Time
+	stall   time.Duration // an origin that sends too little for so long is given up
 }
 
-func newPullThrough(o Options, m *Metrics) *pullThrough {
+// newPullThrough returns what pulls into the registry of a view; nil without rules.
+func newPullThrough(o Options, v *view, m *Metrics) *pullThrough {
+	if len(o.PullThrough) == 0 {
+		return nil
+	}
 	return &pullThrough{
-		layout: o.Layout, rules: o.PullThrough, revoked: o.Revoked, log: o.Logger, require: o.Require[addr.KindMirror],
+		layout: o.Layout, rules: o.PullThrough, revoked: o.Revoked, require: o.Require[addr.KindMirror],
 		versions: cache.New("origin", originBytes, (*originVersions).size, o.Now, m.looked),
 		releases: cache.New("release", originBytes, (*originRelease).size, o.Now, m.looked),
-		policy:   cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever},
+		packages: pulls{room: service.NewPlaces(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
+		client:   v.client, catalog: v.catalog, depot: v.depot, metrics: m, audit: o.Audit, log: o.Logger, now: o.Now, stall: stallTimeout,
 	}
+}
+
+// originPolicy is that of an origin that is reachable: its answers are good for a
+// while and then asked for again in the background; what is known outlives it.
+func originPolicy() cache.Policy {
+	return cache.Policy{Fresh: 5 * time.Minute, Grace: cache.Forever, Stale: cache.Forever}
 }
 
 // rule returns the first rule for a provider. Own providers have none.
 func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
-	if a.Hostname == "" {
+	if p == nil || a.Hostname == "" {
 		return PullRule{}, false
 	}
 	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return access.Match(r.Providers, a.String()) })
@@ -113,19 +133,19 @@ func (o *originVersions) with(stored *catalog.Versions) *catalog.Versions {
 	return u
 }
 
-// providerList is the list of a provider: its versions in the registry and those
+// versions is the list of a provider: its versions in the registry and those
 // that may be pulled through. An origin that is slow or down adds nothing, and
 // nobody waits for it where there is something without it.
-func (s *server) providerList(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
-	stored, err := s.catalog.Provider(ctx, p)
-	rule, ok := s.pull.rule(p)
-	if !ok || err != nil && !s.absent(err) {
+func (v *view) versions(ctx context.Context, p addr.Provider) (*catalog.Versions, error) {
+	stored, err := v.catalog.Provider(ctx, p)
+	rule, ok := v.pull.rule(p)
+	if !ok || err != nil && !v.absent(err) {
 		return stored, err
 	}
 	if err != nil {
 		stored = nil
 	}
-	origin, oerr := s.pull.list(ctx, rule, p, stored != nil)
+	origin, oerr := v.pull.list(ctx, rule, p, stored != nil)
 	switch {
 	case oerr != nil:
 		return nil, originError(oerr)
@@ -135,15 +155,6 @@ func (s *server) providerList(ctx context.Context, p addr.Provider) (*catalog.Ve
 		return nil, err
 	}
 	return origin.with(stored), nil
-}
-
-// absent reports whether the registry does not have something, as far as it
-// tells.
-func (s *server) absent(err error) bool {
-	if own(err) {
-		return false
-	}
-	return errors.Is(err, oci.ErrNotFound) || s.o.DeniedMeansMissing && (errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated))
 }
 
 // originError is for an answer that needs an origin. Its text is the origin's.
@@ -188,7 +199,7 @@ func (p *pullThrough) list(ctx context.Context, rule PullRule, a addr.Provider, 
 		}
 		return &originVersions{versions: have}, nil
 	}
-	policy := p.policy
+	policy := originPolicy()
 	if known, ok := p.versions.Peek(key); ok && known.err != nil {
 		policy.Fresh = originRetry
 		if !brief {
@@ -234,26 +245,26 @@ func (r *originRelease) size() int {
 	return r.version.Size()
 }
 
-// providerOr returns a version from the registry, or else from its origin.
+// version returns a version of a provider from the registry, or else from its origin.
 // Where only some platforms are asked for and none of them may be pulled
 // through, no origin is asked.
-func (s *server) providerOr(ctx context.Context, p addr.Provider, v addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
-	pv, err := s.catalog.ProviderVersion(ctx, p, v)
-	if err == nil || !s.absent(err) {
+func (v *view) version(ctx context.Context, p addr.Provider, want addr.Version, platforms ...addr.Platform) (*catalog.ProviderVersion, error) {
+	pv, err := v.catalog.ProviderVersion(ctx, p, want)
+	if err == nil || !v.absent(err) {
 		return pv, err
 	}
-	rule, ok := s.pull.rule(p)
+	rule, ok := v.pull.rule(p)
 	if !ok || len(platforms) > 0 && !slices.ContainsFunc(platforms, rule.permits) {
 		return nil, err
 	}
-	if l, ok := s.catalog.PeekProvider(p); ok && l.Withdrawn(v) {
+	if l, ok := v.catalog.PeekProvider(p); ok && l.Withdrawn(want) {
 		return nil, err
 	}
-	r, rerr := s.pull.release(ctx, rule, p, v)
+	r, rerr := v.pull.release(ctx, rule, p, want)
 	if rerr != nil {
 		return nil, rerr
 	}
-	s.resumePull(ctx, r)
+	v.pull.resume(ctx, r)
 	return r.version, nil
 }
 
@@ -265,7 +276,7 @@ func (p *pullThrough) release(ctx context.Context, rule PullRule, a addr.Provide
 		return nil, fmt.Errorf("provider %s %s: %w", a, v, oci.ErrNotFound)
 	}
 	key := pullVersion(a, v)
-	policy := p.policy
+	policy := originPolicy()
 	if old, ok := p.releases.Peek(key); ok && old.err != nil {
 		policy.Fresh, policy.Grace, policy.Stale = originRetry, 0, 0
 	}
@@ -305,6 +316,9 @@ func (p *pullThrough) learn(a addr.Provider) {
 // known returns a version at its origin that was asked for before, without
 // asking.
 func (p *pullThrough) known(a addr.Provider, v addr.Version) (*catalog.ProviderVersion, bool) {
+	if p == nil {
+		return nil, false
+	}
 	r, ok := p.releases.Peek(pullVersion(a, v))
 	if !ok || r.err != nil {
 		return nil, false

@@ -58,37 +58,40 @@ type pulled struct {
 	spool *blobcache.Spool
 	err   error
 
-	room int64 // that its file has of pulls.disk; fetchPackage's own
+	room int64 // that its file has of pulls.disk; of who fetches it alone
 }
 
-// pullArchive finds a blob that a link names and the registry does not have: a
+// archive finds a blob that a link names and the registry does not have: a
 // package that is to be fetched, or a file of its proof, which is in memory
 // after that.
-func (s *server) pullArchive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
+func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobName) (oci.Descriptor, *pulled, error) {
 	none := fmt.Errorf("archive %s: %w", b.File, oci.ErrNotFound)
-	p, v, ok := s.linked(b)
+	if p == nil {
+		return oci.Descriptor{}, nil, none
+	}
+	a, v, ok := p.linked(b)
 	if !ok {
 		return oci.Descriptor{}, nil, none
 	}
-	rule, ok := s.pull.rule(p)
+	rule, ok := p.rule(a)
 	if !ok {
 		return oci.Descriptor{}, nil, none
 	}
-	r, err := s.pull.release(ctx, rule, p, v)
+	r, err := p.release(ctx, rule, a, v)
 	if err != nil {
 		return oci.Descriptor{}, nil, err
 	}
 	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
 	for _, small := range [][]byte{r.version.Meta.ShasumsBytes, r.version.Meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
-			s.catalog.KeepBytes(b.Hex, small)
+			p.catalog.KeepBytes(b.Hex, small)
 			d.Size = int64(len(small))
 			return d, nil, nil
 		}
 	}
 	for _, t := range r.version.Platforms {
 		if t.Filename == b.File && t.Zh == b.Hex {
-			f, err := s.pullPackage(ctx, client, b, r, t)
+			f, err := p.fetch(ctx, client, b, r, t)
 			if err != nil {
 				return oci.Descriptor{}, nil, err
 			}
@@ -101,8 +104,8 @@ func (s *server) pullArchive(ctx context.Context, client netip.Prefix, b blobNam
 
 // linked parses the provider and the version out of a link. The name of its
 // file counts for nothing until a verified release has it.
-func (s *server) linked(b blobName) (addr.Provider, addr.Version, bool) {
-	item, ok := s.o.Layout.Parse(b.Repository)
+func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
+	item, ok := p.layout.Parse(b.Repository)
 	if !ok || item.Kind != addr.KindMirror {
 		return addr.Provider{}, addr.Version{}, false
 	}
@@ -112,31 +115,31 @@ func (s *server) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	return item.Provider, v, ok && cut && err == nil
 }
 
-// pullPackage joins the fetch of a package, or begins it, and returns when its
+// fetch joins the fetch of a package, or begins it, and returns when its
 // size is known. One that has come to an end in the meantime is in the
 // registry, and is not fetched again. Its place is that of the client who began
 // it, to its end, even when the client has left.
-func (s *server) pullPackage(ctx context.Context, client netip.Prefix, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
+func (p *pullThrough) fetch(ctx context.Context, client netip.Prefix, b blobName, r *originRelease, t artifact.ProviderPlatform) (*pulled, error) {
 	key := b.Repository + "@" + b.Hex
-	s.pulls.mu.Lock()
-	f, ok := s.pulls.running[key]
+	p.packages.mu.Lock()
+	f, ok := p.packages.running[key]
 	if !ok {
-		if size, stored := s.catalog.KnownSize(b.Repository, b.Hex); stored {
-			s.pulls.mu.Unlock()
+		if size, stored := p.catalog.KnownSize(b.Repository, b.Hex); stored {
+			p.packages.mu.Unlock()
 			return &pulled{size: size}, nil
 		}
-		if !s.pulls.room.Take(client) {
-			s.pulls.mu.Unlock()
+		if !p.packages.room.Take(client) {
+			p.packages.mu.Unlock()
 			return nil, service.TooMany("packages from origins")
 		}
 		f = &pulled{version: pullVersion(r.release.Provider, r.release.Version), opened: make(chan struct{}), done: make(chan struct{})}
-		s.pulls.running[key] = f
+		p.packages.running[key] = f
 		go func() {
-			defer s.pulls.room.Leave(client)
-			s.fetchPackage(context.WithoutCancel(ctx), key, b, f, r, t)
+			defer p.packages.room.Leave(client)
+			p.complete(context.WithoutCancel(ctx), key, b, f, r, t)
 		}()
 	}
-	s.pulls.mu.Unlock()
+	p.packages.mu.Unlock()
 	select {
 	case <-f.opened:
 		return f, f.err
@@ -147,21 +150,21 @@ func (s *server) pullPackage(ctx context.Context, client netip.Prefix, b blobNam
 
 func pullVersion(p addr.Provider, v addr.Version) string { return p.String() + " " + v.String() }
 
-// fetchPackage runs to its end whoever waits for it.
-func (s *server) fetchPackage(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
+// complete runs to its end whoever waits for it.
+func (p *pullThrough) complete(ctx context.Context, key string, b blobName, f *pulled, r *originRelease, t artifact.ProviderPlatform) {
 	err := recovered(func() error {
-		if err := s.receivePackage(ctx, f, r, t); err != nil {
+		if err := p.receive(ctx, f, r, t); err != nil {
 			return err
 		}
-		return s.storePackage(ctx, b, f, r)
+		return p.store(ctx, b, f, r)
 	})
-	s.pulls.disk.Release(f.room)
-	s.pulls.mu.Lock()
-	defer s.pulls.mu.Unlock()
-	delete(s.pulls.running, key)
+	p.packages.disk.Release(f.room)
+	p.packages.mu.Lock()
+	defer p.packages.mu.Unlock()
+	delete(p.packages.running, key)
 	close(f.done)
 	if err != nil {
-		s.log.Warn("pull-through: package not stored", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "platform", t.Platform.String(), "error", err)
+		p.log.Warn("pull-through: package not stored", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "platform", t.Platform.String(), "error", err)
 	}
 }
 
@@ -176,16 +179,16 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-// receivePackage writes a package to a file, which the clients follow. Where
+// receive writes a package to a file, which the clients follow. Where
 // the origin does not announce the size they wait for the end: without a size
 // they could not tell a broken download from a whole one.
-func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease, t artifact.ProviderPlatform) error {
+func (p *pullThrough) receive(ctx context.Context, f *pulled, r *originRelease, t artifact.ProviderPlatform) error {
 	ready := sync.OnceFunc(func() { close(f.opened) })
 	defer ready()
 	f.err = fmt.Errorf("%s was not fetched: %w", t.Filename, oci.ErrUnavailable) // until it is
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(s.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", leastPulled, s.stall)) })
+	watch := time.AfterFunc(p.stall, func() { cancel(fmt.Errorf("less than %d bytes in %s", leastPulled, p.stall)) })
 	defer watch.Stop()
 	body, size, err := r.release.Open(ctx, t)
 	if err != nil {
@@ -193,7 +196,7 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		return err
 	}
 	defer body.Close()
-	watch.Reset(s.stall)
+	watch.Reset(p.stall)
 	sp, err := blobcache.TempSpool(t.Zh)
 	if err != nil {
 		f.err = err
@@ -205,11 +208,11 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		ready()
 	}
 	err = blobcache.Pump(sp, body, func(n int) error {
-		if !s.pulls.disk.TryAcquire(int64(n)) {
+		if !p.packages.disk.TryAcquire(int64(n)) {
 			return &service.Error{Status: http.StatusServiceUnavailable, Text: "too many bytes of packages come from origins at this moment"}
 		}
 		if f.room += int64(n); f.room/leastPulled > (f.room-int64(n))/leastPulled {
-			watch.Reset(s.stall)
+			watch.Reset(p.stall)
 		}
 		return nil
 	})
@@ -217,8 +220,8 @@ func (s *server) receivePackage(ctx context.Context, f *pulled, r *originRelease
 		err = context.Cause(ctx)
 	}
 	if err = sp.Finish(err); errors.Is(err, oci.ErrCorrupt) {
-		s.metrics.mismatch.Inc()
-		s.pull.distrust(r, err)
+		p.metrics.mismatch.Inc()
+		p.distrust(r, err)
 	}
 	if size <= 0 {
 		f.size, f.err = sp.Written(), nil
@@ -234,15 +237,15 @@ func (p *pullThrough) distrust(r *originRelease, err error) {
 	p.releases.Put(pullVersion(r.release.Provider, r.release.Version), &originRelease{err: err})
 }
 
-// storePackage moves a package from its file to the registry, after the job
+// store moves a package from its file to the registry, after the job
 // that completes its version is recorded: what a crash leaves in the registry
 // is thus picked up.
-func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
+func (p *pullThrough) store(ctx context.Context, b blobName, f *pulled, r *originRelease) (err error) {
 	defer func() { err = errors.Join(err, f.spool.Discard()) }()
-	if err := s.enqueuePull(ctx, r.release.Provider, r.release.Version); err != nil {
+	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
 		return err
 	}
-	repo, err := s.o.Client.Repo(b.Repository)
+	repo, err := p.client.Repo(b.Repository)
 	if err != nil {
 		return err
 	}
@@ -250,42 +253,42 @@ func (s *server) storePackage(ctx context.Context, b blobName, f *pulled, r *ori
 	if _, err := repo.EnsureBlob(ctx, oci.Blob{Descriptor: d, Open: func() (io.ReadCloser, error) { return f.spool.Open() }}); err != nil {
 		return err
 	}
-	s.catalog.KeepSize(b.Repository, d)
+	p.catalog.KeepSize(b.Repository, d)
 	return nil
 }
 
 // jobPull completes a version of which somebody asked for a package.
 const jobPull = jobs.KindPull
 
-// enqueuePull records that job. One a day is enough: it does not end before the
+// enqueue records that job. One a day is enough: it does not end before the
 // version is complete, its tries are used up, or it is parked, and then whoever
 // asks on a later day has it done again.
-func (s *server) enqueuePull(ctx context.Context, p addr.Provider, v addr.Version) error {
-	id := jobPull + " " + pullVersion(p, v) + " " + s.now().UTC().Format(time.DateOnly)
-	_, err := s.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": p.String(), "version": v.String()}})
+func (p *pullThrough) enqueue(ctx context.Context, a addr.Provider, v addr.Version) error {
+	id := jobPull + " " + pullVersion(a, v) + " " + p.now().UTC().Format(time.DateOnly)
+	_, err := p.queue.Add(ctx, id, jobs.Job{Kind: jobPull, Data: map[string]string{"provider": a.String(), "version": v.String()}})
 	return err
 }
 
-// resumePull records the job again for a version that is not complete, though
+// resume records the job again for a version that is not complete, though
 // packages of it are in the registry: its last job failed, or somebody removed
 // the version. The clients need no more of it than they have.
-func (s *server) resumePull(ctx context.Context, r *originRelease) {
+func (p *pullThrough) resume(ctx context.Context, r *originRelease) {
 	here := slices.ContainsFunc(r.version.Platforms, func(t artifact.ProviderPlatform) bool {
-		_, ok := s.catalog.KnownSize(r.version.Repository, t.Zh)
+		_, ok := p.catalog.KnownSize(r.version.Repository, t.Zh)
 		return ok
 	})
 	if !here || !r.resumed.CompareAndSwap(false, true) {
 		return
 	}
-	if err := s.enqueuePull(ctx, r.release.Provider, r.release.Version); err != nil {
-		s.log.Warn("pull-through: job not recorded", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "error", err)
+	if err := p.enqueue(ctx, r.release.Provider, r.release.Version); err != nil {
+		p.log.Warn("pull-through: job not recorded", "provider", r.release.Provider.String(), "version", r.release.Version.String(), "error", err)
 	}
 }
 
-// completePull is the handler of that job: it stores the version with all
+// run is the handler of that job: it stores the version with all
 // platforms of the rule, as `okara mirror` does.
-func (s *server) completePull(ctx context.Context, j jobs.Job) (string, error) {
-	p, err := addr.ParseProvider(j.Data["provider"])
+func (p *pullThrough) run(ctx context.Context, j jobs.Job) (string, error) {
+	a, err := addr.ParseProvider(j.Data["provider"])
 	if err != nil {
 		return "", jobs.Permanent(err)
 	}
@@ -293,26 +296,26 @@ func (s *server) completePull(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", jobs.Permanent(err)
 	}
-	rule, ok := s.pull.rule(p)
+	rule, ok := p.rule(a)
 	if !ok || !rule.Versions.Allows(v) {
-		return "", jobs.Permanent(fmt.Errorf("provider %s %s: no pull_through rule allows it", p, v))
+		return "", jobs.Permanent(fmt.Errorf("provider %s %s: no pull_through rule allows it", a, v))
 	}
-	if err := s.pulls.idle(ctx, pullVersion(p, v)); err != nil {
+	if err := p.packages.idle(ctx, pullVersion(a, v)); err != nil {
 		return "", err
 	}
-	r, err := s.pull.release(ctx, rule, p, v)
+	r, err := p.release(ctx, rule, a, v)
 	if err != nil {
 		return "", err
 	}
-	out, err := s.depot.MirrorRelease(ctx, r.release, rule.Mirror)
+	out, err := p.depot.MirrorRelease(ctx, r.release, rule.Mirror)
 	if errors.Is(err, oci.ErrExists) && out.Existing {
 		err = nil // somebody mirrored fewer platforms, and those stay
 	}
-	s.mirrored(ctx, rule, p, v, out.Digest, err)
+	p.mirrored(ctx, rule, a, v, out.Digest, err)
 	if err != nil {
 		return "", err
 	}
-	s.catalog.Changed(s.o.Layout.MirrorOf(p), v.Tag())
+	p.catalog.Changed(p.layout.MirrorOf(a), v.Tag())
 	return out.String(), nil
 }
 
@@ -341,18 +344,18 @@ func (p *pulls) idle(ctx context.Context, version string) error {
 
 // mirrored records what came of pulling a version through, which is a change
 // that no client made.
-func (s *server) mirrored(ctx context.Context, rule PullRule, p addr.Provider, v addr.Version, stored string, err error) {
+func (p *pullThrough) mirrored(ctx context.Context, rule PullRule, a addr.Provider, v addr.Version, stored string, err error) {
 	result, status := "done", http.StatusCreated
 	if err != nil {
-		status, _ = s.classify(err)
+		status, _ = classify(err)
 		result = http.StatusText(status)
 	}
-	s.metrics.publish.WithLabelValues(addr.KindMirror, result).Inc()
-	if s.o.Audit == nil {
+	p.metrics.publish.WithLabelValues(addr.KindMirror, result).Inc()
+	if p.audit == nil {
 		return
 	}
-	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "change",
-		slog.String("action", "publish"), slog.String("kind", addr.KindMirror), slog.String("address", p.String()),
+	p.audit.LogAttrs(ctx, slog.LevelInfo, "change",
+		slog.String("action", "publish"), slog.String("kind", addr.KindMirror), slog.String("address", a.String()),
 		slog.String("version", v.String()), slog.String("digest", stored),
 		slog.String("decision", "allowed"), slog.String("rule", rule.Providers), slog.String("mode", jobPull), slog.Int("status", status))
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
@@ -70,26 +68,18 @@ type Options struct {
 // server answers all routes. Everything but the caches is read-only.
 type server struct {
 	o       Options
-	log     *slog.Logger
-	now     func() time.Time
-	keys    *access.Keyring
-	links   *links
-	access  *access.Guard
 	kit     *service.Kit
 	metrics *Metrics
-	catalog *catalog.Catalog
-	pull    *pullThrough
-	pulls   pulls
-	depot   *depot.Depot
+	views   *views
 	queue   *jobs.Queue
 	counts  *counts
-	slots   *service.Places  // one per running archive download
-	files   *blobcache.Cache // nil: none are kept
-	stall   time.Duration    // a download whose client takes no byte for so long ends
-	hooks   *service.Places  // one per webhook that is being read
-	large   *service.Places  // the same, of those that are not small
 
-	onBehalf bool // every caller brings a credential
+	modules    *modules
+	providers  *providers
+	archives   *archives
+	publishing *publishing
+	hooks      *hooks
+	pull       *pullThrough // nil: nothing is pulled through
 }
 
 // Handler is the front-end. It is safe for concurrent use.
@@ -99,7 +89,7 @@ type Handler struct {
 }
 
 // Catalog is what is there, with the front-end's own credentials.
-func (h *Handler) Catalog() *catalog.Catalog { return h.s.catalog }
+func (h *Handler) Catalog() *catalog.Catalog { return h.s.views.own.catalog }
 
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
@@ -121,19 +111,81 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := s.routes()
-	if o.PassThrough != nil {
-		h = newPassThrough(s).around(h)
-	}
-	return &Handler{Handler: h, s: s}, nil
+	return &Handler{Handler: s.routes(), s: s}, nil
 }
 
 func newServer(o Options) (*server, error) {
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{o: o, kit: o.Kit, metrics: o.Metrics}
+	if s.metrics == nil {
+		s.metrics = NewMetrics(nil)
+	}
+	own := o.newView(o.Client, s.metrics, &links{keys: o.Keys, ttl: o.Archives.TTL, now: o.Now})
+	s.views = &views{own: own, o: o, metrics: s.metrics, callers: map[oci.Credential]callersView{}}
+	s.pull = newPullThrough(o, own, s.metrics)
+	own.pull = s.pull
+	if s.counts, err = newCounts(o); err != nil {
+		return nil, err
+	}
+	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { s.metrics.looked("file", result) })
+	if err != nil {
+		return nil, err
+	}
+	s.handlers(own, files)
+	return s, s.work()
+}
+
+// handlers makes what answers requests.
+func (s *server) handlers(own *view, files *blobcache.Cache) {
+	o := s.o
+	_, verified := o.Require[addr.KindModule] // or it would not be served
+	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}
+	s.providers = &providers{now: o.Now}
+	s.archives = &archives{
+		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, slots: service.NewPlaces(maxStreams),
+		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,
+	}
+	s.publishing = &publishing{layout: o.Layout, keys: o.Keys, metrics: s.metrics, log: o.Logger, now: o.Now}
+	if o.Beside {
+		s.publishing.beside = o.Client.Host()
+	}
+	s.hooks = &hooks{
+		owners: o.GitHub, kit: s.kit, small: service.NewPlaces(maxHooks), large: service.NewPlaces(maxLargeHooks),
+		layout: o.Layout, catalog: own.catalog, depot: own.depot, metrics: s.metrics, audit: o.Audit, log: o.Logger,
+	}
+}
+
+// work makes the queue of what outlives a request.
+func (s *server) work() error {
+	repo, err := s.o.Client.Repo(s.o.Layout.QueueRepo())
+	if err != nil {
+		return err
+	}
+	handlers := map[string]jobs.Handler{}
+	if len(s.o.GitHub) > 0 {
+		handlers[jobGitHub] = s.hooks.run
+	}
+	if s.pull != nil {
+		handlers[jobPull] = s.pull.run
+	}
+	s.queue = jobs.New(jobs.Options{Repo: repo, Handlers: handlers, Counted: s.metrics.queued, Logger: s.o.Logger, Now: s.o.Now})
+	s.hooks.queue = s.queue
+	if s.pull != nil {
+		s.pull.queue = s.queue
+	}
+	return nil
+}
+
+// checked is the options with defaults, or an error that names the one at fault.
+func (o Options) checked() (Options, error) {
 	if o.Client == nil || o.Kit == nil || o.Keys == nil {
-		return nil, errors.New("no registry client, kit or keys")
+		return o, errors.New("no registry client, kit or keys")
 	}
 	if err := o.Layout.Validate(); err != nil {
-		return nil, err
+		return o, err
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -143,100 +195,17 @@ func newServer(o Options) (*server, error) {
 	}
 	o.Archives = o.Archives.withDefaults()
 	if err := errors.Join(o.Modules.validate(), o.Archives.validate(), validateGitHub(o.GitHub)); err != nil {
-		return nil, err
+		return o, err
 	}
 	if len(o.PullThrough) > 0 && !pullable(o.Require[addr.KindMirror]) {
-		return nil, errors.New("pull-through answers for a version before anybody could sign or scan it; require nothing but openpgp of mirrored providers")
+		return o, errors.New("pull-through answers for a version before anybody could sign or scan it; require nothing but openpgp of mirrored providers")
 	}
 	for kind, require := range o.Require {
 		if err := catalog.ValidateRequire(kind, require); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
-	metrics := o.Metrics
-	if metrics == nil {
-		metrics = NewMetrics(nil)
-	}
-	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { metrics.looked("file", result) })
-	if err != nil {
-		return nil, err
-	}
-	s := &server{
-		metrics: metrics,
-		access:  o.Kit.Guard,
-		kit:     o.Kit,
-		o:       o, log: o.Logger, now: o.Now, keys: o.Keys, links: &links{keys: o.Keys, ttl: o.Archives.TTL, now: o.Now},
-		catalog: catalog.New(catalog.Options{
-			Client: o.Client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
-			Watch: metrics.watch(), Logger: o.Logger, Now: o.Now,
-		}),
-		pull:  newPullThrough(o, metrics),
-		pulls: pulls{room: service.NewPlaces(maxPulls), disk: semaphore.NewWeighted(maxPulled), running: map[string]*pulled{}},
-		depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		slots: service.NewPlaces(maxStreams), hooks: service.NewPlaces(maxHooks), large: service.NewPlaces(maxLargeHooks),
-		files: files, stall: stallTimeout,
-	}
-	handlers := map[string]jobs.Handler{}
-	if len(o.GitHub) > 0 {
-		handlers[jobGitHub] = s.publishTag
-	}
-	if len(o.PullThrough) > 0 {
-		handlers[jobPull] = s.completePull
-	}
-	queue, err := o.Client.Repo(o.Layout.QueueRepo())
-	if err != nil {
-		return nil, err
-	}
-	s.queue = jobs.New(jobs.Options{Repo: queue, Handlers: handlers, Counted: metrics.queued, Logger: o.Logger, Now: o.Now})
-	if s.counts, err = newCounts(o); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// routes is the whole surface of the front-end. HEAD works wherever GET does.
-func (s *server) routes() http.Handler {
-	mux := http.NewServeMux()
-	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
-
-	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", s.moduleDownload)
-
-	meta("GET /v1/modules/{namespace}/{name}/{system}/download", s.moduleLatest)
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", s.moduleDetail)
-	meta("GET /v1/modules/{namespace}/{name}/{system}", s.moduleDetail)
-	meta("GET /v1/modules/{namespace}/{name}", s.listModules)
-	meta("GET /v1/modules/{namespace}", s.listModules)
-	meta("GET /v1/modules/search", s.listModules)
-	meta("GET /v1/modules/{$}", s.listModules)
-	meta("GET /v1/modules", s.listModules)
-	mux.Handle("PUT /v1/modules/{namespace}/{name}/{system}/{version}", s.wrap(s.publishModule))
-	mux.Handle("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", s.wrap(s.moduleStatus))
-	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", s.moduleSignatures)
-	mux.Handle("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", s.wrap(s.signModule))
-
-	meta("GET /v1/providers/{namespace}/{type}/versions", s.providerVersions)
-	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
-	mux.Handle("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.uploadFile))
-	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", s.wrap(s.knownFile))
-	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}", s.wrap(s.publishProvider))
-	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/status", s.wrap(s.providerStatus))
-	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", s.providerSignatures)
-	mux.Handle("POST /v1/providers/{namespace}/{type}/{version}/signatures", s.wrap(s.signProvider))
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", s.providerVersions)
-	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", s.providerPackage)
-
-	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", s.mirrorIndex)
-	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", s.mirrorVersion)
-
-	mux.Handle("GET /archives/{token}/{rest...}", s.wrap(s.archive))
-	meta("/archives/{token}", s.unknown) // or the multiplexer would redirect
-
-	if len(s.o.GitHub) > 0 {
-		meta("POST /hooks/github", s.githubHook)
-	}
-	meta("/", s.unknown)
-	return mux
+	return o, nil
 }
 
 // wrap makes an http.Handler of h.

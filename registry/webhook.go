@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
 )
@@ -61,13 +64,28 @@ func (e ignoredError) Error() string { return string(e) }
 
 func ignored(format string, args ...any) error { return ignoredError(fmt.Sprintf(format, args...)) }
 
-// githubHook takes a delivery of a webhook of GitHub. What it asks for is
+// hooks takes deliveries of webhooks and publishes the tags that they are about.
+type hooks struct {
+	owners  []GitHub
+	kit     *service.Kit
+	queue   *jobs.Queue
+	small   *service.Places // one per delivery that is being read
+	large   *service.Places // the same, of those that are not small
+	layout  addr.Layout
+	catalog *catalog.Catalog
+	depot   *depot.Depot
+	metrics *Metrics
+	audit   *slog.Logger // nil: none
+	log     *slog.Logger
+}
+
+// receive takes a delivery of a webhook of GitHub. What it asks for is
 // recorded before the answer and done after it.
-func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
+func (h *hooks) receive(w http.ResponseWriter, r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "set the content type of the webhook to application/json"}
 	}
-	body, owners, err := s.signedHook(r)
+	body, owners, err := h.signed(r)
 	if err != nil {
 		return err
 	}
@@ -93,14 +111,14 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		doc.Module, doc.Version = m.Module.String(), m.Version.String()
-		s.access.Record(r, access.Record{
+		h.kit.Guard.Record(r, access.Record{
 			Caller: access.Caller{Mode: "github", Subject: e.String()},
 			Right:  access.Right{Action: access.Publish, Kind: addr.KindModule, Address: doc.Module}, Rule: "github " + owners[i].Owner,
 		})
-		id, added, err := s.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
+		id, added, err := h.queue.AddAgain(r.Context(), delivery, e.job(service.RequestID(r)))
 		if err == nil && !added {
 			doc.Result, status = "duplicate", http.StatusOK
-			doc.Reason, err = s.queue.Outcome(r.Context(), id)
+			doc.Reason, err = h.queue.Outcome(r.Context(), id)
 		}
 		return err
 	}()
@@ -113,20 +131,20 @@ func (s *server) githubHook(w http.ResponseWriter, r *http.Request) error {
 	return writeDocument(w, status, doc)
 }
 
-// signedHook reads the body and returns it with the owners whose secret signed
+// signed reads the body and returns it with the owners whose secret signed
 // it. Nothing of it has been looked at by then.
-func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
+func (h *hooks) signed(r *http.Request) ([]byte, []*GitHub, error) {
 	refused := func() ([]byte, []*GitHub, error) {
-		s.access.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
+		h.kit.Guard.Record(r, access.Record{Caller: access.Caller{Mode: "github"}, Right: access.Right{Action: access.Publish, Kind: addr.KindModule}})
 		return nil, nil, &service.Error{Status: http.StatusUnauthorized, Text: "X-Hub-Signature-256 is missing or not made with a secret of this server"}
 	}
 	sum, ok := hookSignature(r.Header.Get("X-Hub-Signature-256"))
 	if !ok {
 		return refused()
 	}
-	places, client := s.hooks, s.kit.Client(r)
+	places, client := h.small, h.kit.Client(r)
 	if !service.Small(r.ContentLength) {
-		places = s.large
+		places = h.large
 	}
 	if !places.Wait(r.Context(), client) {
 		return nil, nil, service.TooMany("deliveries")
@@ -141,9 +159,9 @@ func (s *server) signedHook(r *http.Request) ([]byte, []*GitHub, error) {
 		return nil, nil, &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", maxHook)}
 	}
 	var owners []*GitHub
-	for i := range s.o.GitHub {
-		if s.o.GitHub[i].signed(body, sum) {
-			owners = append(owners, &s.o.GitHub[i])
+	for i := range h.owners {
+		if h.owners[i].signed(body, sum) {
+			owners = append(owners, &h.owners[i])
 		}
 	}
 	if len(owners) == 0 {

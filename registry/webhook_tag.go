@@ -170,28 +170,28 @@ func (m GitHubModule) target(dir string) (addr.Module, string, error) {
 	return module, dir, nil
 }
 
-// publishTag is the handler of jobGitHub.
-func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
+// run is the handler of jobGitHub.
+func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 	e := hookEventOf(j)
-	i := slices.IndexFunc(s.o.GitHub, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
+	i := slices.IndexFunc(h.owners, func(g GitHub) bool { return strings.EqualFold(g.Owner, e.owner) })
 	if i < 0 {
 		return "", jobs.Permanent(fmt.Errorf("%s is not configured any more", e.owner))
 	}
-	m, dir, err := s.o.GitHub[i].target(e.repository, e.tag)
+	m, dir, err := h.owners[i].target(e.repository, e.tag)
 	if err != nil {
 		return "", jobs.Permanent(err)
 	}
-	from, err := s.o.GitHub[i].Origins()
+	from, err := h.owners[i].Origins()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, tagTimeout)
 	defer cancel()
-	out, err := supply.PublishTagged(ctx, s.depot, from, supply.Tagged{
-		Owner: s.o.GitHub[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
+	out, err := supply.PublishTagged(ctx, h.depot, from, supply.Tagged{
+		Owner: h.owners[i].Owner, Name: e.repository, Tag: e.tag, Commit: e.commit, URL: e.url, Dir: dir, Module: m,
 	})
 	if final := hopeless(err); err == nil || final {
-		s.tagPublished(ctx, j, m, out, err)
+		h.published(ctx, j, m, out, err)
 		if final {
 			return "", jobs.Permanent(err)
 		}
@@ -199,10 +199,10 @@ func (s *server) publishTag(ctx context.Context, j jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.catalog.Changed(s.o.Layout.Module(m.Module), out.Tag)
-	s.catalog.ChangedIndex()
+	h.catalog.Changed(h.layout.Module(m.Module), out.Tag)
+	h.catalog.ChangedIndex()
 	for _, text := range out.Warnings {
-		s.log.Warn("published with a warning", "tag", e.String(), "warning", text)
+		h.log.Warn("published with a warning", "tag", e.String(), "warning", text)
 	}
 	return out.String(), nil
 }
@@ -219,18 +219,18 @@ func hopeless(err error) bool {
 	return false
 }
 
-// tagPublished records what came of a tag, as published does for a request.
-func (s *server) tagPublished(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
+// published records what came of a tag, as publishing does for a request.
+func (h *hooks) published(ctx context.Context, j jobs.Job, m addr.ModuleVersion, out depot.Published, err error) {
 	status, result := http.StatusCreated, "done"
 	if err != nil {
-		status, _ = s.classify(publishError(err))
+		status, _ = classify(publishError(err))
 		result = http.StatusText(status)
 	}
-	s.metrics.publish.WithLabelValues("module", result).Inc()
-	if s.o.Audit == nil {
+	h.metrics.publish.WithLabelValues("module", result).Inc()
+	if h.audit == nil {
 		return
 	}
-	s.o.Audit.LogAttrs(ctx, slog.LevelInfo, "change",
+	h.audit.LogAttrs(ctx, slog.LevelInfo, "change",
 		slog.String("request_id", j.Data["request_id"]),
 		slog.String("action", "publish"), slog.String("kind", "module"), slog.String("address", m.Module.String()),
 		slog.String("version", m.Version.String()), slog.String("digest", out.Digest),

@@ -12,14 +12,9 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// Credential returns the caller's own credential for the registry, if that is
+// credential returns the caller's own credential for the registry, if that is
 // what the token of the request is: one of no other shape, on a route that takes
 // such tokens.
-func (g *Guard) Credential(r *http.Request) (oci.Credential, bool, error) {
-	token, _ := bearer(r)
-	return g.credential(r, token)
-}
-
 func (g *Guard) credential(r *http.Request, token string) (oci.Credential, bool, error) {
 	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) {
 		return oci.Credential{}, false, nil

@@ -79,7 +79,7 @@ func (p *ProviderVersion) Installable(a addr.Provider) error {
 // ProviderVersion returns a version that is to be had: a [RefusedError] if it is
 // not to be, [oci.ErrNotFound] if it is not there.
 func (c *Catalog) ProviderVersion(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, error) {
-	repository := c.providerRepo(p)
+	repository := p.Item().Repository(c.layout)
 	l, err := c.listed(ctx, repository)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (m *manifests) readableKeys(repository string, v addr.Version, stored []art
 
 // KnownProvider returns a version of l that has been read before, without asking.
 func (c *Catalog) KnownProvider(p addr.Provider, v addr.Version, l *Versions) (*ProviderVersion, bool) {
-	return c.manifests.providers.Peek(providerKey(c.providerRepo(p), v, l))
+	return c.manifests.providers.Peek(providerKey(p.Item().Repository(c.layout), v, l))
 }
 
 // readProvider reads an index. One that breaks the format is a value, not an

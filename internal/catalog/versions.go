@@ -57,7 +57,7 @@ func (c *Catalog) Module(ctx context.Context, m addr.Module) (*Versions, error) 
 // Provider returns the versions of a provider, a mirrored one if it has a host
 // name. Without any it is [oci.ErrNotFound].
 func (c *Catalog) Provider(ctx context.Context, p addr.Provider) (*Versions, error) {
-	return c.list(ctx, c.providerRepo(p))
+	return c.list(ctx, p.Item().Repository(c.layout))
 }
 
 // Versions returns those of a module or provider, like [Catalog.Module] and
@@ -68,14 +68,7 @@ func (c *Catalog) Versions(ctx context.Context, it addr.Item) (*Versions, error)
 
 // PeekProvider returns what is known of the versions, without asking.
 func (c *Catalog) PeekProvider(p addr.Provider) (*Versions, bool) {
-	return c.lists.Peek(c.providerRepo(p))
-}
-
-func (c *Catalog) providerRepo(p addr.Provider) string {
-	if p.Hostname == "" {
-		return c.layout.Provider(p)
-	}
-	return c.layout.MirrorOf(p)
+	return c.lists.Peek(p.Item().Repository(c.layout))
 }
 
 func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// routes is the whole surface of the protocols: what a request is about, which
+// right it takes, and who answers. HEAD works wherever GET does.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	meta := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(s.kit.Limit(h))) }
+	large := func(pattern string, h service.Handler) { mux.Handle(pattern, s.wrap(h)) }
+	m, p, pub, name := s.modules, s.providers, s.publishing, hostname(s.o.Hostname)
+
+	meta("GET /v1/modules/{namespace}/{name}/{system}/versions", to(s, moduleIn, access.Read, m.versions))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/download", to(s, moduleVersionIn, access.Read, m.download))
+
+	meta("GET /v1/modules/{namespace}/{name}/{system}/download", to(s, moduleIn, access.Read, m.latest))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, access.Read, m.detail))
+	meta("GET /v1/modules/{namespace}/{name}/{system}", to(s, moduleIn, access.Read, m.latestDetail))
+	meta("GET /v1/modules/{namespace}/{name}", to(s, groupIn, access.List, m.list))
+	meta("GET /v1/modules/{namespace}", to(s, groupIn, access.List, m.list))
+	meta("GET /v1/modules/search", to(s, groupIn, access.List, m.list))
+	meta("GET /v1/modules/{$}", to(s, groupIn, access.List, m.list))
+	meta("GET /v1/modules", to(s, groupIn, access.List, m.list))
+	large("PUT /v1/modules/{namespace}/{name}/{system}/{version}", to(s, moduleVersionIn, access.Publish, pub.module))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/status", to(s, storedModuleIn, access.Publish, pub.status))
+	meta("GET /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, access.Read, pub.signatures))
+	large("POST /v1/modules/{namespace}/{name}/{system}/{version}/signatures", to(s, storedModuleIn, access.Publish, pub.sign))
+
+	meta("GET /v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
+	large("PUT /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, access.Publish, pub.file))
+	large("POST /v1/providers/{namespace}/{type}/{version}/files/{filename}", to(s, name.release, access.Publish, pub.knownFile))
+	large("POST /v1/providers/{namespace}/{type}/{version}", to(s, name.release, access.Publish, pub.provider))
+	large("POST /v1/providers/{namespace}/{type}/{version}/status", to(s, name.stored, access.Publish, pub.status))
+	meta("GET /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Read, pub.signatures))
+	large("POST /v1/providers/{namespace}/{type}/{version}/signatures", to(s, name.stored, access.Publish, pub.sign))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/versions", to(s, name.provider, access.Read, p.versions))
+	meta("GET /origin/{hostname}/v1/providers/{namespace}/{type}/{version}/download/{os}/{arch}", to(s, name.build, access.Read, p.build))
+
+	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, access.Read, p.mirrorIndex))
+	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, access.Read, p.mirrorVersion))
+
+	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link has the right
+	meta("/archives/{token}", unknown)                         // or the multiplexer would redirect
+
+	if len(s.o.GitHub) > 0 {
+		meta("POST /hooks/github", s.hooks.receive) // the signature of the delivery is the right
+	}
+	meta("/", unknown)
+	return mux
+}
+
+// call is a request that may be answered.
+type call[A any] struct {
+	*http.Request
+	*view              // what there is, for who asks
+	at    A            // what the request is about
+	grant access.Grant // who asks
+}
+
+// to is the way of every request whose path says what it is about: parse, ask
+// whether it may, find the view of who asks, answer. Nothing is looked up, and
+// nothing of a body is read, before the right is decided.
+func to[A any](s *server, parse parser[A], action access.Action, answer func(http.ResponseWriter, call[A]) error) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		at, right, bad := parse(r)
+		right.Action = action
+		g, err := s.kit.Guard.Allow(r, right)
+		if err != nil {
+			return err
+		}
+		if bad != nil {
+			return unreadable(action, bad)
+		}
+		if action == access.Publish {
+			if err := s.kit.OpenBody(r); err != nil {
+				return err
+			}
+		}
+		v, err := s.views.of(g.Credential)
+		if err != nil {
+			return err
+		}
+		return v.told(answer(w, call[A]{r, v, at, g}))
+	}
+}
+
+// unreadable is the answer to an address that nothing can have. To those who read
+// it is 404, not 400: the clients then try their next source.
+func unreadable(action access.Action, err error) error {
+	if action == access.Publish {
+		return unprocessable(err)
+	}
+	return notFound("%v", err)
+}

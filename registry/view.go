@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// view is what there is for one who asks, by the rights of the credentials that
+// its client has.
+type view struct {
+	client  *oci.Client
+	catalog *catalog.Catalog
+	depot   *depot.Depot
+	links   *links
+	pull    *pullThrough // nil: nothing is pulled through
+	callers bool         // the credential is the caller's own
+	hiding  bool         // a refusal of the registry means that there is nothing
+}
+
+// newView returns the view of a client. links are those that it is given.
+func (o Options) newView(client *oci.Client, m *Metrics, l *links) *view {
+	return &view{
+		client: client, links: l, hiding: o.DeniedMeansMissing,
+		depot: depot.New(depot.Options{Client: client, Layout: o.Layout}),
+		catalog: catalog.New(catalog.Options{
+			Client: client, Layout: o.Layout, Require: o.Require, Revoked: o.Revoked, TagTTL: o.TagTTL,
+			Watch: m.watch(), Logger: o.Logger, Now: o.Now,
+		}),
+	}
+}
+
+// absent reports whether the registry does not have something, as far as it
+// tells.
+func (v *view) absent(err error) bool {
+	if own(err) {
+		return false
+	}
+	return errors.Is(err, oci.ErrNotFound) || v.hiding && refusal(err)
+}
+
+// refusal reports whether the registry said that credentials do not suffice.
+func refusal(err error) bool {
+	return errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated)
+}
+
+// told is err as the one who asked is to hear of it.
+func (v *view) told(err error) error {
+	if v.callers && refusal(err) {
+		return &callersError{err}
+	}
+	return err
+}
+
+// callersError is a refusal by the registry of the caller's own credential.
+type callersError struct{ error }
+
+func (e *callersError) Unwrap() error { return e.error }
+
+// Pass-through: a token that is none of ours is the caller's own credential for
+// the registry behind the front-end. Such a caller has a view of its own, with a
+// client that has this credential and nothing else and with caches that nobody
+// else fills, so the registry's rules decide about everything. It lives for a
+// minute: that is how long a right may be remembered after the registry has
+// withdrawn it. Archive links carry the credential sealed, because clients fetch
+// archives without a token.
+const (
+	callersTTL  = time.Minute
+	callersMost = 256              // views at a time; the oldest goes first
+	callersLink = 12 * time.Minute // life of a link with a credential in it; rounding makes it 15 at most
+)
+
+// sealPassThrough is the purpose of the sealed credentials.
+const sealPassThrough = "pass-through"
+
+// PassesThrough reports whether a route reads or writes modules and providers.
+// Only there callers may bring their own credential.
+func PassesThrough(r *http.Request) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	return slices.Contains([]string{"v1", "origin", "mirror", "archives"}, first)
+}
+
+// views has the view of the front-end itself, and those of callers who bring their
+// own credential.
+type views struct {
+	own     *view
+	o       Options
+	metrics *Metrics
+
+	mu      sync.Mutex // guards callers
+	callers map[oci.Credential]callersView
+}
+
+type callersView struct {
+	*view
+	until time.Time
+}
+
+// of returns the view of who brings a credential, a new one after a minute; of
+// nobody in particular, that of the front-end.
+func (s *views) of(c *oci.Credential) (*view, error) {
+	if c == nil {
+		return s.own, nil
+	}
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.callers[*c]; ok && now.Before(v.until) {
+		return v.view, nil
+	}
+	v, err := s.make(*c)
+	if err != nil {
+		return nil, err
+	}
+	s.makeRoom(now)
+	s.callers[*c] = callersView{v, now.Add(callersTTL)}
+	return v, nil
+}
+
+func (s *views) make(c oci.Credential) (*view, error) {
+	client, err := s.o.PassThrough(c)
+	if err != nil {
+		return nil, err
+	}
+	l := &links{keys: s.o.Keys, ttl: min(s.o.Archives.TTL, callersLink), now: s.o.Now}
+	if l.sealed, err = s.o.Keys.Seal(sealPassThrough, c); err != nil {
+		return nil, err
+	}
+	v := s.o.newView(client, s.metrics, l)
+	v.callers = true
+	return v, nil
+}
+
+// makeRoom drops the views that have ended, and the oldest if there are too many.
+// It needs mu.
+func (s *views) makeRoom(now time.Time) {
+	var oldest oci.Credential
+	var end time.Time
+	for c, v := range s.callers {
+		if !now.Before(v.until) {
+			delete(s.callers, c)
+			continue
+		}
+		if end.IsZero() || v.until.Before(end) {
+			oldest, end = c, v.until
+		}
+	}
+	if len(s.callers) >= callersMost {
+		delete(s.callers, oldest)
+	}
+}
+
+// sealed returns the view that a link was made for, by what the link carries.
+func (s *views) sealed(sealed string) (*view, error) {
+	if sealed == "" {
+		return s.own, nil
+	}
+	var c oci.Credential
+	if s.o.PassThrough == nil || s.o.Keys.Open(sealPassThrough, sealed, &c) != nil {
+		return nil, forged()
+	}
+	return s.of(&c)
+}
