@@ -136,6 +136,18 @@ func bridgeOptions(reg *registries) bridge.Options {
 	return bridge.Options{
 		Open:   func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) { return openBackend(reg, b) },
 		Getenv: reg.getenv, Stdin: reg.in, Stdout: reg.out, Stderr: reg.err, Logger: reg.logger(),
+		Begin: func(s bridge.Start) { begins(reg.app, s) },
+	}
+}
+
+// begins says what the tool does not know: where the state is, and what an earlier
+// run left.
+func begins(a *app, s bridge.Start) {
+	if s.Repository != "" {
+		a.note(`okara: state in %s; the tool calls it "s3"`, s.Repository)
+	}
+	if s.Errored != "" {
+		a.note("okara: %s is a state that an earlier run could not store\nhint: compare it with `okara state pull`; if it is the newer one, `okara state push %s` stores it, then remove the file", s.Errored, s.Errored)
 	}
 }
 

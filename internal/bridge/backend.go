@@ -5,6 +5,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,19 @@ type Config struct {
 
 // Used reports whether a run in this module needs okara at all.
 func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
+
+// start tells of the run in this module.
+func (c Config) start() Start {
+	s := Start{}
+	if r := c.Repositories(); len(r) > 0 {
+		s.Repository = r[0]
+	}
+	file := filepath.Join(c.Dir, "errored.tfstate")
+	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
+		s.Errored = file
+	}
+	return s
+}
 
 // Repositories are those whose workspaces the tool may list.
 func (c Config) Repositories() []string {

@@ -34,10 +34,10 @@ func checkEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// LockNote says where a run takes place, for whoever finds its lock: host,
-// process, and the page of the CI job if there is one.
-func LockNote(getenv func(string) string) string {
-	note := fmt.Sprintf("okara pid %d", os.Getpid())
+// lockNote says where a run takes place, for whoever finds its lock: host, the
+// processes of okara and of the tool, and the page of the CI job if there is one.
+func lockNote(getenv func(string) string, tool string, pid int64) string {
+	note := fmt.Sprintf("okara pid %d, %s pid %d", os.Getpid(), tool, pid)
 	if host, err := os.Hostname(); err == nil {
 		note += " on " + host
 	}

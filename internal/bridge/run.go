@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -36,10 +38,20 @@ type Options struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Begin is told what the run is about before its command starts; nil: nobody is.
+	Begin func(Start)
 	// LockWait is the -lock-timeout of the command.
 	LockWait time.Duration
 	// Logger gets a debug record for each request of the tool; nil: none.
 	Logger *slog.Logger
+}
+
+// Start is what a person is told before a run.
+type Start struct {
+	Repository string // that has the state; "" where the run only reads others'
+	// Errored is the file in which an earlier run of the tool left a state that it
+	// could not store; "" if there is none.
+	Errored string
 }
 
 // Result is how a run ended.
@@ -57,11 +69,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		if err := removeLeftover(o.Config.Dir); err != nil {
 			return Result{}, err
 		}
-		code, err := o.child("")
+		code, err := o.child("", nil)
 		return Result{Code: code}, err
 	}
 	if err := checkEnvironment(o.Getenv); err != nil {
 		return Result{}, err
+	}
+	if o.Begin != nil {
+		o.Begin(o.Config.start())
 	}
 	if len(o.Config.Remote) == 0 && !o.Config.Declared {
 		if err := removeLeftover(o.Config.Dir); err != nil {
@@ -87,6 +102,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	defer func() { err = errors.Join(err, remove()) }()
 
 	var failures failures
+	var pid atomic.Int64
 	key := rand.Text()
 	facade := s3facade.New(s3facade.Options{
 		AccessKey: key,
@@ -100,7 +116,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 		Workspaces:   o.workspaces(),
 		LockWait:     o.LockWait,
 		Done:         ctx.Done(),
-		LockNote:     LockNote(o.Getenv),
+		LockNote:     func() string { return lockNote(o.Getenv, filepath.Base(o.Command[0]), pid.Load()) },
 		TempDir:      dir,
 		Failed:       failures.add,
 		Logger:       o.Logger,
@@ -116,7 +132,10 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	var done sync.WaitGroup
 	var served error
 	done.Go(func() { served = server.Serve(serving) })
-	res.Code, err = o.child(dir)
+	res.Code, err = o.child(dir, func(p *os.Process) (end func()) {
+		pid.Store(int64(p.Pid))
+		return guard(p, facade.Lease, failures.add)
+	})
 	stop()
 	done.Wait()
 	res.Held, res.Failures = facade.Held(), failures.list()
@@ -138,19 +157,29 @@ func writeProfile(dir, url, key string) error {
 	return nil
 }
 
-// child runs the command to its end and passes signals on to it.
-func (o Options) child(dir string) (code int, err error) {
+// child runs the command to its end and passes signals on to it. Where it can it
+// sees to it that the command does not outlive okara, without which it could
+// store nothing and its lock would name a process that is gone.
+func (o Options) child(dir string, started func(*os.Process) (end func())) (code int, err error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.Stdin, o.Stdout, o.Stderr
 	cmd.Env = os.Environ()
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
 	}
+	// Linux tells a process of the death of the thread that started it, and Go may
+	// end a thread that no goroutine needs.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	stop, err := startForwarding(cmd)
 	if err != nil {
 		return 0, fmt.Errorf("running %s: %w", o.Command[0], err)
 	}
 	defer stop()
+	defer outlived(cmd.Process)()
+	if started != nil {
+		defer started(cmd.Process)()
+	}
 	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exitCode(exit), nil

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,15 +197,6 @@ func TestRunsWithOtherSettings(t *testing.T) {
 	group.Wait()
 }
 
-func TestLockNote(t *testing.T) {
-	note := bridge.LockNote(environment(map[string]string{
-		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/infra", "GITHUB_RUN_ID": "7",
-	}))
-	if !strings.HasPrefix(note, "okara pid ") || !strings.HasSuffix(note, ", https://github.com/acme/infra/actions/runs/7") {
-		t.Errorf("got %q", note)
-	}
-}
-
 // TestRunWritesThroughNoLink has a link, whole or dangling, where the override is
 // to be: what it names belongs to somebody else.
 func TestRunWritesThroughNoLink(t *testing.T) {
@@ -224,5 +217,39 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 		if b, err := os.ReadFile(victim); len(b) > 0 || os.IsNotExist(err) == whole {
 			t.Errorf("the file behind the link: %q, %v", b, err)
 		}
+	}
+}
+
+// A tool whose lock nobody renews is interrupted before others may take the lock
+// over, as in a machine that slept.
+func TestRunStopsBeforeLeaseEnds(t *testing.T) {
+	c := newConfig(t)
+	var slept atomic.Int64
+	store := func(_ context.Context, b bridge.Backend) (*statebackend.Store, error) {
+		r, err := oci.OpenRepo(b.Repository, oci.Options{})
+		if err != nil {
+			return nil, err
+		}
+		uptime := func() time.Duration {
+			if _, err := os.Stat(filepath.Join(c.Dir, "locked")); err == nil {
+				slept.Add(int64(time.Hour)) // between any two looks, so that no beat is young
+			}
+			return time.Duration(slept.Load())
+		}
+		return statebackend.New(r, statebackend.Options{LockTTL: 2 * time.Hour, Uptime: uptime}), nil
+	}
+	res, err := bridge.Run(t.Context(), bridge.Options{
+		Command: []string{"sh", "-c", "cd " + c.Dir + `
+			trap 'exit 9' INT
+			key=$(sed -n 's/^aws_access_key_id = //p' "$OKARA_RUN"/credentials)
+			url=$(sed -n 's/^ *endpoint_url = //p' "$OKARA_RUN"/config)
+			object=$(sed -n 's/.*key *= "\(.*\)".*/\1/p' okara_override.tf)
+			curl -sf -X PUT -H "Authorization: AWS4-HMAC-SHA256 Credential=$key/x" -d '{"ID":"a"}' "$url/okara/$object.tflock" || exit 1
+			touch locked
+			while :; do sleep 0.1; done`},
+		Config: c, Getenv: environment(nil), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Open: store,
+	})
+	if err != nil || res.Code != 9 || len(res.Failures) == 0 || !errors.Is(res.Failures[0], statebackend.ErrLockLost) {
+		t.Errorf("got %+v, %v", res, err)
 	}
 }

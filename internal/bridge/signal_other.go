@@ -22,4 +22,7 @@ func startForwarding(cmd *exec.Cmd) (stop func(), err error) {
 	return func() { signal.Stop(signals) }, nil
 }
 
+// outlived is nothing that this system offers without a service of its own.
+func outlived(*os.Process) (end func()) { return func() {} }
+
 func exitCode(e *exec.ExitError) int { return e.ExitCode() }

@@ -53,3 +53,14 @@ func TestCheckTool(t *testing.T) {
 		}
 	}
 }
+
+func TestLockNote(t *testing.T) {
+	note := lockNote(func(name string) string {
+		return map[string]string{
+			"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "acme/infra", "GITHUB_RUN_ID": "7",
+		}[name]
+	}, "tofu", 7)
+	if !strings.HasPrefix(note, "okara pid ") || !strings.Contains(note, ", tofu pid 7 on ") || !strings.HasSuffix(note, ", https://github.com/acme/infra/actions/runs/7") {
+		t.Errorf("got %q", note)
+	}
+}

@@ -107,10 +107,11 @@ func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, workspace s
 }
 
 func (f *Facade) annotate(info *statebackend.LockInfo) {
-	if info.Info != "" && f.o.LockNote != "" {
-		info.Info += "; "
+	note := f.o.LockNote()
+	if info.Info != "" && note != "" {
+		note = "; " + note
 	}
-	info.Info += f.o.LockNote
+	info.Info += note
 }
 
 // showLock answers with the holder: this run itself, the one that the last

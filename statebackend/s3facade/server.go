@@ -40,9 +40,9 @@ type Options struct {
 	// attempts; this asks every second or so. Done ends the waiting early.
 	LockWait time.Duration
 	Done     <-chan struct{}
-	// LockNote is added to the Info field of the locks that the run takes, so
-	// that whoever finds one can tell where it came from.
-	LockNote string
+	// LockNote returns what is added to the Info field of the locks that the run
+	// takes, so that whoever finds one can tell where it came from; nil: nothing.
+	LockNote func() string
 	// TempDir holds the parts of multipart uploads; "": the system's.
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
@@ -84,6 +84,9 @@ func New(o Options) *Facade {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.LockNote == nil {
+		o.LockNote = func() string { return "" }
+	}
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
@@ -114,6 +117,20 @@ func (f *Facade) Held() []Held {
 		held = append(held, Held{Place: p, Info: l.Info()})
 	}
 	return held
+}
+
+// Lease returns the age and the lease of the lock of this run that is nearest to
+// its end; 0, 0 if none has a lease.
+func (f *Facade) Lease() (age, ttl time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.locks {
+		a, t := l.Lease()
+		if t > 0 && (ttl == 0 || t-a < ttl-age) {
+			age, ttl = a, t
+		}
+	}
+	return age, ttl
 }
 
 // Written lists the places whose state the run changed.

@@ -47,7 +47,7 @@ func newRun(t *testing.T, host string) *run {
 
 func (r *run) start(host string, transport http.RoundTripper) {
 	r.facade = s3facade.New(s3facade.Options{
-		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: "pid 7 on ci", MaxState: 1 << 20,
+		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: r.t.TempDir(), LockNote: func() string { return "pid 7 on ci" }, MaxState: 1 << 20,
 		LockWait: r.wait, Done: r.done,
 		Failed: func(err error) { r.failed = append(r.failed, err) },
 		Open: func(_ context.Context, p s3facade.Place) (*statebackend.Store, error) {

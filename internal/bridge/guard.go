@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// guard stops a tool before the lease of its lock ends: fencing protects the
+// state, and nothing protects what the tool changes. Without a sign of life that
+// reached the registry it is interrupted at half of the lease, so that it can end
+// in order, and killed at four fifths. A lease grows old in an outage, and while
+// the machine sleeps; a timer does not run then, so the age is asked often.
+func guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(error)) (end func()) {
+	ended := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		interrupted := false
+		for {
+			select {
+			case <-ended:
+				return
+			case <-t.C:
+			}
+			age, ttl := lease()
+			switch {
+			case ttl == 0 || age < ttl/2:
+				interrupted = false
+			case age >= ttl*4/5:
+				_ = p.Kill() // it may have ended meanwhile, which Wait tells
+			case !interrupted:
+				interrupted = true
+				failed(fmt.Errorf("no sign of life of the lock reached the registry for %s of %s (lock_ttl), and the tool was stopped before others may take the lock over: %w", age.Round(time.Second), ttl, statebackend.ErrLockLost))
+				_ = p.Signal(os.Interrupt)
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		done.Wait()
+	}
+}

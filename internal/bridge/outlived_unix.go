@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !linux
+
+package bridge
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+func dieWithUs(*syscall.SysProcAttr) {}
+
+// outlived watches over a process: a shell reads from a pipe that only okara
+// holds, whose end is okara's death, and then ends the process in order. Without
+// a shell nobody watches.
+func outlived(p *os.Process) (end func()) {
+	watcher := exec.Command("/bin/sh", "-c", `read -r end; kill -TERM "$1"`, "sh", strconv.Itoa(p.Pid))
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends okara's group must not end it first
+	pipe, err := watcher.StdinPipe()
+	if err != nil || watcher.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		_ = watcher.Process.Kill() // before the pipe ends: the number may be another process's by now
+		_ = watcher.Wait()
+		_ = pipe.Close()
+	}
+}
