@@ -74,7 +74,7 @@ func (s *Settings) access() (access.Policy, error) {
 	var policy access.Policy
 	var err error
 	if s.TokenFile != "" {
-		if policy.Tokens, err = readTokens(s.TokenFile); err != nil {
+		if policy.Tokens, err = access.ReadTokens(s.TokenFile); err != nil {
 			return policy, &SettingError{err}
 		}
 	}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/diskfile"
+)
+
+func newToken(a *app) *cobra.Command {
+	token := parent("token", "access", "Make and list the static tokens of okara serve")
+	token.Long = `Make and list the static tokens of okara serve.
+
+They are in the file that okara serve --token-file reads, one to a line, each as
+a name, the hash of the secret and its rights. To take a token back, delete its
+line.`
+	token.AddCommand(newTokenNew(a), newTokenList(a))
+	return token
+}
+
+func newTokenNew(a *app) *cobra.Command {
+	var file, write string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "new NAME RIGHT...",
+		Short: "Make a token for clients of okara serve",
+		Long: `Make a token for clients of okara serve and print it. It is shown this once: what
+the server needs, and keeps, is its hash.
+
+A right is ACTION:KIND:GLOB, with an action (read, publish or admin; read or write
+for states), a kind (module, provider, mirror, state, or * for the first three) and
+a glob, in which * stands for part of a segment and ** for any number of them.
+
+With --token-file the token's line is added to that file. Without it, the line is
+printed to stderr.`,
+		Example: `  okara token new ci 'publish:module:acme/**' 'read:*:**' --token-file tokens
+  okara token new shop write:state:shop --token-file tokens --days 90 --write shop.token`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			scopes, err := parseScopes(args[1:])
+			if err != nil {
+				return err
+			}
+			expires, err := inDays(days)
+			if err != nil {
+				return err
+			}
+			text, token, err := access.NewToken(args[0], scopes, expires)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			if err := addToken(a, file, token); err != nil {
+				return err
+			}
+			return giveToken(a, write, text, token)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads, made if it is missing")
+	f.StringVar(&write, "write", "", "`FILE` that gets the token, with mode 0600, instead of stdout")
+	f.IntVar(&days, "days", 0, "days until the token expires; 0: it does not")
+	return cmd
+}
+
+func parseScopes(args []string) ([]access.Scope, error) {
+	var scopes []access.Scope
+	for _, arg := range args {
+		s, err := access.ParseScope(arg)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		scopes = append(scopes, s)
+	}
+	return scopes, nil
+}
+
+// inDays is the end of what is good for so many days, the zero time for none.
+func inDays(days int) (time.Time, error) {
+	if days < 0 {
+		return time.Time{}, usageError("--days %d is in the past", days)
+	}
+	if days == 0 {
+		return time.Time{}, nil
+	}
+	return time.Now().AddDate(0, 0, days).Truncate(time.Second), nil
+}
+
+func addToken(a *app, file string, t access.Token) error {
+	if file == "" {
+		a.note("the line for the server's token file:\n%s", t.Line())
+		return nil
+	}
+	err := access.AddToken(file, t)
+	if errors.Is(err, fs.ErrExist) {
+		return withHint(&exitError{code: exitConflict, err: err}, "choose another name, or delete the line of the old token")
+	}
+	return err
+}
+
+// tokenDoc is a token in JSON; the secret is there only when it was made.
+type tokenDoc struct {
+	Name    string         `json:"name"`
+	Token   string         `json:"token,omitempty"`
+	SHA256  string         `json:"sha256"`
+	Rights  []access.Scope `json:"rights"`
+	Expires *time.Time     `json:"expires,omitempty"`
+	Expired bool           `json:"expired"`
+}
+
+func tokenOf(t access.Token) tokenDoc {
+	doc := tokenDoc{Name: t.ID, SHA256: hex.EncodeToString(t.Hash[:]), Rights: t.Scopes}
+	if !t.Expires.IsZero() {
+		doc.Expires, doc.Expired = &t.Expires, !time.Now().Before(t.Expires)
+	}
+	return doc
+}
+
+// giveToken writes the secret to a file, or prints it.
+func giveToken(a *app, file, text string, t access.Token) error {
+	doc := tokenOf(t)
+	if file == "" {
+		doc.Token = text
+		return a.printResult(doc, text)
+	}
+	if err := diskfile.Replace(file, []byte(text+"\n"), 0o600); err != nil {
+		return err
+	}
+	return a.printResult(doc, "")
+}
+
+func newTokenList(a *app) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens of a token file: names, rights and ends",
+		Example: `  okara token list --token-file tokens`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" {
+				return usageError("name the file of tokens with --token-file")
+			}
+			tokens, err := access.ReadTokens(file)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			docs, rows := []tokenDoc{}, [][]string{{"NAME", "EXPIRES", "RIGHTS"}}
+			for _, t := range tokens {
+				doc := tokenOf(t)
+				docs, rows = append(docs, doc), append(rows, []string{t.ID, end(doc), rights(t.Scopes)})
+			}
+			return a.printResult(docs, table(rows))
+		},
+	}
+	cmd.Flags().StringVar(&file, "token-file", "", "`FILE` of tokens that okara serve reads")
+	return cmd
+}
+
+func end(t tokenDoc) string {
+	switch {
+	case t.Expires == nil:
+		return "never"
+	case t.Expired:
+		return "expired"
+	}
+	return timestamp(*t.Expires)
+}
+
+func rights(scopes []access.Scope) string {
+	text := make([]string, len(scopes))
+	for i, s := range scopes {
+		text[i] = s.String()
+	}
+	return strings.Join(text, " ")
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// expiresField begins the end of a token in a token file.
+const expiresField = "expires="
+
+var tokenID = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+
+// NewToken makes a static token of an identifier that [HashToken] finds in it
+// again: up to 63 lower-case letters, digits, dots and dashes. The text is the
+// secret, of 160 random bits; the token knows its hash only.
+func NewToken(id string, scopes []Scope, expires time.Time) (text string, t Token, err error) {
+	if !tokenID.MatchString(id) {
+		return "", t, fmt.Errorf("the name %q of a token must be 1 to 63 lower-case letters, digits, dots or dashes, the first of them a letter or a digit", id)
+	}
+	if len(scopes) == 0 {
+		return "", t, noScope(id)
+	}
+	secret := make([]byte, 20)
+	rand.Read(secret) // never fails
+	text = tokenPrefix + id + "_" + hex.EncodeToString(secret)
+	return text, Token{ID: id, Hash: sha256.Sum256([]byte(text)), Scopes: scopes, Expires: expires}, nil
+}
+
+func noScope(id string) error {
+	return fmt.Errorf("token %s has no scope, such as read:module:**", id)
+}
+
+// Line is the token in a token file. It holds the hash, so that a file of such
+// lines is not secret.
+func (t Token) Line() string {
+	field := []string{t.ID, "sha256:" + hex.EncodeToString(t.Hash[:])}
+	if !t.Expires.IsZero() {
+		field = append(field, expiresField+t.Expires.UTC().Format(time.RFC3339))
+	}
+	for _, s := range t.Scopes {
+		field = append(field, s.String())
+	}
+	return strings.Join(field, " ")
+}
+
+// ReadTokens reads a token file. A line is a token or, so that the file need not
+// be secret, its id and hash, then perhaps its end, then scopes:
+//
+//	oks_ci_<secret>             publish:module:acme/** read:provider:**
+//	ci sha256:<64 hex digits>   expires=2027-01-31T00:00:00Z publish:module:acme/**
+//
+// Empty lines and those that begin with # say nothing. An error names file and line.
+func ReadTokens(file string) ([]Token, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := parseTokens(file, b)
+	if err == nil && len(tokens) == 0 {
+		return nil, fmt.Errorf("%s has no token", file)
+	}
+	return tokens, err
+}
+
+func parseTokens(file string, b []byte) ([]Token, error) {
+	var tokens []Token
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for n := 1; lines.Scan(); n++ {
+		field := strings.Fields(lines.Text())
+		if len(field) == 0 || strings.HasPrefix(field[0], "#") {
+			continue
+		}
+		t, err := parseToken(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+		tokens = append(tokens, t)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return tokens, nil
+}
+
+func parseToken(field []string) (Token, error) {
+	var (
+		t   Token
+		err error
+	)
+	rest := field[1:]
+	if hash, ok := strings.CutPrefix(first(rest), "sha256:"); ok {
+		b, err := hex.DecodeString(hash)
+		if err != nil || len(b) != sha256.Size {
+			return t, errors.New("the hash of a token is sha256: and 64 hexadecimal digits")
+		}
+		t.ID, t.Hash, rest = field[0], [sha256.Size]byte(b), rest[1:]
+	} else if t.ID, t.Hash, err = HashToken(field[0]); err != nil {
+		return t, err
+	}
+	if end, ok := strings.CutPrefix(first(rest), expiresField); ok {
+		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
+			return t, fmt.Errorf("%s%s is not a time such as 2027-01-31T00:00:00Z", expiresField, end)
+		}
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		return t, noScope(t.ID)
+	}
+	for _, text := range rest {
+		s, err := ParseScope(text)
+		if err != nil {
+			return t, err
+		}
+		t.Scopes = append(t.Scopes, s)
+	}
+	return t, nil
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+// AddToken writes a token's line at the end of a token file, which is made, with
+// mode 0600, where there is none. It is one write, so a server that reads the file
+// meanwhile sees the line or does not. A file that cannot be read as one of tokens,
+// or knows the id already, stays as it is: [fs.ErrExist].
+func AddToken(file string, t Token) error {
+	b, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	line := t.Line() + "\n"
+	known, err := parseTokens(file, b)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(known, func(k Token) bool { return k.ID == t.ID }) {
+		return fmt.Errorf("%s has a token %s: %w", file, t.ID, fs.ErrExist)
+	}
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		line = "\n" + line
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+func newToken(t *testing.T, id string, expires time.Time) access.Token {
+	t.Helper()
+	text, token, err := access.NewToken(id, []access.Scope{{Action: access.Read, Kind: "module", Glob: "acme/**"}}, expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, hash, err := access.HashToken(text); err != nil || known != id || hash != token.Hash {
+		t.Fatalf("%s is the token of %q: %v", id, known, err)
+	}
+	return token
+}
+
+// TestAddToken adds tokens to a file that somebody wrote and left without its last
+// line end, all at once.
+func TestAddToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("# by hand\noks_old_secretsecretsecretsecret read:module:**"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := access.AddToken(file, newToken(t, "first", time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]access.Token{}
+	var running sync.WaitGroup
+	for i := range 8 {
+		token := newToken(t, fmt.Sprint("t", i), time.Date(2027, 1, 1+i, 0, 0, 0, 0, time.UTC))
+		want[token.ID] = token
+		running.Go(func() {
+			if err := access.AddToken(file, token); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	got, err := access.ReadTokens(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 10 || got[0].ID != "old" || got[1].ID != "first" {
+		t.Fatal(got)
+	}
+	for _, g := range got[2:] {
+		if diff := cmp.Diff(want[g.ID], g); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestAddTokenRefused shows that a file is left alone that has the name, or that
+// nobody could read tokens from.
+func TestAddTokenRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := access.AddToken(file, newToken(t, "ci", time.Time{})); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := access.AddToken(file, newToken(t, "ci", time.Time{})); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("%q, %v", after, err)
+	}
+	for text, want := range map[string]string{
+		"x y\n":                            "x:1: ",
+		"\nci sha256:abc read:module:**\n": "x:2: the hash",
+		"ci sha256:" + strings.Repeat("0", 64) + " expires=soon read:module:**\n":       "x:1: expires=soon is not a time",
+		"ci sha256:" + strings.Repeat("0", 64) + " expires=2027-01-31T00:00:00Z\n":      "x:1: token ci has no scope",
+		"ci sha256:" + strings.Repeat("0", 64) + " read:module:** expires=2027-01-31\n": "x:1: scope \"expires",
+	} {
+		x := filepath.Join(t.TempDir(), "x")
+		if err := os.WriteFile(x, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := access.AddToken(x, newToken(t, "new", time.Time{})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
