@@ -4,13 +4,10 @@ package depot
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,12 +17,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
-)
-
-// Errors of a folder that is to be published as a provider.
-var (
-	ErrNoProvider = errors.New("not a provider package")
-	ErrUnsigned   = errors.New("SHA256SUMS is not signed")
 )
 
 // maxDistFile bounds the text files of a release.
@@ -81,21 +72,6 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 	return d, nil
 }
 
-// stemOf is how the names of all files of a release begin.
-func stemOf(p addr.Provider, v addr.Version) string {
-	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
-}
-
-// PackagePlatform reads the platform out of the name of a zip of a release.
-func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
-	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), stemOf(p, v)); ok {
-		if t, err := addr.ParsePlatform(rest); err == nil {
-			return t, nil
-		}
-	}
-	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, stemOf(p, v), ErrNoProvider)
-}
-
 // packages inspects all zips and adds those that were inspected before.
 func (d *dist) packages(ctx context.Context) ([]Package, error) {
 	var platforms []addr.Platform
@@ -143,8 +119,6 @@ func (d *dist) find(names ...string) string {
 	return ""
 }
 
-var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
-
 // registryManifest reads the protocol versions, if the release says them.
 func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	name := d.find(d.stem+"manifest.json", "terraform-registry-manifest.json")
@@ -159,32 +133,6 @@ func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return text, protocols, nil
-}
-
-// parseRegistryManifest returns the protocol versions in a
-// terraform-registry-manifest.json.
-func parseRegistryManifest(text []byte) ([]string, error) {
-	var doc struct {
-		Version  int `json:"version"`
-		Metadata struct {
-			ProtocolVersions []string `json:"protocol_versions"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("registry manifest: %w", err)
-	}
-	if doc.Version != 1 {
-		return nil, fmt.Errorf("registry manifest has version %d, want 1", doc.Version)
-	}
-	for _, p := range doc.Metadata.ProtocolVersions {
-		if !protocolPattern.MatchString(p) {
-			return nil, fmt.Errorf("registry manifest: protocol version %q, want MAJOR.MINOR", p)
-		}
-	}
-	if len(doc.Metadata.ProtocolVersions) == 0 {
-		return []string{artifact.DefaultProtocol}, nil
-	}
-	return doc.Metadata.ProtocolVersions, nil
 }
 
 // checkSums compares SHA256SUMS with the zips, or makes it where there is none.

@@ -11,10 +11,8 @@ import (
 	"io"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Source is where provider packages come from. Package upstream has one for
@@ -23,19 +21,6 @@ type Source interface {
 	Versions(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 	Platforms(ctx context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error)
 	Package(ctx context.Context, p addr.Provider, v addr.Version, t addr.Platform) (upstream.Package, error)
-}
-
-// PublicKeys parses keys as the provider protocol serves them.
-func PublicKeys(keys []artifact.SigningKey) ([]signing.PublicKey, error) {
-	var out []signing.PublicKey
-	for _, k := range keys {
-		parsed, err := signing.ParsePublicKeys([]byte(k.ASCIIArmor))
-		if err != nil {
-			return nil, fmt.Errorf("signing key %s: %w: %w", k.KeyID, oci.ErrCorrupt, err)
-		}
-		out = append(out, parsed...)
-	}
-	return out, nil
 }
 
 // FetchPackage writes a package to w and returns SHA-256 and size of what it

@@ -195,20 +195,6 @@ func (x *verifier) zip(ctx context.Context, p artifact.ProviderPlatform) (oci.De
 	return artifact.ResolveProviderZip(ctx, x.Repository, p)
 }
 
-// checkListed compares with the line of the file; an index of another tool has
-// no file names, so any line with the digest will do.
-func checkListed(sums signing.Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
-	if p.Filename != "" {
-		return sums.Check(p.Filename, zip.Digest.Encoded())
-	}
-	for _, sum := range sums {
-		if sum == zip.Digest.Encoded() {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is not listed: %w", zip.Digest, signing.ErrSums)
-}
-
 // deep reads the zip and computes its h1 hash again.
 func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	file, done, err := fetchTemp(ctx, x.Repository, zip)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -32,11 +31,11 @@ func result(checks []depot.Check, name string) string {
 func TestVerifyProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		d, _ := depottest.NewDepot(t, host, oci.Options{})
-		v := depottest.MustVersion(t, "1.2.3")
-		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "windows_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+		key, v := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.MustVersion(t, "1.2.3")
+		if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64", "windows_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}); err != nil {
 			t.Fatal(err)
 		}
-		trusted := []signing.PublicKey{depottest.MustPublic(t, mustKey(t))}
+		trusted := []signing.PublicKey{depottest.MustPublic(t, key)}
 		foreign := []signing.PublicKey{depottest.MustPublic(t, depottest.NewKey(t, signing.KeyOptions{}))}
 		_, cosignKey := depottest.NewCosignKey(t)
 		tests := []struct {
@@ -142,8 +141,8 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 
 func TestSignProviderAgain(t *testing.T) {
 	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	v := depottest.MustVersion(t, "1.2.3")
-	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: mustKey(t)}); err != nil {
+	key, v := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.MustVersion(t, "1.2.3")
+	if _, err := d.PublishProvider(t.Context(), depottest.NewDist(t, "linux_amd64"), depottest.DNS(), v, depot.ProviderOptions{SignKey: key}); err != nil {
 		t.Fatal(err)
 	}
 	before := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest
@@ -160,66 +159,13 @@ func TestSignProviderAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("new key", next, "trusted")
-	check("old key beside it", mustKey(t), "trusted")
+	check("old key beside it", key, "trusted")
 	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true); err != nil {
 		t.Fatal(err)
 	}
 	check("new key alone", next, "trusted")
-	check("old key replaced", mustKey(t), "failed")
+	check("old key replaced", key, "failed")
 	if after := depottest.MustFetch(t, depottest.MustRepo(t, client, depottest.ProviderRepo), "1.2.3").Digest; after != before {
 		t.Error("signing again changed the version")
-	}
-}
-
-func TestPruneVersions(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := depottest.NewDepot(t, host, oci.Options{})
-		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-			if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l, err := d.Versions(t.Context(), depottest.VPC().Item())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pin := depottest.MustVersion(t, "1.0.0")
-		prunable := l.Prunable(depot.Retention{Keep: 1, Pinned: func(v addr.Version) bool { return v == pin }})
-		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
-			t.Fatalf("prunable %v", prunable)
-		}
-		err = depot.PruneVersions(t.Context(), depottest.MustRepo(t, client, depottest.ModuleRepo), prunable)
-		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
-			t.Fatal(err)
-		}
-		after, verr := d.Versions(t.Context(), depottest.VPC().Item())
-		if verr != nil {
-			t.Fatal(verr)
-		}
-		gone := !slices.Contains(after.Versions, prunable[0])
-		if yanked := after.Status(prunable[0]).Yanked != nil; !yanked || gone != (err == nil) {
-			t.Errorf("yanked %v, gone %v, error %v", yanked, gone, err)
-		}
-		if !slices.Contains(after.Versions, pin) || after.Status(pin).Yanked != nil {
-			t.Error("the pinned version is affected")
-		}
-	})
-}
-
-func TestAnnounceKeepsTheOrderOfEvents(t *testing.T) {
-	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
-	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
-	if _, err := d.PublishModule(t.Context(), depottest.NewModule(""), m, depot.ModuleOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 6 { // faster than a millisecond each
-		action := []string{artifact.ActionYank, artifact.ActionUnyank}[i%2]
-		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: action, Version: "1.0.0"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l, err := d.Versions(t.Context(), depottest.VPC().Item())
-	if err != nil || l.Status(m.Version).Yanked != nil {
-		t.Errorf("%v, %+v", err, l.Status(m.Version))
 	}
 }
