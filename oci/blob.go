@@ -5,6 +5,7 @@ package oci
 import (
 	"bytes"
 	"context"
+	_ "crypto/sha512"
 	"errors"
 	"fmt"
 	"hash"
@@ -15,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	_ "crypto/sha512" // digests of descriptors we did not write
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -348,4 +347,19 @@ func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Du
 		pause = max(pause, e.RetryAfter)
 	}
 	return pause, waitFits(ctx, pause)
+}
+
+// Interruptible returns r, whose reads end when the context is done.
+func Interruptible(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context // of the one call that reads
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }

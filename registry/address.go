@@ -82,18 +82,18 @@ func (h hostname) provider(r *http.Request) (addr.Provider, access.Right, error)
 	return p, right, nil
 }
 
-// release is a version of a provider.
-type release struct {
+// providerVersion is a version of a provider.
+type providerVersion struct {
 	addr.Provider
 	version addr.Version
 }
 
-func (h hostname) release(r *http.Request) (release, access.Right, error) {
+func (h hostname) release(r *http.Request) (providerVersion, access.Right, error) {
 	return h.releaseOf(r, r.PathValue("version"))
 }
 
 // document is release for the answer of a network mirror.
-func (h hostname) document(r *http.Request) (release, access.Right, error) {
+func (h hostname) document(r *http.Request) (providerVersion, access.Right, error) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".json")
 	at, right, err := h.releaseOf(r, name)
 	if !ok {
@@ -102,13 +102,13 @@ func (h hostname) document(r *http.Request) (release, access.Right, error) {
 	return at, right, err
 }
 
-func (h hostname) releaseOf(r *http.Request, version string) (release, access.Right, error) {
+func (h hostname) releaseOf(r *http.Request, version string) (providerVersion, access.Right, error) {
 	p, right, err := h.provider(r)
 	if err != nil {
-		return release{}, right, err
+		return providerVersion{}, right, err
 	}
 	v, err := addr.ParseVersion(version)
-	return release{p, v}, right, err
+	return providerVersion{p, v}, right, err
 }
 
 func (h hostname) stored(r *http.Request) (stored, access.Right, error) {
@@ -118,7 +118,7 @@ func (h hostname) stored(r *http.Request) (stored, access.Right, error) {
 
 // build is a version of a provider for one platform.
 type build struct {
-	release
+	providerVersion
 	platform addr.Platform
 }
 

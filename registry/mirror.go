@@ -48,7 +48,7 @@ type mirrorArchive struct {
 
 // mirrorVersion names the archives of one version with their hashes. Without
 // hashes the clients would install whatever the archive holds.
-func (p *providers) mirrorVersion(w http.ResponseWriter, r call[release]) error {
+func (p *providers) mirrorVersion(w http.ResponseWriter, r call[providerVersion]) error {
 	pv, err := r.version(r.Context(), r.at.Provider, r.at.version)
 	if err != nil {
 		return missing(err, "provider %s %s", r.at.Provider, r.at.version)

@@ -116,7 +116,7 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	exp := r.links.expiry()
 	root := up(r.URL.Path)
 	a, err := encodedOnce(&pv.Derived, root+r.at.platform.String(), exp, func() (any, error) {
-		return newPackageDoc(r.links, root, exp, r.at.release, pv, pkg), nil
+		return newPackageDoc(r.links, root, exp, r.at.providerVersion, pv, pkg), nil
 	})
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *providers) build(w http.ResponseWriter, r call[build]) error {
 	return nil
 }
 
-func newPackageDoc(l *links, root string, exp int64, p release, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
+func newPackageDoc(l *links, root string, exp int64, p providerVersion, pv *catalog.ProviderVersion, pkg artifact.ProviderPlatform) providerPackageDoc {
 	link := func(hex, file string) string {
 		return root + l.path(blobName{Repository: pv.Repository, Hex: hex, File: file}, exp)
 	}

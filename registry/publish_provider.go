@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -50,7 +51,7 @@ var fileName = regexp.MustCompile(`^(terraform-(provider|registry)[A-Za-z0-9._+-
 
 // file stores one file of a release as a blob of its repository, a package
 // only if it is one. Nothing refers to it until the version is published.
-func (p *publishing) file(w http.ResponseWriter, r call[release]) error {
+func (p *publishing) file(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (p *publishing) file(w http.ResponseWriter, r call[release]) error {
 // knownFile answers with a receipt for a file that the repository has already,
 // so that a publication that was cut need not send it again. Only who may
 // publish there is told.
-func (p *publishing) knownFile(w http.ResponseWriter, r call[release]) error {
+func (p *publishing) knownFile(w http.ResponseWriter, r call[providerVersion]) error {
 	u, repo, err := p.uploadOf(r)
 	if err != nil {
 		return err
@@ -129,14 +130,14 @@ func fetchBlob(ctx context.Context, repo *oci.Repo, u upload, to io.Writer) erro
 }
 
 // uploadOf returns what the address says of an upload, and its repository.
-func (p *publishing) uploadOf(r call[release]) (upload, *oci.Repo, error) {
+func (p *publishing) uploadOf(r call[providerVersion]) (upload, *oci.Repo, error) {
 	u := upload{Repository: p.layout.Provider(r.at.Provider), File: r.PathValue("filename"), typ: r.at.Type}
 	if !fileName.MatchString(u.File) {
 		return upload{}, nil, unprocessable(fmt.Errorf("%q is not the name of a file of a provider release", u.File))
 	}
 	if u.isPackage() {
 		var err error
-		if u.platform, err = depot.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
+		if u.platform, err = release.PackagePlatform(r.at.Provider, r.at.version, u.File); err != nil {
 			return upload{}, nil, unprocessable(err)
 		}
 	}
@@ -160,7 +161,7 @@ func (p *publishing) writeReceipt(w http.ResponseWriter, status int, u upload) e
 // provider makes a version of the uploaded files, with the same checks
 // as `okara publish provider`. The server has no signing key, so the files
 // include the signature of SHA256SUMS.
-func (p *publishing) provider(w http.ResponseWriter, r call[release]) error {
+func (p *publishing) provider(w http.ResponseWriter, r call[providerVersion]) error {
 	var in struct {
 		Receipts []string `json:"receipts"`
 		Keys     []string `json:"keys"`
@@ -261,15 +262,15 @@ func (u *upload) inspect(ctx context.Context, file io.ReaderAt) (err error) {
 	if !u.isPackage() {
 		return nil
 	}
-	if u.H1, err = depot.HashPackage(ctx, file, u.Size, u.typ, u.platform); err != nil {
+	if u.H1, err = release.Hash(ctx, file, u.Size, u.typ, u.platform); err != nil {
 		return publishError(fmt.Errorf("%s: %w", u.File, err))
 	}
 	return nil
 }
 
 // stored is the package of a receipt, if the registry has it still.
-func (u *upload) stored(ctx context.Context, repo *oci.Repo, at release) (depot.Package, error) {
-	platform, err := depot.PackagePlatform(at.Provider, at.version, u.File)
+func (u *upload) stored(ctx context.Context, repo *oci.Repo, at providerVersion) (depot.Package, error) {
+	platform, err := release.PackagePlatform(at.Provider, at.version, u.File)
 	if err != nil {
 		return depot.Package{}, unprocessable(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -77,7 +78,7 @@ func TestPublishSignature(t *testing.T) {
 		t.Errorf("%d signatures of the module, want one", n)
 	}
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
-	v, o := must(addr.ParseVersion("1.0.0")), depot.VerifyOptions{Require: []string{depot.RequireCosign}}
+	v, o := must(addr.ParseVersion("1.0.0")), trust.Policy{Require: []string{trust.RequireCosign}}
 	o.Cosign = append(o.Cosign, &key.PublicKey)
 	if checks, err := d.Verify(t.Context(), must(addr.ParseItem("acme/dns")), v, o); err != nil {
 		t.Errorf("verify: %v, %v", checks, err)

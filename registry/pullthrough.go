@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -49,8 +50,8 @@ const (
 
 // pullable reports whether a version can fulfil a policy before it is in the
 // registry: there is its author's signature then, and nothing else.
-func pullable(require depot.VerifyOptions) bool {
-	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != depot.RequireOpenPGP })
+func pullable(require trust.Policy) bool {
+	return require.Block == "" && !slices.ContainsFunc(require.Require, func(name string) bool { return name != trust.RequireOpenPGP })
 }
 
 // pullThrough answers for versions that are at an origin and not yet in the
@@ -61,7 +62,7 @@ type pullThrough struct {
 	revoked catalog.RevokedKeys
 	// What is required of mirrored providers: nothing, or a signature by one of
 	// these keys.
-	require depot.VerifyOptions
+	require trust.Policy
 
 	versions *cache.Cache[*originVersions] // address of the provider
 	releases *cache.Cache[*originRelease]  // address and version

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -125,8 +126,8 @@ func TestPullThroughFulfilsPolicy(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newOffline(t, storage, func(o *server.Options) {
 					pullFrom(from)(o)
-					policy := depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
-					o.Require = map[string]depot.VerifyOptions{addr.KindMirror: policy}
+					policy := trust.Policy{Require: []string{trust.RequireOpenPGP}, OpenPGP: []signing.PublicKey{test.key}}
+					o.Require = map[string]trust.Policy{addr.KindMirror: policy}
 					o.Revoked = must(catalog.ParseRevokedKeys(test.revoked))
 				})
 				f.start(t)

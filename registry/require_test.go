@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/registry"
@@ -32,7 +33,7 @@ func (f *front) sign(t testing.TB, repository, version string, key *ecdsa.Privat
 	t.Helper()
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
 	it, _ := f.layout.Parse(repository)
-	must(depot.SignCosign(t.Context(), must(d.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key))
+	must(trust.SignCosign(t.Context(), must(d.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key))
 }
 
 // report attaches a scan report to a version.
@@ -55,10 +56,10 @@ func TestRequire(t *testing.T) {
 	f := newFront(t, func(o *server.Options) {
 		o.Now = clock.now
 		o.Hostname = "okara.test"
-		o.Require = map[string]depot.VerifyOptions{
-			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
-			"provider": {Require: []string{depot.RequireOpenPGP}, OpenPGP: []signing.PublicKey{must(testSigner().Public())}},
-			"mirror":   {Require: []string{depot.RequireScan}, Block: "high"},
+		o.Require = map[string]trust.Policy{
+			"module":   {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+			"provider": {Require: []string{trust.RequireOpenPGP}, OpenPGP: []signing.PublicKey{must(testSigner().Public())}},
+			"mirror":   {Require: []string{trust.RequireScan}, Block: "high"},
 		}
 	})
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
@@ -159,7 +160,7 @@ func TestRequireClosed(t *testing.T) {
 			return http.DefaultTransport.RoundTrip(r)
 		}), func(o *server.Options) {
 			o.Now = clock.now
-			o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+			o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 		})
 		f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 		f.sign(t, "acme/modules/net/vpc/aws", "1.0.0", key)
@@ -186,7 +187,7 @@ func TestRequireLost(t *testing.T) {
 		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/manifests/1.1.0") }, Times: -1, Do: ocitest.Status(http.StatusNotFound, -1),
 	}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), lost, func(o *server.Options) {
-		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+		o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 	})
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		f.module(t, "net/vpc/aws", v, map[string]string{"main.tf": ""})
@@ -210,13 +211,13 @@ func TestRequireLost(t *testing.T) {
 
 func TestRequireRefuses(t *testing.T) {
 	public := []signing.PublicKey{must(testSigner().Public())}
-	tests := map[string]map[string]depot.VerifyOptions{
+	tests := map[string]map[string]trust.Policy{
 		`the kind "state"`:            {"state": {Block: "high"}},
 		"nothing is required":         {"module": {}},
-		"have no OpenPGP signature":   {"module": {Require: []string{depot.RequireOpenPGP}, OpenPGP: public}},
-		"openpgp and the keys":        {"provider": {Require: []string{depot.RequireOpenPGP}}},
+		"have no OpenPGP signature":   {"module": {Require: []string{trust.RequireOpenPGP}, OpenPGP: public}},
+		"openpgp and the keys":        {"provider": {Require: []string{trust.RequireOpenPGP}}},
 		"mirror: openpgp and":         {"mirror": {Block: "high", OpenPGP: public}},
-		"cosign and the keys":         {"module": {Require: []string{depot.RequireCosign}}},
+		"cosign and the keys":         {"module": {Require: []string{trust.RequireCosign}}},
 		`unknown requirement "magic"`: {"module": {Require: []string{"magic"}}},
 	}
 	for want, require := range tests {
@@ -235,9 +236,9 @@ func TestRequireOnWords(t *testing.T) {
 	key := newCosign()
 	f := newFront(t, func(o *server.Options) {
 		o.Access = access.Policy{Anonymous: access.AnonymousRead(), Tokens: []access.Token{newToken(t, readerToken, "read:*:**")}}
-		o.Require = map[string]depot.VerifyOptions{
-			"module":   {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
-			"provider": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+		o.Require = map[string]trust.Policy{
+			"module":   {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+			"provider": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
 		}
 	})
 	sums := map[string]string{}
@@ -297,7 +298,7 @@ func TestRequireNotOnDistribution(t *testing.T) {
 	f := newFrontAt(t, strings.TrimPrefix(inner.URL, "http://"), nil, func(o *server.Options) {
 		private(t)(o)
 		o.Embedded = h
-		o.Require = map[string]depot.VerifyOptions{"module": {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
+		o.Require = map[string]trust.Policy{"module": {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}}
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	for path, want := range map[string]int{

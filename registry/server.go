@@ -15,9 +15,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -31,11 +31,11 @@ type Options struct {
 	Beside   bool            // the registry is served beside the protocols, under /v2/ of the same host
 	Hostname string          // name under which /mirror/ serves own providers; empty: the one the client used
 
-	Require  map[string]depot.VerifyOptions // by kind: what a module, provider or mirror version must fulfil to be served
-	Revoked  catalog.RevokedKeys            // OpenPGP keys that nothing is served with any more
-	Archives Archives                       // how archives are linked and delivered
-	Modules  Modules                        // how module downloads are answered
-	TagTTL   time.Duration                  // how long the version tag of a module is trusted; 0: 30 s
+	Require  map[string]trust.Policy // by kind: what a module, provider or mirror version must fulfil to be served
+	Revoked  catalog.RevokedKeys     // OpenPGP keys that nothing is served with any more
+	Archives Archives                // how archives are linked and delivered
+	Modules  Modules                 // how module downloads are answered
+	TagTTL   time.Duration           // how long the version tag of a module is trusted; 0: 30 s
 	// DeniedMeansMissing answers 404 where the registry refuses a read: some
 	// registries hide missing repositories that way, and clients go on to their
 	// next source only at 404.

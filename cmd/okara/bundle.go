@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bundle"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -250,7 +251,7 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 		return err
 	}
 	if n := len(report.Refused); n > 0 {
-		return fmt.Errorf("%d entries are refused: %w\n%s", n, depot.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
+		return fmt.Errorf("%d entries are refused: %w\n%s", n, trust.ErrUntrusted, strings.Join(append(report.Refused, report.Conflict...), "\n"))
 	}
 	if len(report.Conflict) == 0 {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/lockfile"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -118,7 +119,7 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 }
 
 // lockAllowed asks the policy, nil for none.
-func lockAllowed(reg *registries, own string, policy *depot.VerifyOptions) (func(context.Context, addr.Provider, addr.Version) error, error) {
+func lockAllowed(reg *registries, own string, policy *trust.Policy) (func(context.Context, addr.Provider, addr.Version) error, error) {
 	if policy == nil {
 		return nil, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 const mirrorLong = `Copy providers and modules from their origins into the registry.
@@ -234,7 +235,7 @@ func (m *mirrorer) add(arg string) error {
 		parts--
 	}
 	if parts == 3 && len(m.o.provider.Trusted) > 0 {
-		return fmt.Errorf("%w: a module has no OpenPGP signature", depot.ErrUntrusted)
+		return fmt.Errorf("%w: a module has no OpenPGP signature", trust.ErrUntrusted)
 	}
 	if parts == 3 {
 		host := m.o.defaultHost

@@ -5,7 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // policyHelp describes policyFlags where a command uses versions.
@@ -16,7 +16,7 @@ refused with the reason.`
 
 // policyFlags say whom to trust and what a version must have. They are the same
 // for every command that reads versions.
-type policyFlags struct{ depot.PolicyFiles }
+type policyFlags struct{ trust.PolicyFiles }
 
 func (p *policyFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -28,7 +28,7 @@ func (p *policyFlags) add(cmd *cobra.Command) {
 }
 
 // read returns the policy, nil if no flag is given.
-func (p *policyFlags) read() (*depot.VerifyOptions, error) {
+func (p *policyFlags) read() (*trust.Policy, error) {
 	o, err := p.Read()
 	if err != nil {
 		return nil, usageError("%w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -85,7 +86,7 @@ Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 
 // policyVersions lists the versions as a server with this policy does; nil is no
 // policy.
-func (t selected) policyVersions(ctx context.Context, require *depot.VerifyOptions) (*catalog.Versions, error) {
+func (t selected) policyVersions(ctx context.Context, require *trust.Policy) (*catalog.Versions, error) {
 	if require == nil {
 		return t.catalog.Versions(ctx, t.Item)
 	}
@@ -93,7 +94,7 @@ func (t selected) policyVersions(ctx context.Context, require *depot.VerifyOptio
 		return nil, usageError("%w", err)
 	}
 	o := t.depot.Options()
-	c := catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Require: map[string]depot.VerifyOptions{t.Kind: *require}})
+	c := catalog.New(catalog.Options{Client: o.Client, Layout: o.Layout, Require: map[string]trust.Policy{t.Kind: *require}})
 	return c.Versions(ctx, t.Item)
 }
 

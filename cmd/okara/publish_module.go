@@ -20,7 +20,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 func newPublishModule(reg *registries) *cobra.Command {
@@ -260,9 +262,9 @@ func publishHint(err error) error {
 		return withHint(err, "name the folder that holds the module's files")
 	case errors.Is(err, moduledoc.ErrOutside):
 		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
-	case errors.Is(err, depot.ErrUnsigned):
+	case errors.Is(err, trust.ErrUnsigned):
 		return withHint(err, "sign it with --sign-key FILE; `okara keys new` makes a key")
-	case errors.Is(err, depot.ErrNoProvider):
+	case errors.Is(err, release.ErrNoProvider):
 		return withHint(err, "publish the folder that GoReleaser writes: zips named terraform-provider-TYPE_VERSION_OS_ARCH.zip with the plugin in their root")
 	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge), errors.Is(err, syntax.ErrTooComplex):
 		return withHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 func newPublishProvider(reg *registries) *cobra.Command {
@@ -142,7 +143,7 @@ func readPassphrase(a *app, file string) ([]byte, error) {
 }
 
 func readPublicKeys(files []string) ([]signing.PublicKey, error) {
-	keys, err := depot.ReadPublicKeys(files)
+	keys, err := trust.ReadPublicKeys(files)
 	if err != nil {
 		return nil, usageError("%w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -115,13 +116,13 @@ Exit codes: 0 done, 2 usage, 3 there is no such version.`,
 }
 
 // policyVerdict says what a policy makes of a version.
-func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version string, o depot.VerifyOptions) (string, error) {
+func policyVerdict(ctx context.Context, d *depot.Depot, it addr.Item, version string, o trust.Policy) (string, error) {
 	v, err := addr.ParseVersion(version)
 	if err != nil {
 		return "", err
 	}
 	_, err = d.Verify(ctx, it, v, o)
-	if errors.Is(err, depot.ErrUntrusted) {
+	if errors.Is(err, trust.ErrUntrusted) {
 		return "refused: " + err.Error(), nil
 	}
 	return "fulfilled", err

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // signed is the result of sign.
@@ -170,14 +170,14 @@ func (s signers) sign(ctx context.Context, t selected, v addr.Version) (signed, 
 		return signed{}, err
 	}
 	if s.openpgp != nil {
-		e, err := depot.SignProvider(ctx, subject, s.openpgp, s.replace)
+		e, err := trust.SignProvider(ctx, subject, s.openpgp, s.replace)
 		if err != nil {
 			return signed{}, err
 		}
 		out.OpenPGP = e.Tag
 	}
 	if s.cosign != nil {
-		m, err := depot.SignCosign(ctx, subject, s.cosign)
+		m, err := trust.SignCosign(ctx, subject, s.cosign)
 		if err != nil {
 			return signed{}, err
 		}

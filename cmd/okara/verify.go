@@ -9,7 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // verified is the result of verify.
@@ -17,7 +17,7 @@ type verified struct {
 	Address  string        `json:"address"`
 	Version  string        `json:"version"`
 	Verified bool          `json:"verified"`
-	Checks   []depot.Check `json:"checks"`
+	Checks   []trust.Check `json:"checks"`
 }
 
 func newVerify(reg *registries) *cobra.Command {
@@ -45,7 +45,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 			if err != nil {
 				return err
 			}
-			o = cmp.Or(o, &depot.VerifyOptions{})
+			o = cmp.Or(o, &trust.Policy{})
 			o.AllowYanked, o.Deep = allowYanked, deep
 			if o.Digest = digest.Digest(digestFlag); digestFlag != "" && o.Digest.Validate() != nil {
 				return usageError("--digest %q is not a digest", digestFlag)
@@ -55,7 +55,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 				return err
 			}
 			checks, err := t.depot.Verify(cmd.Context(), t.Item, t.version, *o)
-			if err != nil && !errors.Is(err, depot.ErrUntrusted) {
+			if err != nil && !errors.Is(err, trust.ErrUntrusted) {
 				return err
 			}
 			if perr := reg.printResult(verified{t.address, t.version.String(), err == nil, checks}, checksText(checks)); perr != nil {
@@ -72,7 +72,7 @@ Exit codes: 0 verified, 1 a check failed, 2 usage, 3 there is no such version.`,
 	return cmd
 }
 
-func checksText(checks []depot.Check) string {
+func checksText(checks []trust.Check) string {
 	var rows [][]string
 	for _, c := range checks {
 		rows = append(rows, []string{c.Result, c.Name, c.Detail})

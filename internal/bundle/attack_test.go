@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -255,7 +256,7 @@ func TestLoadBundlePolicyOnWhatLands(t *testing.T) {
 	x.ArtifactType, x.Data = artifact.ArtifactModule, []byte(`{"artifactType":"`+artifact.ArtifactModule+`"}`)
 	f.list(bundledModule+":1.0.0", x)
 	d, client, _ := counted(t)
-	report, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{Policy: &depot.VerifyOptions{}})
+	report, err := bundle.Load(t.Context(), d, f.open(t), bundle.LoadOptions{Policy: &trust.Policy{}})
 	if err != nil || len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "x-evil") {
 		t.Errorf("loaded %+v, %v", report, err)
 	}

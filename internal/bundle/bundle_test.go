@@ -24,6 +24,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -281,27 +282,27 @@ func TestBundleSignature(t *testing.T) {
 		return mustOpenBundle(t, file)
 	}
 	key, other := depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), depottest.NewKey(t, signing.KeyOptions{Name: "Test"})
-	trust := []signing.PublicKey{depottest.MustPublic(t, key)}
+	trusted := []signing.PublicKey{depottest.MustPublic(t, key)}
 	b := written("1.0.0")
-	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
+	if _, err := b.VerifySignature(trusted); !errors.Is(err, trust.ErrUntrusted) || !strings.Contains(err.Error(), "no signature") {
 		t.Errorf("not signed: %v", err)
 	}
 	if _, err := b.Sign(key, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.VerifySignature(trust); err != nil || got.ID != key.ID() {
+	if got, err := b.VerifySignature(trusted); err != nil || got.ID != key.ID() {
 		t.Errorf("signed by %q, %v", got.ID, err)
 	}
-	if _, err := b.VerifySignature([]signing.PublicKey{depottest.MustPublic(t, other)}); !errors.Is(err, depot.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
+	if _, err := b.VerifySignature([]signing.PublicKey{depottest.MustPublic(t, other)}); !errors.Is(err, trust.ErrUntrusted) || !errors.Is(err, signing.ErrUnknownKey) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := written("2.0.0").VerifySignature(trust); !errors.Is(err, signing.ErrBadSignature) {
+	if _, err := written("2.0.0").VerifySignature(trusted); !errors.Is(err, signing.ErrBadSignature) {
 		t.Errorf("another bundle: %v", err)
 	}
 	if err := os.WriteFile(file+".sig", bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.VerifySignature(trust); !errors.Is(err, depot.ErrUntrusted) {
+	if _, err := b.VerifySignature(trusted); !errors.Is(err, trust.ErrUntrusted) {
 		t.Errorf("garbage: %v", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -55,13 +56,13 @@ type Report struct {
 // CreateOptions say what goes into a bundle.
 type CreateOptions struct {
 	Since  map[digest.Digest]bool // blobs that an earlier bundle has, which are left out
-	Policy *depot.VerifyOptions   // what every version has to fulfil; nil: nothing
+	Policy *trust.Policy          // what every version has to fulfil; nil: nothing
 }
 
 // Create writes the items to file, with everything they need: children of
 // indexes, blobs, signatures and other referrers. It resolves all manifests
 // first; a version that does not fulfil the policy is an error that wraps
-// depot.ErrUntrusted. Until it is complete the file is named file+".part"; a rerun with
+// trust.ErrUntrusted. Until it is complete the file is named file+".part"; a rerun with
 // the same content continues it after its last whole blob.
 func Create(ctx context.Context, d *depot.Depot, file string, items []Item, o CreateOptions) (Report, error) {
 	plan, report, err := collect(ctx, d, items, o)
@@ -115,7 +116,7 @@ func collect(ctx context.Context, d *depot.Depot, items []Item, o CreateOptions)
 }
 
 // policyCheck returns what checks a version of the item against the policy.
-func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *depot.VerifyOptions) (func(context.Context, string, oci.Manifest) error, error) {
+func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *trust.Policy) (func(context.Context, string, oci.Manifest) error, error) {
 	if policy == nil {
 		return func(context.Context, string, oci.Manifest) error { return nil }, nil
 	}
@@ -128,7 +129,7 @@ func policyCheck(ctx context.Context, d *depot.Depot, item Item, policy *depot.V
 		if !ok {
 			return nil
 		}
-		return depot.Fulfils(ctx, d.SubjectOf(item.What, l, v, m), policy)
+		return trust.Fulfils(ctx, d.SubjectOf(item.What, l, v, m), policy)
 	}, nil
 }
 

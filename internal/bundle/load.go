@@ -18,13 +18,14 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // LoadOptions say what a bundle may do. The zero value loads what is new.
 type LoadOptions struct {
-	Policy *depot.VerifyOptions // what every version has to fulfil; nil: nothing
+	Policy *trust.Policy // what every version has to fulfil; nil: nothing
 	// Trusted lets the bundle also speak about what the registry has already:
 	// yank it, deprecate it, sign it again, report a scan of it. Without, it
 	// speaks about the versions that come with it.
@@ -62,7 +63,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 type loader struct {
 	d       *depot.Depot
 	b       *File
-	policy  *depot.VerifyOptions
+	policy  *trust.Policy
 	trusted bool
 	repos   map[string]*oci.Repo
 	fresh   scope
@@ -264,7 +265,7 @@ func (l *loader) version(ctx context.Context, x root, m oci.Manifest, listing *d
 		return fmt.Errorf("tag %q is no version: %w", x.tag, oci.ErrCorrupt)
 	}
 	err := l.fulfils(ctx, x, v, m, listing)
-	if errors.Is(err, depot.ErrUntrusted) {
+	if errors.Is(err, trust.ErrUntrusted) {
 		l.note(&l.report.Refused, "%v", err)
 		return nil
 	}
@@ -286,7 +287,7 @@ func (l *loader) fulfils(ctx context.Context, x root, v addr.Version, m oci.Mani
 	if l.policy == nil {
 		return nil
 	}
-	return depot.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy)
+	return trust.Fulfils(ctx, l.d.SubjectOf(x.item, listing, v, m), l.policy)
 }
 
 // manifest reads a manifest. Where the bundle lacks it, the registry must have it.

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -89,7 +90,7 @@ func TestLoadBundleInOrder(t *testing.T) {
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
 	publishVersions(t, d, 10)
 	key, _ := depottest.NewCosignKey(t)
-	if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key); err != nil {
+	if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), depottest.MustVersion(t, "1.1.0")), key); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"}); err != nil {
@@ -152,7 +153,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 		var trusted []*ecdsa.PublicKey
 		for range 2 {
 			key, public := depottest.NewCosignKey(t)
-			if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), v), key); err != nil {
+			if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), v), key); err != nil {
 				t.Fatal(err)
 			}
 			trusted = append(trusted, public)
@@ -164,7 +165,7 @@ func TestLoadBundleAddsSignatures(t *testing.T) {
 			}
 		}
 		for i, key := range trusted {
-			o := depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{key}, Require: []string{depot.RequireCosign}}
+			o := trust.Policy{Cosign: []*ecdsa.PublicKey{key}, Require: []string{trust.RequireCosign}}
 			if _, err := inside.Verify(t.Context(), depottest.VPC().Item(), v, o); err != nil {
 				t.Errorf("signature %d: %v", i+1, err)
 			}

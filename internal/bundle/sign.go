@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // maxSignature bounds a signature file.
@@ -35,16 +35,16 @@ func (b *File) Sign(k *signing.Key, now time.Time) (string, error) {
 }
 
 // VerifySignature checks FILE.sig and returns the one of keys that made it. A
-// signature that is missing or does not hold wraps depot.ErrUntrusted.
+// signature that is missing or does not hold wraps trust.ErrUntrusted.
 func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, error) {
 	info, err := os.Stat(b.signatureFile())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return signing.PublicKey{}, fmt.Errorf("the bundle has no signature %s: %w", b.signatureFile(), depot.ErrUntrusted)
+		return signing.PublicKey{}, fmt.Errorf("the bundle has no signature %s: %w", b.signatureFile(), trust.ErrUntrusted)
 	case err != nil:
 		return signing.PublicKey{}, fmt.Errorf("reading the signature of the bundle: %w", err)
 	case info.Size() > maxSignature:
-		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is no signature: %w", b.signatureFile(), info.Size(), depot.ErrUntrusted)
+		return signing.PublicKey{}, fmt.Errorf("%s has %d bytes and is no signature: %w", b.signatureFile(), info.Size(), trust.ErrUntrusted)
 	}
 	sig, err := os.ReadFile(b.signatureFile())
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *File) VerifySignature(keys []signing.PublicKey) (signing.PublicKey, err
 	}
 	key, err := signing.Verify(b.IndexRaw, sig, keys, signing.VerifyOptions{})
 	if err != nil {
-		return signing.PublicKey{}, fmt.Errorf("%s: %w: %w", b.signatureFile(), depot.ErrUntrusted, err)
+		return signing.PublicKey{}, fmt.Errorf("%s: %w: %w", b.signatureFile(), trust.ErrUntrusted, err)
 	}
 	return key, nil
 }

@@ -120,7 +120,7 @@ func (p content) resume(ctx context.Context, f *os.File, head []byte) (blobs int
 // blobIntact checks the bytes of a blob in the file.
 func blobIntact(ctx context.Context, f *os.File, at int64, d oci.Descriptor) error {
 	v := d.Digest.Verifier()
-	n, err := io.Copy(v, depot.Interruptible(ctx, io.NewSectionReader(f, at, d.Size)))
+	n, err := io.Copy(v, oci.Interruptible(ctx, io.NewSectionReader(f, at, d.Size)))
 	if err == nil && (n != d.Size || !v.Verified()) {
 		err = fmt.Errorf("%w: %w", errOtherDigest, oci.ErrCorrupt)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -35,7 +35,7 @@ func listPolicy() cache.Policy {
 type Options struct {
 	Client  *oci.Client // whose credentials decide what there is
 	Layout  addr.Layout
-	Require map[string]depot.VerifyOptions // by kind: what a version must fulfil to be listed
+	Require map[string]trust.Policy // by kind: what a version must fulfil to be listed
 	Revoked RevokedKeys
 	TagTTL  time.Duration // how long the version tag of a module is trusted; 0: 30 s
 	Watch   Watch

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -26,10 +26,10 @@ const (
 
 // ValidateRequire refuses a policy that says nothing, or that no version of its
 // kind can fulfil.
-func ValidateRequire(kind string, o depot.VerifyOptions) error {
-	signed := slices.Contains(o.Require, depot.RequireOpenPGP)
+func ValidateRequire(kind string, o trust.Policy) error {
+	signed := slices.Contains(o.Require, trust.RequireOpenPGP)
 	unknown := slices.IndexFunc(o.Require, func(name string) bool {
-		return name != depot.RequireOpenPGP && name != depot.RequireCosign && name != depot.RequireScan
+		return name != trust.RequireOpenPGP && name != trust.RequireCosign && name != trust.RequireScan
 	})
 	switch {
 	case !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror}, kind):
@@ -42,7 +42,7 @@ func ValidateRequire(kind string, o depot.VerifyOptions) error {
 		return errors.New("require module: modules have no OpenPGP signature; cosign is theirs")
 	case signed != (len(o.OpenPGP) > 0):
 		return fmt.Errorf("require %s: openpgp and the keys to trust go together", kind)
-	case slices.Contains(o.Require, depot.RequireCosign) != (len(o.Cosign) > 0):
+	case slices.Contains(o.Require, trust.RequireCosign) != (len(o.Cosign) > 0):
 		return fmt.Errorf("require %s: cosign and the keys to trust go together", kind)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (d verdict) refused(v addr.Version) error {
 type policy struct {
 	client    *oci.Client
 	layout    addr.Layout
-	require   map[string]depot.VerifyOptions // by kind
+	require   map[string]trust.Policy // by kind
 	manifests *manifests
 	lost      *lostVersions
 	verdicts  *cache.Cache[verdict] // repository@digest, and the event that replaced the signature
@@ -76,7 +76,7 @@ type policy struct {
 }
 
 // requirement is what versions in a repository have to fulfil.
-func (p *policy) requirement(repository string) (item addr.Item, o depot.VerifyOptions, ok bool) {
+func (p *policy) requirement(repository string) (item addr.Item, o trust.Policy, ok bool) {
 	if len(p.require) == 0 {
 		return item, o, false
 	}
@@ -112,7 +112,7 @@ func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *V
 	return repository + "@" + manifest.Digest.String() + l.resigned(v)
 }
 
-func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o depot.VerifyOptions) (verdict, error) {
+func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o trust.Policy) (verdict, error) {
 	r, err := p.client.Repo(repository)
 	if err != nil {
 		return verdict{}, err
@@ -122,10 +122,10 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 		return verdict{}, err
 	}
 	o.Lean, o.AllowYanked, o.Now = true, true, p.now()
-	_, err = depot.Verify(ctx, depot.Subject{
+	_, err = trust.Verify(ctx, trust.Subject{
 		Repository: r, Item: item, Name: p.layout.Below(repository), Version: v, Manifest: m, Events: l.Events,
 	}, o)
-	if err != nil && (!errors.Is(err, depot.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
+	if err != nil && (!errors.Is(err, trust.ErrUntrusted) || ctx.Err() != nil || undecided(err)) {
 		return verdict{}, err
 	}
 	if err != nil {

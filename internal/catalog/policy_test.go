@@ -16,16 +16,16 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // signed is a policy that wants modules signed with a key.
 func signed(key *ecdsa.PrivateKey) func(*catalog.Options) {
 	return func(o *catalog.Options) {
-		o.Require = map[string]depot.VerifyOptions{
-			addr.KindModule: {Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
+		o.Require = map[string]trust.Policy{
+			addr.KindModule: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}},
 		}
 	}
 }
@@ -35,7 +35,7 @@ func newCosign() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256
 func (s *store) sign(t *testing.T, repository, version string, key *ecdsa.PrivateKey) {
 	t.Helper()
 	it, _ := s.depot.Options().Layout.Parse(repository)
-	if _, err := depot.SignCosign(t.Context(), must(s.depot.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key); err != nil {
+	if _, err := trust.SignCosign(t.Context(), must(s.depot.Subject(t.Context(), it, must(addr.ParseVersion(version)))), key); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,20 +124,20 @@ func TestPolicyExpires(t *testing.T) {
 
 func TestValidateRequire(t *testing.T) {
 	key := newCosign()
-	cosign := depot.VerifyOptions{Require: []string{depot.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}
+	cosign := trust.Policy{Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{&key.PublicKey}}
 	tests := []struct {
 		name, kind string
-		o          depot.VerifyOptions
+		o          trust.Policy
 		good       bool
 	}{
 		{"cosign of modules", addr.KindModule, cosign, true},
 		{"a kind that nobody lists", addr.KindState, cosign, false},
-		{"nothing", addr.KindModule, depot.VerifyOptions{}, false},
-		{"cosign without keys", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireCosign}}, false},
-		{"keys that nobody asks for", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireScan}, Cosign: cosign.Cosign}, false},
-		{"modules have no OpenPGP", addr.KindModule, depot.VerifyOptions{Require: []string{depot.RequireOpenPGP}}, false},
-		{"unknown", addr.KindModule, depot.VerifyOptions{Require: []string{"magic"}}, false},
-		{"a gate alone", addr.KindMirror, depot.VerifyOptions{Block: "high"}, true},
+		{"nothing", addr.KindModule, trust.Policy{}, false},
+		{"cosign without keys", addr.KindModule, trust.Policy{Require: []string{trust.RequireCosign}}, false},
+		{"keys that nobody asks for", addr.KindModule, trust.Policy{Require: []string{trust.RequireScan}, Cosign: cosign.Cosign}, false},
+		{"modules have no OpenPGP", addr.KindModule, trust.Policy{Require: []string{trust.RequireOpenPGP}}, false},
+		{"unknown", addr.KindModule, trust.Policy{Require: []string{"magic"}}, false},
+		{"a gate alone", addr.KindMirror, trust.Policy{Block: "high"}, true},
 	}
 	for _, tt := range tests {
 		if err := catalog.ValidateRequire(tt.kind, tt.o); (err == nil) != tt.good {

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -41,7 +43,7 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 	if err != nil {
 		return nil, err
 	}
-	d := &dist{fsys: fsys, provider: p, version: v, stem: stemOf(p, v), zips: map[addr.Platform]string{}, stored: stored}
+	d := &dist{fsys: fsys, provider: p, version: v, stem: release.StemOf(p, v), zips: map[addr.Platform]string{}, stored: stored}
 	for _, e := range entries {
 		if e.IsDir() {
 			continue
@@ -50,24 +52,24 @@ func readDist(fsys fs.FS, p addr.Provider, v addr.Version, stored []Package) (*d
 		if !strings.HasSuffix(e.Name(), ".zip") {
 			continue
 		}
-		platform, err := PackagePlatform(p, v, e.Name())
+		platform, err := release.PackagePlatform(p, v, e.Name())
 		if err != nil {
 			return nil, err
 		}
 		d.zips[platform] = e.Name()
 	}
 	for _, k := range stored {
-		if _, err := PackagePlatform(p, v, k.Filename); err != nil {
+		if _, err := release.PackagePlatform(p, v, k.Filename); err != nil {
 			return nil, err
 		}
 		if slices.Contains(d.names, k.Filename) {
-			return nil, fmt.Errorf("%s twice: %w", k.Filename, ErrNoProvider)
+			return nil, fmt.Errorf("%s twice: %w", k.Filename, release.ErrNoProvider)
 		}
 		d.names = append(d.names, k.Filename)
 	}
 	slices.Sort(d.names)
 	if len(d.zips)+len(stored) == 0 {
-		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, ErrNoProvider)
+		return nil, fmt.Errorf("no zip named %sOS_ARCH.zip: %w", d.stem, release.ErrNoProvider)
 	}
 	return d, nil
 }
@@ -128,7 +130,7 @@ func (d *dist) registryManifest() (text []byte, protocols []string, err error) {
 	if text, err = d.read(name); err != nil {
 		return nil, nil, err
 	}
-	protocols, err = parseRegistryManifest(text)
+	protocols, err = release.ParseRegistryManifest(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -174,7 +176,7 @@ func (d *dist) checkSignature(plan *ProviderPlan, o ProviderOptions) error {
 	sums := plan.metadata.ShasumsName
 	name := d.find(sums+".sig", sums+".gpgsig")
 	if name == "" && o.SignKey == nil {
-		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, ErrUnsigned)
+		return fmt.Errorf("no %s.sig and no key to make one: %w", sums, trust.ErrUnsigned)
 	}
 	var signature []byte
 	if name != "" {

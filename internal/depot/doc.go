@@ -43,12 +43,9 @@
 // sent. [Refused] tells content that was not accepted from content that could not
 // be read.
 //
-// [Depot.Verify] checks a version that is there. Trusted keys come from the caller
-// only: a key that lies beside an artifact proves nothing about it, and such a
-// check ends as "consistent", not as "trusted". Checks stop at the first failure,
-// an [ErrUntrusted]; an error of the registry is not one of the artifact.
-// [Depot.VerifyManifest] does the same for bytes that have no tag yet, so that
-// what is checked is what becomes visible.
+// [Depot.Verify] checks a version that is there, and [Depot.Pull] reads one that
+// fulfils a policy; what the checks are is said in package trust. [Depot.Examine]
+// looks for what makes clients fail.
 //
 // # Retention
 //

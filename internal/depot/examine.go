@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -105,8 +106,8 @@ func (d *Depot) Examine(ctx context.Context, item addr.Item, deep bool) ([]Findi
 			add(v.Tag(), ghostTag, "publish the version again, or delete the tag")
 			continue
 		}
-		checks, err := d.Verify(ctx, item, v, VerifyOptions{AllowYanked: true, AllowExpired: true, Deep: deep})
-		if err != nil && !errors.Is(err, ErrUntrusted) {
+		checks, err := d.Verify(ctx, item, v, trust.Policy{AllowYanked: true, AllowExpired: true, Deep: deep})
+		if err != nil && !errors.Is(err, trust.ErrUntrusted) {
 			return nil, err
 		}
 		if n := len(checks); err != nil && n > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -42,7 +43,7 @@ func TestExtendProvider(t *testing.T) {
 		if diff := cmp.Diff(mustJSON(t, after.Platforms[0].Manifest), mustJSON(t, before.Platforms[0].Manifest)); diff != "" {
 			t.Errorf("the old descriptor changed (-got +want)\n%s", diff)
 		}
-		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, depot.VerifyOptions{Deep: true}); err != nil {
+		if _, err := d.Verify(t.Context(), depottest.DNS().Item(), v, trust.Policy{Deep: true}); err != nil {
 			t.Error(err)
 		}
 		tags := depottest.MustTags(t, r)

@@ -18,9 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -82,8 +84,8 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 // it, from content that could not be read or stored.
 func Refused(err error) bool {
 	for _, reason := range []error{
-		ErrUnsigned, ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
-		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, ErrNoProvider,
+		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
+		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, release.ErrNoProvider,
 		ErrNoModule, moduledoc.ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
@@ -134,7 +136,7 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 	}
 	for i := range packages {
 		if want := upstream.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
-			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, ErrNoProvider)
+			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, release.ErrNoProvider)
 		}
 		if string(packages[i].Shasums) != string(packages[0].Shasums) {
 			return nil, fmt.Errorf("%s %s: the origin has another SHA256SUMS for %s: %w", p, v, packages[i].Platform, oci.ErrCorrupt)
@@ -152,7 +154,7 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	if len(plan.Protocols) == 0 {
 		plan.Protocols = []string{artifact.DefaultProtocol}
 	}
-	name := stemOf(p, v) + "SHA256SUMS"
+	name := release.StemOf(p, v) + "SHA256SUMS"
 	if len(first.Shasums) > 0 {
 		if err := plan.takeSums(name, first.Shasums); err != nil {
 			return nil, err
@@ -165,12 +167,12 @@ func planMirror(p addr.Provider, v addr.Version, packages []upstream.Package, o 
 	}
 	if len(first.Shasums) == 0 || len(first.Signature) == 0 || len(first.Keys) == 0 {
 		if !o.AllowUnsigned || len(o.Trusted) > 0 {
-			return nil, fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
+			return nil, fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", trust.ErrUnsigned)
 		}
 		plan.Warnings = append(plan.Warnings, name+" is not signed")
 		return plan, nil
 	}
-	keys, err := PublicKeys(first.Keys)
+	keys, err := trust.PublicKeys(first.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +232,7 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	}
 	slices.SortFunc(plan.Packages, func(a, b Package) int { return a.Platform.Compare(b.Platform) })
 	if plan.sums == nil {
-		plan.makeSums(stemOf(p, v) + "SHA256SUMS")
+		plan.makeSums(release.StemOf(p, v) + "SHA256SUMS")
 	}
 	return nil
 }
@@ -252,7 +254,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {
 		return Package{}, err
 	}
-	if k.H1, err = HashPackage(ctx, f, k.Size, p.Type, k.Platform); err != nil {
+	if k.H1, err = release.Hash(ctx, f, k.Size, p.Type, k.Platform); err != nil {
 		return Package{}, fmt.Errorf("%s: %w", k.Filename, err)
 	}
 	if pkg.H1 != "" && pkg.H1 != k.H1 {

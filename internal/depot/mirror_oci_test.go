@@ -10,6 +10,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -33,7 +34,7 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 	old, next := mustKey(t), depottest.NewKey(t, signing.KeyOptions{})
 	origin, _, src := newOCIOrigin(t, old)
 	v := depottest.MustVersion(t, "1.2.3")
-	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, origin, depottest.UpstreamDNS().Item(), v), next, true); err != nil {
+	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, origin, depottest.UpstreamDNS().Item(), v), next, true); err != nil {
 		t.Fatal(err)
 	}
 	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
@@ -45,8 +46,8 @@ func TestMirrorTakesTheNewestSignature(t *testing.T) {
 		key  *signing.Key
 		want string
 	}{{"new key", next, "trusted"}, {"old key", old, "failed"}} {
-		checks, err := d.Verify(t.Context(), depottest.UpstreamDNS().Item(), v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, tt.key)}})
-		if got := result(checks, "openpgp"); got != tt.want {
+		checks, err := d.Verify(t.Context(), depottest.UpstreamDNS().Item(), v, trust.Policy{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, tt.key)}})
+		if got := depottest.Result(checks, "openpgp"); got != tt.want {
 			t.Errorf("%s: %s, %v, want %s", tt.name, got, err, tt.want)
 		}
 	}
@@ -75,7 +76,7 @@ func TestMirrorFromAnIndexOfAnotherTool(t *testing.T) {
 	if _, err := d.MirrorProvider(t.Context(), src, depottest.UpstreamDNS(), v, depot.MirrorOptions{AllowUnsigned: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Verify(t.Context(), depottest.UpstreamDNS().Item(), v, depot.VerifyOptions{Deep: true}); err != nil {
+	if _, err := d.Verify(t.Context(), depottest.UpstreamDNS().Item(), v, trust.Policy{Deep: true}); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -37,7 +38,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	defer f.Close()
 	h := sha256.New()
 	k := Package{Platform: p, Filename: name, fsys: fsys}
-	if k.Size, err = io.CopyBuffer(h, Interruptible(ctx, f), make([]byte, copyBuffer)); err != nil {
+	if k.Size, err = io.CopyBuffer(h, oci.Interruptible(ctx, f), make([]byte, copyBuffer)); err != nil {
 		return Package{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	k.SHA256 = sum(h)
@@ -45,7 +46,7 @@ func inspectPackage(ctx context.Context, fsys fs.FS, name, typ string, p addr.Pl
 	if !ok {
 		return Package{}, fmt.Errorf("read %s: the file system has no random access", name)
 	}
-	k.H1, err = HashPackage(ctx, at, k.Size, typ, p)
+	k.H1, err = release.Hash(ctx, at, k.Size, typ, p)
 	if err != nil {
 		return Package{}, fmt.Errorf("%s: %w", name, err)
 	}

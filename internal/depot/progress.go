@@ -87,18 +87,3 @@ func (r *watchedReader) Close() error {
 	}
 	return r.ReadCloser.Close()
 }
-
-// Interruptible returns r, whose reads end when the context is done.
-func Interruptible(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
-
-type contextReader struct {
-	ctx context.Context // of the one call that reads
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -116,10 +117,10 @@ func (p *ProviderPlan) takeSignature(signature []byte, keys []signing.PublicKey,
 	if err != nil {
 		return fmt.Errorf("signature of %s: %w", p.metadata.ShasumsName, err)
 	}
-	p.Warnings = append(p.Warnings, expiryWarning(signer, o.Now)...)
+	p.Warnings = append(p.Warnings, trust.ExpiryWarning(signer, o.Now)...)
 	p.signers = []string{signer.ID}
 	p.metadata.SignatureBytes = signature
-	p.metadata.Keys = servedKeys(keys, o.Now)
+	p.metadata.Keys = trust.ServedKeys(keys, o.Now)
 	return nil
 }
 

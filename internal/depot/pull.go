@@ -14,7 +14,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -22,16 +24,16 @@ import (
 // PullOptions say what is pulled.
 type PullOptions struct {
 	Platforms []addr.Platform // of a provider; empty: all
-	Policy    *VerifyOptions  // what the version has to fulfil; nil: nothing
+	Policy    *trust.Policy   // what the version has to fulfil; nil: nothing
 }
 
 // pullable reads a version that fulfils the policy.
-func (d *Depot) pullable(ctx context.Context, it addr.Item, v addr.Version, o PullOptions) (Subject, error) {
+func (d *Depot) pullable(ctx context.Context, it addr.Item, v addr.Version, o PullOptions) (trust.Subject, error) {
 	s, err := d.Subject(ctx, it, v)
 	if err != nil {
-		return Subject{}, err
+		return trust.Subject{}, err
 	}
-	return s, Fulfils(ctx, s, o.Policy)
+	return s, trust.Fulfils(ctx, s, o.Policy)
 }
 
 // Pull writes a version into dir. It returns the names of the files of a provider;
@@ -129,7 +131,7 @@ func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 	if err != nil {
 		return nil, err
 	}
-	stem := stemOf(p, v)
+	stem := release.StemOf(p, v)
 	for name, b := range map[string][]byte{
 		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest,
 	} {

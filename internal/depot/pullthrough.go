@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -67,7 +68,7 @@ func OpenRelease(ctx context.Context, src Source, p addr.Provider, v addr.Versio
 // signed takes the hashes of all platforms from a SHA256SUMS whose signature
 // is right.
 func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o MirrorOptions) error {
-	keys, err := PublicKeys(first.Keys)
+	keys, err := trust.PublicKeys(first.Keys)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (r *Release) signed(first upstream.Package, platforms []addr.Platform, o Mi
 		ShasumsName:  fmt.Sprintf("terraform-provider-%s_%s_SHA256SUMS", r.Provider.Type, r.Version),
 		ShasumsBytes: first.Shasums, Shasums: descriptor(artifact.MediaShasums, first.Shasums),
 		SignatureBytes: first.Signature, Signature: descriptor(artifact.MediaShasumsSignature, first.Signature),
-		Keys: servedKeys(keys, now),
+		Keys: trust.ServedKeys(keys, now),
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func descriptor(mediaType string, b []byte) oci.Descriptor {
 // unsigned takes the hash of each platform as the origin announces it.
 func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o MirrorOptions) error {
 	if !o.AllowUnsigned || len(o.Trusted) > 0 {
-		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", ErrUnsigned)
+		return fmt.Errorf("the origin publishes no signed SHA256SUMS: %w", trust.ErrUnsigned)
 	}
 	packages, err := packagesOf(ctx, r.src, r.Provider, r.Version, platforms)
 	if err != nil {
@@ -118,7 +119,7 @@ func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o Mir
 	}
 	for _, k := range packages {
 		if digestOf(k.Zh).Validate() != nil {
-			return fmt.Errorf("the origin announces no SHA-256 of %s: %w", k.Filename, ErrUnsigned)
+			return fmt.Errorf("the origin announces no SHA-256 of %s: %w", k.Filename, trust.ErrUnsigned)
 		}
 		r.Platforms = append(r.Platforms, artifact.ProviderPlatform{Platform: k.Platform, Filename: k.Filename, Zh: k.Zh, H1: k.H1})
 	}
@@ -127,9 +128,9 @@ func (r *Release) unsigned(ctx context.Context, platforms []addr.Platform, o Mir
 
 // SignedBy returns an error unless one of the keys that o trusts has signed
 // SHA256SUMS.
-func (r *Release) SignedBy(o VerifyOptions) error {
+func (r *Release) SignedBy(o trust.Policy) error {
 	if len(r.Metadata.SignatureBytes) == 0 {
-		return fmt.Errorf("%s %s: %w", r.Provider, r.Version, ErrUnsigned)
+		return fmt.Errorf("%s %s: %w", r.Provider, r.Version, trust.ErrUnsigned)
 	}
 	if _, err := signing.Verify(r.Metadata.ShasumsBytes, r.Metadata.SignatureBytes, o.OpenPGP, signing.VerifyOptions{Now: time.Now(), AllowExpired: o.AllowExpired}); err != nil {
 		return fmt.Errorf("%s %s: SHA256SUMS: %w", r.Provider, r.Version, err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -130,10 +131,10 @@ func (d *Depot) Versions(ctx context.Context, it addr.Item) (*Listing, error) {
 
 // Subject reads a version, to be verified or signed; oci.ErrNotFound if there is
 // none.
-func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (Subject, error) {
+func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (trust.Subject, error) {
 	l, err := d.Versions(ctx, it)
 	if err != nil {
-		return Subject{}, err
+		return trust.Subject{}, err
 	}
 	m, err := l.Repository.Fetch(ctx, v.Tag())
 	return d.SubjectOf(it, l, v, m), err
@@ -141,17 +142,17 @@ func (d *Depot) Subject(ctx context.Context, it addr.Item, v addr.Version) (Subj
 
 // SubjectOf is [Depot.Subject] of a manifest that the caller has at hand, to be used
 // as version v.
-func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) Subject {
-	return Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Version: v, Manifest: m, Events: l.Events}
+func (d *Depot) SubjectOf(it addr.Item, l *Listing, v addr.Version, m oci.Manifest) trust.Subject {
+	return trust.Subject{Repository: l.Repository, Item: it, Name: d.o.Layout.Below(l.Repository.Name()), Version: v, Manifest: m, Events: l.Events}
 }
 
 // Verify is [Verify] of a version of the depot.
-func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o VerifyOptions) ([]Check, error) {
+func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trust.Policy) ([]trust.Check, error) {
 	s, err := d.Subject(ctx, it, v)
 	if err != nil {
 		return nil, err
 	}
-	return Verify(ctx, s, o)
+	return trust.Verify(ctx, s, o)
 }
 
 // ListVersions is [Depot.Versions] for readers who ask again and again: status

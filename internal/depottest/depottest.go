@@ -19,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -70,7 +71,7 @@ func NewDepot(t *testing.T, host string, o oci.Options) (*depot.Depot, *oci.Clie
 }
 
 // MustSubject reads a version that is to be verified or signed.
-func MustSubject(t *testing.T, d *depot.Depot, it addr.Item, v addr.Version) depot.Subject {
+func MustSubject(t *testing.T, d *depot.Depot, it addr.Item, v addr.Version) trust.Subject {
 	t.Helper()
 	s, err := d.Subject(t.Context(), it, v)
 	if err != nil {
@@ -231,4 +232,13 @@ func NewCosignKey(t *testing.T) (*ecdsa.PrivateKey, *ecdsa.PublicKey) {
 		t.Fatal(err)
 	}
 	return key, pub
+}
+
+// Result returns the outcome of a check, "-" if it did not run.
+func Result(checks []trust.Check, name string) string {
+	i := slices.IndexFunc(checks, func(c trust.Check) bool { return c.Name == name })
+	if i < 0 {
+		return "-"
+	}
+	return checks[i].Result
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -88,7 +89,7 @@ func verifiedSums(pkg upstream.Package) (signing.Sums, bool, error) {
 	}
 	verified := false
 	if len(pkg.Signature) > 0 && len(pkg.Keys) > 0 {
-		keys, err := depot.PublicKeys(pkg.Keys)
+		keys, err := trust.PublicKeys(pkg.Keys)
 		if err != nil {
 			return nil, false, err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -125,7 +126,7 @@ func TestProvider(t *testing.T) {
 	if out, err := c.PublishProvider(t.Context(), more, p, v, o); err != nil || out.Existing {
 		t.Errorf("extended: %+v, %v", out, err)
 	}
-	if _, err := c.PublishProvider(t.Context(), dist, p, v, depot.ProviderOptions{}); !errors.Is(err, depot.ErrUnsigned) {
+	if _, err := c.PublishProvider(t.Context(), dist, p, v, depot.ProviderOptions{}); !errors.Is(err, trust.ErrUnsigned) {
 		t.Errorf("no key: %v", err)
 	}
 }

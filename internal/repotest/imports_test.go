@@ -37,11 +37,13 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/depot
 	internal/jobs
 	internal/moduledoc
+	internal/release
 	internal/scratch
 	internal/service
 	internal/signing
 	internal/supply
 	internal/syntax
+	internal/trust
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	oci
 	oci/artifact
@@ -78,17 +80,34 @@ oci/artifact: what each kind looks like, never flags, files of the user or serve
 	oci
 	internal/addr
 internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
-	internal/netaddr
 	oci
 	oci/artifact
 	internal/addr
 	internal/archive
 	internal/depot
+	internal/netaddr
+	internal/release
 	internal/scan
 	internal/scratch
 	internal/signing
 	internal/syntax
 	internal/upstream
+internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/moduledoc
+	internal/release
+	internal/scan
+	internal/scratch
+	internal/signing
+internal/release: names and packages of a release; it reads what it is given
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/signing
 internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
 	oci
 	oci/artifact
@@ -96,11 +115,13 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/archive
 	internal/diskfile
 	internal/moduledoc
+	internal/release
 	internal/scan
+	internal/scratch
 	internal/signing
 	internal/syntax
+	internal/trust
 	internal/upstream
-	internal/scratch
 internal/publishclient: it publishes through a front-end what depot would publish into a registry; it knows no registry
 	oci
 	oci/artifact
@@ -114,7 +135,6 @@ internal/upstream: it only reads other people's registries
 	internal/addr
 	internal/signing
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
-	internal/netaddr
 	oci
 	oci/artifact
 	registry
@@ -127,10 +147,12 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
+	internal/netaddr
 	internal/scratch
 	internal/service
 	internal/supply
 	internal/syntax
+	internal/trust
 	internal/upstream
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
@@ -142,6 +164,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/cache
 	internal/depot
 	internal/signing
+	internal/trust
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
@@ -155,6 +178,7 @@ internal/lockfile: hashes of what depot could mirror, for what a configuration r
 	internal/signing
 	internal/supply
 	internal/syntax
+	internal/trust
 	internal/upstream
 internal/moduledoc: configuration in, description out
 	oci
@@ -195,6 +219,7 @@ internal/bundle: files that carry what depot published; how a registry is reache
 	internal/depot
 	internal/diskfile
 	internal/signing
+	internal/trust
 internal/diskfile: leaf: bytes into files
 internal/netaddr: leaf: what an address says
 internal/embedded: leaf: a handler

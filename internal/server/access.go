@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // Token is a static token; the label is its id.
@@ -137,15 +137,15 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 }
 
 // require reads what versions must fulfil to be served, by kind.
-func (s *Settings) require() (map[string]depot.VerifyOptions, error) {
-	all := map[string]depot.VerifyOptions{}
+func (s *Settings) require() (map[string]trust.Policy, error) {
+	all := map[string]trust.Policy{}
 	for _, r := range s.Require {
 		if _, ok := all[r.Kind]; ok {
 			return nil, settingError(r.Range, fmt.Errorf("a second block require %q", r.Kind))
 		}
-		o, err := depot.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
+		o, err := trust.PolicyFiles{OpenPGP: r.OpenPGP, Cosign: r.Cosign, Require: r.Checks, Block: r.Block}.Read()
 		if o == nil {
-			o = &depot.VerifyOptions{}
+			o = &trust.Policy{}
 		}
 		if err == nil {
 			err = catalog.ValidateRequire(r.Kind, *o)

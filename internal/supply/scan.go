@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/archive"
-	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
@@ -89,7 +89,7 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	}
 	limits := archive.Limits{}
 	if target == scan.Provider {
-		limits = depot.PackageLimits()
+		limits = release.Limits()
 	}
 	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err

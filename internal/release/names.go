@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package release
 
 import (
 	"encoding/json"
@@ -18,26 +18,26 @@ import (
 // ErrNoProvider says that a file or folder is not what the clients install.
 var ErrNoProvider = errors.New("not a provider package")
 
-// stemOf is how the names of all files of a release begin.
-func stemOf(p addr.Provider, v addr.Version) string {
+// StemOf is how the names of all files of a release begin.
+func StemOf(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
 // PackagePlatform reads the platform out of the name of a zip of a release.
 func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
-	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), stemOf(p, v)); ok {
+	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), StemOf(p, v)); ok {
 		if t, err := addr.ParsePlatform(rest); err == nil {
 			return t, nil
 		}
 	}
-	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, stemOf(p, v), ErrNoProvider)
+	return addr.Platform{}, fmt.Errorf("%s: the name must be %sOS_ARCH.zip: %w", name, StemOf(p, v), ErrNoProvider)
 }
 
 var protocolPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 
-// parseRegistryManifest returns the protocol versions in a
+// ParseRegistryManifest returns the protocol versions in a
 // terraform-registry-manifest.json.
-func parseRegistryManifest(text []byte) ([]string, error) {
+func ParseRegistryManifest(text []byte) ([]string, error) {
 	var doc struct {
 		Version  int `json:"version"`
 		Metadata struct {
@@ -61,9 +61,9 @@ func parseRegistryManifest(text []byte) ([]string, error) {
 	return doc.Metadata.ProtocolVersions, nil
 }
 
-// checkListed compares with the line of the file; an index of another tool has
+// CheckListed compares with the line of the file; an index of another tool has
 // no file names, so any line with the digest will do.
-func checkListed(sums signing.Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
+func CheckListed(sums signing.Sums, p artifact.ProviderPlatform, zip oci.Descriptor) error {
 	if p.Filename != "" {
 		return sums.Check(p.Filename, zip.Digest.Encoded())
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package trust
 
 import (
 	"crypto/ecdsa"
@@ -24,7 +24,7 @@ type PolicyFiles struct {
 
 // Read reads the keys, nil if nothing is demanded. A yanked version is accepted:
 // who names one, wants it.
-func (p PolicyFiles) Read() (*VerifyOptions, error) {
+func (p PolicyFiles) Read() (*Policy, error) {
 	if p.OpenPGP == nil && p.Cosign == nil && p.Require == nil && p.Block == "" && !p.Expired {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func (p PolicyFiles) Read() (*VerifyOptions, error) {
 	if p.Block != "" && !slices.Contains(scan.Levels(), p.Block) {
 		return nil, fmt.Errorf("level of findings %q is not critical, high, medium or low", p.Block)
 	}
-	o := &VerifyOptions{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
+	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
 	var err error
 	if o.OpenPGP, err = ReadPublicKeys(p.OpenPGP); err != nil {
 		return nil, err

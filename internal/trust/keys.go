@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package trust
 
 import (
 	"errors"
@@ -31,16 +31,16 @@ func PublicKeys(keys []artifact.SigningKey) ([]signing.PublicKey, error) {
 // warnBefore is how long before its expiry a key is warned about.
 const warnBefore = 60 * 24 * time.Hour
 
-func expiryWarning(k signing.PublicKey, now time.Time) []string {
+func ExpiryWarning(k signing.PublicKey, now time.Time) []string {
 	if k.Expires.IsZero() || k.Expires.Sub(now) > warnBefore {
 		return nil
 	}
 	return []string{fmt.Sprintf("signing key %s expires on %s", k.ID, k.Expires.Format(time.DateOnly))}
 }
 
-// servedKeys are the keys as the provider protocol serves them, without
+// ServedKeys are the keys as the provider protocol serves them, without
 // duplicates.
-func servedKeys(keys []signing.PublicKey, now time.Time) []artifact.SigningKey {
+func ServedKeys(keys []signing.PublicKey, now time.Time) []artifact.SigningKey {
 	signing.SortKeys(keys, now)
 	seen := map[string]bool{}
 	var out []artifact.SigningKey

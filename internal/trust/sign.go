@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package trust
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -92,13 +93,13 @@ func addSignature(md *artifact.ProviderMetadata, key *signing.Key, public signin
 		}
 		keys = append(keys, old...)
 	}
-	md.SignatureBytes, md.Keys = signature, servedKeys(keys, now)
+	md.SignatureBytes, md.Keys = signature, ServedKeys(keys, now)
 	return nil
 }
 
 // sumsOf makes SHA256SUMS for an index that another tool made.
 func sumsOf(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, index artifact.ProviderIndex) (artifact.ProviderMetadata, error) {
-	stem := stemOf(p, v)
+	stem := release.StemOf(p, v)
 	sums := signing.Sums{}
 	for _, t := range index.Platforms {
 		zip, err := artifact.ResolveProviderZip(ctx, r, t)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot_test
+package trust_test
 
 import (
 	"crypto/ecdsa"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,18 +14,10 @@ import (
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
-
-// result returns the outcome of a check, "-" if it did not run.
-func result(checks []depot.Check, name string) string {
-	i := slices.IndexFunc(checks, func(c depot.Check) bool { return c.Name == name })
-	if i < 0 {
-		return "-"
-	}
-	return checks[i].Result
-}
 
 func TestVerifyProvider(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
@@ -40,23 +31,23 @@ func TestVerifyProvider(t *testing.T) {
 		_, cosignKey := depottest.NewCosignKey(t)
 		tests := []struct {
 			name        string
-			o           depot.VerifyOptions
+			o           trust.Policy
 			check, want string
 		}{
-			{"without trust", depot.VerifyOptions{Deep: true}, "openpgp", "consistent"},
-			{"trusted", depot.VerifyOptions{OpenPGP: trusted, Require: []string{"openpgp"}}, "openpgp", "trusted"},
-			{"unknown key", depot.VerifyOptions{OpenPGP: foreign}, "openpgp", "failed"},
-			{"demanded without a key", depot.VerifyOptions{Require: []string{"openpgp"}}, "openpgp", "failed"},
-			{"expired key", depot.VerifyOptions{Now: time.Now().Add(5 * 365 * 24 * time.Hour)}, "openpgp", "failed"},
-			{"expired key, allowed", depot.VerifyOptions{Now: time.Now().Add(5 * 365 * 24 * time.Hour), OpenPGP: trusted, AllowExpired: true}, "openpgp", "trusted"},
-			{"no cosign signature", depot.VerifyOptions{Cosign: []*ecdsa.PublicKey{cosignKey}}, "cosign", "failed"},
-			{"no scan", depot.VerifyOptions{Require: []string{"scan"}}, "scan", "failed"},
-			{"other digest", depot.VerifyOptions{Digest: digest.FromString("x")}, "digest", "failed"},
-			{"protocols", depot.VerifyOptions{}, "protocols", "ok"},
+			{"without trust", trust.Policy{Deep: true}, "openpgp", "consistent"},
+			{"trusted", trust.Policy{OpenPGP: trusted, Require: []string{"openpgp"}}, "openpgp", "trusted"},
+			{"unknown key", trust.Policy{OpenPGP: foreign}, "openpgp", "failed"},
+			{"demanded without a key", trust.Policy{Require: []string{"openpgp"}}, "openpgp", "failed"},
+			{"expired key", trust.Policy{Now: time.Now().Add(5 * 365 * 24 * time.Hour)}, "openpgp", "failed"},
+			{"expired key, allowed", trust.Policy{Now: time.Now().Add(5 * 365 * 24 * time.Hour), OpenPGP: trusted, AllowExpired: true}, "openpgp", "trusted"},
+			{"no cosign signature", trust.Policy{Cosign: []*ecdsa.PublicKey{cosignKey}}, "cosign", "failed"},
+			{"no scan", trust.Policy{Require: []string{"scan"}}, "scan", "failed"},
+			{"other digest", trust.Policy{Digest: digest.FromString("x")}, "digest", "failed"},
+			{"protocols", trust.Policy{}, "protocols", "ok"},
 		}
 		for _, tt := range tests {
 			checks, err := d.Verify(t.Context(), depottest.DNS().Item(), v, tt.o)
-			if got := result(checks, tt.check); got != tt.want || errors.Is(err, depot.ErrUntrusted) != (tt.want == "failed") {
+			if got := depottest.Result(checks, tt.check); got != tt.want || errors.Is(err, trust.ErrUntrusted) != (tt.want == "failed") {
 				t.Errorf("%s: %s is %s, %v, want %s", tt.name, tt.check, got, err, tt.want)
 			}
 		}
@@ -70,32 +61,32 @@ func TestVerifyModule(t *testing.T) {
 		if _, err := d.PublishModule(t.Context(), depottest.NewModule("locals {}\n"), m, depot.ModuleOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		verify := func(o depot.VerifyOptions, check, want string) {
+		verify := func(o trust.Policy, check, want string) {
 			t.Helper()
 			checks, err := d.Verify(t.Context(), depottest.VPC().Item(), m.Version, o)
-			if got := result(checks, check); got != want || errors.Is(err, depot.ErrUntrusted) != (want == "failed") {
+			if got := depottest.Result(checks, check); got != want || errors.Is(err, trust.ErrUntrusted) != (want == "failed") {
 				t.Errorf("%s is %s, %v, want %s", check, got, err, want)
 			}
 		}
 		one, onePub := depottest.NewCosignKey(t)
 		two, twoPub := depottest.NewCosignKey(t)
-		trust := func(keys ...*ecdsa.PublicKey) depot.VerifyOptions {
-			return depot.VerifyOptions{Cosign: keys, Require: []string{"cosign"}}
+		by := func(keys ...*ecdsa.PublicKey) trust.Policy {
+			return trust.Policy{Cosign: keys, Require: []string{"cosign"}}
 		}
-		verify(depot.VerifyOptions{Deep: true}, "content of archive/zip", "ok")
-		verify(depot.VerifyOptions{}, "cosign", "absent")
-		if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one); err != nil {
+		verify(trust.Policy{Deep: true}, "content of archive/zip", "ok")
+		verify(trust.Policy{}, "cosign", "absent")
+		if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), one); err != nil {
 			t.Fatal(err)
 		}
-		verify(trust(onePub), "cosign", "trusted")
-		verify(trust(twoPub), "cosign", "failed")
-		verify(depot.VerifyOptions{}, "cosign", "consistent")
-		verify(depot.VerifyOptions{Require: []string{"cosign"}}, "cosign", "failed")
-		if _, err := depot.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two); err != nil {
+		verify(by(onePub), "cosign", "trusted")
+		verify(by(twoPub), "cosign", "failed")
+		verify(trust.Policy{}, "cosign", "consistent")
+		verify(trust.Policy{Require: []string{"cosign"}}, "cosign", "failed")
+		if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, d, depottest.VPC().Item(), m.Version), two); err != nil {
 			t.Fatal(err)
 		}
-		verify(trust(onePub), "cosign", "trusted") // the first signature stays
-		verify(trust(twoPub), "cosign", "trusted")
+		verify(by(onePub), "cosign", "trusted") // the first signature stays
+		verify(by(twoPub), "cosign", "trusted")
 
 		// As a referrer the signature is found too.
 		r := depottest.MustRepo(t, client, depottest.ModuleRepo)
@@ -106,8 +97,8 @@ func TestVerifyModule(t *testing.T) {
 		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "leaks"}); err != nil {
 			t.Fatal(err)
 		}
-		verify(depot.VerifyOptions{}, "status", "failed")
-		verify(depot.VerifyOptions{AllowYanked: true}, "status", "ok")
+		verify(trust.Policy{}, "status", "failed")
+		verify(trust.Policy{AllowYanked: true}, "status", "ok")
 	})
 }
 
@@ -133,8 +124,8 @@ func TestVerifyModuleFindsOtherContent(t *testing.T) {
 	if err := r.PutTag(t.Context(), "1.0.1", forged); err != nil {
 		t.Fatal(err)
 	}
-	checks, err := d.Verify(t.Context(), depottest.VPC().Item(), parsed.Version, depot.VerifyOptions{Deep: true})
-	if !errors.Is(err, depot.ErrUntrusted) || result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
+	checks, err := d.Verify(t.Context(), depottest.VPC().Item(), parsed.Version, trust.Policy{Deep: true})
+	if !errors.Is(err, trust.ErrUntrusted) || depottest.Result(checks, "content of "+artifact.MediaModuleTar) != "failed" {
 		t.Errorf("got %v, %+v", err, checks)
 	}
 }
@@ -149,18 +140,18 @@ func TestSignProviderAgain(t *testing.T) {
 	next := depottest.NewKey(t, signing.KeyOptions{})
 	check := func(name string, key *signing.Key, want string) {
 		t.Helper()
-		checks, err := d.Verify(t.Context(), depottest.DNS().Item(), v, depot.VerifyOptions{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, key)}})
-		if got := result(checks, "openpgp"); got != want {
+		checks, err := d.Verify(t.Context(), depottest.DNS().Item(), v, trust.Policy{OpenPGP: []signing.PublicKey{depottest.MustPublic(t, key)}})
+		if got := depottest.Result(checks, "openpgp"); got != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
 	}
 	check("not signed yet", next, "failed")
-	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false); err != nil {
+	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, false); err != nil {
 		t.Fatal(err)
 	}
 	check("new key", next, "trusted")
 	check("old key beside it", key, "trusted")
-	if _, err := depot.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true); err != nil {
+	if _, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, d, depottest.DNS().Item(), v), next, true); err != nil {
 		t.Fatal(err)
 	}
 	check("new key alone", next, "trusted")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package trust
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/moduledoc"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
@@ -172,7 +173,7 @@ func (x *verifier) platforms(ctx context.Context, index artifact.ProviderIndex, 
 			err = fmt.Errorf("the index says zh %s, the manifest has %s", p.Zh, zip.Digest.Encoded())
 		}
 		if err == nil && sums != nil {
-			err = checkListed(sums, p, zip)
+			err = release.CheckListed(sums, p, zip)
 		}
 		if err == nil && x.o.Deep {
 			err = x.deep(ctx, p, zip)
@@ -202,7 +203,7 @@ func (x *verifier) deep(ctx context.Context, p artifact.ProviderPlatform, zip oc
 		return err
 	}
 	defer done()
-	h1, err := HashPackage(ctx, file, zip.Size, x.Item.Provider.Type, p.Platform)
+	h1, err := release.Hash(ctx, file, zip.Size, x.Item.Provider.Type, p.Platform)
 	if err == nil && p.H1 != "" && p.H1 != h1 {
 		err = fmt.Errorf("the index says %s, the zip has %s", p.H1, h1)
 	}
@@ -213,7 +214,7 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	if md.RegistryManifest == nil {
 		return nil
 	}
-	want, err := parseRegistryManifest(md.RegistryManifest)
+	want, err := release.ParseRegistryManifest(md.RegistryManifest)
 	if err == nil && !slices.Equal(want, index.Protocols) {
 		err = fmt.Errorf("the index says %v, the registry manifest %v", index.Protocols, want)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package trust
 
 import (
 	"context"
@@ -29,9 +29,9 @@ const (
 	RequireScan    = "scan"
 )
 
-// VerifyOptions say what a version has to fulfil. Trusted keys come from the
+// Policy say what a version has to fulfil. Trusted keys come from the
 // caller only, never from the artifact.
-type VerifyOptions struct {
+type Policy struct {
 	Digest       digest.Digest       // the tag must point here; "": anywhere
 	OpenPGP      []signing.PublicKey // trusted keys for SHA256SUMS
 	Cosign       []*ecdsa.PublicKey  // trusted keys for cosign signatures
@@ -71,13 +71,13 @@ func (s Subject) Status() artifact.Status {
 // verifier runs the checks of one version.
 type verifier struct {
 	Subject
-	o      VerifyOptions
+	o      Policy
 	checks []Check
 }
 
 // Verify checks a version and stops at the first failure, whose error wraps
 // ErrUntrusted. The checks so far are returned in any case.
-func Verify(ctx context.Context, s Subject, o VerifyOptions) ([]Check, error) {
+func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func Verify(ctx context.Context, s Subject, o VerifyOptions) ([]Check, error) {
 
 // Fulfils checks a version that is about to be used against a policy; nil is no
 // policy.
-func Fulfils(ctx context.Context, s Subject, policy *VerifyOptions) error {
+func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 	if policy == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func Fulfils(ctx context.Context, s Subject, policy *VerifyOptions) error {
 }
 
 // Validate refuses a requirement that there is not.
-func (o VerifyOptions) Validate() error {
+func (o Policy) Validate() error {
 	for _, name := range o.Require {
 		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
 			return fmt.Errorf("unknown requirement %q", name)

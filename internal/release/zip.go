@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package depot
+package release
 
 import (
 	"archive/zip"
@@ -27,15 +27,15 @@ const (
 	minPackageBytes     = 1 << 20 // what a zip may always expand to
 )
 
-// PackageLimits are those of a provider's zip, which holds one large binary.
-func PackageLimits() archive.Limits {
+// Limits are those of a provider's zip, which holds one large binary.
+func Limits() archive.Limits {
 	return archive.Limits{Files: maxPackageFiles, Bytes: maxPackageBytes, FileSize: maxPackageBytes}
 }
 
-// HashPackage returns the h1: hash of a provider zip after checking that the
+// Hash returns the h1: hash of a provider zip after checking that the
 // clients can install it: the plugin is in the root, executable, and the only
 // one.
-func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p addr.Platform) (string, error) {
+func Hash(ctx context.Context, r io.ReaderAt, size int64, typ string, p addr.Platform) (string, error) {
 	z, err := zip.NewReader(r, size)
 	if z == nil || err != nil && len(z.File) == 0 {
 		return "", fmt.Errorf("not a zip (%v): %w", err, ErrNoProvider)
@@ -82,7 +82,7 @@ func HashPackage(ctx context.Context, r io.ReaderAt, size int64, typ string, p a
 		return struct {
 			io.Reader
 			io.Closer
-		}{Interruptible(ctx, f), f}, nil
+		}{oci.Interruptible(ctx, f), f}, nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("zip: %w", err)
