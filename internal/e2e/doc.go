@@ -5,10 +5,12 @@
 // and the provider are built from their pinned modules, the registry is
 // `okara serve` or the distribution program.
 //
-// Scripts are testscript files (one topic each):
+// TestDocs does what the pages of docs and the README say. Scripts are testscript
+// files, one topic each; job_* are whole jobs, listed in docs/tests.md:
 //
 //	testdata/each  runs twice, with $TOOL tofu and then terraform
-//	testdata/tofu  OpenTofu only: oci:// sources, oci_mirror
+//	testdata/tofu  OpenTofu only: oci:// sources, oci_mirror, and jobs in which
+//	               the tool plays a small part
 //	testdata/both  both tools in one script: state that they share
 //
 // Terraform is used where 1.10 or newer is on PATH; otherwise its tests are
