@@ -108,6 +108,7 @@ func (p *publishing) sign(w http.ResponseWriter, r call[stored]) error {
 	if err != nil {
 		return publishError(err)
 	}
+	r.catalog.Changed(r.at.Repository(p.layout), subject.Digest.String())
 	answer["signature"] = m.Digest
 	return writeDocument(w, http.StatusCreated, answer)
 }

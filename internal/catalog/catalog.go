@@ -134,15 +134,14 @@ func (c *Catalog) Ping(ctx context.Context) error {
 	return err
 }
 
-// Changed forgets what a publication through this process made old: the tag of
-// a repository.
-func (c *Catalog) Changed(repository, tag string) {
-	l, listed := c.lists.Peek(repository)
-	if v, version := addr.VersionFromTag(tag); listed && version {
-		c.policy.forget(repository, v, l)
-	}
+// Changed forgets what somebody made old who wrote or deleted a reference of a
+// repository: the tag of a version, of a status event or of a signature, or the
+// digest of a manifest. The manifest of a version that was deleted by its digest
+// is trusted on as its tag is.
+func (c *Catalog) Changed(repository, reference string) {
+	c.policy.forget(repository, reference)
 	c.lists.Forget(repository)
-	c.manifests.forget(repository, tag)
+	c.manifests.forget(repository, reference)
 }
 
 // ChangedIndex forgets the list of all modules, since one more is in it.

@@ -54,6 +54,8 @@
 // # Limits
 //
 // Caches are bounded in bytes, not by the registry's size. A catalogue entry that
-// cannot be parsed is passed over, so one damaged tag hides one repository. A
-// version that another process published is listed after half a minute.
+// cannot be parsed is passed over, so one damaged tag hides one repository. What
+// another process changed in a registry elsewhere is seen after half a minute; what
+// goes through this one, into a registry that it holds itself too, with the next
+// question ([Catalog.Changed]).
 package catalog

@@ -38,7 +38,7 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 	if err != nil {
 		return nil, c.passed(repository, l, v, err)
 	}
-	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, none())
+	return mv, c.policy.admit(ctx, repository, v, mv.Manifest, l)
 }
 
 // module returns the manifest under a version tag. The tag may move, so it is

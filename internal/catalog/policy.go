@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -51,6 +53,7 @@ func ValidateRequire(kind string, o trust.Policy) error {
 // verdict is what came of checking a version against [Options].Require.
 type verdict struct {
 	reason string // why it is refused; "": it may be served
+	under  string // tag of the event that replaced its signature; "": none had
 }
 
 // refused is a [RefusedError]: nobody is served the version, like one that
@@ -69,7 +72,7 @@ type policy struct {
 	require   map[string]trust.Policy // by kind
 	manifests *manifests
 	lost      *lostVersions
-	verdicts  *cache.Cache[verdict] // repository@digest, and the event that replaced the signature
+	verdicts  *cache.Cache[verdict] // repository@digest
 	log       *slog.Logger
 	now       func() time.Time
 	checked   func(kind, result string)
@@ -94,9 +97,13 @@ func (p *policy) admit(ctx context.Context, repository string, v addr.Version, m
 	if !ok {
 		return nil
 	}
-	key := verdictKey(repository, v, manifest, l)
+	key := verdictKey(repository, manifest)
 	fresh := cache.Policy{Fresh: verdictFresh, Stale: staleFor}
-	if known, ok := p.verdicts.Peek(key); ok && known.reason != "" {
+	known, ok := p.verdicts.Peek(key)
+	switch {
+	case ok && known.under != l.resigned(v):
+		p.verdicts.Forget(key)
+	case ok && known.reason != "":
 		fresh = cache.Policy{Fresh: refusalFresh, Stale: cache.Forever}
 	}
 	d, err := p.verdicts.Get(ctx, key, fresh, func(ctx context.Context, _ verdict, _ bool) (verdict, error) {
@@ -108,8 +115,8 @@ func (p *policy) admit(ctx context.Context, repository string, v addr.Version, m
 	return d.refused(v)
 }
 
-func verdictKey(repository string, v addr.Version, manifest oci.Descriptor, l *Versions) string {
-	return repository + "@" + manifest.Digest.String() + l.resigned(v)
+func verdictKey(repository string, manifest oci.Descriptor) string {
+	return repository + "@" + manifest.Digest.String()
 }
 
 func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v addr.Version, manifest oci.Descriptor, l *Versions, o trust.Policy) (verdict, error) {
@@ -132,7 +139,7 @@ func (p *policy) judge(ctx context.Context, item addr.Item, repository string, v
 		p.checked(item.Kind, "refused")
 		p.log.Warn("a version does not fulfil the policy and is not served",
 			"repository", repository, "tag", v.Tag(), "digest", manifest.Digest, "reason", err)
-		return verdict{reason: err.Error()}, nil
+		return verdict{err.Error(), l.resigned(v)}, nil
 	}
 	p.checked(item.Kind, "passed")
 	return verdict{}, nil
@@ -183,7 +190,7 @@ func (p *policy) screen(ctx context.Context, repository string, l *Versions) err
 func (p *policy) reason(ctx context.Context, repository string, v addr.Version, l *Versions) (reason, err error) {
 	manifest, err := p.manifests.at(ctx, repository, v, l)
 	if err == nil {
-		if known, ok := p.verdicts.Peek(verdictKey(repository, v, manifest, l)); ok && known.reason == "" {
+		if known, ok := p.verdicts.Peek(verdictKey(repository, manifest)); ok && known == (verdict{under: l.resigned(v)}) {
 			return nil, nil
 		}
 		err = p.admit(ctx, repository, v, manifest, l)
@@ -202,10 +209,12 @@ func (p *policy) reason(ctx context.Context, repository string, v addr.Version, 
 	return nil, nil
 }
 
-// forget makes a version of l be checked again, since a signature of it may have
-// come.
-func (p *policy) forget(repository string, v addr.Version, l *Versions) {
-	if d, ok := p.manifests.known(repository, v, l); ok {
-		p.verdicts.Forget(verdictKey(repository, v, d, l))
+// forget makes a version be checked again if a reference is its digest, or the tag
+// of what refers to it: a signature may have come.
+func (p *policy) forget(repository, reference string) {
+	const hexLen = 64
+	hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-")
+	if ok && len(hex) >= hexLen {
+		p.verdicts.Forget(verdictKey(repository, oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, hex[:hexLen])}))
 	}
 }

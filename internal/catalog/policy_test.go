@@ -65,8 +65,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("a stranger's version: %v", err)
 	}
 	s.sign(t, vpcRepo, "1.1.0", key)
-	s.Changed(vpcRepo, "1.1.0")
-	s.pass(time.Minute)
+	s.Changed(vpcRepo, must(s.repo(vpcRepo).Resolve(t.Context(), "1.1.0")).Digest.String())
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("once it is signed, got - want +:\n%s", diff)
 	}

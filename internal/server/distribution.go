@@ -35,8 +35,8 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 	}
 	rec := &service.Recorder{ResponseWriter: w}
 	f.o.Embedded.ServeHTTP(rec, r)
-	if r.Method == http.MethodPut && rec.Status() == http.StatusCreated {
-		f.pushed(r.Context(), r.URL.Path)
+	if s := rec.Status(); r.Method == http.MethodPut && s == http.StatusCreated || r.Method == http.MethodDelete && s == http.StatusAccepted {
+		f.changed(r)
 	}
 	return nil
 }
@@ -73,24 +73,28 @@ func isForm(r *http.Request) bool {
 	return false
 }
 
-// pushed makes the front-end know at once of a version that was pushed to the
-// embedded registry. Who pushed it need not have a right to the catalogue.
-func (f *Front) pushed(ctx context.Context, path string) {
-	repository := repositoryOf(path)
-	tag, ok := strings.CutPrefix(path, "/v2/"+repository+"/manifests/")
-	if _, version := addr.VersionFromTag(tag); !ok || !version {
+// changed makes the front-end know at once of what was written to the embedded
+// registry or deleted there. A version is listed in the catalogue as well: who
+// pushed it need not have a right to that.
+func (f *Front) changed(r *http.Request) {
+	repository, c := repositoryOf(r.URL.Path), f.Protocols.Catalog()
+	reference, ok := strings.CutPrefix(r.URL.Path, "/v2/"+repository+"/manifests/")
+	if ok && repository == f.o.Layout.CatalogRepo() {
+		c.ChangedIndex()
+	}
+	it, parsed := f.o.Layout.Parse(repository)
+	if !ok || !parsed || !it.Versioned() {
 		return
 	}
-	f.Protocols.Catalog().Changed(repository, tag)
-	it, ok := f.o.Layout.Parse(repository)
-	if !ok || !it.Versioned() {
+	c.Changed(repository, reference)
+	if _, version := addr.VersionFromTag(reference); !version || r.Method != http.MethodPut {
 		return
 	}
-	if err := f.depot.AddToCatalog(context.WithoutCancel(ctx), it); err != nil {
-		f.o.Logger.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", tag, "error", err)
+	if err := f.depot.AddToCatalog(context.WithoutCancel(r.Context()), it); err != nil {
+		f.o.Logger.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", reference, "error", err)
 		return
 	}
-	f.Protocols.Catalog().ChangedIndex()
+	c.ChangedIndex()
 }
 
 // repositoryOf is the repository in a path of the distribution API, "" for a
