@@ -3,12 +3,14 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -36,21 +38,22 @@ func (p *publishing) status(w http.ResponseWriter, r call[stored]) error {
 	if len(in.Message) > maxMessage || len(in.Replacement) > maxMessage {
 		return unprocessable(fmt.Errorf("a message or replacement of more than %d bytes", maxMessage))
 	}
-	repository, v := r.at.Repository(p.layout), r.at.version
-	repo, err := r.client.Repo(repository)
-	if err != nil {
-		return err
-	}
-	if _, err := repo.Resolve(r.Context(), v.Tag()); err != nil {
+	v := r.at.version
+	e, warnings, err := r.depot.Announce(r.Context(), r.at.Item, depot.Announcement{
+		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(r.grant.Subject, maxActor),
+	})
+	if errors.Is(err, oci.ErrNotFound) {
 		return missing(err, "%s %s %s", r.at.Kind, r.at, v)
 	}
-	e, err := artifact.PutStatusEvent(r.Context(), repo, artifact.StatusEvent{
-		Action: in.Action, Version: v.String(), Message: in.Message, Replacement: in.Replacement, Actor: shorten(r.grant.Subject, maxActor), Time: p.now(),
-	})
 	p.published(r.view, r.grant, r.at.String(), access.Change{Action: access.Action(in.Action), Version: v.String()}, depot.Published{}, err)
 	if err != nil {
 		return publishError(err)
 	}
+	repository := r.at.Repository(p.layout)
 	r.catalog.Changed(repository, v.Tag())
-	return writeDocument(w, http.StatusCreated, map[string]string{"repository": p.reference(r.Request, repo.String()), "tag": e.Tag, "action": e.Action})
+	doc := map[string]any{"repository": p.reference(r.Request, r.client.Host()+"/"+repository), "tag": e.Tag, "action": e.Action}
+	if len(warnings) > 0 {
+		doc["warnings"] = warnings
+	}
+	return writeDocument(w, http.StatusCreated, doc)
 }

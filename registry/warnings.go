@@ -33,12 +33,12 @@ func warnings(l *catalog.Versions, now time.Time) []string {
 	}
 	for _, v := range l.Listed {
 		if s := l.Status(v); s.Deprecated != nil {
-			add("deprecated"+catalog.Because(*s.Deprecated), v)
+			add("deprecated"+s.Deprecated.Because(), v)
 		}
 	}
 	for _, v := range l.Versions {
 		if e := l.Status(v).Yanked; e != nil && now.Sub(e.Time) < yankWarnedDays*day {
-			add("withdrawn"+catalog.Because(*e), v)
+			add("withdrawn"+e.Because(), v)
 		}
 	}
 	var lines []string

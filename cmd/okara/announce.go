@@ -41,7 +41,8 @@ every registry allows.`)
 }
 
 func newUnyank(reg *registries) *cobra.Command {
-	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank.`)
+	return newAnnounce(reg, artifact.ActionUnyank, "Take back a yank", `Take back a yank. Where the yank, or okara prune, removed the tag, it is put back,
+as long as the registry still has what it named.`)
 }
 
 func newAnnounce(reg *registries, action, short, long string) *cobra.Command {

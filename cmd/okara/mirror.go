@@ -181,11 +181,13 @@ func (m *mirrorer) took(r supply.Result) {
 		return
 	}
 	_, address, _ := strings.Cut(r.Entry, " ")
-	there := r.Published.Existing || m.o.dryRun && r.Action == supply.ActionPresent
+	there := r.Published.Existing || r.Action == supply.ActionGone || m.o.dryRun && r.Action == supply.ActionPresent
 	out := mirrorResult{Address: address, Version: r.Version, State: mirrorState(there, r.Err()), Warnings: r.Published.Warnings, arg: r.Where}
 	switch {
 	case r.Err() != nil:
 		out.Reason = r.Err().Error()
+	case r.Action == supply.ActionGone:
+		out.Reason = r.Reason
 	case !m.o.dryRun:
 		out.Reference = r.Published.String()
 	case out.State == "new":

@@ -45,8 +45,8 @@ there is no terminal. A version is yanked first and its tag removed second; edit
 go with their version. On a registry that does not delete tags the versions stay
 yanked. The registry's garbage collection frees the space.
 
-Prints the versions. A yanked version comes back with okara unyank as long as its
-tag exists.
+Prints the versions. okara unyank brings one back until the registry's garbage
+collection has freed it; its number is not used again in the meantime.
 
 Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Example: `  okara prune net/vpc/aws --keep 20 --dry-run
@@ -110,7 +110,7 @@ func pruneItem(ctx context.Context, a *app, t selected, l *catalog.Versions, ver
 		return err
 	}
 	if remove {
-		err = depot.PruneVersions(ctx, l.Repository, versions)
+		err = depot.PruneVersions(ctx, l.Listing, versions)
 	}
 	return printPruned(a, pruned{Address: t.address, Versions: []string{}, Deleted: remove, DryRun: asked.dryRun}, versions, err)
 }

@@ -41,7 +41,8 @@ not, and why. VERSION is a semantic version, or "auto" for the one in the git ta
 
 A version is written once: publishing the same content again succeeds without a
 push, other content is refused. With --policy editions other content becomes the
-version, and the old one stays selectable by its exact edition.
+version, and the old one stays selectable by its exact edition. The number of a
+version that was withdrawn is not used again.
 
 ` + serverHelp + `
 
@@ -245,11 +246,7 @@ func notePublished(a *app, p depot.Published) {
 // publishHint says what to do about the refusals of publishing.
 func publishHint(err error) error {
 	if conflict, ok := errors.AsType[*depot.ConflictError](err); ok {
-		hint := "a published version never changes; publish under a new version"
-		if conflict.Next != (addr.Version{}) {
-			hint += fmt.Sprintf(", such as %s", conflict.Next)
-		}
-		return withHint(err, "%s", hint)
+		return withHint(err, "%s", conflictHint(conflict))
 	}
 	if _, ok := errors.AsType[*addr.SyntaxError](err); ok {
 		return usageError("%w", err)
@@ -270,6 +267,18 @@ func publishHint(err error) error {
 		return withHint(err, "leave the file out with a line in .terraformignore; a link inside the folder ships with --dereference")
 	}
 	return err
+}
+
+// conflictHint says what to publish instead.
+func conflictHint(c *depot.ConflictError) string {
+	hint := "a published version never changes; publish under a new version"
+	if c.Withdrawn != nil && c.Stored == "" {
+		hint = "okara unyank brings back what it was; new content needs a new version"
+	}
+	if c.Next != (addr.Version{}) {
+		hint += fmt.Sprintf(", such as %s", c.Next)
+	}
+	return hint
 }
 
 // autoVersion on the command line means the version in the git tag.

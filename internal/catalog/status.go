@@ -34,7 +34,7 @@ func (l *Versions) Available(v addr.Version) error {
 	if !ok {
 		return nil
 	}
-	return refused("version %s was withdrawn%s", v, Because(e))
+	return refused("version %s was withdrawn%s", v, e.Because())
 }
 
 // refuse keeps a version from being had, for a reason.
@@ -48,18 +48,6 @@ func (l *Versions) refuse(v addr.Version, reason error) {
 // Withdrawn reports whether a version is, though it need not be in the registry.
 func (l *Versions) Withdrawn(v addr.Version) bool {
 	return l.Status(v).Yanked != nil
-}
-
-// Because are the words of the person who made an event.
-func Because(e artifact.StatusEvent) string {
-	text := ""
-	if e.Message != "" {
-		text = ": " + e.Message
-	}
-	if e.Replacement != "" {
-		text += "; use " + e.Replacement
-	}
-	return text
 }
 
 // resigned is the tag of the last event that may replace the signature of a

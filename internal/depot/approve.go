@@ -85,8 +85,15 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Publi
 		return Published{}, err
 	}
 	defer d.lock(r.String())()
+	l, err := ReadListing(ctx, r, nil)
+	if err == nil {
+		err = l.Taken(v)
+	}
+	if err != nil {
+		return Published{}, err
+	}
 	if err := PutVersion(ctx, r, v.Tag(), m); errors.Is(err, ErrTaken) {
-		return Published{}, &ConflictError{Repository: r.String(), Tag: v.Tag(), Offered: m.Digest.String()}
+		return Published{}, l.conflict(v, "", m.Digest.String())
 	} else if err != nil {
 		return Published{}, err
 	}

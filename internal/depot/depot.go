@@ -48,16 +48,27 @@ type Published struct {
 // String returns repository:tag@digest.
 func (p Published) String() string { return p.Repository + ":" + p.Tag + "@" + p.Digest }
 
-// ConflictError says that a version exists with other content. It is an
-// oci.ErrExists.
+// ConflictError says that a version exists with other content, or that its number
+// was used for one that was withdrawn. It is an oci.ErrExists.
 type ConflictError struct {
 	Repository, Tag string
-	Stored, Offered string       // content digests; Stored is the manifest's where the content's is not recorded
-	Next            addr.Version // next free patch version, zero if unknown
+	Stored, Offered string                // content digests; Stored is the manifest's where the content's is not recorded, "" if nothing has the tag
+	Withdrawn       *artifact.StatusEvent // that withdrew the version; nil: it was not
+	Next            addr.Version          // next free patch version, zero if unknown
 }
 
 func (e *ConflictError) Error() string {
-	text := fmt.Sprintf("%s:%s is already published with other content: stored %s, yours %s", e.Repository, e.Tag, e.Stored, e.Offered)
+	text := e.Repository + ":" + e.Tag + " is already published with other content"
+	switch {
+	case e.Withdrawn == nil:
+	case e.Stored == "":
+		text = e.Repository + ":" + e.Tag + " was withdrawn" + e.Withdrawn.Because() + "; a number is not used twice"
+	default:
+		text += ", and withdrawn" + e.Withdrawn.Because()
+	}
+	if e.Stored != "" {
+		text += fmt.Sprintf(": stored %s, yours %s", e.Stored, e.Offered)
+	}
 	if e.Next != (addr.Version{}) {
 		text += "; the next free version is " + e.Next.String()
 	}
@@ -112,21 +123,6 @@ func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) er
 		return putErr
 	}
 	return err
-}
-
-// nextFree returns the first patch version after v that has no tag.
-func nextFree(ctx context.Context, r *oci.Repo, v addr.Version) addr.Version {
-	tags := map[string]bool{}
-	for tag, err := range r.Tags(ctx) {
-		if err != nil {
-			return addr.Version{} // only decorates a message
-		}
-		tags[tag] = true
-	}
-	for v = v.NextPatch(); tags[v.Tag()]; {
-		v = v.NextPatch()
-	}
-	return v
 }
 
 // listed adds what was published to the catalogue. Nothing depends on it: a

@@ -51,4 +51,10 @@
 //
 // [PruneVersions] yanks first and removes the tag then: whoever still has the
 // version in a lock file reads why. Nothing is removed that nobody names.
+//
+// The yank is also the memory of the number: as long as it counts, nothing is
+// published under that number again ([Listing.Taken]), since a lock file may have
+// its hashes. It names the manifest that lost its tag, so that an unyank can put
+// the tag back until the registry's garbage collection has taken the manifest.
+// Who removes a tag by other means leaves no such memory.
 package depot

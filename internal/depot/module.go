@@ -114,12 +114,20 @@ func (d *Depot) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVers
 // pushModule pushes what is missing, the version tag last.
 func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersion, plan *ModulePlan, packed *archive.Packed, o ModuleOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: packed.ContentDigest, Warnings: plan.Warnings}
+	l, err := ReadListing(ctx, r, nil)
+	if err != nil {
+		return Published{}, err
+	}
 	stored, err := storedModule(ctx, r, out.Tag)
 	if err != nil {
 		return Published{}, err
 	}
-	if stored != nil && (o.Policy != PolicyEditions || stored.ContentDigest == out.ContentDigest) {
-		return found(ctx, r, m.Version, out, *stored)
+	withdrawn := l.Status(m.Version).Yanked != nil
+	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
+		return found(l, m.Version, out, *stored)
+	}
+	if err := l.Taken(m.Version); err != nil {
+		return Published{}, err
 	}
 	artifact, err := moduleArtifact(m, plan, packed, o)
 	if err != nil {
@@ -147,23 +155,24 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	}
 	stored, err = storedModule(ctx, r, out.Tag)
 	if err == nil && stored != nil {
-		return found(ctx, r, m.Version, out, *stored)
+		return found(l, m.Version, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
 // found completes out if the stored module has its content, else returns the
 // conflict.
-func found(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
+func found(l *Listing, v addr.Version, out Published, stored artifact.ModuleManifest) (Published, error) {
 	if stored.ContentDigest == out.ContentDigest {
 		out.Digest, out.Existing = stored.Manifest.Digest.String(), true
+		out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 		return out, nil
 	}
 	have := stored.ContentDigest
 	if have == "" {
 		have = stored.Manifest.Digest.String()
 	}
-	return Published{}, &ConflictError{Repository: r.String(), Tag: out.Tag, Stored: have, Offered: out.ContentDigest, Next: nextFree(ctx, r, v)}
+	return Published{}, l.conflict(v, have, out.ContentDigest)
 }
 
 // storedModule returns what the tag holds, nil if there is no such tag.

@@ -152,6 +152,10 @@ func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 // pushProvider pushes what is missing, the version tag last.
 func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (Published, error) {
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
+	l, err := ReadListing(ctx, r, nil)
+	if err != nil {
+		return Published{}, err
+	}
 	stored, err := storedProvider(ctx, r, out.Tag)
 	if err != nil {
 		return Published{}, err
@@ -160,7 +164,10 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 		return d.extendProvider(ctx, r, p, v, plan, *stored, o)
 	}
 	if stored != nil {
-		return foundProvider(ctx, r, v, out, *stored)
+		return foundProvider(ctx, l, v, out, *stored)
+	}
+	if err := l.Taken(v); err != nil {
+		return Published{}, err
 	}
 	artifact, err := d.providerArtifact(p, v, plan, nil, o)
 	if err != nil {
@@ -180,7 +187,7 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	}
 	stored, err = storedProvider(ctx, r, out.Tag)
 	if err == nil && stored != nil {
-		return foundProvider(ctx, r, v, out, *stored)
+		return foundProvider(ctx, l, v, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
@@ -247,18 +254,19 @@ func storedProvider(ctx context.Context, r *oci.Repo, tag string) (*artifact.Pro
 	return &parsed, nil
 }
 
-func foundProvider(ctx context.Context, r *oci.Repo, v addr.Version, out Published, stored artifact.ProviderIndex) (Published, error) {
+func foundProvider(ctx context.Context, l *Listing, v addr.Version, out Published, stored artifact.ProviderIndex) (Published, error) {
 	sums := signing.Sums{}
 	for _, p := range stored.Platforms {
-		zip, err := artifact.ResolveProviderZip(ctx, r, p)
+		zip, err := artifact.ResolveProviderZip(ctx, l.Repository, p)
 		if err != nil {
 			return Published{}, err
 		}
 		sums[p.Platform.String()] = zip.Digest.Encoded()
 	}
 	if have := sumsDigest(sums); have != out.ContentDigest {
-		return Published{}, &ConflictError{Repository: r.String(), Tag: out.Tag, Stored: have, Offered: out.ContentDigest, Next: nextFree(ctx, r, v)}
+		return Published{}, l.conflict(v, have, out.ContentDigest)
 	}
 	out.Digest, out.Existing = stored.Index.Digest.String(), true
+	out.Warnings = append(out.Warnings, l.WarnYanked(v)...)
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -53,20 +52,20 @@ func (l *Listing) Prunable(r Retention) []addr.Version {
 // registry does not delete tags all are yanked and the error is an
 // oci.ErrUnsupported. Only tags are removed: what another tag needs stays, and
 // the registry's own garbage collection frees the rest.
-func PruneVersions(ctx context.Context, r *oci.Repo, versions []addr.Version) error {
+func PruneVersions(ctx context.Context, l *Listing, versions []addr.Version) error {
 	var unsupported error
 	for _, v := range versions {
-		if _, err := artifact.PutStatusEvent(ctx, r, artifact.StatusEvent{
-			Action: artifact.ActionYank, Version: v.String(), Message: "removed by retention", Time: time.Now().UTC(),
-		}); err != nil {
-			return fmt.Errorf("prune %s of %s: %w", v, r, err)
+		e := artifact.StatusEvent{Message: "removed by retention"}
+		if yanked := l.Status(v).Yanked; yanked != nil {
+			e = artifact.StatusEvent{Message: yanked.Message, Replacement: yanked.Replacement, Actor: yanked.Actor}
 		}
-		err := r.Untag(ctx, v.Tag())
+		e.Action, e.Version, e.Time = artifact.ActionYank, v.String(), artifact.NextStatusTime(l.Events)
+		e, err := withdraw(ctx, l.Repository, e)
 		switch {
-		case errors.Is(err, oci.ErrUnsupported):
-			unsupported = fmt.Errorf("%s does not delete tags, the versions are yanked only: %w", r.Host(), err)
-		case err != nil && !errors.Is(err, oci.ErrNotFound):
-			return fmt.Errorf("prune %s of %s: %w", v, r, err)
+		case e.Tag != "" && errors.Is(err, oci.ErrUnsupported):
+			unsupported = fmt.Errorf("%s does not delete tags, the versions are yanked only: %w", l.Repository.Host(), err)
+		case err != nil:
+			return fmt.Errorf("prune %s of %s: %w", v, l.Repository, err)
 		}
 	}
 	return unsupported

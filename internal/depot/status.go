@@ -3,6 +3,7 @@
 package depot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,32 +24,78 @@ type Announcement struct {
 	DeleteTag   bool // for a yank: remove the tag where the registry can
 }
 
-// Announce records the announcement in the repository. The version must exist.
-// The warning says that a wanted deletion is not supported.
+// Announce records the announcement in the repository. The version must exist, or
+// have existed: unyank brings back the tag that a yank removed, as long as the
+// registry has what it named. The warnings say what could not be done.
 func (d *Depot) Announce(ctx context.Context, it addr.Item, an Announcement) (event artifact.StatusEvent, warnings []string, err error) {
-	l, err := d.Versions(ctx, it)
+	r, err := d.Repo(it.Repository(d.o.Layout))
 	if err != nil {
 		return artifact.StatusEvent{}, nil, err
 	}
-	v, err := addr.ParseVersion(an.Version)
-	switch {
-	case an.Version == artifact.AllVersions:
-	case err != nil:
-		return artifact.StatusEvent{}, nil, err
-	case !slices.Contains(l.Versions, v):
-		return artifact.StatusEvent{}, nil, fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound)
-	}
-	event, err = artifact.PutStatusEvent(ctx, l.Repository, artifact.StatusEvent{
-		Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: artifact.NextStatusTime(l.Events),
-	})
+	defer d.lock(r.String())()
+	l, err := ReadListing(ctx, r, nil)
 	if err != nil {
-		return event, nil, err
+		return artifact.StatusEvent{}, nil, err
 	}
-	if an.DeleteTag && an.Action == artifact.ActionYank && an.Version != artifact.AllVersions {
-		err = l.Repository.Untag(ctx, v.Tag())
-		if errors.Is(err, oci.ErrUnsupported) {
-			return event, []string{fmt.Sprintf("the registry does not delete tags: %s is yanked, but can still be pulled by name", v)}, nil
-		}
+	if warnings, err = d.announceable(ctx, l, an); err != nil {
+		return artifact.StatusEvent{}, nil, err
+	}
+	e := artifact.StatusEvent{Action: an.Action, Version: an.Version, Message: an.Message, Replacement: an.Replacement, Actor: an.Actor, Time: artifact.NextStatusTime(l.Events)}
+	if !an.DeleteTag || an.Action != artifact.ActionYank || an.Version == artifact.AllVersions {
+		event, err = artifact.PutStatusEvent(ctx, r, e)
+		return event, warnings, err
+	}
+	event, err = withdraw(ctx, r, e)
+	if event.Tag != "" && errors.Is(err, oci.ErrUnsupported) {
+		return event, []string{fmt.Sprintf("the registry does not delete tags: %s is yanked, but can still be pulled by name", an.Version)}, nil
 	}
 	return event, nil, err
+}
+
+// announceable checks that the version is there. For an unyank it puts back a tag
+// that was removed.
+func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (warnings []string, err error) {
+	if an.Version == artifact.AllVersions {
+		return nil, l.empty()
+	}
+	v, err := addr.ParseVersion(an.Version)
+	if err != nil || slices.Contains(l.Versions, v) {
+		return nil, err
+	}
+	yanked := l.Status(v).Yanked
+	if an.Action != artifact.ActionUnyank || yanked == nil {
+		return nil, cmp.Or(l.empty(), fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound))
+	}
+	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
+	if yanked.Subject.Validate() == nil {
+		var m oci.Manifest
+		if m, err = l.Repository.Fetch(ctx, yanked.Subject.String()); err == nil {
+			return nil, PutVersion(ctx, l.Repository, v.Tag(), m)
+		}
+	}
+	if it, ok := d.o.Layout.Parse(l.Repository.Name()); ok && it.Kind == addr.KindMirror && errors.Is(err, oci.ErrNotFound) {
+		return []string{fmt.Sprintf("the registry has freed version %s; mirror it again", v)}, nil
+	}
+	return nil, fmt.Errorf("version %s was removed, and cannot come back: %w", v, err)
+}
+
+// withdraw yanks a version and then removes its tag. The event names what the tag
+// named, so that it can be put back. An event that is written has a tag.
+func withdraw(ctx context.Context, r *oci.Repo, e artifact.StatusEvent) (artifact.StatusEvent, error) {
+	v, err := addr.ParseVersion(e.Version)
+	if err != nil {
+		return e, err
+	}
+	was, err := r.Resolve(ctx, v.Tag())
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return e, err
+	}
+	e.Subject = was.Digest
+	if e, err = artifact.PutStatusEvent(ctx, r, e); err != nil {
+		return e, err
+	}
+	if err = r.Untag(ctx, v.Tag()); errors.Is(err, oci.ErrNotFound) {
+		return e, nil
+	}
+	return e, err
 }

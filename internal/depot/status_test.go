@@ -17,7 +17,7 @@ import (
 
 func TestPruneVersions(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
-		d, client := depottest.NewDepot(t, host, oci.Options{})
+		d, _ := depottest.NewDepot(t, host, oci.Options{})
 		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 			if _, err := d.PublishModule(t.Context(), depottest.NewModule("# "+version), depottest.MustModule(t, "net/vpc/aws", version), depot.ModuleOptions{}); err != nil {
 				t.Fatal(err)
@@ -32,7 +32,7 @@ func TestPruneVersions(t *testing.T) {
 		if len(prunable) != 1 || prunable[0].String() != "1.1.0" {
 			t.Fatalf("prunable %v", prunable)
 		}
-		err = depot.PruneVersions(t.Context(), depottest.MustRepo(t, client, depottest.ModuleRepo), prunable)
+		err = depot.PruneVersions(t.Context(), l, prunable)
 		if err != nil && !errors.Is(err, oci.ErrUnsupported) {
 			t.Fatal(err)
 		}

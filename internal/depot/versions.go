@@ -160,15 +160,24 @@ func (d *Depot) Verify(ctx context.Context, it addr.Item, v addr.Version, o trus
 // came or went it returns old. old may be nil.
 func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, error) {
 	l, err := ReadListing(ctx, r, old)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = l.empty()
+	}
+	if err != nil {
 		return nil, err
-	case len(l.Tags) == 0:
-		return nil, fmt.Errorf("nothing is published in %s: %w", r, oci.ErrNotFound)
-	case len(l.Versions) == 0:
-		return nil, fmt.Errorf("%s has no version: %w", r, oci.ErrNotFound)
 	}
 	return l, nil
+}
+
+// empty is the error of a list without any version.
+func (l *Listing) empty() error {
+	switch {
+	case len(l.Tags) == 0:
+		return fmt.Errorf("nothing is published in %s: %w", l.Repository, oci.ErrNotFound)
+	case len(l.Versions) == 0:
+		return fmt.Errorf("%s has no version: %w", l.Repository, oci.ErrNotFound)
+	}
+	return nil
 }
 
 // ReadListing is [ListVersions] of a repository that may have no version or not
@@ -216,6 +225,42 @@ func (l *Listing) Status(v addr.Version) artifact.Status { return l.StatusOf(v, 
 // StatusOf is Status with what was signed again for the manifest.
 func (l *Listing) StatusOf(v addr.Version, manifest digest.Digest) artifact.Status {
 	return artifact.FoldStatus(l.Events, v.String(), manifest)
+}
+
+// Taken returns the conflict for a version that is not there and whose number was
+// used for one that was withdrawn; nil if the number is free, or the version there.
+func (l *Listing) Taken(v addr.Version) error {
+	if slices.Contains(l.Versions, v) || l.Status(v).Yanked == nil {
+		return nil
+	}
+	return l.conflict(v, "", "")
+}
+
+// conflict is the error for other content than what is stored under a version.
+func (l *Listing) conflict(v addr.Version, stored, offered string) *ConflictError {
+	return &ConflictError{
+		Repository: l.Repository.String(), Tag: v.Tag(), Stored: stored, Offered: offered, Withdrawn: l.Status(v).Yanked, Next: l.nextFree(v),
+	}
+}
+
+// nextFree returns the first patch version after v whose number was never used;
+// zero if there is none, since all were withdrawn.
+func (l *Listing) nextFree(v addr.Version) addr.Version {
+	for range len(l.Versions) + len(l.Events) + 1 {
+		v = v.NextPatch()
+		if !slices.Contains(l.Versions, v) && l.Status(v).Yanked == nil {
+			return v
+		}
+	}
+	return addr.Version{}
+}
+
+// WarnYanked says of a version that was published before why nobody gets it.
+func (l *Listing) WarnYanked(v addr.Version) []string {
+	if e := l.Status(v).Yanked; e != nil {
+		return []string{fmt.Sprintf("version %s was withdrawn%s; nobody is served it until it is unyanked", v, e.Because())}
+	}
+	return nil
 }
 
 // Selected returns the versions that it means, yanked ones included;

@@ -34,9 +34,11 @@
 //
 // # Retention
 //
-// An entry may keep only its newest versions. Pinned ones and those that Used
-// names stay, and a version that retention would remove at once is not taken.
-// Without keep nothing is ever removed.
+// An entry may keep only its newest versions, of which those count that can be
+// installed ([depot.Listing.Prunable]). Pinned ones and those that Used names stay,
+// and a version that retention would remove at once is not taken. What goes waits
+// for what takes its place: it is decided again after the other steps. Without keep
+// nothing is ever removed. A version that was removed is not taken again.
 //
 // # Origins
 //

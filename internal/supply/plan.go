@@ -58,7 +58,7 @@ func NewSyncer(d *depot.Depot, o SyncOptions) *Syncer {
 // Action is what a run does, or would do, with one version.
 type Action string
 
-// The actions. Present, waiting, blocked and drift change nothing.
+// The actions. Present, waiting, blocked, drift and withdrawn change nothing.
 const (
 	ActionPublish Action = "publish"
 	ActionApprove Action = "approve" // the approval rules hold by now
@@ -69,7 +69,8 @@ const (
 	ActionWaiting Action = "waiting"
 	ActionBlocked Action = "blocked"
 	ActionDrift   Action = "drift"
-	ActionFailed  Action = "failed" // the origin or the registry could not be read
+	ActionGone    Action = "withdrawn" // it was here and was removed: its number is not taken again
+	ActionFailed  Action = "failed"    // the origin or the registry could not be read
 )
 
 // Step is one version in a plan.
@@ -171,13 +172,12 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error)
 			return nil, err
 		}
 	}
-	var have []addr.Version
-	if !s.o.Once {
-		if have, err = storedVersions(ctx, it.repo); err != nil {
-			return nil, err
-		}
+	l, err := depot.ReadListing(ctx, it.repo, nil)
+	if err != nil {
+		return nil, err
 	}
-	wanted := it.wanted(offers, have)
+	keep := s.retention(it, rec)
+	wanted := it.wanted(offers, l, keep)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
 		return nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
@@ -187,7 +187,7 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error)
 	g.SetLimit(s.o.Jobs)
 	for i, o := range wanted {
 		g.Go(func() (err error) {
-			steps[i], err = s.step(gctx, it, o, have, rec)
+			steps[i], err = s.step(gctx, it, o, l, rec)
 			steps[i].version, steps[i].Version = o.version, o.version.String()
 			return err
 		})
@@ -195,66 +195,47 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error)
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return append(steps, s.prunable(it, wanted, have)...), nil
-}
-
-// storedVersions returns the versions in a repository, highest first, without
-// editions.
-func storedVersions(ctx context.Context, r *oci.Repo) ([]addr.Version, error) {
-	var out []addr.Version
-	for tag, err := range r.Tags(ctx) {
-		if errors.Is(err, oci.ErrNotFound) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if v, ok := addr.VersionFromTag(tag); ok && !v.Edition() {
-			out = append(out, v)
-		}
-	}
-	slices.SortFunc(out, func(a, b addr.Version) int { return b.Compare(a) })
-	return slices.Compact(out), nil
+	return append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...), nil
 }
 
 // wanted returns the offers that the entry's constraint and limit select and
-// that retention would not remove again at once, highest first.
-func (it item) wanted(offers []offer, have []addr.Version) []offer {
+// that retention would not remove again at once, highest first. Those that were
+// removed from l are among them, and no limit counts them.
+func (it item) wanted(offers []offer, l *depot.Listing, keep depot.Retention) []offer {
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o offer) bool {
-		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !slices.Contains(it.Pin, o.version.String())
+		return len(it.Exact) == 0 && !it.Versions.Allows(o.version) && !it.pinned(o.version)
 	})
 	slices.SortFunc(offers, func(a, b offer) int { return b.version.Compare(a.version) })
 	offers = slices.CompactFunc(offers, func(a, b offer) bool { return a.version == b.version })
-	if it.Limit > 0 && len(offers) > it.Limit {
-		offers = offers[:it.Limit]
-	}
+	free := 0
+	offers = slices.DeleteFunc(offers, func(o offer) bool {
+		beyond := it.Limit > 0 && free >= it.Limit
+		if l.Taken(o.version) == nil {
+			free++
+		}
+		return beyond
+	})
 	if it.Keep == 0 {
 		return offers
 	}
-	all := slices.Clone(have)
-	for _, o := range offers {
-		all = append(all, o.version)
+	coming := make([]addr.Version, len(offers))
+	for i, o := range offers {
+		coming[i] = o.version
 	}
-	keep := it.kept(all)
-	return slices.DeleteFunc(offers, func(o offer) bool { return !keep[o.version] })
-}
-
-// kept returns the newest Keep versions and the pinned ones.
-func (it item) kept(versions []addr.Version) map[addr.Version]bool {
-	slices.SortFunc(versions, func(a, b addr.Version) int { return b.Compare(a) })
-	versions = slices.Compact(versions)
-	keep := map[addr.Version]bool{}
-	for i, v := range versions {
-		keep[v] = i < it.Keep || slices.Contains(it.Pin, v.String())
-	}
-	return keep
+	keep.Pinned = it.pinned
+	removed := with(l, coming).Prunable(keep)
+	return slices.DeleteFunc(offers, func(o offer) bool { return slices.Contains(removed, o.version) })
 }
 
 // step decides on one version that is wanted.
-func (s *Syncer) step(ctx context.Context, it item, o offer, have []addr.Version, rec *Record) (Step, error) {
-	if s.o.Once {
-		return s.once(ctx, it, o), nil
+func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, rec *Record) (Step, error) {
+	if err := l.Taken(o.version); err != nil {
+		return it.gone(o, err), nil
 	}
+	if s.o.Once {
+		return s.once(ctx, it, o, l), nil
+	}
+	have := slices.DeleteFunc(slices.Clone(l.Versions), addr.Version.Edition)
 	known, recorded := rec.get(it.key, o.version)
 	st := Step{known: known}
 	switch {
@@ -268,9 +249,18 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, have []addr.Version
 	return st, nil
 }
 
+// gone is the step for a version that was removed. Who asked for exactly that one
+// is told so as a failure.
+func (it item) gone(o offer, err error) Step {
+	if slices.Contains(it.Exact, o.version) || it.Versions.String() == o.version.String() {
+		return failedStep(err)
+	}
+	return Step{Action: ActionGone, Reason: err.Error()}
+}
+
 // once decides on one version of which nothing is remembered. What is there is
 // looked at too: it may lack a platform.
-func (s *Syncer) once(ctx context.Context, it item, o offer) Step {
+func (s *Syncer) once(ctx context.Context, it item, o offer, l *depot.Listing) Step {
 	st := Step{Action: ActionPublish, Reason: "allowed by " + constraintText(it.Entry)}
 	switch _, err := it.repo.Resolve(ctx, o.version.Tag()); {
 	case err == nil:
@@ -278,7 +268,13 @@ func (s *Syncer) once(ctx context.Context, it item, o offer) Step {
 	case !errors.Is(err, oci.ErrNotFound):
 		return failedStep(err)
 	}
-	st.run = func(ctx context.Context) (VersionRecord, error) { return s.publish(ctx, it, o, nil) }
+	st.run = func(ctx context.Context) (VersionRecord, error) {
+		vr, err := s.publish(ctx, it, o, nil)
+		if vr.published.Existing {
+			vr.published.Warnings = l.WarnYanked(o.version)
+		}
+		return vr, err
+	}
 	return st
 }
 
@@ -345,31 +341,6 @@ func (s *Syncer) candidate(it item, o offer, st Step, have []addr.Version) Step 
 		st.Action = ActionBlocked
 	}
 	return st
-}
-
-// prunable returns the versions that retention removes.
-func (s *Syncer) prunable(it item, wanted []offer, have []addr.Version) []Step {
-	if it.Keep == 0 {
-		return nil
-	}
-	all := slices.Clone(have)
-	for _, o := range wanted {
-		all = append(all, o.version)
-	}
-	keep := it.kept(all)
-	var steps []Step
-	for _, v := range have {
-		if keep[v] || s.o.Used != nil && s.o.Used(it.key, v) {
-			continue
-		}
-		steps = append(steps, Step{
-			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
-			run: func(ctx context.Context) (VersionRecord, error) {
-				return VersionRecord{}, depot.PruneVersions(ctx, it.repo, []addr.Version{v})
-			},
-		})
-	}
-	return steps
 }
 
 // due reports whether a policy wants a new report.

@@ -35,28 +35,27 @@ type Result struct {
 // was published is remembered. notify, if not nil, is called after each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
 	results := make([]Result, len(p.Steps))
-	var mu sync.Mutex // guards the record and notify
-	var g errgroup.Group
-	g.SetLimit(s.o.Jobs)
-	for i, st := range p.Steps {
-		g.Go(func() error {
-			var vr VersionRecord
-			var err error
-			if st.run != nil {
-				if err = ctx.Err(); err == nil {
-					vr, err = st.run(ctx)
+	var mu sync.Mutex                             // guards the record and notify
+	for _, pruning := range []bool{false, true} { // what is to go waits for what takes its place
+		var g errgroup.Group
+		g.SetLimit(s.o.Jobs)
+		for i, st := range p.Steps {
+			if (st.Action == ActionPrune) != pruning {
+				continue
+			}
+			g.Go(func() error {
+				vr, err := st.do(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				results[i] = p.record.apply(st, vr, err)
+				if notify != nil {
+					notify(results[i])
 				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			results[i] = p.record.apply(st, vr, err)
-			if notify != nil {
-				notify(results[i])
-			}
-			return nil
-		})
+				return nil
+			})
+		}
+		_ = g.Wait() // a step puts its error into its result
 	}
-	_ = g.Wait() // a step puts its error into its result
 	if s.o.Once {
 		return results, ctx.Err()
 	}
@@ -69,11 +68,24 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	return results, ctx.Err()
 }
 
+// do carries a step out.
+func (st Step) do(ctx context.Context) (VersionRecord, error) {
+	if st.run == nil {
+		return VersionRecord{}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return VersionRecord{}, err
+	}
+	return st.run(ctx)
+}
+
 // apply notes the outcome of a step. A candidate that a gate kept back is not a
 // failure: the depot file asked for it.
 func (rec *Record) apply(st Step, vr VersionRecord, err error) Result {
 	res := Result{Step: st, State: vr.State, Published: vr.published}
 	switch {
+	case errors.Is(err, errStays):
+		res.Action, res.Reason, res.run = ActionPresent, err.Error(), nil
 	case err != nil:
 		res.Error, res.err = err.Error(), err
 	case st.Action == ActionFailed:

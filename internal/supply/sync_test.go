@@ -287,7 +287,46 @@ func TestSyncKeepsTheNewest(t *testing.T) {
 	r.want(r.apply(file), "present 1.3.0", "present 1.0.0", "prune 1.2.0")
 	r.want(r.versions(), "1.0.0", "1.1.0", "1.3.0")
 	r.want(r.plan(file), "present 1.3.0", "present 1.0.0")
-	r.want(r.plan(moduleEntry(o, "limit = 2")), "present 1.3.0", "publish 1.2.0")
+	r.want(r.plan(moduleEntry(o, "limit = 2")), "present 1.3.0", "withdrawn 1.2.0", "present 1.1.0")
+}
+
+// TestSyncKeepsWhatCanBeInstalled has newer versions that nobody can install.
+func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0", "v1.1.0", "v1.2.0")
+	r.apply(moduleEntry(o, ""))
+	announce := func(an depot.Announcement) {
+		t.Helper()
+		if _, _, err := r.depot.Announce(t.Context(), depottest.VPC().Item(), an); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce(depot.Announcement{Action: artifact.ActionYank, Version: "1.2.0"})
+	o.tag("v1.3.0", "# three")
+	file := moduleEntry(o, "keep = 1\napproval {\n required = true\n}")
+	r.want(r.apply(file), "publish 1.3.0 waiting", "prune 1.0.0")
+	r.want(r.versions(), "1.1.0", "1.2.0")
+	if _, err := r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0")); err != nil {
+		t.Fatal(err)
+	}
+	announce(depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.3.0", Replacement: "1.1.0"})
+	r.want(r.plan(file), "adopt 1.3.0", "present 1.2.0", "present 1.1.0")
+	announce(depot.Announcement{Action: artifact.ActionUndeprecate, Version: "1.3.0"})
+	r.want(r.plan(file), "adopt 1.3.0", "prune 1.2.0", "prune 1.1.0")
+}
+
+// TestSyncKeepsWhatHasNoSuccessor plans to remove a version for one that a scan
+// keeps back.
+func TestSyncKeepsWhatHasNoSuccessor(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	r.apply(moduleEntry(o, ""))
+	o.tag("v1.1.0", "# insecure")
+	file := moduleEntry(o, fmt.Sprintf("keep = 1\nscan {\n scanner = %q\n block = \"high\"\n max_age = \"24h\"\n}", newScanner(t)))
+	r.want(r.plan(file), "publish 1.1.0", "prune 1.0.0")
+	r.want(r.apply(file), "publish 1.1.0 blocked", "present 1.0.0")
+	r.want(r.versions(), "1.0.0")
+	o.tag("v1.2.0", "# secure")
+	r.want(r.apply(file), "publish 1.2.0 published", "prune 1.0.0")
+	r.want(r.versions(), "1.2.0")
 }
 
 // newScanner writes a scanner that finds one high problem in files that say so.

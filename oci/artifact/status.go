@@ -58,12 +58,25 @@ type StatusEvent struct {
 	Tag         string // filled by ParseStatusEvent and PutStatusEvent
 	Action      string
 	Version     string        // exact, or AllVersions
-	Subject     digest.Digest // digest of the index, for ActionResign
+	Subject     digest.Digest // of the index, for ActionResign; of the manifest whose tag went, for ActionYank
 	Message     string
 	Replacement string
 	Actor       string
 	Time        time.Time
 	Layers      []oci.Descriptor // signature and keys, for ActionResign
+}
+
+// Because are the words of the person who made the event, ready to follow a
+// sentence; "" if there are none.
+func (e StatusEvent) Because() string {
+	text := ""
+	if e.Message != "" {
+		text = ": " + e.Message
+	}
+	if e.Replacement != "" {
+		text += "; use " + e.Replacement
+	}
+	return text
 }
 
 // IsStatusTag reports whether tag is that of a status event.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// retention is what an entry's keep says. A version that a later scan blocked
+// does not count.
+func (s *Syncer) retention(it item, rec *Record) depot.Retention {
+	blocked := map[string]bool{}
+	for version, known := range rec.Entries[it.key] {
+		blocked[version] = known.State == StatePublished && known.Reason != ""
+	}
+	return depot.Retention{
+		Keep:   it.Keep,
+		Pinned: func(v addr.Version) bool { return it.pinned(v) || s.o.Used != nil && s.o.Used(it.key, v) },
+		Usable: func(v addr.Version) bool { return !blocked[v.String()] },
+	}
+}
+
+func (it item) pinned(v addr.Version) bool { return slices.Contains(it.Pin, v.String()) }
+
+// coming returns the versions that the steps are to publish, as far as no person
+// has to approve them first.
+func (s *Syncer) coming(it item, l *depot.Listing, steps []Step) []addr.Version {
+	var out []addr.Version
+	for _, st := range steps {
+		if st.Action == ActionApprove || st.Action == ActionPublish && it.Approval.passes(st.version, l.Versions, nil, time.Time{}, s.o.Now()) {
+			out = append(out, st.version)
+		}
+	}
+	return out
+}
+
+// with is the list as it is when the versions have been published.
+func with(l *depot.Listing, versions []addr.Version) *depot.Listing {
+	all := map[addr.Version]bool{}
+	for _, v := range slices.Concat(l.Versions, versions) {
+		all[v] = true
+	}
+	next := *l
+	next.Versions = slices.SortedFunc(maps.Keys(all), func(a, b addr.Version) int { return b.Compare(a) })
+	return &next
+}
+
+// prunable returns a step for each version of l that retention removes. It is
+// decided again when the other steps are done: a version that pushed it out may
+// have failed, or wait.
+func (s *Syncer) prunable(it item, l *depot.Listing, keep depot.Retention) []Step {
+	if it.Keep == 0 {
+		return nil
+	}
+	p := &pruning{repo: it.repo, keep: keep}
+	var steps []Step
+	for _, v := range l.Prunable(keep) {
+		steps = append(steps, Step{
+			Version: v.String(), version: v, Action: ActionPrune, Reason: fmt.Sprintf("keep = %d", it.Keep),
+			run: func(ctx context.Context) (VersionRecord, error) { return VersionRecord{}, p.remove(ctx, v) },
+		})
+	}
+	return steps
+}
+
+// pruning removes versions of one repository.
+type pruning struct {
+	repo *oci.Repo
+	keep depot.Retention
+
+	mu  sync.Mutex // guards now
+	now *depot.Listing
+}
+
+// errStays says that a version is needed after all.
+var errStays = errors.New("stays: a newer version is not there to take its place")
+
+func (p *pruning) remove(ctx context.Context, v addr.Version) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		l, err := depot.ReadListing(ctx, p.repo, nil)
+		if err != nil {
+			return err
+		}
+		p.now = l
+	}
+	if !slices.Contains(p.now.Prunable(p.keep), v) {
+		return errStays
+	}
+	return depot.PruneVersions(ctx, p.now, []addr.Version{v})
+}
