@@ -159,6 +159,7 @@ func (l *Lock) prepare(ctx context.Context, state []byte, m *artifact.StateManif
 	}
 	m.Workspace, m.N, m.Fence = l.x.workspace, l.next, l.claim.fence
 	m.LockID, m.Tool, m.Created = l.x.info.ID, l.s.o.Tool, l.s.o.Now()
+	m.Who, m.Operation = l.x.info.Who, l.x.info.Operation
 	m.Parent, m.ParentN = parent.Manifest.Digest.String(), parent.N
 	l.x.blobs = nil
 	blob, ok, err := l.s.store(ctx, state, m)

@@ -192,7 +192,7 @@ func (x *session) seal(ctx context.Context, req request) error {
 	m := head
 	m.Parent, m.ParentN = head.Manifest.Digest.String(), head.N
 	m.N, m.Fence, m.LockID = req.n, req.claim.fence, x.info.ID
-	m.Created, m.Tool = x.s.o.Now(), x.s.o.Tool
+	m.Created, m.Tool, m.Who, m.Operation = x.s.o.Now(), x.s.o.Tool, x.info.Who, artifact.OperationTakeover
 	if err := x.renew(ctx, head, &m); err != nil {
 		return fmt.Errorf("sealing version %d under another number: %w", req.head, definiteRead(err))
 	}

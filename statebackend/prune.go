@@ -31,15 +31,26 @@ func (s *Store) Prune(ctx context.Context, workspace string, keep int) ([]int64,
 	return p.prune(ctx, tags, list, max(keep, 1), len(list))
 }
 
+// Prunable returns the versions that Prune would remove, oldest first.
+func (s *Store) Prunable(ctx context.Context, workspace string, keep int) ([]int64, error) {
+	tags, err := s.tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := pruner{&s.records, lineOf(workspace)}
+	list := numbers(tags, p.fragment)
+	return p.prunable(ctx, list, max(keep, 1), len(list))
+}
+
 // pruner removes versions of a workspace.
 type pruner struct {
 	*records
 	line
 }
 
-// prune looks at the versions after the first keep ones, oldest first, and
-// removes at most limit.
-func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) ([]int64, error) {
+// prunable looks at the versions after the first keep ones, oldest first, and
+// returns at most limit.
+func (p pruner) prunable(ctx context.Context, list []int64, keep, limit int) ([]int64, error) {
 	if len(list) <= keep {
 		return nil, nil
 	}
@@ -47,24 +58,36 @@ func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, li
 	if err != nil {
 		return nil, err
 	}
-	shared, err := p.shared(ctx, tags)
-	if err != nil {
-		return nil, err
-	}
-	var gone []int64
+	var old []int64
 	for _, n := range slices.Backward(list[keep:]) {
-		if len(gone) == limit {
+		if len(old) == limit {
 			break
 		}
 		if forks[n] {
 			m, err := p.fetchState(ctx, p.numbered(n), p.workspace)
 			if err != nil && !errors.Is(err, oci.ErrNotFound) {
-				return gone, err
+				return nil, err
 			}
 			if err == nil && p.o.Now().Sub(m.Created) < forkAge {
 				continue
 			}
 		}
+		old = append(old, n)
+	}
+	return old, nil
+}
+
+// prune removes what is prunable.
+func (p pruner) prune(ctx context.Context, tags []string, list []int64, keep, limit int) (gone []int64, err error) {
+	old, err := p.prunable(ctx, list, keep, limit)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	shared, err := p.shared(ctx, tags)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range old {
 		if err := p.remove(ctx, n, shared); err != nil {
 			return gone, fmt.Errorf("removing version %d of workspace %q: %w", n, p.workspace, err)
 		}

@@ -25,19 +25,24 @@ type Version struct {
 	Serial    uint64    `json:"serial"`
 	Size      int64     `json:"stored_bytes"`
 	Tool      string    `json:"tool,omitempty"`
+	Who       string    `json:"who,omitempty"`
+	Operation string    `json:"operation,omitempty"` // such as OperationTypeApply, push, restore of version 3, takeover
 	LockID    string    `json:"lock_id,omitempty"`
 	Parent    int64     `json:"parent,omitempty"`    // the version it was made from
 	Fence     int64     `json:"fence,omitempty"`     // first number of the lock that wrote it
 	Deleted   bool      `json:"deleted,omitempty"`   // the workspace was deleted
 	Empty     bool      `json:"empty,omitempty"`     // there is no state
 	Encrypted bool      `json:"encrypted,omitempty"` // by a Sealer
+
+	// Envelope is what the Sealer keeps beside the bytes: the ids of its keys.
+	Envelope map[string]string `json:"-"`
 }
 
 func newVersion(m artifact.StateManifest) Version {
 	v := Version{
 		N: m.N, Digest: m.Manifest.Digest.String(), Created: m.Created, Lineage: m.Lineage, Serial: m.Serial,
-		Tool: m.Tool, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
-		Encrypted: sealed(m),
+		Tool: m.Tool, Who: m.Who, Operation: m.Operation, LockID: m.LockID, Parent: m.ParentN, Fence: m.Fence, Deleted: m.Deleted, Empty: m.Empty,
+		Encrypted: sealed(m), Envelope: m.Envelope,
 	}
 	if !m.Empty {
 		v.Size = m.Layer.Size

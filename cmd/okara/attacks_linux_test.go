@@ -329,7 +329,7 @@ func attackDisk(b *testing.B) damage {
 		okara("state", "push", repository, writeFile(b, "state", []byte(text)))
 	}
 	full := diskUsage(storage)
-	okara("state", "prune", repository, "--keep", "2")
+	okara("state", "prune", repository, "--keep", "2", "--yes")
 	o := v.damage("")
 	v.stop(time.Minute)
 	said := okara("gc", "--storage", storage)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/oci"
@@ -19,7 +20,9 @@ import (
 )
 
 const stateLong = `Read and repair the states of a backend "oci" block without OpenTofu or
-Terraform. REPOSITORY is the repository of the block, HOST[:PORT]/PATH.
+Terraform. REPOSITORY is the repository of the block, HOST[:PORT]/PATH. In the folder
+of a root module with such a block most commands do without it: repository, keys
+and workspace are then those that the tool uses there.
 
 States that okara encrypted need their keys: --key for each reference as in the
 encryption blocks, or OKARA_STATE_KEYS with the references separated by spaces;
@@ -33,6 +36,9 @@ type stateFlags struct {
 	identities []string
 	primary    string
 	unsealed   bool // set by commands that seal what is in clear
+
+	block *bridge.Backend    // of the folder, where no repository is named; its keys are in the fields above
+	next  *envelope.Envelope // set by rekey: the keys that seal from now on
 }
 
 func newState(reg *registries) *cobra.Command {
@@ -56,6 +62,8 @@ func newState(reg *registries) *cobra.Command {
 		newStatePrune(reg, &f),
 		newStateReplicate(reg, &f),
 		newStateImport(reg, &f),
+		newStateKeys(reg, &f),
+		newStateRekey(reg, &f),
 		newStateDecrypt(reg.app, &f),
 	)
 	return cmd
@@ -68,14 +76,16 @@ func (f *stateFlags) options(a *app) (statebackend.Options, error) {
 	_, o.Primary, _ = strings.Cut(cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY")), "/") // without the host
 	keys := append(strings.Fields(a.getenv("OKARA_STATE_KEYS")), f.keys...)
 	identities := append(strings.Fields(a.getenv("OKARA_STATE_IDENTITIES")), f.identities...)
-	if len(keys)+len(identities) == 0 {
-		return o, nil
+	if len(keys)+len(identities) > 0 {
+		e, err := envelope.New(envelope.Options{Keys: keys, Identities: identities})
+		if err != nil {
+			return o, &exitError{code: exitUsage, err: err}
+		}
+		o.Sealer = e
 	}
-	e, err := envelope.New(envelope.Options{Keys: keys, Identities: identities})
-	if err != nil {
-		return o, &exitError{code: exitUsage, err: err}
+	if f.next != nil {
+		o.Sealer = rekeyer{o.Sealer, f.next}
 	}
-	o.Sealer = e
 	return o, nil
 }
 
@@ -84,6 +94,9 @@ func (f *stateFlags) store(reg *registries, reference string) (*statebackend.Sto
 	o, err := f.options(reg.app)
 	if err != nil {
 		return nil, err
+	}
+	if f.block != nil && reference == f.block.Repository {
+		return f.blockStore(reg, o)
 	}
 	r, err := reg.openRepo(reference)
 	if err != nil {
@@ -140,12 +153,14 @@ type lockJSON struct {
 	Tag       string    `json:"tag,omitempty"`
 	// Unreadable: the tag is listed, but reading it says not found.
 	Unreadable bool `json:"unreadable,omitempty"`
+
+	age time.Duration
 }
 
 func toLockJSON(h statebackend.Held) lockJSON {
 	return lockJSON{
 		Workspace: h.Workspace, ID: h.Info.ID, Operation: h.Info.Operation, Info: h.Info.Info, Who: h.Info.Who,
-		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable,
+		Version: h.Info.Version, Created: h.Info.Created, Fence: h.Fence, Tag: h.Tag, Unreadable: h.Unreadable, age: h.Age,
 	}
 }
 

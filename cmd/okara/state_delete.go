@@ -22,13 +22,13 @@ func newStateDelete(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "delete REPOSITORY --workspace NAME",
+		Use:   "delete [REPOSITORY] --workspace NAME",
 		Short: "Delete a workspace; its versions stay until they are pruned",
 		Long: `Delete a workspace, as "tofu workspace delete -force" does: the infrastructure
 stays as it is. The versions stay and "okara state restore" brings one back.`,
 		Example: "  okara state delete registry.example.com/infrastructure/tofu-state -w old-test",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("workspace") {
 				return usageError("--workspace is needed, also for the workspace %q", ws)
 			}
@@ -50,7 +50,7 @@ stays as it is. The versions stay and "okara state restore" brings one back.`,
 			}
 			reg.note("bring it back with: okara state restore %s %d -w %s", args[0], v.N, ws)
 			return reg.printResult(deletedState{args[0], ws, v.N, true}, fmt.Sprintf("workspace %s is deleted", ws))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")

@@ -17,15 +17,15 @@ func newStateDiff(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "diff REPOSITORY A [B]",
+		Use:   "diff [REPOSITORY] A [B]",
 		Short: "Compare two versions of a state by resource address",
 		Long: `Compare version A with version B, or with the current one, by resource address.
 
 Values are masked where the state marks them as sensitive, and where an
 attribute's name says so (password, secret, token, private_key and the like).`,
 		Example: "  okara state diff registry.example.com/infrastructure/tofu-state 41 42 -w prod",
-		Args:    cobra.RangeArgs(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.RangeArgs(1, 3),
+		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			var from, to int64 // 0: the current version
 			for i, n := range []*int64{&from, &to}[:len(args)-1] {
 				var err error
@@ -43,7 +43,7 @@ attribute's name says so (password, secret, token, private_key and the like).`,
 			}
 			d.Repository = args[0]
 			return printDiff(reg.app, d, limit)
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&limit, "limit", 100, "show at most `N` changed addresses, 0 for all")

@@ -4,10 +4,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -23,19 +25,22 @@ func newStateHistory(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "history REPOSITORY",
+		Use:   "history [REPOSITORY]",
 		Short: "List the versions of a state, newest first",
-		Long: `List the versions of a state, newest first. A jump of 100000 in the numbers
-marks a lock that was taken over by force.`,
+		Long: `List the versions of a state, newest first: who wrote each, and why. WHY is the
+operation of the lock, as the tool named it. A takeover ends the lock of a run
+that is gone, or is thought to be: it skips 100000 numbers, which that run may
+still use, and stores the state of before under the first number above them. What
+that run still writes stays below as a version and is never current.`,
 		Example: "  okara state history registry.example.com/infrastructure/tofu-state -w prod",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
 			}
 			out := stateHistory{Repository: args[0], Workspace: ws, Versions: []statebackend.Version{}}
-			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WRITTEN BY", ""}}
+			rows := [][]string{{"VERSION", "CREATED", "SERIAL", "STORED", "WHO", "WHY", "WRITTEN BY", ""}}
 			for v, err := range s.History(cmd.Context(), ws) {
 				if err != nil {
 					return noState(err, args[0], ws)
@@ -53,7 +58,7 @@ marks a lock that was taken over by force.`,
 				reg.note("older versions are not shown, --limit 0 shows all")
 			}
 			return reg.printResult(out, table(rows))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().IntVar(&limit, "limit", 20, "show at most `N` versions, 0 for all")
@@ -73,5 +78,18 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), byteSize(v.Size), orDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), byteSize(v.Size), orDash(oneLine(v.Who, 40)), orDash(why(v)), orDash(v.Tool), mark}
+}
+
+// why is for what a version was written. The tools name their operations like
+// OperationTypeApply.
+func why(v statebackend.Version) string {
+	operation := strings.TrimPrefix(v.Operation, "OperationType")
+	switch {
+	case v.Operation == artifact.OperationTakeover && v.Parent > 0:
+		return fmt.Sprintf("takeover, content of %d", v.Parent)
+	case operation != v.Operation:
+		return strings.ToLower(operation)
+	}
+	return oneLine(operation, 40)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -11,29 +12,74 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
+// listedStates are the workspaces of one repository.
+type listedStates struct {
+	Repository string   `json:"repository"`
+	Workspaces []string `json:"workspaces"`
+}
+
 func newStateList(reg *registries, f *stateFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list REPOSITORY",
-		Short:   "List the workspaces that have a state",
-		Example: "  okara state list registry.example.com/infrastructure/tofu-state",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(reg, args[0])
+	var ws string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "list [REPOSITORY]",
+		Short: "List the workspaces that have a state",
+		Long: `List the workspaces that have a state. With --all REPOSITORY is the beginning of
+names, HOST[:PORT][/PATH]: every repository at and below it that has states is
+listed, where the registry lists its repositories.`,
+		Example: `  okara state list registry.example.com/infrastructure/tofu-state
+  okara state list registry.example.com/infrastructure --all`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			list, err := listStates(cmd.Context(), reg, f, args[0], all)
 			if err != nil {
 				return err
 			}
-			names, err := workspaces(cmd.Context(), s)
-			if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet: no workspace
-				return err
+			if all {
+				return reg.printResult(list, statesText(list, true))
 			}
-			if len(names) == 0 {
-				names = []string{} // in JSON a list
+			if len(list[0].Workspaces) == 0 {
 				reg.note("no state in %s", args[0])
 			}
-			return reg.printResult(struct {
-				Repository string   `json:"repository"`
-				Workspaces []string `json:"workspaces"`
-			}{args[0], names}, strings.Join(names, "\n"))
-		},
+			return reg.printResult(list[0], statesText(list, false))
+		}),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
+	return cmd
+}
+
+// listStates looks into one repository, or into those below it that have states.
+func listStates(ctx context.Context, reg *registries, f *stateFlags, name string, all bool) ([]listedStates, error) {
+	names, err := repositories(ctx, reg, name, all)
+	if err != nil {
+		return nil, err
+	}
+	list := []listedStates{}
+	for _, name := range names {
+		s, err := f.store(reg, name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := workspaces(ctx, s)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) { // no repository yet: no workspace
+			return nil, err
+		}
+		if len(found) > 0 || !all {
+			list = append(list, listedStates{name, append([]string{}, found...)}) // in JSON a list
+		}
+	}
+	return list, nil
+}
+
+func statesText(list []listedStates, repository bool) string {
+	var lines []string
+	for _, s := range list {
+		for _, ws := range s.Workspaces {
+			if repository {
+				ws = s.Repository + "\t" + ws
+			}
+			lines = append(lines, ws)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,38 +19,82 @@ type heldLocks struct {
 }
 
 func newStateLocks(reg *registries, f *stateFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "locks REPOSITORY",
+	var ws string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "locks [REPOSITORY]",
 		Short: "List the locks that are held: who, since when, for what",
 		Long: `List the locks that are held in a repository, with the line that ends each.
 An age is by the clock of the holder and this machine, so it is approximate. A
-lock that is listed but cannot be read has the last part of its tag as its ID.`,
-		Example: "  okara state locks registry.example.com/infrastructure/tofu-state",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := f.store(reg, args[0])
+lock that is listed but cannot be read has the last part of its tag as its ID.
+
+With --all REPOSITORY is the beginning of names, HOST[:PORT][/PATH]: the locks in
+every repository at and below it are listed, where the registry lists its
+repositories.`,
+		Example: `  okara state locks registry.example.com/infrastructure/tofu-state
+  okara state locks registry.example.com --all`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			list, err := listLocks(cmd.Context(), reg, f, args[0], all)
 			if err != nil {
 				return err
 			}
-			locks, err := s.Locks(cmd.Context())
-			if err != nil && !errors.Is(err, oci.ErrNotFound) {
-				return err
-			}
-			out := heldLocks{Repository: args[0], Locks: []lockJSON{}}
-			rows := [][]string{{"WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
-			for _, h := range locks {
-				out.Locks = append(out.Locks, toLockJSON(h))
-				rows = append(rows, []string{h.Workspace, age(h.Age), orDash(h.Info.Who), orDash(h.Info.Operation),
-					orDash(h.Info.Version), orDash(h.Info.ID), oneLine(h.Info.Info, 80)})
-			}
-			if len(locks) == 0 {
+			text := locksText(list)
+			if text == "" {
 				reg.note("no lock is held in %s", args[0])
-				return reg.printResult(out, "")
+			} else {
+				reg.note("after making sure that the holder is gone: okara state unlock REPOSITORY -w WORKSPACE --id ID")
 			}
-			reg.note("after making sure that the holder is gone: okara state unlock %s -w WORKSPACE --id ID", args[0])
-			return reg.printResult(out, table(rows))
-		},
+			if all {
+				return reg.printResult(list, text)
+			}
+			return reg.printResult(list[0], text)
+		}),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "every repository at and below REPOSITORY")
+	return cmd
+}
+
+// listLocks looks into one repository, or into those below it that have locks.
+func listLocks(ctx context.Context, reg *registries, f *stateFlags, name string, all bool) ([]heldLocks, error) {
+	names, err := repositories(ctx, reg, name, all)
+	if err != nil {
+		return nil, err
+	}
+	list := []heldLocks{}
+	for _, name := range names {
+		s, err := f.store(reg, name)
+		if err != nil {
+			return nil, err
+		}
+		locks, err := s.Locks(ctx)
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return nil, err
+		}
+		held := heldLocks{name, []lockJSON{}}
+		for _, h := range locks {
+			held.Locks = append(held.Locks, toLockJSON(h))
+		}
+		if len(locks) > 0 || !all {
+			list = append(list, held)
+		}
+	}
+	return list, nil
+}
+
+// locksText is a table of all locks; "" without one.
+func locksText(list []heldLocks) string {
+	rows := [][]string{{"REPOSITORY", "WORKSPACE", "AGE", "WHO", "OPERATION", "VERSION", "ID", "INFO"}}
+	for _, held := range list {
+		for _, l := range held.Locks {
+			rows = append(rows, []string{held.Repository, l.Workspace, age(l.age), orDash(l.Who), orDash(l.Operation),
+				orDash(l.Version), orDash(l.ID), oneLine(l.Info, 80)})
+		}
+	}
+	if len(rows) == 1 {
+		return ""
+	}
+	return table(rows)
 }
 
 // oneLine makes text from elsewhere fit into a table.

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // prunedState is the result of state prune.
@@ -14,21 +17,24 @@ type prunedState struct {
 	Repository string  `json:"repository"`
 	Workspace  string  `json:"workspace"`
 	Removed    []int64 `json:"removed"`
+	DryRun     bool    `json:"dryRun,omitempty"`
 }
 
 func newStatePrune(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var keep int
+	var asked removal
 	cmd := &cobra.Command{
-		Use:   "prune REPOSITORY --keep N",
+		Use:   "prune [REPOSITORY] --keep N",
 		Short: "Remove old versions of a state",
 		Long: `Remove all versions but the newest N. The highest version number always stays,
 also that of a deleted workspace, and so do versions that lost against another
-one in the last 30 days. The manifest of a version goes with it unless another tag
+one in the last 30 days. On a terminal okara shows what would go and asks; --yes
+answers, and is needed where there is no terminal. The manifest of a version goes with it unless another tag
 points to it. A registry that refuses DELETE keeps everything.`,
-		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  okara state prune registry.example.com/infrastructure/tofu-state -w prod --keep 50 --dry-run",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if keep < 1 {
 				return usageError("--keep must be at least 1")
 			}
@@ -36,22 +42,39 @@ points to it. A registry that refuses DELETE keeps everything.`,
 			if err != nil {
 				return err
 			}
-			removed, err := s.Prune(cmd.Context(), ws, keep)
-			if err != nil {
-				return noState(err, args[0], ws)
-			}
-			if removed == nil {
-				removed = []int64{}
-			}
-			numbers := make([]string, len(removed))
-			for i, n := range removed {
-				numbers[i] = fmt.Sprintf("version %d", n)
-			}
-			reg.note("%d versions of workspace %s removed", len(removed), ws)
-			return reg.printResult(prunedState{args[0], ws, removed}, strings.Join(numbers, "\n"))
-		},
+			return pruneState(cmd.Context(), reg.app, s, prunedState{args[0], ws, []int64{}, asked.dryRun}, keep, asked)
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
+	asked.add(cmd.Flags())
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` versions")
 	return cmd
+}
+
+// pruneState removes all but the newest keep versions, if the user wants it.
+func pruneState(ctx context.Context, a *app, s *statebackend.Store, out prunedState, keep int, asked removal) error {
+	old, err := s.Prunable(ctx, out.Workspace, keep)
+	if err != nil {
+		return noState(err, out.Repository, out.Workspace)
+	}
+	remove, err := a.removes(asked, versionLines(old), fmt.Sprintf("remove %s of workspace %q in %s", plural(len(old), "version"), out.Workspace, out.Repository))
+	if err != nil {
+		return err
+	}
+	if remove {
+		if old, err = s.Prune(ctx, out.Workspace, keep); err != nil {
+			return err
+		}
+		a.note("%s of workspace %s removed", plural(len(old), "version"), out.Workspace)
+	}
+	out.Removed = append(out.Removed, old...)
+	return a.printResult(out, versionLines(old))
+}
+
+func versionLines(numbers []int64) string {
+	lines := make([]string, len(numbers))
+	for i, n := range numbers {
+		lines[i] = fmt.Sprintf("version %d", n)
+	}
+	return strings.Join(lines, "\n")
 }

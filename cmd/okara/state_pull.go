@@ -15,7 +15,7 @@ func newStatePull(reg *registries, f *stateFlags) *cobra.Command {
 	var ws, output string
 	var version, least int64
 	cmd := &cobra.Command{
-		Use:   "pull REPOSITORY",
+		Use:   "pull [REPOSITORY]",
 		Short: "Write a state to stdout or to a file",
 		Long: `Write the current state, or version N of it, exactly as the tool wrote it.
 With --min-version a current version below N is an error: who may write to the
@@ -23,8 +23,8 @@ registry can hide the newest versions of a state, sealed or not.
 With --json the document describes what was read and --output is required.`,
 		Example: `  okara state pull registry.example.com/infrastructure/tofu-state > terraform.tfstate
   okara state pull registry.example.com/infrastructure/tofu-state -w prod --version 41 -o old.tfstate`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if reg.json && output == "" {
 				return usageError("--json needs --output, stdout cannot hold both documents")
 			}
@@ -41,7 +41,7 @@ With --json the document describes what was read and --output is required.`,
 					"`okara state history %s -w %s` shows the versions; newer ones were pruned, lost or hidden", args[0], ws)
 			}
 			return writeState(reg.app, output, state, v)
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().Int64Var(&version, "version", 0, "version `N` instead of the current one")

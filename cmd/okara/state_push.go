@@ -22,7 +22,7 @@ func newStatePush(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "push REPOSITORY FILE",
+		Use:   "push [REPOSITORY] FILE",
 		Short: "Store a state file as the new current version",
 		Long: `Store a state file ("-" is stdin) as the new current version, under the lock.
 Its lineage must be that of the current state and its serial must be higher;
@@ -31,8 +31,8 @@ Its lineage must be that of the current state and its serial must be higher;
 With a key, the new version is sealed, also above one in clear, which no other
 command accepts: check that the file is the state that you know.`,
 		Example: "  okara state push registry.example.com/infrastructure/tofu-state terraform.tfstate -w prod",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			state, err := readState(reg.in, args[1])
 			if err != nil {
 				return err
@@ -43,7 +43,7 @@ command accepts: check that the file is the state that you know.`,
 				return err
 			}
 			var v statebackend.Version
-			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("push", reg.userAgent()), func(l *statebackend.Lock) error {
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(pushOperation(force), reg.userAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Push(cmd.Context(), state, force)
 				return err
 			})
@@ -54,11 +54,18 @@ command accepts: check that the file is the state that you know.`,
 				return err
 			}
 			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d, serial %d", ws, v.N, v.Serial))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().BoolVar(&force, "force", false, "do not check lineage and serial")
 	return cmd
+}
+
+func pushOperation(force bool) string {
+	if force {
+		return "forced push"
+	}
+	return "push"
 }
 
 // readState reads a state file, or in for "-".

@@ -14,15 +14,15 @@ import (
 func newStateRestore(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
-		Use:   "restore REPOSITORY N",
+		Use:   "restore [REPOSITORY] N",
 		Short: "Make the content of version N current again, as a new version",
 		Long: `Store the content of version N as a new version, under the lock. Nothing is
 removed: the versions in between stay, and restoring can be undone the same way.
 The serial becomes one more than the current one, except in states that OpenTofu
 encrypted, whose serial cannot be changed without their key.`,
 		Example: "  okara state restore registry.example.com/infrastructure/tofu-state 41 -w prod",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: f.named(reg, 2, &ws, func(cmd *cobra.Command, args []string) error {
 			n, err := versionArg(args[1])
 			if err != nil {
 				return err
@@ -36,7 +36,7 @@ encrypted, whose serial cannot be changed without their key.`,
 				return noState(err, args[0], ws)
 			}
 			var v statebackend.Version
-			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("restore", reg.userAgent()), func(l *statebackend.Lock) error {
+			if err := s.Hold(cmd.Context(), ws, statebackend.NewLockInfo(fmt.Sprintf("restore of version %d", n), reg.userAgent()), func(l *statebackend.Lock) error {
 				v, err = l.Restore(cmd.Context(), old)
 				return err
 			}); err != nil {
@@ -46,7 +46,7 @@ encrypted, whose serial cannot be changed without their key.`,
 				reg.note("the state is encrypted by OpenTofu, its serial is that of version %d", n)
 			}
 			return reg.printResult(v, fmt.Sprintf("workspace %s: version %d has the content of version %d", ws, v.N, n))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	return cmd

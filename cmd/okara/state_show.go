@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -19,6 +21,7 @@ type shownState struct {
 	Repository string `json:"repository"`
 	Workspace  string `json:"workspace"`
 	statebackend.Version
+	Keys    []string     `json:"keys,omitempty"` // ids of those that open it
 	Lock    *lockJSON    `json:"lock"`
 	Replica *replicaJSON `json:"replica,omitempty"`
 }
@@ -26,11 +29,11 @@ type shownState struct {
 func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
 	var ws string
 	cmd := &cobra.Command{
-		Use:     "show REPOSITORY",
+		Use:     "show [REPOSITORY]",
 		Short:   "Show the current version of a state and who holds its lock",
 		Example: "  okara state show registry.example.com/infrastructure/tofu-state -w prod",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			s, err := f.store(reg, args[0])
 			if err != nil {
 				return err
@@ -43,7 +46,7 @@ func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := shownState{Repository: args[0], Workspace: ws, Version: v}
+			out := shownState{Repository: args[0], Workspace: ws, Version: v, Keys: envelope.KeyIDs(v.Envelope)}
 			if held != nil {
 				l := toLockJSON(*held)
 				out.Lock = &l
@@ -52,7 +55,7 @@ func newStateShow(reg *registries, f *stateFlags) *cobra.Command {
 				return err
 			}
 			return reg.printResult(out, showText(args[0], ws, v, held, out.Replica))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	return cmd
@@ -67,8 +70,10 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"serial", fmt.Sprint(v.Serial)},
 		{"lineage", orDash(v.Lineage)},
 		{"stored", byteSize(v.Size)},
-		{"encrypted", yesNo(v.Encrypted)},
+		{"encrypted", encryptedText(v)},
 		{"written by", orDash(v.Tool)},
+		{"who", orDash(oneLine(v.Who, 80))},
+		{"why", orDash(why(v))},
 		{"digest", v.Digest},
 	}
 	lock := "free"
@@ -83,6 +88,13 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		row[0] += ":"
 	}
 	return table(rows)
+}
+
+func encryptedText(v statebackend.Version) string {
+	if keys := envelope.KeyIDs(v.Envelope); v.Encrypted && len(keys) > 0 {
+		return "for " + strings.Join(keys, ", ")
+	}
+	return yesNo(v.Encrypted)
 }
 
 // replicaJSON says how far a replica is behind its source.

@@ -180,7 +180,15 @@ func TestStateLockedExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustOkara(t, "state", "unlock", reference, "--take-over", "--force")
-	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)))
+	mustOkara(t, "state", "push", reference, newFile(t, "three", stateText("a", 3)), "--force")
+	history := mustOkara(t, "state", "history", reference)
+	for _, why := range []string{"forced push", "takeover, content of 100003", "push", "takeover, content of 1"} {
+		_, rest, found := strings.Cut(history, why)
+		if !found {
+			t.Fatalf("no %q in this order:\n%s", why, history)
+		}
+		history = rest
+	}
 }
 
 // newForeign is a state as another tool stores it.

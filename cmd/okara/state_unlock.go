@@ -30,13 +30,13 @@ func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 	var ws, id string
 	var takeOver, force bool
 	cmd := &cobra.Command{
-		Use:   "unlock REPOSITORY (--id ID | --take-over)",
+		Use:   "unlock [REPOSITORY] (--id ID | --take-over)",
 		Short: "End the lock of a run that is gone",
 		Long:  unlockLong,
 		Example: `  okara state unlock registry.example.com/infrastructure/tofu-state -w prod --id 6f1c6b1e-55d0-4a9c-b6cf-3c7b3b8b5d0e
   okara state unlock registry.example.com/infrastructure/tofu-state --take-over --force`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
 			if (id == "") == !takeOver {
 				return usageError("exactly one of --id and --take-over is needed")
 			}
@@ -56,7 +56,7 @@ func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 				return err
 			}
 			return reg.printResult(unlockedState{args[0], ws, id, true}, fmt.Sprintf("workspace %s is unlocked", ws))
-		},
+		}),
 	}
 	f.workspaceFlag(reg, cmd, &ws)
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the lock to end")
@@ -67,7 +67,7 @@ func newStateUnlock(reg *registries, f *stateFlags) *cobra.Command {
 
 // endAnyLock takes the lock over and releases it.
 func endAnyLock(ctx context.Context, s *statebackend.Store, ws, tool string) error {
-	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("take-over", tool))
+	l, err := s.TakeOver(ctx, ws, statebackend.NewLockInfo("takeover", tool))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
 )
 
 // Backend holds the arguments of one backend "oci" block after defaults,
@@ -104,6 +106,13 @@ func (c Config) For(repository string) Backend {
 	}
 	b := c.Backend
 	b.Repository = repository
+	return b
+}
+
+// ForWorkspace returns the settings with the workspace in the place of {workspace}.
+func (b Backend) ForWorkspace(name string) Backend {
+	b.Repository = strings.ReplaceAll(b.Repository, s3facade.WorkspaceVariable, name)
+	b.Primary = strings.ReplaceAll(b.Primary, s3facade.WorkspaceVariable, name)
 	return b
 }
 

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -138,7 +139,7 @@ func (o Options) serve(ctx context.Context) (res Result, err error) {
 	})
 	stop()
 	done.Wait()
-	res.Held, res.Failures = facade.Held(), failures.list()
+	res.Held, res.Failures = facade.Held(), append(failures.list(), facade.Refused()...)
 	res.Behind = o.replicate(ctx, facade.Written())
 	return res, errors.Join(err, served, facade.Close())
 }
@@ -188,16 +189,26 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 }
 
 // workspaces are those to look for where a repository has {workspace} in its
-// name: the selected one, and those that the tool has an environment for.
+// name: the selected one, and the one that the environment names.
 func (o Options) workspaces() []string {
-	names := []string{}
-	if b, err := os.ReadFile(filepath.Join(dataDir(o.Config.Dir, o.Getenv), "environment")); err == nil {
-		names = append(names, strings.TrimSpace(string(b)))
-	}
-	names = append(names, o.Getenv("TF_WORKSPACE"))
+	names := []string{recordedWorkspace(o.Config.Dir, o.Getenv), o.Getenv("TF_WORKSPACE")}
 	names = slices.DeleteFunc(names, func(s string) bool { return s == "" || s == "default" })
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// SelectedWorkspace is the workspace that the tool works in, in that directory.
+func SelectedWorkspace(dir string, getenv func(string) string) string {
+	return cmp.Or(getenv("TF_WORKSPACE"), recordedWorkspace(dir, getenv), "default")
+}
+
+// recordedWorkspace is what `workspace select` left; "" without one.
+func recordedWorkspace(dir string, getenv func(string) string) string {
+	b, err := os.ReadFile(filepath.Join(dataDir(dir, getenv), "environment"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // failures keeps what went wrong, each message once.

@@ -181,6 +181,30 @@ func (e *Envelope) unwrap(ctx context.Context, list string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %w", e.mismatch(wraps), errors.Join(append(tried, ErrKey)...))
 }
 
+// SealsFor returns the ids of the keys that open what Seal returns.
+func (e *Envelope) SealsFor() []string {
+	var ids []string
+	for _, k := range e.seal {
+		ids = append(ids, k.id)
+	}
+	return ids
+}
+
+// KeyIDs returns the ids of the keys that a text was sealed with, from its
+// annotations; nil where these are none of ours.
+func KeyIDs(annotations map[string]string) []string {
+	list := annotations[AnnotationWraps]
+	var wraps []wrap
+	if len(list) > maxWraps || json.Unmarshal([]byte(list), &wraps) != nil {
+		return nil
+	}
+	var ids []string
+	for _, w := range wraps {
+		ids = append(ids, w.Key)
+	}
+	return ids
+}
+
 // mismatch names the keys of both sides, for the person who has to find the
 // right one.
 func (e *Envelope) mismatch(wraps []wrap) error {

@@ -36,6 +36,8 @@ const (
 	annStateSerial        = "vnd.okara.state.serial"
 	annStateSHA256        = "vnd.okara.state.sha256"
 	annStateTool          = "vnd.okara.state.tool"
+	annStateWho           = "vnd.okara.state.who"
+	annStateOperation     = "vnd.okara.state.operation"
 	annStateEmpty         = "vnd.okara.state.empty"
 	annStateDeleted       = "vnd.okara.state.deleted"
 
@@ -47,6 +49,10 @@ const (
 
 	annEnvelopePrefix = "vnd.okara.state.envelope"
 )
+
+// OperationTakeover is the operation of the version that a takeover seals: it has
+// the content of the one before it.
+const OperationTakeover = "takeover"
 
 // maxInlineState is the largest stored state that is repeated in the layer
 // descriptor, so that reading it takes one request.
@@ -202,6 +208,8 @@ type StateManifest struct {
 	Serial    uint64
 	SHA256    string
 	Tool      string
+	Who       string // of the lock under which it was written
+	Operation string // of that lock; OperationTakeover for the seal of a takeover
 	Created   time.Time
 	Empty     bool // no state yet, or deleted
 	Deleted   bool
@@ -251,6 +259,8 @@ func NewStateManifest(s StateManifest) (oci.Manifest, error) {
 		annStateLineage:           s.Lineage,
 		annStateSHA256:            s.SHA256,
 		annStateTool:              s.Tool,
+		annStateWho:               s.Who,
+		annStateOperation:         s.Operation,
 		ocispec.AnnotationCreated: s.Created.UTC().Format(time.RFC3339Nano),
 	}
 	if s.ParentN > 0 {
@@ -302,6 +312,8 @@ func ParseState(m oci.Manifest) (StateManifest, error) {
 		Serial:    uint64(n.int(annStateSerial)),
 		SHA256:    ann[annStateSHA256],
 		Tool:      ann[annStateTool],
+		Who:       printable(ann[annStateWho]),
+		Operation: printable(ann[annStateOperation]),
 		Created:   n.time(ocispec.AnnotationCreated),
 		Empty:     ann[annStateEmpty] == "true",
 		Deleted:   ann[annStateDeleted] == "true",

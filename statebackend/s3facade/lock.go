@@ -47,7 +47,7 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	if err != nil {
 		return err
 	}
-	l, err := f.acquire(r.Context(), s, p.Workspace, info)
+	l, err := f.acquire(r.Context(), s, p, info)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		f.mu.Lock()
 		f.met[p] = e.Held
@@ -74,11 +74,23 @@ const (
 	unknownLock = "unknown" // stands for the id of a lock that nobody can tell
 )
 
-// acquire takes a lock and waits for it as Options say. A holder that was gone
+// acquire takes a lock, and keeps why it did not.
+func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	l, err := f.waitForLock(ctx, s, p.Workspace, info)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.refused, p)
+	if _, locked := errors.AsType[*statebackend.LockedError](err); locked {
+		f.refused[p] = err
+	}
+	return l, err
+}
+
+// waitForLock takes a lock and waits for it as Options say. A holder that was gone
 // before its claim could be read has no id, and to the tools a holder without
 // an id is a broken lock, for which they do not wait; so okara always does. It
 // also waits until a claim that was never acknowledged is ended.
-func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (f *Facade) waitForLock(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	begin := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		l, err := s.Lock(ctx, workspace, info)
@@ -210,7 +222,7 @@ func (f *Facade) withLock(ctx context.Context, p Place, operation string, do fun
 	}
 	info := statebackend.LockInfo{ID: uuid.NewString(), Operation: operation, Created: time.Now().UTC(), Path: p.key()}
 	f.annotate(&info)
-	l, err := f.acquire(ctx, s, p.Workspace, info)
+	l, err := f.acquire(ctx, s, p, info)
 	if err != nil {
 		return err
 	}

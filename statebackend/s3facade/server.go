@@ -4,7 +4,6 @@ package s3facade
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"encoding/xml"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -47,9 +45,10 @@ type Options struct {
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
 	MaxState int64
-	// Failed is told each error of the store that a request ended with, since a
-	// tool shows little of some of them. Contention and missing states are no
-	// failures. Several requests may call it at once; nil: nobody is told.
+	// Failed is told each error of the store that a request ended with: the tools
+	// wrap what they get in the words of an S3 client, so they get one line that
+	// refers to it. Contention and missing states are no failures; for contention
+	// see Refused. Several requests may call it at once; nil: nobody is told.
 	Failed func(err error)
 	// Logger gets one debug record for each request; nil: none.
 	Logger *slog.Logger
@@ -65,6 +64,7 @@ type Facade struct {
 	stores  map[storeKey]*statebackend.Store
 	locks   map[Place]*statebackend.Lock    // taken by this run and not released
 	met     map[Place]statebackend.LockInfo // by the last attempt, until it is shown
+	refused map[Place]error                 // why the last attempt got no lock
 	shown   map[Place]statebackend.LockInfo // what a DELETE of the lock object releases
 	read    map[Place]snapshot
 	uploads map[string]*upload
@@ -95,6 +95,7 @@ func New(o Options) *Facade {
 		stores:  make(map[storeKey]*statebackend.Store),
 		locks:   make(map[Place]*statebackend.Lock),
 		met:     make(map[Place]statebackend.LockInfo),
+		refused: make(map[Place]error),
 		shown:   make(map[Place]statebackend.LockInfo),
 		read:    make(map[Place]snapshot),
 		uploads: make(map[string]*upload),
@@ -117,6 +118,13 @@ func (f *Facade) Held() []Held {
 		held = append(held, Held{Place: p, Info: l.Info()})
 	}
 	return held
+}
+
+// Refused are the locks that the run asked for last and did not get.
+func (f *Facade) Refused() []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.refused))
 }
 
 // Lease returns the age and the lease of the lock of this run that is nearest to
@@ -244,23 +252,27 @@ type s3Error struct {
 func (e *s3Error) Error() string { return e.message }
 
 type errorBody struct {
-	XMLName   xml.Name `xml:"Error"`
-	Code      string
-	Message   string
-	Resource  string
-	RequestID string `xml:"RequestId"`
+	XMLName  xml.Name `xml:"Error"`
+	Code     string
+	Message  string
+	Resource string
 }
 
-// writeError decides the status of every failed request.
+// writeError decides the status of every failed request. The tools print the
+// message behind several words of their own, so what the store says is left to
+// whoever reads Failed and Refused.
 func (f *Facade) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := classify(err)
-	if _, own := errors.AsType[*s3Error](err); !own && status != http.StatusNotFound && status != http.StatusPreconditionFailed {
+	message := "okara says why"
+	switch _, own := errors.AsType[*s3Error](err); {
+	case own || status == http.StatusNotFound:
+		message = err.Error()
+	case status == http.StatusPreconditionFailed:
+		message = "the state is locked, okara says by whom"
+	default:
 		f.o.Failed(err)
 	}
-	// The tools wrap the lines of a message, except those that begin with a
-	// space: a command to copy must stay whole.
-	message := strings.ReplaceAll(remedy.Text(err), "\nhint: ", "\n  hint: ")
-	writeXML(w, status, errorBody{Code: code, Message: message, Resource: r.URL.Path, RequestID: rand.Text()})
+	writeXML(w, status, errorBody{Code: code, Message: message, Resource: r.URL.Path})
 }
 
 func classify(err error) (status int, code string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/s3facade"
@@ -169,9 +170,10 @@ func TestContention(t *testing.T) {
 		if code := refused.code(t); code != "PreconditionFailed" {
 			t.Errorf("got %s", code)
 		}
+		told := b.facade.Refused()
 		for _, want := range []string{"me@host", "pid 7 on ci", "okara state unlock"} {
-			if !strings.Contains(refused.body, want) {
-				t.Errorf("message lacks %q: %s", want, refused.body)
+			if len(told) != 1 || !strings.Contains(remedy.Text(told[0]), want) {
+				t.Errorf("no message with %q: %v", want, told)
 			}
 		}
 		if id := b.must(200, "GET", b.key()+".tflock", "").lockID(t); id != "a" {
@@ -189,6 +191,9 @@ func TestContention(t *testing.T) {
 		a.must(200, "PUT", a.key(), `{"serial":1}`)
 		a.must(204, "DELETE", a.key()+".tflock", "")
 		b.must(200, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
+		if told := b.facade.Refused(); len(told) > 0 {
+			t.Errorf("got every lock, and was refused: %v", told)
+		}
 	})
 }
 
@@ -227,11 +232,11 @@ func TestForceUnlock(t *testing.T) {
 		b.must(200, "PUT", b.key()+".tflock", lockBody("b"), "If-None-Match", "*")
 		b.must(200, "PUT", b.key(), `{"serial":1}`)
 		late := a.must(409, "PUT", a.key(), `{"serial":2}`)
-		if !strings.Contains(late.body, "saved as version") {
-			t.Errorf("the message does not name the version: %s", late.body)
+		if len(a.failed) != 1 || !strings.Contains(a.failed[0].Error(), "saved as version") {
+			t.Errorf("failures %v, want one that names the version", a.failed)
 		}
-		if len(a.failed) != 1 {
-			t.Errorf("failures %v", a.failed)
+		if !strings.Contains(late.body, "okara says why") {
+			t.Errorf("the tool is not told whom to ask: %s", late.body)
 		}
 		if got := b.must(200, "GET", b.key(), "").body; got != `{"serial":1}` {
 			t.Errorf("got %s", got)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// keyUse is one key and the versions that it opens.
+type keyUse struct {
+	Workspace string  `json:"workspace"`
+	Key       string  `json:"key"` // "": these are not sealed by okara
+	Versions  []int64 `json:"versions"`
+}
+
+func newStateKeys(reg *registries, f *stateFlags) *cobra.Command {
+	var ws string
+	cmd := &cobra.Command{
+		Use:   "keys [REPOSITORY]",
+		Short: "List which keys open which versions",
+		Long: `List which keys the versions of a state are sealed with, by the ids of the keys; any
+one of several keys opens a version. No key is needed for this, and one request is
+made for each version. Without --workspace all workspaces are listed.
+
+A key may be thrown away once no version names it.`,
+		Example: `  okara state keys registry.example.com/infrastructure/tofu-state
+  okara state keys -w prod --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			s, err := f.store(reg, args[0])
+			if err != nil {
+				return err
+			}
+			names := []string{ws}
+			if !cmd.Flags().Changed("workspace") {
+				if names, err = workspaces(cmd.Context(), s); err != nil {
+					return err
+				}
+			}
+			uses, err := keyUses(cmd.Context(), s, names)
+			if err != nil {
+				return err
+			}
+			return reg.printResult(uses, keysText(uses))
+		}),
+	}
+	f.workspaceFlag(reg, cmd, &ws)
+	cmd.Flags().Lookup("workspace").Usage = "only the workspace `NAME`; without it all of them"
+	cmd.Flags().Lookup("workspace").DefValue = ""
+	return cmd
+}
+
+// keyUses reads the history of each workspace.
+func keyUses(ctx context.Context, s *statebackend.Store, names []string) ([]keyUse, error) {
+	uses := []keyUse{}
+	for _, name := range names {
+		versions := map[string][]int64{}
+		for v, err := range s.History(ctx, name) {
+			if err != nil {
+				return nil, err
+			}
+			keys := envelope.KeyIDs(v.Envelope)
+			if len(keys) == 0 {
+				keys = []string{""}
+			}
+			for _, key := range keys {
+				versions[key] = append(versions[key], v.N)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(versions)) {
+			uses = append(uses, keyUse{name, key, versions[key]})
+		}
+	}
+	if len(uses) == 0 {
+		return uses, fmt.Errorf("states in %s: %w", s.Repo(), oci.ErrNotFound)
+	}
+	return uses, nil
+}
+
+func keysText(uses []keyUse) string {
+	rows := [][]string{{"WORKSPACE", "KEY", "VERSIONS"}}
+	for _, u := range uses {
+		key := u.Key
+		if key == "" {
+			key = "none: in clear, or encrypted by the tool"
+		}
+		rows = append(rows, []string{u.Workspace, key, ranges(u.Versions)})
+	}
+	return table(rows)
+}
+
+// ranges shortens numbers that fall, newest first: 7-5, 2.
+func ranges(numbers []int64) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]-1 {
+			j++
+		}
+		part := fmt.Sprint(numbers[i])
+		if j > i {
+			part += fmt.Sprintf("-%d", numbers[j])
+		}
+		parts, i = append(parts, part), j+1
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// rekeyed is the result of state rekey.
+type rekeyed struct {
+	Repository string   `json:"repository"`
+	Workspace  string   `json:"workspace"`
+	Keys       []string `json:"keys"`
+	Versions   []int64  `json:"versions"`
+}
+
+const rekeyLong = `Seal the newest version of a state, or with --all-versions each of them, with other
+keys, under the lock. Numbers and contents stay. --key, OKARA_STATE_KEYS or the
+backend block name the keys that open it now, --new-key the keys that are to open
+it from now on, all of them in place of the old ones.
+
+A version that has these keys already is left alone, so a run that was cut off is
+simply repeated. The bytes that the old keys opened go with their manifests, where
+the registry deletes; its garbage collection frees them, and replicas and backups
+keep theirs. What a lost key has opened counts as read: rotate the secrets in it.`
+
+func newStateRekey(reg *registries, f *stateFlags) *cobra.Command {
+	var ws string
+	var keys []string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "rekey [REPOSITORY] --new-key REFERENCE",
+		Short: "Seal versions with other keys",
+		Long:  rekeyLong,
+		Example: `  okara state rekey registry.example.com/infrastructure/tofu-state -w prod --key old.key --new-key new.key
+  okara state rekey --new-key awskms://alias/state --all-versions`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: f.named(reg, 1, &ws, func(cmd *cobra.Command, args []string) error {
+			if len(keys) == 0 {
+				return usageError("--new-key is needed")
+			}
+			next, err := envelope.New(envelope.Options{Keys: keys})
+			if err != nil {
+				return &exitError{code: exitUsage, err: err}
+			}
+			f.next = next
+			s, err := f.store(reg, args[0])
+			if err != nil {
+				return err
+			}
+			out := rekeyed{Repository: args[0], Workspace: ws, Keys: next.SealsFor(), Versions: []int64{}}
+			err = s.Hold(cmd.Context(), ws, statebackend.NewLockInfo("rekey", reg.userAgent()), func(l *statebackend.Lock) error {
+				return rekey(cmd.Context(), reg.app, s, l, &out, all)
+			})
+			if err != nil {
+				return noState(err, args[0], ws)
+			}
+			return reg.printResult(out, fmt.Sprintf("workspace %s: %s sealed with %s", ws, plural(len(out.Versions), "version"), strings.Join(out.Keys, ", ")))
+		}),
+	}
+	f.workspaceFlag(reg, cmd, &ws)
+	cmd.Flags().StringArrayVar(&keys, "new-key", nil, "key `REFERENCE` that seals and opens from now on; repeatable")
+	cmd.Flags().BoolVar(&all, "all-versions", false, "every version, not only the newest")
+	return cmd
+}
+
+// rekey seals versions, newest first, that are sealed with other keys.
+func rekey(ctx context.Context, a *app, s *statebackend.Store, l *statebackend.Lock, out *rekeyed, all bool) error {
+	for v, err := range s.History(ctx, out.Workspace) {
+		if err != nil {
+			return err
+		}
+		if all && !v.Encrypted {
+			a.note("version %d is not sealed by okara and stays as it is", v.N)
+			continue
+		}
+		if !slices.Equal(envelope.KeyIDs(v.Envelope), out.Keys) {
+			if err := l.Rekey(ctx, v.N); err != nil {
+				return err
+			}
+			out.Versions = append(out.Versions, v.N)
+		}
+		if !all {
+			break
+		}
+	}
+	return nil
+}
+
+// rekeyer opens with the keys of now and seals with the next ones, which also open
+// what was sealed with them already.
+type rekeyer struct {
+	statebackend.Sealer // nil: there was no key
+	next                *envelope.Envelope
+}
+
+func (r rekeyer) Seal(ctx context.Context, plain, aad []byte) ([]byte, map[string]string, error) {
+	return r.next.Seal(ctx, plain, aad)
+}
+
+func (r rekeyer) Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error) {
+	plain, err := r.next.Open(ctx, sealed, ann, aad)
+	if r.Sealer != nil && errors.Is(err, envelope.ErrKey) {
+		return r.Sealer.Open(ctx, sealed, ann, aad)
+	}
+	return plain, err
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// runFunc is what cobra runs.
+type runFunc = func(cmd *cobra.Command, args []string) error
+
+// named lets a command do without REPOSITORY, the first of its least arguments, in
+// the folder of a root module: the backend "oci" block names it, and says which
+// keys open it; the workspace is the one that the tool has selected there.
+func (f *stateFlags) named(reg *registries, least int, ws *string, run runFunc) runFunc {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (len(args) == 0 || !isVersion(args[0])) {
+			return run(cmd, args)
+		}
+		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.getenv})
+		if err != nil {
+			return err
+		}
+		if !c.Declared {
+			return withHint(usageError("no repository is named"), `name REPOSITORY, or run this in a folder with a backend "oci" block`)
+		}
+		if !cmd.Flags().Changed("workspace") {
+			*ws = bridge.SelectedWorkspace(".", reg.getenv)
+		}
+		f.useBlock(reg.app, c.Backend.ForWorkspace(*ws))
+		b := f.block
+		reg.note("okara: %s, workspace %s", b.Repository, *ws)
+		return run(cmd, append([]string{b.Repository}, args...))
+	}
+}
+
+// isVersion tells the number of a version from a repository.
+func isVersion(arg string) bool {
+	_, err := strconv.ParseInt(arg, 10, 64)
+	return err == nil
+}
+
+// useBlock takes repository, original and keys from a backend block; the keys and
+// the original that flags or variables name go before it.
+func (f *stateFlags) useBlock(a *app, b bridge.Backend) {
+	if len(f.keys)+len(f.identities) == 0 && a.getenv("OKARA_STATE_KEYS")+a.getenv("OKARA_STATE_IDENTITIES") == "" {
+		for _, e := range b.Encryption {
+			if e.KeyID != "" {
+				f.keys = append(f.keys, e.KeyID)
+			}
+			if e.Identity != "" {
+				f.identities = append(f.identities, e.Identity)
+			}
+		}
+	}
+	b.Encryption = nil
+	b.Primary = cmp.Or(f.primary, a.getenv("OKARA_STATE_PRIMARY"), b.Primary)
+	b.StrictReads = true
+	f.block = &b
+}
+
+// blockStore opens the store of the backend block.
+func (f *stateFlags) blockStore(reg *registries, o statebackend.Options) (*statebackend.Store, error) {
+	client, err := reg.ociOptions()
+	if err != nil {
+		return nil, err
+	}
+	return bridge.Open(*f.block, bridge.OpenOptions{Client: client, TLS: reg.transportOptions(), State: o})
+}
+
+// below returns the repositories at and below a prefix HOST[/PATH].
+func below(ctx context.Context, reg *registries, prefix string) ([]string, error) {
+	host, path, err := addr.SplitRegistry(prefix)
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	c, err := reg.clientOf(host)
+	if err != nil {
+		return nil, err
+	}
+	names, err := c.Repositories(ctx)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("listing the repositories of %s: %w", host, err), "not every registry has such a list; name the repositories one by one, without --all")
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return path != "" && n != path && !strings.HasPrefix(n, path+"/") })
+	for i, n := range names {
+		names[i] = host + "/" + n
+	}
+	return names, nil
+}
+
+// repositories are those that list and locks look at: the one that is named, or
+// with all those below it.
+func repositories(ctx context.Context, reg *registries, name string, all bool) ([]string, error) {
+	if !all {
+		return []string{name}, nil
+	}
+	return below(ctx, reg, name)
+}
