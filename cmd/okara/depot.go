@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,15 +72,15 @@ func openSyncer(up *upstreams, f depotFlags) (s *supply.Syncer, done func(), err
 	return s, done, err
 }
 
-// usedVersions reads lock files, and what "init" installed beside them, and
-// returns which versions are in use. States name no versions.
+// usedVersions reads lock files and what "init" installed, and returns which
+// versions are in use. States name no versions.
 func usedVersions(names []string) (func(entry string, v addr.Version) bool, error) {
 	used := map[string]bool{}
-	files, err := lockFiles(names)
+	locks, installed, err := projectFiles(names)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range files {
+	for _, name := range locks {
 		l, err := readLockFile(name)
 		if err != nil {
 			return nil, err
@@ -89,7 +88,9 @@ func usedVersions(names []string) (func(entry string, v addr.Version) bool, erro
 		for _, p := range l.Providers {
 			used[addr.KindMirror+" "+p.Address.String()+" "+p.Version.String()] = true
 		}
-		modules, err := installedModules(filepath.Join(filepath.Dir(name), ".terraform", "modules", "modules.json"))
+	}
+	for _, name := range installed {
+		modules, err := installedModules(name)
 		if err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func importFiles(a *app, args []string) (entries []supply.Imported, interval int
 			entries, interval = append(entries, found...), max(interval, minutes)
 			continue
 		}
-		names, err := lockFiles([]string{arg})
+		names, _, err := projectFiles([]string{arg})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -106,27 +106,35 @@ func readLockFile(name string) (*lockfile.File, error) {
 	return lockfile.Parse(name, src)
 }
 
-// lockFiles returns the lock files that are named, or below folders that are.
-func lockFiles(names []string) ([]string, error) {
-	var out []string
+// projectFiles returns the lock files that are named, or below folders that are,
+// and where "init" lists the modules that it installed for each root module there.
+// One without providers has no lock file.
+func projectFiles(names []string) (locks, installed []string, err error) {
 	for _, name := range names {
 		err := filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
-			case e.IsDir() && e.Name() == ".terraform":
+			case e.IsDir() && e.Name() == dataFolder:
+				installed = append(installed, filepath.Join(path, "modules", "modules.json"))
 				return fs.SkipDir
-			case !e.IsDir() && (path == name || e.Name() == lockFileName):
-				out = append(out, path)
+			case path == name && !e.IsDir():
+				locks = append(locks, path)
+				installed = append(installed, filepath.Join(filepath.Dir(path), dataFolder, "modules", "modules.json"))
+			case !e.IsDir() && e.Name() == lockFileName:
+				locks = append(locks, path)
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, &exitError{code: exitUsage, err: err}
+			return nil, nil, &exitError{code: exitUsage, err: err}
 		}
 	}
-	return out, nil
+	return locks, installed, nil
 }
+
+// dataFolder is where tofu and terraform keep what init fetched.
+const dataFolder = ".terraform"
 
 // maxInput bounds what is read from standard input.
 const maxInput = 64 << 20
