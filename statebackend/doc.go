@@ -111,7 +111,10 @@
 // annotations are the word of whoever may write to the registry. So the seal of
 // a takeover is sealed anew, and a version without state carries a sealed layer
 // of no bytes. What is in clear, or was sealed elsewhere, is [ErrUnsealed];
-// [Options].Primary names the repository that this one is a copy of. A writer of
+// [Options].Primary names the repository that this one is a copy of. Other keys
+// come by [Lock.Rekey], which alone puts another manifest in the place of a
+// version: the same content under the same number, so that no reader and no
+// fencing notices. A writer of
 // the registry can still remove the newest versions, so that an older one is the
 // head again, and can change what manifests say beside the origin: lineage,
 // serial and times in a history are not sealed.

@@ -32,11 +32,10 @@ func guard(p *os.Process, lease func() (age, ttl time.Duration), failed func(err
 			age, ttl := lease()
 			switch {
 			case ttl == 0 || age < ttl/2:
-				interrupted = false
 			case age >= ttl*4/5:
 				_ = p.Kill() // it may have ended meanwhile, which Wait tells
 			case !interrupted:
-				interrupted = true
+				interrupted = true // once: the tools take a second interrupt as "stop at once"
 				failed(fmt.Errorf("no sign of life of the lock reached the registry for %s of %s (lock_ttl), and the tool was stopped before others may take the lock over: %w", age.Round(time.Second), ttl, statebackend.ErrLockLost))
 				_ = p.Signal(os.Interrupt)
 			}

@@ -60,8 +60,8 @@ func (f *Facade) lock(w http.ResponseWriter, r *http.Request, p Place) error {
 	f.locks[p] = l
 	delete(f.met, p)
 	delete(f.shown, p)
-	delete(f.read, p) // what was read without the lock may be old
 	f.mu.Unlock()
+	f.read.forget(p) // what was read without the lock may be old
 	w.Header().Set("ETag", etag(body))
 	return nil
 }
@@ -76,7 +76,7 @@ const (
 
 // acquire takes a lock, and keeps why it did not.
 func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, info statebackend.LockInfo) (*statebackend.Lock, error) {
-	l, err := f.waitForLock(ctx, s, p.Workspace, info)
+	l, err := f.o.waitForLock(ctx, s, p.Workspace, info)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.refused, p)
@@ -90,7 +90,7 @@ func (f *Facade) acquire(ctx context.Context, s *statebackend.Store, p Place, in
 // before its claim could be read has no id, and to the tools a holder without
 // an id is a broken lock, for which they do not wait; so okara always does. It
 // also waits until a claim that was never acknowledged is ended.
-func (f *Facade) waitForLock(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
+func (o Options) waitForLock(ctx context.Context, s *statebackend.Store, workspace string, info statebackend.LockInfo) (*statebackend.Lock, error) {
 	begin := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		l, err := s.Lock(ctx, workspace, info)
@@ -98,7 +98,7 @@ func (f *Facade) waitForLock(ctx context.Context, s *statebackend.Store, workspa
 		if !locked {
 			return l, err
 		}
-		wait := f.o.LockWait
+		wait := o.LockWait
 		if e.Held.ID == "" {
 			e.Held.ID, wait = unknownLock, max(wait, leastWait)
 		}
@@ -111,7 +111,7 @@ func (f *Facade) waitForLock(ctx context.Context, s *statebackend.Store, workspa
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-f.o.Done:
+		case <-o.Done:
 			return nil, err
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}

@@ -4,6 +4,7 @@ package s3facade
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/xml"
 	"errors"
@@ -41,26 +42,47 @@ type part struct {
 	size       int64
 }
 
-// serveUpload answers the four operations of a multipart upload.
-func (f *Facade) serveUpload(w http.ResponseWriter, r *http.Request, p Place) error {
+// uploads are those of one run.
+type uploads struct {
+	o     Options
+	write func(ctx context.Context, p Place, state []byte) error // a complete state
+
+	mu   sync.Mutex // guards open
+	open map[string]*upload
+}
+
+// close removes what unfinished uploads left on disk.
+func (all *uploads) close() error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	var err error
+	for id, u := range all.open {
+		err = errors.Join(err, u.remove())
+		delete(all.open, id)
+	}
+	return err
+}
+
+// serve answers the four operations of a multipart upload.
+func (all *uploads) serve(w http.ResponseWriter, r *http.Request, p Place) error {
 	q := r.URL.Query()
 	if r.Method == http.MethodPost && q.Has("uploads") {
-		return f.createUpload(w, p)
+		return all.create(w, p)
 	}
 	id := q.Get("uploadId")
-	f.mu.Lock()
-	u := f.uploads[id]
-	f.mu.Unlock()
+	all.mu.Lock()
+	u := all.open[id]
+	all.mu.Unlock()
 	if u == nil || u.place != p {
 		return &s3Error{http.StatusNotFound, "NoSuchUpload", "the upload was completed, aborted or never begun"}
 	}
 	switch r.Method {
 	case http.MethodPut:
-		return f.uploadPart(w, r, u, q.Get("partNumber"))
+		return all.part(w, r, u, q.Get("partNumber"))
 	case http.MethodPost:
-		return f.completeUpload(w, r, id, u)
+		return all.complete(w, r, id, u)
 	case http.MethodDelete:
-		if err := f.dropUpload(id, u); err != nil {
+		if err := all.drop(id, u); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -74,30 +96,30 @@ type createResult struct {
 	Bucket, Key, UploadId string
 }
 
-func (f *Facade) createUpload(w http.ResponseWriter, p Place) error {
-	dir, remove, err := scratch.Dir(f.o.TempDir)
+func (all *uploads) create(w http.ResponseWriter, p Place) error {
+	dir, remove, err := scratch.Dir(all.o.TempDir)
 	if err != nil {
 		return fmt.Errorf("beginning an upload: %w", err)
 	}
 	id := rand.Text()
-	f.mu.Lock()
-	f.uploads[id] = &upload{place: p, dir: dir, remove: remove, parts: make(map[int]part)}
-	f.mu.Unlock()
+	all.mu.Lock()
+	all.open[id] = &upload{place: p, dir: dir, remove: remove, parts: make(map[int]part)}
+	all.mu.Unlock()
 	writeXML(w, http.StatusOK, createResult{Bucket: Bucket, Key: p.key(), UploadId: id})
 	return nil
 }
 
-// dropUpload ends an upload; only one caller wins.
-func (f *Facade) dropUpload(id string, u *upload) error {
-	f.mu.Lock()
-	delete(f.uploads, id)
-	f.mu.Unlock()
+// drop ends an upload; only one caller wins.
+func (all *uploads) drop(id string, u *upload) error {
+	all.mu.Lock()
+	delete(all.open, id)
+	all.mu.Unlock()
 	return u.remove()
 }
 
-// uploadPart keeps one part. A part that is sent again replaces the earlier
+// part keeps one part. A part that is sent again replaces the earlier
 // one, as in S3.
-func (f *Facade) uploadPart(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
+func (all *uploads) part(w http.ResponseWriter, r *http.Request, u *upload, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > maxParts {
 		return &s3Error{http.StatusBadRequest, "InvalidArgument", fmt.Sprintf("part number %q is not between 1 and %d", number, maxParts)}
@@ -106,9 +128,9 @@ func (f *Facade) uploadPart(w http.ResponseWriter, r *http.Request, u *upload, n
 	if err != nil {
 		return fmt.Errorf("keeping part %d: %w", n, err)
 	}
-	size, err := copyBody(file, r, f.o.MaxState)
+	size, err := copyBody(file, r, all.o.MaxState)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = u.keep(n, part{file: file.Name(), size: size, etag: `"` + rand.Text() + `"`}, f.o.MaxState)
+		err = u.keep(n, part{file: file.Name(), size: size, etag: `"` + rand.Text() + `"`}, all.o.MaxState)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
@@ -150,9 +172,9 @@ type completeResult struct {
 	Location, Bucket, Key, ETag string
 }
 
-// completeUpload makes one state of the parts, in the order of their numbers,
+// complete makes one state of the parts, in the order of their numbers,
 // and writes it. The upload stays if that fails, so that it can be repeated.
-func (f *Facade) completeUpload(w http.ResponseWriter, r *http.Request, id string, u *upload) error {
+func (all *uploads) complete(w http.ResponseWriter, r *http.Request, id string, u *upload) error {
 	body, err := readBody(r, maxComplete)
 	if err != nil {
 		return err
@@ -165,11 +187,11 @@ func (f *Facade) completeUpload(w http.ResponseWriter, r *http.Request, id strin
 	if err != nil {
 		return err
 	}
-	if err := f.write(r.Context(), u.place, data); err != nil {
+	if err := all.write(r.Context(), u.place, data); err != nil {
 		return err
 	}
-	if err := f.dropUpload(id, u); err != nil {
-		f.o.Logger.WarnContext(r.Context(), "removing the parts of an upload", "error", err)
+	if err := all.drop(id, u); err != nil {
+		all.o.Logger.WarnContext(r.Context(), "removing the parts of an upload", "error", err)
 	}
 	writeXML(w, http.StatusOK, completeResult{Location: r.URL.Path, Bucket: Bucket, Key: u.place.key(), ETag: etag(data)})
 	return nil

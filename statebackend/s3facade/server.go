@@ -58,7 +58,9 @@ const defaultMaxState = 512 << 20
 
 // Facade is the server of one run. Close it when the run ends.
 type Facade struct {
-	o Options
+	o       Options
+	read    snapshots
+	uploads uploads
 
 	mu      sync.Mutex // guards the fields below
 	stores  map[storeKey]*statebackend.Store
@@ -66,9 +68,7 @@ type Facade struct {
 	met     map[Place]statebackend.LockInfo // by the last attempt, until it is shown
 	refused map[Place]error                 // why the last attempt got no lock
 	shown   map[Place]statebackend.LockInfo // what a DELETE of the lock object releases
-	read    map[Place]snapshot
-	uploads map[string]*upload
-	written map[Place]bool // what Written lists
+	written map[Place]bool                  // what Written lists
 }
 
 type storeKey struct {
@@ -90,17 +90,18 @@ func New(o Options) *Facade {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	return &Facade{
+	f := &Facade{
 		o:       o,
+		read:    snapshots{last: make(map[Place]snapshot)},
 		stores:  make(map[storeKey]*statebackend.Store),
 		locks:   make(map[Place]*statebackend.Lock),
 		met:     make(map[Place]statebackend.LockInfo),
 		refused: make(map[Place]error),
 		shown:   make(map[Place]statebackend.LockInfo),
-		read:    make(map[Place]snapshot),
-		uploads: make(map[string]*upload),
 		written: make(map[Place]bool),
 	}
+	f.uploads = uploads{o: o, write: f.write, open: make(map[string]*upload)}
+	return f
 }
 
 // Held is a lock that the run took and did not release.
@@ -152,16 +153,7 @@ func (f *Facade) Written() []Place {
 
 // Close removes what unfinished uploads left on disk. It releases no lock: a
 // tool that was killed may have changed infrastructure without recording it.
-func (f *Facade) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var err error
-	for id, u := range f.uploads {
-		err = errors.Join(err, u.remove())
-		delete(f.uploads, id)
-	}
-	return err
-}
+func (f *Facade) Close() error { return f.uploads.close() }
 
 // ServeHTTP answers one request.
 func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +196,7 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 	case o.lock:
 		return f.serveLock(w, r, o.Place)
 	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):
-		return f.serveUpload(w, r, o.Place)
+		return f.uploads.serve(w, r, o.Place)
 	}
 	return f.serveState(w, r, o.Place)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/statebackend"
@@ -22,6 +23,39 @@ const snapshotLife = 10 * time.Second
 type snapshot struct {
 	data []byte
 	read time.Time
+}
+
+// snapshots are what HEADs of this run saw, one a place.
+type snapshots struct {
+	mu   sync.Mutex // guards last
+	last map[Place]snapshot
+}
+
+func (s *snapshots) remember(p Place, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[p] = snapshot{data: data, read: time.Now()}
+}
+
+// recall returns the bytes of a recent HEAD, and forgets them if final is set.
+func (s *snapshots) recall(p Place, final bool) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen, ok := s.last[p]
+	if !ok || time.Since(seen.read) > snapshotLife {
+		delete(s.last, p)
+		return nil, false
+	}
+	if final {
+		delete(s.last, p)
+	}
+	return seen.data, true
+}
+
+func (s *snapshots) forget(p Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.last, p)
 }
 
 func (f *Facade) serveState(w http.ResponseWriter, r *http.Request, p Place) error {
@@ -43,7 +77,7 @@ func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Place) error {
 	rng := r.Header.Get("Range")
 	later := rng != "" && !strings.HasPrefix(rng, "bytes=0-")
 	if r.Method == http.MethodGet {
-		if data, ok := f.recall(p, rng == ""); ok {
+		if data, ok := f.read.recall(p, rng == ""); ok {
 			serveBytes(w, r, data)
 			return nil
 		}
@@ -56,7 +90,7 @@ func (f *Facade) get(w http.ResponseWriter, r *http.Request, p Place) error {
 		return err
 	}
 	if r.Method == http.MethodHead || rng != "" {
-		f.remember(p, data)
+		f.read.remember(p, data)
 	}
 	serveBytes(w, r, data)
 	return nil
@@ -78,33 +112,6 @@ func (f *Facade) load(ctx context.Context, p Place) ([]byte, error) {
 	return data, err
 }
 
-func (f *Facade) remember(p Place, data []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.read[p] = snapshot{data: data, read: time.Now()}
-}
-
-// recall returns the bytes of a recent HEAD, and forgets them if last is set.
-func (f *Facade) recall(p Place, last bool) ([]byte, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, ok := f.read[p]
-	if !ok || time.Since(s.read) > snapshotLife {
-		delete(f.read, p)
-		return nil, false
-	}
-	if last {
-		delete(f.read, p)
-	}
-	return s.data, true
-}
-
-func (f *Facade) forget(p Place) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.read, p)
-}
-
 func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
 	data, err := readBody(r, f.o.MaxState)
 	if err != nil {
@@ -120,7 +127,7 @@ func (f *Facade) put(w http.ResponseWriter, r *http.Request, p Place) error {
 // write stores a state. It goes on if the tool is gone: the bytes are all here,
 // and a killed tool's last state is worth keeping.
 func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
-	f.forget(p)
+	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)
 	return f.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
 		_, err := l.Put(ctx, data)
@@ -140,7 +147,7 @@ func (f *Facade) wrote(p Place, err error) {
 
 // remove deletes a workspace; its versions stay.
 func (f *Facade) remove(w http.ResponseWriter, r *http.Request, p Place) error {
-	f.forget(p)
+	f.read.forget(p)
 	ctx := context.WithoutCancel(r.Context())
 	err := f.withLock(ctx, p, "delete workspace", func(l *statebackend.Lock) error {
 		err := l.Delete(ctx)
