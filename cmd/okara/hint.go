@@ -12,12 +12,19 @@ import (
 	"syscall"
 
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 )
 
 // classHint returns what helps against most errors of a class. It follows the
 // cause: advice about the network is for those who got no answer.
 func classHint(err error, code int) string {
+	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
+		return "chmod 600 " + open.Name
+	}
+	if _, ok := errors.AsType[*server.SettingError](err); ok {
+		return "" // it names the place
+	}
 	switch {
 	case code == exitUsage:
 		return "run the command with --help for its arguments and examples"
@@ -31,9 +38,6 @@ func classHint(err error, code int) string {
 		return "free space on this machine, or name another directory for temporary files with TMPDIR"
 	case errors.Is(err, oci.ErrUnavailable):
 		return unavailableHint(err)
-	}
-	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
-		return "chmod 600 " + open.Name
 	}
 	return ""
 }

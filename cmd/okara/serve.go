@@ -38,11 +38,13 @@ from webhooks of GitHub.`
 const serveExample = `  okara serve
   okara serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file tokens
   okara serve --tls-self-signed --registry registry.example.com/platform
-  okara serve --config okara.hcl`
+  okara serve --config okara.hcl
+  okara serve --config okara.hcl --check`
 
 func newServe(up *upstreams) *cobra.Command {
 	s := server.Defaults()
 	var config string
+	var check bool
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve modules, providers and state from an OCI registry",
@@ -60,10 +62,14 @@ func newServe(up *upstreams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if check {
+				return checkServer(up.app, config, s, env)
+			}
 			return server.Run(cmd.Context(), s, env)
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
+	cmd.Flags().BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and serve nothing")
 	addServeFlags(cmd.Flags(), s)
 	return cmd
 }
@@ -83,6 +89,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.BoolVar(&s.AnonymousWrite, "anonymous-write", false, "let everybody do everything")
 	fl.BoolVar(&s.Pass, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&s.AuditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
+	fl.StringVar(&s.LogFormat, "log-format", s.LogFormat, "`FORMAT` of the log on stderr: text or json")
 	fl.StringVar(&s.Depot, "depot", "", "depot `FILE` to run on its interval, one replica at a time")
 	addAllowInternal(fl, &s.AllowInternal)
 	fl.StringArrayVar(&s.UsedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions the depot's retention keeps (repeatable)")
@@ -144,9 +151,18 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	if err != nil {
 		return server.Env{}, err
 	}
+	log, err := up.serverLogger(s.LogFormat)
+	if err != nil {
+		return server.Env{}, err
+	}
+	var requests *slog.Logger
+	if up.debug {
+		requests = log
+	}
+	ready := func(r server.Ready) error { return announceServer(up.app, s.LogFormat == "text", r) }
 	return server.Env{
-		Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: func(r server.Ready) error { return announceServer(up.app, r) }, Version: up.version,
-		Log: up.serverLogger(), Debug: up.logger(), Tracer: up.tracer,
+		Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: ready, Version: up.version,
+		Log: log, Debug: requests, Tracer: up.tracer,
 		OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken,
 		Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
 		CheckAuth: func(auth supply.Auth) error { return checkAuth(up.getenv, auth) },
@@ -157,21 +173,35 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	}, nil
 }
 
-// announceServer prints where the server is and what to type next.
-func announceServer(a *app, r server.Ready) error {
+// checkServer prints that the settings are good, or says what is not.
+func checkServer(a *app, config string, s *server.Settings, env server.Env) error {
+	if err := server.Check(s, env); err != nil {
+		return err
+	}
+	result := struct {
+		Config string `json:"config,omitempty"`
+		Valid  bool   `json:"valid"`
+	}{config, true}
+	return a.printResult(result, cmp.Or(config, "the settings")+": good")
+}
+
+// announceServer prints where the server is and, for people, what to type next.
+func announceServer(a *app, people bool, r server.Ready) error {
 	result := struct {
 		URL     string `json:"url"`
 		Storage string `json:"storage"`
 		CA      string `json:"ca,omitempty"`
 	}{r.URL, r.Storage, r.CA}
-	if r.Metrics != "" {
-		a.note("metrics: %s", r.Metrics)
+	if people {
+		if r.Metrics != "" {
+			a.note("metrics: %s", r.Metrics)
+		}
+		a.note("storage: %s", r.Storage)
+		if r.CA != "" {
+			a.note("to trust this server: export SSL_CERT_FILE=%s", r.CA)
+		}
+		a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", r.URL)
 	}
-	a.note("storage: %s", r.Storage)
-	if r.CA != "" {
-		a.note("to trust this server: export SSL_CERT_FILE=%s", r.CA)
-	}
-	a.note("next: okara cli-config %s --write okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc", r.URL)
 	return a.printResult(result, "listening on "+r.URL)
 }
 
@@ -201,13 +231,19 @@ func dataDir(getenv func(string) string) string {
 }
 
 // serverLogger logs what an operator must know; with --debug also requests.
-func (a *app) serverLogger() *slog.Logger {
-	level := slog.LevelInfo
+func (a *app) serverLogger(format string) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	switch {
 	case a.debug:
-		level = slog.LevelDebug
+		o.Level = slog.LevelDebug
 	case a.quiet:
-		level = slog.LevelError
+		o.Level = slog.LevelError
 	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.err, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.err, o)), nil
+	}
+	return nil, usageError("the log format %q is not text or json", format)
 }

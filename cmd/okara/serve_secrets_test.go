@@ -111,7 +111,7 @@ github "net" {
 func routes(t *testing.T) []string {
 	t.Helper()
 	var source []byte
-	for _, file := range []string{"../../registry/server.go", "../../internal/server/services.go"} {
+	for _, file := range []string{"../../registry/routes.go", "../../internal/server/services.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func routes(t *testing.T) []string {
 		"{token}", "public", "{rest...}", "modules/net/vpc/aws/"+strings.Repeat("0", 64)+"/x.zip", "{workspace}", "default", "{$}", "",
 	)
 	var paths []string
-	for _, m := range regexp.MustCompile(`(?:meta\(|Handle\(|\{)"(?:[A-Z]+ )?(/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, m := range regexp.MustCompile(`(?:meta\(|large\(|\{)"(?:[A-Z]+ )?(/[^"]*)"`).FindAllStringSubmatch(string(source), -1) {
 		path := values.Replace(m[1])
 		if strings.Contains(path, "{") {
 			t.Fatalf("route %s: no value for a part of it", m[1])

@@ -48,7 +48,7 @@ func (s *Settings) backend(env Env, m *Metrics) (backend, error) {
 }
 
 func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
-	host, prefix, err := addr.SplitRegistry(s.Registry)
+	host, _, err := addr.SplitRegistry(s.Registry)
 	if err != nil {
 		return backend{}, &SettingError{err}
 	}
@@ -62,7 +62,7 @@ func (s *Settings) remote(env Env, m *Metrics) (backend, error) {
 		return oci.New(host, own)
 	}
 	c, err := oci.New(host, o)
-	return backend{client: c, layout: addr.Layout{Prefix: prefix}, where: s.Registry, with: with}, err
+	return backend{client: c, where: s.Registry, with: with}, err
 }
 
 // collections is when the embedded registry frees space, and who is told.

@@ -54,17 +54,23 @@ func (s *Settings) listen(h http.Handler, env Env) (srv *httpserve.Server, ca st
 	return srv, ca, err
 }
 
-// certificate returns what a self-signed server shows, with the file of its CA.
-func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
+// checkCertificate wants one certificate, or none.
+func (s *Settings) checkCertificate() error {
 	switch t := s.TLS; {
 	case t.Range.Filename != "" && ((t.Cert == "") != (t.Key == "") || t.SelfSigned == (t.Cert != "")):
-		return "", nil, settingError(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
+		return settingError(t.Range, errors.New("tls needs cert and key, or self_signed = true"))
 	case (t.Cert == "") != (t.Key == ""):
-		return "", nil, &SettingError{errors.New("--tls-cert and --tls-key belong together")}
+		return &SettingError{errors.New("--tls-cert and --tls-key belong together")}
 	case t.SelfSigned && t.Cert != "":
-		return "", nil, &SettingError{errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
-	case !t.SelfSigned:
-		return "", nil, nil
+		return &SettingError{errors.New("--tls-self-signed makes its own certificate; leave out --tls-cert")}
+	}
+	return nil
+}
+
+// certificate returns what a self-signed server shows, with the file of its CA.
+func (s *Settings) certificate() (ca string, cfg *tls.Config, err error) {
+	if err := s.checkCertificate(); err != nil || !s.TLS.SelfSigned {
+		return "", nil, err
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	if host, _, err := net.SplitHostPort(s.Listen); err == nil && host != "" && !netaddr.IsLoopback(host) {

@@ -14,75 +14,84 @@ import (
 	"github.com/seed-141914ff/okara/registry"
 )
 
-// options puts the front-end together and opens what is behind it.
-func (s *Settings) options(env Env) (o Options, back backend, err error) {
+// options says what the settings mean. It opens and makes nothing, so what is
+// behind the server is missing: [Settings.open] adds it.
+func (s *Settings) options(env Env) (o Options, err error) {
 	o = Options{
 		Options: registry.Options{
 			Hostname: s.Hostname, TagTTL: s.Cache.TagTTL.value(), Logger: env.Log,
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
-			Blobs:   blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()},
 		},
 		BasePath: s.BasePath, PublicURL: s.PublicURL, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
 	}
+	if s.Pass && s.Registry == "" {
+		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
+	}
 	if o.Access, err = s.access(); err != nil {
-		return o, back, err
+		return o, err
 	}
+	if o.Layout, err = s.layout(); err != nil {
+		return o, err
+	}
+	if o.Proxies, err = prefixes(s.ProxiesRange, s.Proxies); err != nil {
+		return o, err
+	}
+	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
+		return o, settingError(s.RevokedRange, err)
+	}
+	if o.Archives, err = s.archives(); err != nil {
+		return o, err
+	}
+	if o.Require, err = s.require(); err != nil {
+		return o, err
+	}
+	if o.Login, err = s.login(); err != nil {
+		return o, err
+	}
+	if o.GitHub, err = s.github(env); err != nil {
+		return o, err
+	}
+	o.PullThrough, err = s.pullRules(env, o.Metrics)
+	return o, err
+}
+
+// open adds what is behind the server, and makes the folders and keys that a
+// first start needs.
+func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	if back, err = s.backend(env, o.Metrics); err != nil {
-		return o, back, err
+		return back, err
 	}
+	back.layout = o.Layout
 	o.Client, o.Embedded, o.Files = back.client, back.embedded, back.files
 	o.DeniedMeansMissing = back.client.Host() == "ghcr.io" // it refuses to tell that a repository is missing
 	if s.Hide != nil {
 		o.DeniedMeansMissing = *s.Hide
 	}
 	if s.Pass {
-		if back.with == nil {
-			return o, back, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
-		}
 		o.PassThrough = back.with
 	}
-	if err := s.layout(&back.layout); err != nil {
-		return o, back, err
-	}
-	o.Layout = back.layout
-	if o.Proxies, err = prefixes(s.ProxiesRange, s.Proxies); err != nil {
-		return o, back, err
-	}
-	if o.Revoked, err = catalog.ParseRevokedKeys(s.RevokedKeys); err != nil {
-		return o, back, settingError(s.RevokedRange, err)
-	}
-	if o.Archives, err = s.archives(); err != nil {
-		return o, back, err
-	}
-	if o.Keys, err = s.keys(); err != nil {
-		return o, back, err
-	}
-	if o.Require, err = s.require(); err != nil {
-		return o, back, err
-	}
-	if o.Login, err = s.login(); err != nil {
-		return o, back, err
-	}
-	if o.GitHub, err = s.github(env); err != nil {
-		return o, back, err
-	}
-	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
-		return o, back, err
-	}
+	o.Blobs = blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
 	o.State = stateServer(back, env.States, env.Log)
-	return o, back, nil
+	o.Keys, err = s.keys(archiveKey)
+	return back, err
 }
 
-// layout sets all but the prefix.
-func (s *Settings) layout(to *addr.Layout) error {
+// layout is where things are in the registry, below the prefix that its name has.
+func (s *Settings) layout() (addr.Layout, error) {
 	l := s.Layout
-	*to = addr.Layout{
-		Prefix: to.Prefix, Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
+	out := addr.Layout{
+		Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
 	}
-	if err := to.Validate(); err != nil {
-		return settingError(l.Range, err)
+	if s.Registry != "" {
+		var err error
+		if _, out.Prefix, err = addr.SplitRegistry(s.Registry); err != nil {
+			return out, &SettingError{err}
+		}
 	}
-	return nil
+	if err := out.Validate(); err != nil {
+		return out, settingError(l.Range, err)
+	}
+	return out, nil
 }
 
 // archives says how archives are linked and delivered.
@@ -93,10 +102,10 @@ func (s *Settings) archives() (registry.Archives, error) {
 }
 
 // keys reads the keys of links: the first file signs, all are good. Where no file
-// is named there is one in the storage.
-func (s *Settings) keys() ([]access.Key, error) {
+// is named there is one in the storage, which stored reads.
+func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
 	if len(s.Archives.KeyFiles) == 0 {
-		key, err := archiveKey(filepath.Join(s.Storage, "archive.key"))
+		key, err := stored(filepath.Join(s.Storage, "archive.key"))
 		return []access.Key{key}, err
 	}
 	var keys []access.Key

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -57,7 +58,11 @@ type Ready struct {
 // is the fault of who started it.
 func Run(ctx context.Context, s *Settings, env Env) error {
 	scratch.Sweep("") // what a server left that was killed
-	o, back, err := s.options(env)
+	o, err := s.options(env)
+	if err != nil {
+		return err
+	}
+	back, err := s.open(&o, env)
 	if back.own != nil {
 		defer back.own.Close() // after the last request
 	}
@@ -103,9 +108,11 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if runner != nil {
 		running.Go(func() { runner.run(ctx) })
 	}
+	env.Log.Info("started", "version", env.Version, "url", srv.URL(), "storage", back.where)
 	err = srv.Serve(ctx)
 	running.Wait()
 	front.Finish(ctx)
+	env.Log.Info("ended", "reason", cmp.Or(err, context.Cause(ctx)))
 	return errors.Join(err, stopMetrics())
 }
 

@@ -27,6 +27,7 @@ type Settings struct {
 	PublicURL string `hcl:"public_url,optional"`           // where browsers reach this server
 	AuditLog  string `hcl:"audit_log,optional"`            // file that gets one line per decision and change, "-" for stderr
 	AccessLog bool   `hcl:"access_log,optional"`           // one log record per request
+	LogFormat string `hcl:"log_format,optional"`           // text or json
 	Hide      *bool  `hcl:"denied_means_missing,optional"` // 404 where the registry refuses a read; nil: as suits the registry
 	Pass      bool   `hcl:"pass_through,optional"`         // the token of a caller is a credential for the registry
 
@@ -118,7 +119,7 @@ type GC struct {
 // Defaults returns the settings of a server of which nothing is said.
 func Defaults() *Settings {
 	return &Settings{
-		Listen: "127.0.0.1:8080", Drain: "10m0s",
+		Listen: "127.0.0.1:8080", Drain: "10m0s", LogFormat: "text",
 		TLS: &TLS{}, Layout: &Layout{}, Modules: &Modules{},
 		Archives: &Archives{TTL: "4h0m0s", Redirect: "auto"},
 		Cache:    &Cache{TagTTL: "30s"},
@@ -150,6 +151,7 @@ func (s *Settings) fill() {
 	d := Defaults()
 	s.Listen = cmp.Or(s.Listen, d.Listen)
 	s.Drain = cmp.Or(s.Drain, d.Drain)
+	s.LogFormat = cmp.Or(s.LogFormat, d.LogFormat)
 	s.Archives.TTL = cmp.Or(s.Archives.TTL, d.Archives.TTL)
 	s.Archives.Redirect = cmp.Or(s.Archives.Redirect, d.Archives.Redirect)
 	s.Cache.TagTTL = cmp.Or(s.Cache.TagTTL, d.Cache.TagTTL)

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestServeCheck holds settings against --check: what is wrong, with which exit
+// code, and that nothing was made.
+func TestServeCheck(t *testing.T) {
+	c := newClientHome(t)
+	storage := filepath.Join(c.home, "storage")
+	file := func(text string) string { return c.file(t, "okara.hcl", text) }
+	c.file(t, "depot.hcl", "module \"x\" {\n}\n")
+	c.file(t, "cert.pem", "no certificate\n")
+	c.file(t, "tokens", "oks_ci_short read:module:**\n")
+	for _, tt := range []struct {
+		name, config string
+		args         []string
+		code         int
+		out, errOut  string
+	}{
+		{"defaults", "", nil, exitOK, "the settings: good", ""},
+		{"a file", "audit_log = \"audit.log\"\ncache {\n  blobs = \"1GiB\"\n}\n", nil, exitOK, "okara.hcl: good", ""},
+		{"as json", "", []string{"--json"}, exitOK, `"valid": true`, ""},
+		{"unknown attribute", "listn = \"x\"\n", nil, exitUsage, "", "okara.hcl:1: An argument named \"listn\""},
+		{"two mistakes", "\ngrace = \"soon\"\ndrain = \"later\"\n", nil, exitUsage, "", "okara.hcl:2: grace \"soon\".*okara.hcl:3: drain \"later\""},
+		{"scope", "token \"ci\" {\n  sha256 = \"" + strings.Repeat("0", 64) + "\"\n  scopes = [\"reed:module:**\"]\n}\n", nil, exitUsage, "", "okara.hcl:1: scope \"reed:module"},
+		{"token file", "", []string{"--token-file", filepath.Join(c.home, "tokens")}, exitUsage, "", "tokens:1: a static token has the form"},
+		{"open to all", "", []string{"--listen", ":8443"}, exitUsage, "", "nothing says who may use it"},
+		{"certificate", "", []string{"--tls-cert", filepath.Join(c.home, "cert.pem"), "--tls-key", filepath.Join(c.home, "cert.pem")}, exitUsage, "", "read the certificate"},
+		{"half a certificate", "", []string{"--tls-cert", "cert.pem"}, exitUsage, "", "belong together"},
+		{"depot file", "", []string{"--depot", filepath.Join(c.home, "depot.hcl")}, exitUsage, "", "depot.hcl:1"},
+		{"metrics", "", []string{"--metrics-listen", "9090"}, exitUsage, "", "--metrics-listen \"9090\""},
+		{"pull-through and a policy", "pull_through \"registry.opentofu.org/*/*\" {\n}\nrequire \"mirror\" {\n  checks = [\"cosign\"]\n  cosign_keys = [\"" + storage + "\"]\n}\n", nil, exitUsage, "", "okara.hcl:3: "},
+		{"registry", "", []string{"--registry", "https://registry.example.com"}, exitUsage, "", "registry.example.com"},
+		{"pass-through", "", []string{"--pass-through"}, exitUsage, "", "--pass-through needs a registry"},
+		{"webhook secret", "github \"acme\" {\n  secret_files = [\"nowhere\"]\n  token_env = \"NOT_SET\"\n}\n", nil, exitUsage, "", "okara.hcl:1: github \"acme\": the variable NOT_SET is empty"},
+		{"log format", "log_format = \"xml\"\n", nil, exitUsage, "", "the log format \"xml\" is not text or json"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			args := append([]string{"serve", "--check", "--storage", storage}, tt.args...)
+			if tt.config != "" {
+				args = append(args, "--config", file(tt.config))
+			}
+			code, out, errOut := c.run(t, args...)
+			if code != tt.code || !matches(t, tt.out, out) || !matches(t, tt.errOut, errOut) {
+				t.Errorf("exit %d, stdout %q, stderr %q; want %d, %q, %q", code, out, errOut, tt.code, tt.out, tt.errOut)
+			}
+			if code != exitOK && out != "" {
+				t.Errorf("stdout %q of settings that are wrong", out)
+			}
+		})
+	}
+	if _, err := os.Stat(storage); !os.IsNotExist(err) {
+		t.Error("checking made the storage:", err)
+	}
+}
+
+// TestServeCheckBeside checks the settings of a server that runs, on its port and
+// its storage, and finds the storage as it was.
+func TestServeCheckBeside(t *testing.T) {
+	c, storage := newClientHome(t), t.TempDir()
+	url, _, _ := newServer(t, "--storage", storage)
+	before := files(t, storage)
+	code, out, errOut := c.run(t, "serve", "--check", "--storage", storage, "--listen", strings.TrimPrefix(url, "http://"))
+	if code != exitOK || errOut != "" {
+		t.Fatalf("exit %d, %q, %q", code, out, errOut)
+	}
+	if diff := cmp.Diff(before, files(t, storage)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func files(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		all = append(all, fmt.Sprint(path, info.Mode(), info.ModTime()))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestServeLogJSON shows that a log in JSON has nothing but JSON in it, from the
+// start to the end.
+func TestServeLogJSON(t *testing.T) {
+	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--log-format", "json", "--metrics-listen", "127.0.0.1:0", "--debug")
+	status(t, http.DefaultClient, http.MethodGet, url+"/healthz", "")
+	if code := stop(); code != exitOK && code != exitInterrupted {
+		t.Error("exit", code)
+	}
+	var messages []string
+	for line := range strings.Lines(notes()) {
+		var record struct {
+			Msg, Version, URL, Storage, Reason string
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		messages = append(messages, record.Msg)
+		if record.Msg == "started" && (record.URL != url || record.Version == "" || record.Storage == "") || record.Msg == "ended" && record.Reason == "" {
+			t.Errorf("incomplete: %s", line)
+		}
+	}
+	if len(messages) < 3 || messages[0] != "started" || messages[len(messages)-1] != "ended" {
+		t.Errorf("messages %q, want them from started to ended", messages)
+	}
+}
