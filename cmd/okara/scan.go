@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,8 +39,8 @@ func scanItem(ctx context.Context, reg *registries, what string, p supply.ScanPo
 	if err != nil {
 		return err
 	}
-	if p.Block != "" && !slices.Contains(scan.Levels(), p.Block) {
-		return usageError("--block %q is none of low, medium, high, critical", p.Block)
+	if err := scan.CheckLevel(p.Block); err != nil {
+		return usageError("--block: %w", err)
 	}
 	client, layout, err := reg.registryClient()
 	if err != nil {

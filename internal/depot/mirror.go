@@ -135,7 +135,7 @@ func packagesOf(ctx context.Context, src Source, p addr.Provider, v addr.Version
 		return nil, err
 	}
 	for i := range packages {
-		if want := upstream.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
+		if want := release.PackageName(p, v, packages[i].Platform); packages[i].Filename != want {
 			return nil, fmt.Errorf("%s %s: the origin calls the package %q, it must be %s: %w", p, v, packages[i].Filename, want, release.ErrNoProvider)
 		}
 		if string(packages[i].Shasums) != string(packages[0].Shasums) {

@@ -115,7 +115,7 @@ func (d *Depot) pullProvider(ctx context.Context, p addr.Provider, v addr.Versio
 		if len(o.Platforms) > 0 && !slices.Contains(o.Platforms, t.Platform) {
 			continue
 		}
-		name := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, t.Platform)
+		name := release.PackageName(p, v, t.Platform)
 		if err := d.pullZip(ctx, s.Repository, t, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}

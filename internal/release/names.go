@@ -23,6 +23,11 @@ func StemOf(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
+// PackageName is how a zip of a release must be called.
+func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
+	return StemOf(p, v) + t.String() + ".zip"
+}
+
 // PackagePlatform reads the platform out of the name of a zip of a release.
 func PackagePlatform(p addr.Provider, v addr.Version, name string) (addr.Platform, error) {
 	if rest, ok := strings.CutPrefix(strings.TrimSuffix(name, ".zip"), StemOf(p, v)); ok {

@@ -133,6 +133,7 @@ internal/upstream: it only reads other people's registries
 	oci
 	oci/artifact
 	internal/addr
+	internal/release
 	internal/signing
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
 	oci

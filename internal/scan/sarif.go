@@ -17,8 +17,14 @@ type Counts struct {
 	Low      int `json:"low"`
 }
 
-// Levels are the names of severities, lowest first.
-func Levels() []string { return []string{"low", "medium", "high", "critical"} }
+// CheckLevel refuses what is not the name of a severity; "" is none.
+func CheckLevel(level string) error {
+	switch level {
+	case "", "low", "medium", "high", "critical":
+		return nil
+	}
+	return fmt.Errorf("level of findings %q is not critical, high, medium or low", level)
+}
 
 // Blocks reports whether there is a finding of at least level; "" blocks nothing.
 func (c Counts) Blocks(level string) bool {

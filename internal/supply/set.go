@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/upstream"
@@ -341,9 +342,7 @@ func (b *setBuilder) entry(at hcl.Range, c common) Entry {
 		b.fail(at, fmt.Errorf("there is no auth block %q", e.Auth))
 	}
 	if s := c.scan; s != nil {
-		if !slices.Contains([]string{"", "low", "medium", "high", "critical"}, s.Block) {
-			b.fail(at, fmt.Errorf("block %q is none of low, medium, high, critical", s.Block))
-		}
+		b.fail(at, scan.CheckLevel(s.Block))
 		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge)}
 	}
 	if a := c.approval; a != nil {

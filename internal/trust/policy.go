@@ -33,8 +33,8 @@ func (p PolicyFiles) Read() (*Policy, error) {
 			return nil, fmt.Errorf("requirement %q is not openpgp, cosign or scan", name)
 		}
 	}
-	if p.Block != "" && !slices.Contains(scan.Levels(), p.Block) {
-		return nil, fmt.Errorf("level of findings %q is not critical, high, medium or low", p.Block)
+	if err := scan.CheckLevel(p.Block); err != nil {
+		return nil, err
 	}
 	o := &Policy{Require: p.Require, Block: p.Block, AllowYanked: true, AllowExpired: p.Expired}
 	var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -108,6 +109,9 @@ func Fulfils(ctx context.Context, s Subject, policy *Policy) error {
 
 // Validate refuses a requirement that there is not.
 func (o Policy) Validate() error {
+	if err := scan.CheckLevel(o.Block); err != nil {
+		return err
+	}
 	for _, name := range o.Require {
 		if !slices.Contains([]string{RequireOpenPGP, RequireCosign, RequireScan}, name) {
 			return fmt.Errorf("unknown requirement %q", name)
@@ -204,18 +208,10 @@ func (x *verifier) scan(ctx context.Context) error {
 		x.add("scan", "absent", "no report")
 		return nil
 	}
-	counts := map[string]int{"critical": s.Critical, "high": s.High, "medium": s.Medium, "low": s.Low}
-	text := fmt.Sprintf("%d critical, %d high, %d medium, %d low, by %s on %s", s.Critical, s.High, s.Medium, s.Low, s.Tool, s.Time.Format(time.DateOnly))
-	for _, level := range []string{"critical", "high", "medium", "low"} {
-		if x.o.Block == "" {
-			break
-		}
-		if counts[level] > 0 {
-			return x.fail("scan", errors.New(text))
-		}
-		if level == x.o.Block {
-			break
-		}
+	counts := scan.Counts{Critical: s.Critical, High: s.High, Medium: s.Medium, Low: s.Low}
+	text := fmt.Sprintf("%s, by %s on %s", counts, s.Tool, s.Time.Format(time.DateOnly))
+	if counts.Blocks(x.o.Block) {
+		return x.fail("scan", errors.New(text))
 	}
 	x.add("scan", "ok", "%s", text)
 	return nil

@@ -2,6 +2,8 @@
 
 package artifact
 
+import "github.com/seed-141914ff/okara/internal/addr"
+
 // Annotations that several artifact kinds share. The OCI keys are those of the
 // image specification.
 const (
@@ -28,11 +30,11 @@ const (
 
 // Values of AnnKind.
 const (
-	KindModule   = "module"
-	KindProvider = "provider"
-	KindMirror   = "mirror"
+	KindModule   = addr.KindModule
+	KindProvider = addr.KindProvider
+	KindMirror   = addr.KindMirror
 	KindStatus   = "status"
-	KindCatalog  = "catalog"
+	KindCatalog  = addr.KindCatalog
 	KindJob      = "job"
 	KindCounts   = "counts"
 )
