@@ -225,11 +225,11 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 		}
 		switch e.Action {
 		case ActionDeprecate:
-			s.Deprecated = &events[i]
+			s.Deprecated = e.after(s.Deprecated)
 		case ActionUndeprecate:
 			s.Deprecated = nil
 		case ActionYank:
-			s.Yanked = &events[i]
+			s.Yanked = e.after(s.Yanked)
 		case ActionUnyank:
 			s.Yanked = nil
 		case ActionResign:
@@ -239,6 +239,15 @@ func FoldStatus(events []StatusEvent, version string, manifest digest.Digest) St
 		}
 	}
 	return s
+}
+
+// after is e where before counted so far: without words of its own it repeats those
+// of before.
+func (e StatusEvent) after(before *StatusEvent) *StatusEvent {
+	if before != nil && e.Message == "" && e.Replacement == "" {
+		e.Message, e.Replacement = before.Message, before.Replacement
+	}
+	return &e
 }
 
 // Resigned reads metadata as ProviderMetadata does and puts the layers of a

@@ -111,3 +111,21 @@ func TestFoldStatusResign(t *testing.T) {
 		t.Errorf("an event for another index counts: %+v", s)
 	}
 }
+
+func TestFoldStatusKeepsReasons(t *testing.T) {
+	events := []artifact.StatusEvent{
+		{Action: artifact.ActionYank, Version: "1.0.0", Message: "broken", Replacement: "1.0.1"},
+		{Action: artifact.ActionYank, Version: "1.0.0", Actor: "again"},
+	}
+	s := artifact.FoldStatus(events, "1.0.0", "")
+	if s.Yanked == nil || s.Yanked.Message != "broken" || s.Yanked.Replacement != "1.0.1" || s.Yanked.Actor != "again" {
+		t.Errorf("yanked again: %+v", s.Yanked)
+	}
+	if events[1].Message != "" {
+		t.Error("the event itself was changed")
+	}
+	events = append(events, artifact.StatusEvent{Action: artifact.ActionUnyank, Version: "1.0.0"}, artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.0.0"})
+	if s := artifact.FoldStatus(events, "1.0.0", ""); s.Yanked == nil || s.Yanked.Message != "" {
+		t.Errorf("yanked after a yank that was taken back: %+v", s.Yanked)
+	}
+}
