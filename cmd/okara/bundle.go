@@ -29,7 +29,7 @@ time; the next run goes on where the last one stopped.`
 func newBundle(reg *registries) *cobra.Command {
 	cmd := parent("bundle", "artifacts", "Carry artifacts to a registry without a network")
 	cmd.Long = bundleLong
-	cmd.AddCommand(newBundleCreate(reg), newBundleVerify(reg.app), newBundleLoad(reg))
+	cmd.AddCommand(newBundleCreate(reg), newBundleShow(reg.app), newBundleVerify(reg.app), newBundleLoad(reg))
 	return cmd
 }
 
@@ -115,23 +115,49 @@ func bundleSign(a *app, file string, key *signing.Key) error {
 	return err
 }
 
+// bundleSignature is what is known of the signature beside a bundle.
+type bundleSignature struct {
+	File    string `json:"file,omitempty"` // "": there is none
+	Checked bool   `json:"checked"`
+	Key     string `json:"key,omitempty"` // ID of the key that made it
+}
+
 // openBundle opens a bundle and, if key files are given, checks its signature
-// before anything else of it is used.
-func openBundle(a *app, file string, keyFiles []string) (*bundle.File, error) {
+// before anything else of it is used. A signature that nobody checks is said to be
+// there.
+func openBundle(a *app, file string, keyFiles []string) (*bundle.File, bundleSignature, error) {
 	keys, err := readPublicKeys(keyFiles)
 	if err != nil {
-		return nil, err
+		return nil, bundleSignature{}, err
 	}
 	b, err := bundle.Open(file)
-	if err != nil || len(keys) == 0 {
-		return b, err
+	if err != nil {
+		return nil, bundleSignature{}, err
+	}
+	s, err := checkBundle(a, b, keys)
+	if err != nil {
+		return nil, bundleSignature{}, errors.Join(err, b.Close())
+	}
+	return b, s, nil
+}
+
+func checkBundle(a *app, b *bundle.File, keys []signing.PublicKey) (bundleSignature, error) {
+	file, err := b.Signed()
+	switch {
+	case err != nil:
+		return bundleSignature{}, err
+	case len(keys) == 0 && file != "":
+		a.note("warning: the signature %s was not checked: --key names the keys to trust", file)
+		return bundleSignature{File: file}, nil
+	case len(keys) == 0:
+		return bundleSignature{}, nil
 	}
 	key, err := b.VerifySignature(keys)
 	if err != nil {
-		return nil, errors.Join(err, b.Close())
+		return bundleSignature{}, err
 	}
 	a.note("signed by key %s %s", key.ID, key.UserID)
-	return b, nil
+	return bundleSignature{File: file, Checked: true, Key: key.ID}, nil
 }
 
 func bundleDigests(file string) (map[digest.Digest]bool, error) {
@@ -158,6 +184,12 @@ func bundleItem(ctx context.Context, d *depot.Depot, s string) (bundle.Item, err
 	return selected, err
 }
 
+// bundleVerified is the result of bundle verify.
+type bundleVerified struct {
+	bundle.Report
+	Signature bundleSignature `json:"signature"`
+}
+
 func newBundleVerify(a *app) *cobra.Command {
 	var keys []string
 	cmd := &cobra.Command{
@@ -165,11 +197,15 @@ func newBundleVerify(a *app) *cobra.Command {
 		Short: "Check a bundle without a registry",
 		Long: `Check that every blob of a bundle has the content its name says, and that
 everything its tags need is in it or in the bundle it builds on. With --key, the
-signature FILE.sig must be there and made by one of the keys.`,
+signature FILE.sig must be there and made by one of the keys; without, one that is
+there is not checked, which is said. Signatures of the versions inside are for
+okara bundle load to check.
+
+Exit codes: 0 intact, 1 not intact or not signed by a key of --key, 2 usage.`,
 		Example: "  okara bundle verify week.tar --key release.pub.asc",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBundle(a, args[0], keys)
+			b, signature, err := openBundle(a, args[0], keys)
 			if err != nil {
 				return err
 			}
@@ -178,7 +214,7 @@ signature FILE.sig must be there and made by one of the keys.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return a.printResult(report, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, byteSize(report.Bytes)))
+			return a.printResult(bundleVerified{report, signature}, fmt.Sprintf("%s: %d tags, %d blobs, %s: intact", args[0], report.Tags, report.Blobs, byteSize(report.Bytes)))
 		},
 	}
 	bundleKeys(cmd, &keys)
@@ -233,7 +269,7 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 		return err
 	}
 	defer done()
-	b, err := openBundle(reg.app, file, keys)
+	b, _, err := openBundle(reg.app, file, keys)
 	if err != nil {
 		return err
 	}

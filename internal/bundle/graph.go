@@ -84,11 +84,16 @@ func subjectOf(m oci.Manifest) (*oci.Descriptor, error) {
 	return image.Subject, err
 }
 
+// Report counts what the bundle holds, without its bytes.
+func (b *File) Report() Report {
+	return Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+}
+
 // Verify checks the bundle without a registry, in constant memory: each blob
 // has the content its name says, and everything that index.json reaches is in
 // the bundle or required from an earlier one.
 func (b *File) Verify(ctx context.Context) (Report, error) {
-	report := Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	report := b.Report()
 	for d, s := range b.blobs {
 		if err := blobIntact(ctx, b.file, s.offset, oci.Descriptor{Digest: d, Size: s.size}); err != nil {
 			return report, fmt.Errorf("blob %s: %w", d, err)

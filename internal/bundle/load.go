@@ -52,7 +52,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 		d: d, b: b, policy: o.Policy, trusted: o.Trusted,
 		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[place]bool{},
 	}
-	l.report = Report{Tags: len(b.Index.Manifests), Blobs: len(b.blobs), Required: len(b.required())}
+	l.report = b.Report()
 	err := l.load(ctx)
 	slices.Sort(l.report.Conflict)
 	slices.Sort(l.report.Refused)

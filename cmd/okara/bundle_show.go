@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/bundle"
+)
+
+// bundleShown is the result of bundle show.
+type bundleShown struct {
+	Signature bundleSignature `json:"signature"`
+	Blobs     int             `json:"blobs"`
+	Required  int             `json:"required,omitempty"` // blobs that an earlier bundle has
+	Entries   []bundle.Entry  `json:"entries"`
+}
+
+func newBundleShow(a *app) *cobra.Command {
+	var keys []string
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "List what is in a bundle",
+		Long: `List what a bundle brings: versions with the platforms of providers, signatures,
+what was said of versions, and what refers to them. Repositories are without a prefix;
+okara bundle load adds that of --registry. No registry is asked, and only manifests
+are read: okara bundle verify checks every byte.
+
+Exit codes: 0 listed, 1 not a bundle or not signed by a key of --key, 2 usage.`,
+		Example: "  okara bundle show week.tar\n  okara bundle show week.tar --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bundleShow(cmd.Context(), a, args[0], keys)
+		},
+	}
+	bundleKeys(cmd, &keys)
+	return cmd
+}
+
+func bundleShow(ctx context.Context, a *app, file string, keys []string) error {
+	b, signature, err := openBundle(a, file, keys)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	entries, err := b.Entries(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	report := b.Report()
+	rows := [][]string{{"REPOSITORY", "TAG", "KIND", "SIZE", "DETAIL"}}
+	for _, e := range entries {
+		rows = append(rows, []string{e.Repository, orDash(e.Tag), e.Kind, byteSize(e.Bytes), orDash(e.Detail)})
+	}
+	return a.printResult(bundleShown{signature, report.Blobs, report.Required, entries}, table(rows))
+}

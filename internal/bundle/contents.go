@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Entry is one entry of the index of a bundle.
+type Entry struct {
+	Repository string        `json:"repository"`    // without a prefix
+	Tag        string        `json:"tag,omitempty"` // "": a referrer
+	Kind       string        `json:"kind"`          // version, signature, status, referrer; other: nothing that is loaded
+	Digest     digest.Digest `json:"digest"`
+	Bytes      int64         `json:"bytes"`            // of all that it needs and the bundle has
+	Detail     string        `json:"detail,omitempty"` // the platforms of a provider, what a status says, what a referrer is
+}
+
+func (k rootKind) String() string {
+	return [...]string{rootReferrer: "referrer", rootSignature: "signature", rootStatus: "status", rootVersion: "version"}[k]
+}
+
+// Signed returns the name of the signature file beside the bundle, "" if there is
+// none. Whether it holds is for [File.VerifySignature] to say.
+func (b *File) Signed() (string, error) {
+	_, err := os.Stat(b.signatureFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return b.signatureFile(), err
+}
+
+// Entries lists what the bundle says it brings, in the order of its index. Of the
+// bytes only manifests are looked at; [File.Verify] checks them all.
+func (b *File) Entries(ctx context.Context) ([]Entry, error) {
+	entries, places := make([]Entry, 0, len(b.Index.Manifests)), 0
+	for _, root := range b.Index.Manifests {
+		ref, err := parseReference(root)
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{Repository: ref.repository, Tag: ref.tag, Kind: "other", Digest: root.Digest}
+		if kind, ok := kindOfTag(ref.tag); ok {
+			e.Kind = kind.String()
+		}
+		reached, err := b.measure(ctx, root, &e)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", root.Annotations[ocispec.AnnotationRefName], err)
+		}
+		if places += reached; places > maxPlaces {
+			return nil, bounded(places)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// measure fills in what the manifests below a root say, and returns how many blobs
+// it reached.
+func (b *File) measure(ctx context.Context, root oci.Descriptor, e *Entry) (reached int, err error) {
+	w := walk{b: b, seen: map[digest.Digest]bool{}, missing: func(oci.Descriptor) error { return nil }}
+	seen := map[digest.Digest]bool{}
+	w.visit = func(m oci.Manifest, blobs []oci.Descriptor) error {
+		for _, d := range append(blobs, m.Descriptor) {
+			if s, ok := b.blobs[d.Digest]; ok && !seen[d.Digest] {
+				seen[d.Digest] = true
+				e.Bytes += s.size
+			}
+		}
+		if m.Digest == root.Digest {
+			e.Detail = detail(e.Tag, m)
+		}
+		return bounded(len(seen))
+	}
+	if _, ok := b.blobs[root.Digest]; !ok {
+		e.Detail = "in an earlier bundle"
+	}
+	err = w.from(ctx, root)
+	return len(seen), err
+}
+
+// detail is what the manifest under a tag says in one line, "" where it says
+// nothing for people.
+func detail(tag string, m oci.Manifest) string {
+	if artifact.IsStatusTag(tag) {
+		e, err := artifact.ParseStatusEvent(tag, m)
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%s %s: %s", e.Action, e.Version, e.Message), ": ")
+	}
+	if index, err := artifact.ParseProviderIndex(m); err == nil {
+		var platforms []string
+		for _, p := range index.Platforms {
+			platforms = append(platforms, p.Platform.String())
+		}
+		return strings.Join(platforms, ", ")
+	}
+	if image, err := m.Image(); err == nil && image.Subject != nil {
+		return image.ArtifactType + " of " + image.Subject.Digest.String()
+	}
+	return ""
+}
