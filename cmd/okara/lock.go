@@ -18,8 +18,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/lockfile"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/supply"
-	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -33,15 +33,22 @@ is downloaded. Versions come from the lock file; a provider without an entry is
 resolved from the required_providers blocks in DIR and in the local modules it
 calls. Other entries, comments and constraints stay as they are.
 
-A hash in the file that the registry does not know is a conflict: nothing is
-written then, and the exit code is 4.
+A hash in the file that the registry does not know is a conflict, and so is a
+version that the configuration does not allow: nothing is written then, and the
+exit code is 4. --check lists what is missing, hash by hash, with the same code.
+
+A provider that the registry does not mirror and has itself is an own one. The host
+under which users address those is found that way; --own-host names it.
 
 ` + policyHelp + ` Nothing is written then. These flags need the
 registry of --registry.
 
 ` + sourceHelp + `
 
-Without --from, the registry of --registry is read.`
+Without --from, the registry of --registry is read.
+
+Exit codes: 0 complete, 2 usage, 3 no version fits, 4 not complete (--check), or a
+conflict.`
 
 // lockOptions are the flags of okara lock.
 type lockOptions struct {
@@ -70,7 +77,7 @@ func newLock(up *upstreams) *cobra.Command {
 	f := cmd.Flags()
 	addAllowInternal(f, &up.allowed)
 	f.StringVar(&o.from, "from", "", "`SOURCE` of the hashes instead of the registry")
-	f.StringVar(&o.own, "own-host", "", "`HOST` name under which the registry's own providers are addressed")
+	f.StringVar(&o.own, "own-host", "", "`HOST` under which the registry's own providers are addressed; found from the addresses if not given")
 	f.StringVar(&o.defaultHost, "default-host", "registry.opentofu.org", "`HOST` of provider addresses that name none")
 	f.BoolVar(&o.check, "check", false, "write nothing; exit with code 4 if the file would change")
 	f.BoolVar(&o.compute, "compute", false, "download packages to compute hashes that the source does not tell")
@@ -79,20 +86,6 @@ func newLock(up *upstreams) *cobra.Command {
 }
 
 func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) error {
-	policy, err := o.policy.read()
-	if err != nil {
-		return err
-	}
-	if policy != nil && o.from != "" {
-		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
-	}
-	options := lockfile.Options{DefaultHost: o.defaultHost, Compute: o.compute}
-	if options.Source, err = lockSource(up, o); err != nil {
-		return err
-	}
-	if options.Allowed, err = lockAllowed(up.registries, o.own, policy); err != nil {
-		return err
-	}
 	name := filepath.Join(dir, lockFileName)
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -102,67 +95,117 @@ func lockFolder(ctx context.Context, up *upstreams, dir string, o lockOptions) e
 	if err != nil {
 		return err
 	}
-	now, results, err := file.Complete(ctx, os.DirFS(dir), options)
+	options := lockfile.Options{Compute: o.compute}
+	if options.Required, err = moduledoc.RequiredProviders(os.DirFS(dir), dir, o.defaultHost); err != nil {
+		return err
+	}
+	if err := o.sources(ctx, up, file, &options); err != nil {
+		return err
+	}
+	now, results, err := file.Complete(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := printLocked(up.app, name, results); err != nil {
+	if len(results) == 0 {
+		up.note("%s requires no provider, and nothing is locked", dir)
+	}
+	if err := printLocked(up.app, name, results, o.check); err != nil {
 		return err
 	}
 	switch {
 	case bytes.Equal(old, now):
 		return nil
 	case o.check:
-		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock` and commit the file")
+		return withHint(fmt.Errorf("%s is not complete: %w", name, oci.ErrExists), "run `okara lock %s` and commit the file", dir)
 	}
 	return diskfile.Replace(name, now, 0o644)
 }
 
-// lockAllowed asks the policy, nil for none.
-func lockAllowed(reg *registries, own string, policy *trust.Policy) (func(context.Context, addr.Provider, addr.Version) error, error) {
-	if policy == nil {
-		return nil, nil
-	}
-	client, layout, err := reg.registryClient()
-	if err != nil {
-		return nil, err
-	}
-	d := depot.New(depot.Options{Client: client, Layout: layout})
-	return func(ctx context.Context, p addr.Provider, v addr.Version) error {
-		_, err := d.Verify(ctx, supply.OwnProvider(p, own).Item(), v, *policy)
+// sources fills in where hashes come from and which versions are allowed.
+func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.File, to *lockfile.Options) error {
+	policy, err := o.policy.read()
+	switch {
+	case err != nil:
 		return err
-	}, nil
-}
-
-func lockSource(up *upstreams, o lockOptions) (depot.Source, error) {
-	if o.from != "" {
-		return up.providerSource(o.from, o.own)
+	case policy != nil && o.from != "":
+		return usageError("--from and a policy exclude each other: mirror the providers, and lock from the registry")
+	case o.from != "":
+		to.Source, err = up.providerSource(o.from, o.own)
+		return err
 	}
 	client, layout, err := up.registryClient()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return supply.RepositorySource(client, layout, o.own), nil
+	d := depot.New(depot.Options{Client: client, Layout: layout})
+	if o.own == "" {
+		if o.own, err = ownHost(ctx, up.app, d, file.Addresses(to.Required)); err != nil {
+			return err
+		}
+	}
+	to.Source = supply.RepositorySource(client, layout, o.own)
+	if policy != nil {
+		to.Allowed = func(ctx context.Context, p addr.Provider, v addr.Version) error {
+			_, err := d.Verify(ctx, supply.OwnProvider(p, o.own).Item(), v, *policy)
+			return err
+		}
+	}
+	return nil
 }
 
-// printLocked prints what was done with each provider. A conflict is an error.
-func printLocked(a *app, name string, results []lockfile.Result) error {
-	var lines, conflicts []string
+// ownHost finds the host of the registry's own providers, and says so.
+func ownHost(ctx context.Context, a *app, d *depot.Depot, providers []addr.Provider) (string, error) {
+	host, err := supply.OwnHost(ctx, d, providers)
+	if _, several := errors.AsType[*supply.OwnHostError](err); several {
+		return "", withHint(err, "name the one of this registry with --own-host")
+	}
+	if host != "" {
+		a.note("%s is taken for the host of the registry's own providers", host)
+	}
+	return host, err
+}
+
+// printLocked prints what was done with each provider, or is to be done. What must
+// not be written is an error.
+func printLocked(a *app, name string, results []lockfile.Result, check bool) error {
+	var lines, conflicts, outdated []string
 	for _, r := range results {
 		if len(r.Missing) > 0 {
 			a.note("%s %s: the source tells no h1: for %s; --compute downloads and computes it", r.Provider, r.Version, strings.Join(r.Missing, ", "))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s, %d hashes added", r.Provider, r.Version, r.State, len(r.Added)))
+		lines = append(lines, lockedText(r, check))
 		for _, c := range r.Conflicts {
 			conflicts = append(conflicts, fmt.Sprintf("%s %s: %s", r.Provider, r.Version, c))
+		}
+		if r.Wants != "" {
+			outdated = append(outdated, fmt.Sprintf("%s %s: the configuration wants %s", r.Provider, r.Version, r.Wants))
 		}
 	}
 	if err := a.printResult(results, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
-	if len(conflicts) > 0 {
+	switch {
+	case len(conflicts) > 0:
 		err := fmt.Errorf("%s has hashes that the source does not know:\n%s\n%w", name, strings.Join(conflicts, "\n"), oci.ErrExists)
 		return withHint(err, "either the package was replaced or the source is another one; remove the hash by hand only if you know why")
+	case len(outdated) > 0:
+		err := fmt.Errorf("%s has versions that the configuration does not allow:\n%s\n%w", name, strings.Join(outdated, "\n"), oci.ErrExists)
+		return withHint(err, "okara lock keeps the versions of the file; tofu init -upgrade, or removing the block, lets a new one be chosen")
 	}
 	return nil
+}
+
+// lockedText says what was done with a provider; for a check what the file lacks,
+// hash by hash.
+func lockedText(r lockfile.Result, check bool) string {
+	at := r.Provider + " " + r.Version + ": "
+	switch {
+	case !check:
+		return fmt.Sprintf("%s%s, %d hashes added", at, r.State, len(r.Added))
+	case r.State == "added":
+		return at + "not in the file"
+	case len(r.Added) > 0:
+		return at + "lacks\n  " + strings.Join(r.Added, "\n  ")
+	}
+	return at + r.State
 }

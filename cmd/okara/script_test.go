@@ -4,11 +4,13 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
@@ -17,13 +19,24 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts of testdata/script, one topic each, with a
-// registry of its own ($REGISTRY) and an empty home directory.
+// registry of its own ($REGISTRY) and an empty home directory. In them
+// "release DIR VERSION PLATFORM..." writes a release of a provider of type dns.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("OKARA_UPDATE") != "",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"release": func(ts *testscript.TestScript, _ bool, args []string) {
+				dir, version := ts.MkAbs(args[0]), args[1]
+				ts.Check(os.MkdirAll(dir, 0o755))
+				for _, platform := range args[2:] {
+					zip := depottest.NewZip(t, depottest.File("terraform-provider-dns_v"+version, version+" for "+platform, 0o755))
+					ts.Check(os.WriteFile(filepath.Join(dir, "terraform-provider-dns_"+version+"_"+platform+".zip"), zip, 0o600))
+				}
+			},
+		},
 		Setup: func(env *testscript.Env) error {
 			host := ocitest.New(t, ocitest.Quirks{})
 			home := env.WorkDir + "/.home"

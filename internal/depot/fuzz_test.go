@@ -22,6 +22,6 @@ func FuzzConfiguration(f *testing.F) {
 		}
 		tree := fstest.MapFS{name: {Data: []byte(text)}}
 		_, _ = depot.PlanModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
-		_, _ = moduledoc.RequiredProviders(tree, "registry.opentofu.org")
+		_, _ = moduledoc.RequiredProviders(tree, ".", "registry.opentofu.org")
 	})
 }

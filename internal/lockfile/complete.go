@@ -5,7 +5,6 @@ package lockfile
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -16,9 +15,9 @@ import (
 
 // Options say where the hashes of a lock file come from.
 type Options struct {
-	Source      depot.Source // required
-	DefaultHost string       // of provider addresses in the configuration that name none
-	Compute     bool         // download packages for hashes that the source does not tell
+	Source   depot.Source                 // required
+	Required []moduledoc.RequiredProvider // by the configuration
+	Compute  bool                         // download packages for hashes that the source does not tell
 	// Allowed refuses a version with an error; nil: none is refused. It is asked
 	// for every entry before any hash is read.
 	Allowed func(ctx context.Context, p addr.Provider, v addr.Version) error
@@ -28,18 +27,37 @@ type Options struct {
 type Result struct {
 	Provider  string   `json:"provider"`
 	Version   string   `json:"version"`
-	State     string   `json:"state"` // complete, updated, added, incomplete, conflict
+	State     string   `json:"state"`           // complete, updated, added, incomplete, outdated, conflict
+	Wants     string   `json:"wants,omitempty"` // of outdated: what the configuration allows, and the version is not
 	Added     []string `json:"added,omitempty"`
 	Missing   []string `json:"missing,omitempty"` // platforms without h1:
 	Conflicts []string `json:"conflicts,omitempty"`
 	Verified  bool     `json:"verified"`
 }
 
+// Refused reports whether the file is not to be written because of this entry.
+func (r Result) Refused() bool { return r.State == "conflict" || r.State == "outdated" }
+
+// Addresses returns the providers of the file and those that are required.
+func (l *File) Addresses(required []moduledoc.RequiredProvider) []addr.Provider {
+	var all []addr.Provider
+	for _, p := range l.Providers {
+		all = append(all, p.Address)
+	}
+	for _, r := range required {
+		if !slices.Contains(all, r.Address) {
+			all = append(all, r.Address)
+		}
+	}
+	return all
+}
+
 // Complete fills in the hashes of all entries and adds entries for providers that
-// the configuration in tree requires. It returns the new text of the file; it is
-// not to be written if a result has conflicts.
-func (l *File) Complete(ctx context.Context, tree fs.FS, o Options) (text []byte, results []Result, err error) {
-	entries, err := l.entries(ctx, tree, o)
+// are required. The version of an entry stays: one that the configuration does not
+// allow is outdated. It returns the new text of the file, which is not to be
+// written if a result is refused.
+func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []Result, err error) {
+	entries, err := l.entries(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +76,7 @@ func (l *File) Complete(ctx context.Context, tree fs.FS, o Options) (text []byte
 		}
 		var r Result
 		entries[i], r = l.complete(e, now)
+		r.outdated(e, o.Required)
 		results = append(results, r)
 	}
 	return l.With(entries), results, nil
@@ -65,13 +84,9 @@ func (l *File) Complete(ctx context.Context, tree fs.FS, o Options) (text []byte
 
 // entries returns those of the file and new ones for what the configuration
 // requires.
-func (l *File) entries(ctx context.Context, tree fs.FS, o Options) ([]Provider, error) {
+func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
 	entries := slices.Clone(l.Providers)
-	required, err := moduledoc.RequiredProviders(tree, o.DefaultHost)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range required {
+	for _, r := range o.Required {
 		if _, ok := l.Find(r.Address); ok {
 			continue
 		}
@@ -86,6 +101,14 @@ func (l *File) entries(ctx context.Context, tree fs.FS, o Options) ([]Provider, 
 		entries = append(entries, Provider{Address: r.Address, Label: r.Address.String(), Version: versions[i], Constraints: r.Text})
 	}
 	return entries, nil
+}
+
+// outdated notes that the configuration does not allow the version of the entry.
+func (r *Result) outdated(e Provider, required []moduledoc.RequiredProvider) {
+	i := slices.IndexFunc(required, func(q moduledoc.RequiredProvider) bool { return q.Address == e.Address })
+	if i >= 0 && required[i].Text != "" && !required[i].Versions.Allows(e.Version) && r.State != "conflict" {
+		r.State, r.Wants = "outdated", required[i].Text
+	}
 }
 
 // complete merges what a source says into an entry.

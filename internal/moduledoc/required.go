@@ -3,9 +3,11 @@
 package moduledoc
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,14 +22,14 @@ type RequiredProvider struct {
 	Address  addr.Provider // with its host name
 	Versions addr.Constraint
 	Text     string // the constraints as a lock file spells them
-	Where    string // the directory of the first module that needs it
+	Where    string // the directory of the first module that needs it, below root
 }
 
 // RequiredProviders reads what the root module in tree and the local modules it
 // calls require, in the order of addresses. Modules from elsewhere are not
 // looked into. Addresses without a host get defaultHost; providers built into
-// the tools are left out.
-func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, error) {
+// the tools are left out. root is how messages call the tree.
+func RequiredProviders(tree fs.FS, root, defaultHost string) ([]RequiredProvider, error) {
 	files := &archive.Tree{}
 	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
@@ -41,13 +43,13 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
+		return nil, fmt.Errorf("reading the configuration in %s: %w", root, err)
 	}
 	v, err := New(tree, files)
 	if err != nil {
 		return nil, err
 	}
-	w := &requirements{view: v, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
+	w := &requirements{view: v, root: root, host: defaultHost, seen: map[string]bool{}, found: map[addr.Provider]*RequiredProvider{}}
 	if err := w.module("."); err != nil {
 		return nil, err
 	}
@@ -56,6 +58,7 @@ func RequiredProviders(tree fs.FS, defaultHost string) ([]RequiredProvider, erro
 
 type requirements struct {
 	view  *View
+	root  string
 	host  string
 	seen  map[string]bool
 	found map[addr.Provider]*RequiredProvider
@@ -68,7 +71,7 @@ func (w *requirements) module(dir string) error {
 	w.seen[dir] = true
 	m, diags := w.view.load(dir)
 	if diags.HasErrors() {
-		return fmt.Errorf("reading %s: %w", dir, diags.Err())
+		return w.problem(dir, diags)
 	}
 	for name, r := range m.RequiredProviders {
 		if err := w.add(name, r, dir); err != nil {
@@ -87,6 +90,21 @@ func (w *requirements) module(dir string) error {
 	return nil
 }
 
+// problem is the first error of a directory, with its place in a file if it has one.
+func (w *requirements) problem(dir string, diags tfconfig.Diagnostics) error {
+	d := diags[slices.IndexFunc(diags, func(d tfconfig.Diagnostic) bool { return d.Severity == tfconfig.DiagError })]
+	at := w.where(dir)
+	if d.Pos != nil {
+		at = fmt.Sprintf("%s:%d", w.where(d.Pos.Filename), d.Pos.Line)
+	}
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", at, d.Summary, d.Detail), ": "))
+}
+
+// where is how messages call a name in the tree.
+func (w *requirements) where(name string) string {
+	return filepath.Join(w.root, filepath.FromSlash(name))
+}
+
 func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir string) error {
 	source := r.Source
 	if source == "" {
@@ -97,14 +115,14 @@ func (w *requirements) add(name string, r *tfconfig.ProviderRequirement, dir str
 	}
 	p, err := addr.ParseProvider(source)
 	if err != nil {
-		return fmt.Errorf("%s: provider %q: %w", dir, name, err)
+		return fmt.Errorf("%s: provider %q: %w", w.where(dir), name, err)
 	}
 	if p.Hostname == "" {
 		p.Hostname = w.host
 	}
 	have, ok := w.found[p]
 	if !ok {
-		have = &RequiredProvider{Address: p, Where: dir}
+		have = &RequiredProvider{Address: p, Where: w.where(dir)}
 		w.found[p] = have
 	}
 	texts := strings.Split(have.Text, ", ")

@@ -35,7 +35,7 @@ resource "random_id" "x" { byte_length = 4 }
 `)},
 		"unused/main.tf": {Data: []byte(`resource "aws_vpc" "x" {}`)},
 	}
-	got, err := moduledoc.RequiredProviders(tree, "registry.opentofu.org")
+	got, err := moduledoc.RequiredProviders(tree, ".", "registry.opentofu.org")
 	if err != nil {
 		t.Fatal(err)
 	}
