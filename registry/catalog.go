@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -75,22 +76,14 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 		return err
 	}
 	q := r.URL.Query()
-	terms := strings.Fields(strings.ToLower(q.Get("q")))
-	var found []addr.Module
-	for _, a := range index.Modules {
-		if !r.grant.May(access.Right{Action: access.Read, Kind: addr.KindModule, Address: a.String()}) {
-			continue
-		}
-		fits := (r.at.namespace == "" || a.Namespace == r.at.namespace) && (r.at.name == "" || a.Name == r.at.name) &&
-			(q.Get("provider") == "" || a.System == q.Get("provider")) && (q.Get("namespace") == "" || a.Namespace == q.Get("namespace"))
-		if fits && !slices.ContainsFunc(terms, func(t string) bool { return !strings.Contains(a.String(), t) }) {
-			found = append(found, a)
-		}
-	}
+	found := readable(r.grant, index.Search(catalog.Query{
+		Kind: addr.KindModule, Namespace: cmp.Or(r.at.namespace, q.Get("namespace")), Name: r.at.name, System: q.Get("provider"),
+		Terms: strings.Fields(strings.ToLower(q.Get("q"))),
+	}))
 	if r.at.namespace != "" && len(found) == 0 {
 		return notFound("no module in %s", r.at)
 	}
-	meta, page := paginate(r.Request, found)
+	meta, page := paginate(r.Request, found, defaultLimit, maxLimit)
 	docs, err := m.latestDocs(r.Context(), r.catalog, page)
 	if err != nil {
 		return err
@@ -103,8 +96,16 @@ func (m *modules) list(w http.ResponseWriter, r call[group]) error {
 	return nil
 }
 
-// paginate cuts a page out of the list and says where its neighbours are.
-func paginate(r *http.Request, all []addr.Module) (listMeta, []addr.Module) {
+// readable are the items that a caller may read.
+func readable(g access.Grant, items []addr.Item) []addr.Item {
+	return slices.DeleteFunc(items, func(it addr.Item) bool {
+		return !g.May(access.Right{Action: access.Read, Kind: access.Kind(it.Kind), Address: it.String()})
+	})
+}
+
+// paginate cuts a page out of the list and says where its neighbours are. A page
+// has limit items unless the request says otherwise, and most at most.
+func paginate(r *http.Request, all []addr.Item, limit, most int) (listMeta, []addr.Item) {
 	q := r.URL.Query()
 	number := func(name string, def, most int) int {
 		n, err := strconv.Atoi(q.Get(name))
@@ -113,7 +114,7 @@ func paginate(r *http.Request, all []addr.Module) (listMeta, []addr.Module) {
 		}
 		return min(n, most)
 	}
-	meta := listMeta{Limit: max(1, number("limit", defaultLimit, maxLimit)), Offset: number("offset", 0, len(all))}
+	meta := listMeta{Limit: max(1, number("limit", limit, most)), Offset: number("offset", 0, len(all))}
 	end := min(meta.Offset+meta.Limit, len(all))
 	link := func(offset int) string {
 		q.Set("offset", strconv.Itoa(offset))
@@ -132,15 +133,15 @@ func paginate(r *http.Request, all []addr.Module) (listMeta, []addr.Module) {
 
 // latestDocs describes the latest version of each module. One that is gone, or
 // has only withdrawn versions, is left out.
-func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []addr.Module) ([]*moduleDoc, error) {
+func (m *modules) latestDocs(ctx context.Context, c *catalog.Catalog, page []addr.Item) ([]*moduleDoc, error) {
 	docs := make([]*moduleDoc, len(page))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(browseParallel)
-	for i, a := range page {
+	for i, it := range page {
 		g.Go(func() error {
-			_, v, mv, err := c.LatestModule(ctx, a)
+			_, v, mv, err := c.LatestModule(ctx, it.Module)
 			if err == nil {
-				docs[i] = m.newDoc(addr.ModuleVersion{Module: a, Version: v}, mv)
+				docs[i] = m.newDoc(addr.ModuleVersion{Module: it.Module, Version: v}, mv)
 			}
 			return ignoreMissing(err)
 		})

@@ -157,12 +157,12 @@ func TestChanged(t *testing.T) {
 	if diff := cmp.Diff(s.listed(t, vpc), []string{"1.1.0", "1.0.0"}); diff != "" {
 		t.Errorf("got - want +:\n%s", diff)
 	}
-	if x := must(s.Index(t.Context())); len(x.Modules) != 1 {
-		t.Errorf("the index is asked for without need: %v", x.Modules)
+	if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 1 {
+		t.Errorf("the index is asked for without need: %v", x.Entries)
 	}
 	s.ChangedIndex()
-	if x := must(s.Index(t.Context())); len(x.Modules) != 2 {
-		t.Errorf("the index after a change: %v", x.Modules)
+	if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 2 {
+		t.Errorf("the index after a change: %v", x.Entries)
 	}
 }
 

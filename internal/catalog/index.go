@@ -5,17 +5,39 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Index is what has been published.
 type Index struct {
 	*depot.Catalog
-	Modules []addr.Module // those of the entries that are modules, likewise by address
+	items []addr.Item // the entries, parsed
+}
+
+// Query says what is looked for. An empty field is any.
+type Query struct {
+	Kind                    string   // [addr.KindModule], [addr.KindProvider] or [addr.KindMirror]
+	Namespace, Name, System string   // of a module
+	Terms                   []string // each in lower case, and part of the address
+}
+
+// Search returns what a query means, by kind and address. It asks for nothing.
+func (x *Index) Search(q Query) []addr.Item {
+	fits := func(want, part string) bool { return want == "" || want == part }
+	var found []addr.Item
+	for _, it := range x.items {
+		m := it.Module
+		if fits(q.Kind, it.Kind) && fits(q.Namespace, m.Namespace) && fits(q.Name, m.Name) && fits(q.System, m.System) &&
+			!slices.ContainsFunc(q.Terms, func(t string) bool { return !strings.Contains(it.String(), t) }) {
+			found = append(found, it)
+		}
+	}
+	return found
 }
 
 func (x *Index) size() int { return 512 * len(x.Tags) }
@@ -39,8 +61,8 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		c.lost.warn(name, all.Ghosts...)
 		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
-			if m, err := addr.ParseModule(e.Address); err == nil && e.Kind == artifact.KindModule {
-				x.Modules = append(x.Modules, m)
+			if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
+				x.items = append(x.items, it)
 			}
 		}
 		return x, nil

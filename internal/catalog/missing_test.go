@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -112,7 +113,7 @@ func TestIndex(t *testing.T) {
 	s.ghosts.Add(s.layout.CatalogRepo(), artifact.CatalogTag("acme/modules/net/gone/aws"))
 	s.pass(time.Hour)
 	names := func() (list []string) {
-		for _, m := range must(s.Index(t.Context())).Modules {
+		for _, m := range must(s.Index(t.Context())).Search(catalog.Query{}) {
 			list = append(list, m.String())
 		}
 		return list
@@ -129,5 +130,38 @@ func TestIndex(t *testing.T) {
 	})
 	if n["GET manifest"] > 2 { // the new one, and the ghost
 		t.Errorf("requests for one new entry: %v", n)
+	}
+}
+
+// TestSearch looks for what has been published, by each part of an address.
+func TestSearch(t *testing.T) {
+	s := newStore(t, nil)
+	for _, m := range []string{vpc, "net/dns/aws", "data/vpc/azure"} {
+		s.module(t, m, "1.0.0")
+	}
+	s.provider(t, dns, "1.0.0", depot.ProviderOptions{}, "linux_amd64")
+	x := must(s.Index(t.Context()))
+	tests := []struct {
+		name string
+		q    catalog.Query
+		want []string
+	}{
+		{"all", catalog.Query{}, []string{"data/vpc/azure", "net/dns/aws", vpc, dns}},
+		{"a kind", catalog.Query{Kind: addr.KindProvider}, []string{dns}},
+		{"a namespace", catalog.Query{Namespace: "net"}, []string{"net/dns/aws", vpc}},
+		{"a name", catalog.Query{Name: "vpc"}, []string{"data/vpc/azure", vpc}},
+		{"a system", catalog.Query{System: "azure"}, []string{"data/vpc/azure"}},
+		{"a word of any part", catalog.Query{Terms: []string{"dns"}}, []string{"net/dns/aws", dns}},
+		{"two words", catalog.Query{Terms: []string{"dns", "net"}}, []string{"net/dns/aws"}},
+		{"nothing fits", catalog.Query{Namespace: "net", System: "azure"}, nil},
+	}
+	for _, tt := range tests {
+		var got []string
+		for _, it := range x.Search(tt.q) {
+			got = append(got, it.String())
+		}
+		if diff := cmp.Diff(got, tt.want); diff != "" {
+			t.Errorf("%s, got - want +:\n%s", tt.name, diff)
+		}
 	}
 }
