@@ -47,6 +47,9 @@ func (s *server) routes() http.Handler {
 	meta("GET /mirror/{hostname}/{namespace}/{type}/index.json", to(s, name.provider, access.Read, p.mirrorIndex))
 	meta("GET /mirror/{hostname}/{namespace}/{type}/{file}", to(s, name.document, access.Read, p.mirrorVersion))
 
+	meta("GET /v1/catalog", to(s, everythingIn, access.List, s.contents.list))
+	meta("GET /v1/catalog/{address...}", to(s, itemIn, access.Read, s.contents.versions))
+
 	large("GET /archives/{token}/{rest...}", s.archives.serve) // the link has the right
 	meta("/archives/{token}", unknown)                         // or the multiplexer would redirect
 

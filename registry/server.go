@@ -76,6 +76,7 @@ type server struct {
 
 	modules    *modules
 	providers  *providers
+	contents   *contents
 	archives   *archives
 	publishing *publishing
 	hooks      *hooks
@@ -144,6 +145,7 @@ func (s *server) handlers(own *view, files *blobcache.Cache) {
 	_, verified := o.Require[addr.KindModule] // or it would not be served
 	s.modules = &modules{answer: o.Modules, verified: verified, counts: s.counts}
 	s.providers = &providers{now: o.Now}
+	s.contents = &contents{layout: o.Layout, guard: s.kit.Guard}
 	s.archives = &archives{
 		o: o.Archives, layout: o.Layout, kit: s.kit, views: s.views, local: o.Files, files: files, slots: service.NewPlaces(maxStreams),
 		stall: stallTimeout, counts: s.counts, metrics: s.metrics, log: o.Logger, now: o.Now,

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +13,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 func newList(reg *registries) *cobra.Command {
-	return &cobra.Command{
+	var server serverFlags
+	cmd := &cobra.Command{
 		Use:   "list [ADDRESS]",
 		Short: "List modules and providers, or the versions of one",
 		Long: `List modules and providers, or the versions of one, highest first.
@@ -27,31 +31,102 @@ mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a
 provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional version
 constraint after "@".
 
-Exit codes: 0 done, 2 usage, 3 there is no such module or provider.`,
+With --server a front-end (okara serve) is asked instead of the registry. It lists
+what the token may read: that of --token-file or OKARA_TOKEN, else the one that tofu
+and terraform send there.
+
+Exit codes: 0 done, 2 usage, 3 there is no such module or provider, 5 denied.`,
 		Example: `  okara list
   okara list net/vpc/aws
-  okara list "acme/dns@~> 1.0" --json`,
+  okara list "acme/dns@~> 1.0" --json
+  okara list --server https://okara.example.com`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, layout, err := reg.registryClient()
+			var it addr.Selection
+			if len(args) == 1 {
+				var err error
+				if it, err = addr.ParseSelection(args[0]); err != nil {
+					return usageError("%w", err)
+				}
+			}
+			from, err := openLister(reg, server)
 			if err != nil {
 				return err
 			}
-			c := catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()})
 			if len(args) == 0 {
-				return listCatalog(cmd.Context(), reg.app, c)
+				return listCatalog(cmd.Context(), reg.app, from)
 			}
-			it, err := addr.ParseSelection(args[0])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			l, err := c.Versions(cmd.Context(), it.Item)
-			if err != nil {
-				return err
-			}
-			return listVersions(reg.app, l, it)
+			return listVersions(cmd.Context(), reg.app, from, it)
 		},
 	}
+	server.add(cmd.Flags())
+	return cmd
+}
+
+// lister tells what there is: a registry, or a front-end before it.
+type lister interface {
+	List(ctx context.Context) ([]artifact.CatalogEntry, error)
+	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
+}
+
+// openLister returns the front-end of --server, else the registry.
+func openLister(reg *registries, s serverFlags) (lister, error) {
+	front, err := openFrontend(reg, s, nil)
+	if err != nil {
+		return nil, err
+	}
+	if front != nil {
+		return frontLister{front}, nil
+	}
+	client, layout, err := reg.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	return registryLister{catalog.New(catalog.Options{Client: client, Layout: layout, Logger: reg.warnLogger()})}, nil
+}
+
+type registryLister struct{ c *catalog.Catalog }
+
+func (r registryLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
+	index, err := r.c.Index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return index.Entries, nil
+}
+
+func (r registryLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing, error) {
+	l, err := r.c.Versions(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	return l.Listing, nil
+}
+
+// frontLister adds what helps to the errors of a front-end.
+type frontLister struct{ c *publishclient.Client }
+
+func (f frontLister) List(ctx context.Context) ([]artifact.CatalogEntry, error) {
+	all, err := f.c.List(ctx)
+	return all, listHint(err)
+}
+
+func (f frontLister) Versions(ctx context.Context, it addr.Item) (*depot.Listing, error) {
+	l, err := f.c.Versions(ctx, it)
+	return l, listHint(err)
+}
+
+// listHint is serverHint for who reads.
+func listHint(err error) error {
+	switch {
+	case errors.Is(err, oci.ErrUnauthenticated):
+		return withHint(err, "give a token with --token-file FILE or OKARA_TOKEN, or log in with `tofu login HOST`")
+	case errors.Is(err, oci.ErrDenied):
+		return withHint(err, "the token is valid, but none of the server's scopes and rules lets it read this")
+	case errors.Is(err, oci.ErrNotFound):
+		return withHint(err, "okara list --server URL without an address shows what there is; an okara serve older than this command has no such list")
+	}
+	return serverHint(err)
 }
 
 // catalogLine is one module or provider in a list.
@@ -61,14 +136,14 @@ type catalogLine struct {
 	Repository string `json:"repository"`
 }
 
-func listCatalog(ctx context.Context, a *app, c *catalog.Catalog) error {
-	index, err := c.Index(ctx)
+func listCatalog(ctx context.Context, a *app, from lister) error {
+	entries, err := from.List(ctx)
 	if err != nil {
 		return err
 	}
 	lines := []catalogLine{}
 	var rows [][]string
-	for _, e := range index.Entries {
+	for _, e := range entries {
 		lines = append(lines, catalogLine(e))
 		rows = append(rows, []string{e.Kind, e.Address})
 	}
@@ -82,13 +157,17 @@ type versionLine struct {
 	Yanked     *string `json:"yanked,omitempty"`
 }
 
-func listVersions(a *app, l *catalog.Versions, it addr.Selection) error {
-	lines := []versionLine{}
-	var rows [][]string
+func listVersions(ctx context.Context, a *app, from lister, it addr.Selection) error {
+	l, err := from.Versions(ctx, it.Item)
+	if err != nil {
+		return err
+	}
 	versions, err := l.Selected(it)
 	if err != nil {
 		return err
 	}
+	lines := []versionLine{}
+	var rows [][]string
 	for _, v := range versions {
 		s := l.Status(v)
 		lines = append(lines, versionLine{Version: v.String(), Deprecated: eventMessage(s.Deprecated), Yanked: eventMessage(s.Yanked)})

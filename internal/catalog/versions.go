@@ -114,6 +114,11 @@ func (c *Catalog) listed(ctx context.Context, repository string) (*Versions, err
 
 func none() *Versions { return &Versions{Listing: &depot.Listing{}} }
 
+// All are the versions to be had and those withdrawn, highest first.
+func (l *Versions) All() []addr.Version {
+	return slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.refused[v] != nil })
+}
+
 // Highest is the highest version to be had that allow accepts.
 func (l *Versions) Highest(allow func(addr.Version) bool) (addr.Version, bool) {
 	if i := slices.IndexFunc(l.Listed, allow); i >= 0 {

@@ -268,7 +268,7 @@ func (l *Listing) WarnYanked(v addr.Version) []string {
 func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
 	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
 	if len(versions) == 0 {
-		return nil, fmt.Errorf("%s has no version that %s allows: %w", l.Repository, it.Versions, oci.ErrNotFound)
+		return nil, fmt.Errorf("%s has no version that %s allows: %w", it.Item, it.Versions, oci.ErrNotFound)
 	}
 	return versions, nil
 }

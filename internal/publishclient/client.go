@@ -50,7 +50,7 @@ type Client struct {
 const (
 	repeats   = 6 // half a minute in all
 	maxPause  = 30 * time.Second
-	maxAnswer = 1 << 20
+	maxAnswer = 4 << 20 // a list of many versions, each with a message
 	maxText   = 4 << 10 // of what a refusal says
 )
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// maxContents bounds a page of everything.
+const maxContents = 1000
+
+// contents answers `okara list` about everything that is here.
+type contents struct {
+	layout addr.Layout
+	guard  *access.Guard
+}
+
+// everything is what a request is about that names nothing.
+type everything struct{}
+
+func everythingIn(*http.Request) (everything, access.Right, error) {
+	return everything{}, access.Right{Kind: access.AnyKind}, nil
+}
+
+func itemIn(r *http.Request) (addr.Item, access.Right, error) {
+	it, err := addr.ParseItem(r.PathValue("address"))
+	if err != nil {
+		return it, access.Right{Kind: access.AnyKind, Address: r.PathValue("address")}, err
+	}
+	return it, access.Right{Kind: access.Kind(it.Kind), Address: it.String()}, nil
+}
+
+type contentsDoc struct {
+	Meta  listMeta  `json:"meta"`
+	Items []itemDoc `json:"items"`
+}
+
+type itemDoc struct {
+	Kind       string `json:"kind"`
+	Address    string `json:"address"`
+	Repository string `json:"repository"`
+}
+
+// list is all that the caller may read. Who may read nothing at all and brings no
+// token is told that one is needed.
+func (c *contents) list(w http.ResponseWriter, r call[everything]) error {
+	if err := c.guard.AllowLogin(r.Request); err != nil {
+		return err
+	}
+	index, err := r.catalog.Index(r.Context())
+	if err != nil {
+		return err
+	}
+	meta, page := paginate(r.Request, readable(r.grant, index.Search(catalog.Query{})), maxContents, maxContents)
+	doc := contentsDoc{Meta: meta, Items: make([]itemDoc, 0, len(page))}
+	for _, it := range page {
+		doc.Items = append(doc.Items, itemDoc{it.Kind, it.String(), it.Repository(c.layout)})
+	}
+	a, err := service.Encode(doc)
+	if err != nil {
+		return err
+	}
+	a.Write(w, r.Request, privateCache)
+	return nil
+}
+
+type itemVersionsDoc struct {
+	Versions []itemVersionDoc `json:"versions"`
+}
+
+type itemVersionDoc struct {
+	Version    addr.Version `json:"version"`
+	Deprecated *eventDoc    `json:"deprecated,omitempty"`
+	Yanked     *eventDoc    `json:"yanked,omitempty"`
+}
+
+type eventDoc struct {
+	Message     string `json:"message,omitempty"`
+	Replacement string `json:"replacement,omitempty"`
+}
+
+func newEventDoc(e *artifact.StatusEvent) *eventDoc {
+	if e == nil {
+		return nil
+	}
+	return &eventDoc{e.Message, e.Replacement}
+}
+
+// versions are those of one item, with the withdrawn ones, of which it says so.
+func (c *contents) versions(w http.ResponseWriter, r call[addr.Item]) error {
+	l, err := r.catalog.Versions(r.Context(), r.at)
+	if err != nil {
+		return missing(err, "%s %s", r.at.Kind, r.at)
+	}
+	all := l.All()
+	doc := itemVersionsDoc{Versions: make([]itemVersionDoc, 0, len(all))}
+	for _, v := range all {
+		s := l.Status(v)
+		doc.Versions = append(doc.Versions, itemVersionDoc{v, newEventDoc(s.Deprecated), newEventDoc(s.Yanked)})
+	}
+	a, err := service.Encode(doc)
+	if err != nil {
+		return err
+	}
+	a.Write(w, r.Request, privateCache)
+	return nil
+}
