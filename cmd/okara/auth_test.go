@@ -121,14 +121,14 @@ func eachGuard(t *testing.T, f func(t *testing.T, g *ocitest.Guard)) {
 func TestLoginCheck(t *testing.T) {
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)
-		r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin", "--check")
+		r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin")
 		if r.code != exitDenied || !strings.HasPrefix(r.err, "okara: nothing was kept: ") || strings.Contains(r.err, "wr0ng") {
 			t.Errorf("wrong password: %+v", r)
 		}
 		if _, err := os.Stat(filepath.Join(u.home, ".docker")); err == nil {
 			t.Error("a refused login left a file behind")
 		}
-		r = u.okara(testSecret+"\n", "login", g.Host, "-u", testUser, "--password-stdin", "--check", "--json")
+		r = u.okara(testSecret+"\n", "login", g.Host, "-u", testUser, "--password-stdin", "--json")
 		if r.code != 0 || !strings.Contains(r.out, `"checked": true`) || r.err != "" {
 			t.Errorf("right password: %+v", r)
 		}
@@ -143,7 +143,7 @@ func TestDeniedSaysItOnce(t *testing.T) {
 	words := map[string]string{"htpasswd": "authentication required", "tokens": "the issuer does not know this user name and password"}
 	eachGuard(t, func(t *testing.T, g *ocitest.Guard) {
 		u := newPerson(t)
-		if r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin"); r.code != 0 {
+		if r := u.okara("wr0ng-pa55word", "login", g.Host, "-u", testUser, "--password-stdin", "--no-check", "--json"); r.code != 0 || !strings.Contains(r.out, `"checked": false`) {
 			t.Fatalf("login: %+v", r)
 		}
 		u.file("m/main.tf", "")
@@ -151,7 +151,7 @@ func TestDeniedSaysItOnce(t *testing.T) {
 		for _, args := range [][]string{
 			{"publish", "module", filepath.Join(u.home, "m"), "acme/net/any", "1.0.0", "--registry", g.Host},
 			{"state", "locks", g.Host + "/acme/state"},
-			{"login", g.Host, "-u", testUser, "--password-stdin", "--check"},
+			{"login", g.Host, "-u", testUser, "--password-stdin"},
 		} {
 			r := u.okara("wr0ng-pa55word", args...)
 			if r.code != exitDenied || strings.Count(r.err, word) != 1 || strings.Contains(r.err, "wr0ng") {
@@ -258,11 +258,11 @@ func TestEmitServesOpenTofu(t *testing.T) {
 	u := newPerson(t)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
 	ca := u.file("ca.pem", string(authority))
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check"); r.code != exitFailure || !strings.Contains(r.err, "certificate") {
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != exitFailure || !strings.Contains(r.err, "certificate") {
 		t.Errorf("login to a registry that nobody trusts: %+v", r)
 	}
 	u.file(".config/containers/certs.d/"+host+"/ca.crt", string(authority))
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--check"); r.code != 0 {
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != 0 {
 		t.Fatalf("login: %+v", r)
 	}
 	u.file("m/main.tf", `output "hello" { value = "world" }`)
@@ -396,7 +396,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	host := echo(t)
 	secrets := []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))}
 	u := newPerson(t)
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != 0 {
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--no-check"); r.code != 0 {
 		t.Fatalf("login: %+v", r)
 	}
 	u.env["OKARA_REGISTRY"] = host + "/acme"
@@ -411,7 +411,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	args := map[string][]string{
 		"publish module":   {dir, "acme/net/any", "1.0.0"},
 		"publish provider": {dir, "acme/time", "1.0.0"},
-		"login":            {host, "-u", testUser, "--password-stdin", "--check"},
+		"login":            {host, "-u", testUser, "--password-stdin"},
 		"auth explain":     {host + "/acme/net"},
 		"exec":             {"--chdir", dir, "--", "true"},
 		"tofu":             {"-chdir=" + dir, "init"},
@@ -464,7 +464,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 func TestNoSecretFromServe(t *testing.T) {
 	host := echo(t)
 	u := newPerson(t)
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin"); r.code != 0 {
+	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--no-check"); r.code != 0 {
 		t.Fatalf("login: %+v", r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

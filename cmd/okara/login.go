@@ -29,7 +29,7 @@ type login struct {
 
 func newLogin(reg *registries) *cobra.Command {
 	var username string
-	var stdin, check bool
+	var stdin, check, unchecked bool
 	cmd := &cobra.Command{
 		Use:   "login HOST",
 		Short: "Keep credentials for a registry, where Docker keeps them",
@@ -38,10 +38,10 @@ credential helper that the Docker configuration names (credHelpers, credsStore),
 else into the Docker configuration file itself, readable by you only. Docker and
 the tools that read its configuration then use them as well.
 
-On a terminal okara asks for what is missing. With --check the registry is asked
-first and nothing is kept if it refuses.`,
+On a terminal okara asks for what is missing. The registry is asked first, and
+nothing is kept if it refuses or does not answer; --no-check keeps it unasked.`,
 		Example: `  okara login ghcr.io --username octocat
-  echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin --check`,
+  echo "$CR_PAT" | okara login ghcr.io --username octocat --password-stdin`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, err := parseHost(args[0])
@@ -52,7 +52,7 @@ first and nothing is kept if it refuses.`,
 			if err != nil {
 				return err
 			}
-			if check {
+			if !unchecked {
 				if err := checkLogin(cmd.Context(), reg, host, c); err != nil {
 					return err
 				}
@@ -64,14 +64,17 @@ first and nothing is kept if it refuses.`,
 			if err := noteOther(cmd.Context(), reg, host, c); err != nil {
 				return err
 			}
-			return reg.printResult(login{host, c.Username, where, check},
+			return reg.printResult(login{host, c.Username, where, !unchecked},
 				fmt.Sprintf("logged in to %s as %s, kept in %s", host, c.Username, where))
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&username, "username", "u", "", "user `NAME`")
 	f.BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
-	f.BoolVar(&check, "check", false, "ask the registry before keeping anything")
+	f.BoolVar(&unchecked, "no-check", false, "keep what is given without asking the registry")
+	f.BoolVar(&check, "check", true, "") // of before it was the rule
+	f.Lookup("check").Hidden = true
+	cmd.MarkFlagsMutuallyExclusive("check", "no-check")
 	return cmd
 }
 
@@ -164,7 +167,7 @@ func checkLogin(ctx context.Context, reg *registries, host string, c oci.Credent
 	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
 		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the user name and the password; some registries want a token as the password")
 	case err != nil:
-		return fmt.Errorf("nothing was kept: %w", err)
+		return withHint(fmt.Errorf("nothing was kept: %w", err), "check the name of the registry; --no-check keeps the password unasked")
 	}
 	return nil
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func newMan(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages, one for each command",
+		Long: `Write the manual pages into a folder, one for each command: okara.1,
+okara-publish-module.1 and so on. The folder is made if it is missing.`,
+		Example: `  okara man ~/.local/share/man/man1
+  man okara-publish-module`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return usageError("%w", err)
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true // the heading has the date
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "OKARA", Section: "1", Source: "okara " + a.version, Manual: "okara"}, args[0])
+		},
+	}
+}
