@@ -40,11 +40,12 @@ type blobName struct {
 
 // expiry is when a link made now ends, in Unix seconds: the lifetime rounded
 // up to a quarter of it, so that answers stay byte for byte the same for that
-// long.
+// long. Other keys move it by a second, so that no answer is kept whose links an
+// old key made.
 func (l *links) expiry() int64 {
 	quarter := max(int64(l.ttl/time.Second)/4, 1)
 	end := l.now().Add(l.ttl).Unix()
-	return (end + quarter - 1) / quarter * quarter
+	return (end+quarter-1)/quarter*quarter + l.keys.Set()%quarter
 }
 
 // path is the relative path of a link that ends at exp.

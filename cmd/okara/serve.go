@@ -4,11 +4,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,6 +35,9 @@ On a loopback address everybody may do everything. On any other address okara
 wants to know who may: give --token-file, --anonymous-read, --anonymous-write or
 --pass-through.
 
+Tokens, rules and the keys of links are read again when their files change, and on
+SIGHUP. All else waits for the next start.
+
 The file of --config has these settings and more: rules for tokens of CI systems
 and people, the layout of the registry, and github blocks, which publish modules
 from webhooks of GitHub.`
@@ -42,7 +49,6 @@ const serveExample = `  okara serve
   okara serve --config okara.hcl --check`
 
 func newServe(up *upstreams) *cobra.Command {
-	s := server.Defaults()
 	var config string
 	var check bool
 	cmd := &cobra.Command{
@@ -55,7 +61,10 @@ func newServe(up *upstreams) *cobra.Command {
 			if err := fromEnvironment(up.getenv, "OKARA_SERVE_", cmd.Flags()); err != nil {
 				return err
 			}
-			if err := readBelow(cmd.Flags(), config, s); err != nil {
+			given := up.registry
+			read := func() (*server.Settings, error) { return serveSettings(up, given, cmd.Flags(), config) }
+			s, err := read()
+			if err != nil {
 				return err
 			}
 			env, err := serveEnv(up, s)
@@ -65,13 +74,48 @@ func newServe(up *upstreams) *cobra.Command {
 			if check {
 				return checkServer(up.app, config, s, env)
 			}
-			return server.Run(cmd.Context(), s, env)
+			return runServer(cmd.Context(), s, env, read)
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "HCL `FILE` with these settings and the rules of access")
 	cmd.Flags().BoolVar(&check, "check", false, "say what is wrong with the settings and the files that they name, and serve nothing")
-	addServeFlags(cmd.Flags(), s)
+	addServeFlags(cmd.Flags(), server.Defaults())
 	return cmd
+}
+
+// runServer serves until ctx ends. On SIGHUP it reads rights and keys again.
+func runServer(ctx context.Context, s *server.Settings, env server.Env, again func() (*server.Settings, error)) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	env.Again, env.Told = again, hangup
+	return server.Run(ctx, s, env)
+}
+
+// serveSettings reads the file of --config and sets above it what flags and
+// variables give, the registry among them.
+func serveSettings(up *upstreams, registry string, given *pflag.FlagSet, config string) (*server.Settings, error) {
+	s := server.Defaults()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addServeFlags(flags, s)
+	var errs []error
+	given.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if flags.Lookup(f.Name) != nil {
+				errs = append(errs, flags.Set(f.Name, value))
+			}
+		}
+	})
+	if err := errors.Join(append(errs, readBelow(flags, config, s))...); err != nil {
+		return nil, err
+	}
+	s.Registry = cmp.Or(registry, s.Registry)
+	s.Storage = cmp.Or(s.Storage, dataDir(up.getenv))
+	return s, nil
 }
 
 // addServeFlags binds the flags to the settings.
@@ -139,9 +183,7 @@ func readBelow(flags *pflag.FlagSet, config string, s *server.Settings) error {
 // serveEnv is this process for a server. The variable OKARA_REGISTRY is for
 // clients: it may well name this very server.
 func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
-	up.registry = cmp.Or(up.registry, s.Registry) // the credentials that are given are for it
-	s.Registry = up.registry
-	s.Storage = cmp.Or(s.Storage, dataDir(up.getenv))
+	up.registry = s.Registry // the credentials that are given are for it
 	up.allowed = s.AllowInternal
 	o, err := up.ociOptions()
 	if err != nil {
@@ -161,15 +203,17 @@ func serveEnv(up *upstreams, s *server.Settings) (server.Env, error) {
 	}
 	ready := func(r server.Ready) error { return announceServer(up.app, s.LogFormat == "text", r) }
 	return server.Env{
-		Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: ready, Version: up.version,
-		Log: log, Debug: requests, Tracer: up.tracer,
-		OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken,
-		Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
-		CheckAuth: func(auth supply.Auth) error { return checkAuth(up.getenv, auth) },
-		Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
-			return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
+		Process: server.Process{Version: up.version, Getenv: up.getenv, Stderr: up.err, Note: up.note, Ready: ready},
+		Logs:    server.Logs{Log: log, Debug: requests, Tracer: up.tracer},
+		Outside: server.Outside{OCI: o, Transport: up.transportOptions(), States: states, HostToken: up.hostToken},
+		Supply: server.Supply{
+			Secret:    func(variable, file string) (string, error) { return readSecret(up.getenv, variable, file) },
+			CheckAuth: func(auth supply.Auth) error { return checkAuth(up.getenv, auth) },
+			Syncer: func(set *supply.Set, d *depot.Depot, usedBy []string) (*supply.Syncer, error) {
+				return newSyncer(up, set, d, depotFlags{usedBy: usedBy})
+			},
+			Origins: up.origins,
 		},
-		Origins: up.origins,
 	}, nil
 }
 

@@ -35,6 +35,7 @@ cache {
 }
 `)
 	want := server.Defaults()
+	want.File = config
 	want.Hostname, want.Grace, want.AllowInternal, want.Archives.Redirect = "file.example.com", "1m", []string{"file"}, "never"
 	want.UsedBy, want.Cache.Blobs, want.TLS.Cert, want.TLS.Key = []string{"a", "b"}, "2GiB", "cert", "key"
 	want.Archives.TTL = "4h"

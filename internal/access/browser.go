@@ -20,10 +20,8 @@ import (
 // DNS suddenly resolves to this machine makes it read the answers as well; the
 // name is in Host.
 func (g *Guard) Screen(r *http.Request) error {
-	if g.names != nil && !called(r, g.names) {
-		g.logFor(r).Warn("request refused: everybody may write here, and the name it calls is not of this server", "host", r.Host)
-		return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clip(hostOf(r.Host)) +
-			"; where everybody may write, set hostname or public_url to the name that clients use"}
+	if err := g.screenName(r, g.rules.Load()); err != nil {
+		return err
 	}
 	if err := g.cross.Check(r); err != nil {
 		g.logFor(r).Warn("request of a web page refused", "origin", clip(r.Header.Get("Origin")))
@@ -32,14 +30,25 @@ func (g *Guard) Screen(r *http.Request) error {
 	return nil
 }
 
+// screenName refuses what calls the server by a name of somebody else, where
+// everybody may write.
+func (g *Guard) screenName(r *http.Request, now *rules) error {
+	if now.names == nil || called(r, now.names) {
+		return nil
+	}
+	g.logFor(r).Warn("request refused: everybody may write here, and the name it calls is not of this server", "host", r.Host)
+	return &Refusal{Status: http.StatusMisdirectedRequest, Text: "this server is not known as " + clip(hostOf(r.Host)) +
+		"; where everybody may write, set hostname or public_url to the name that clients use"}
+}
+
 // ownNames are the names by which a server where everybody may write may be
 // called; nil: any.
-func ownNames(o Options) []string {
-	if !slices.ContainsFunc(o.Policy.Anonymous, func(s Scope) bool { return s.Action != Read }) {
+func ownNames(p Policy, given []string) []string {
+	if !slices.ContainsFunc(p.Anonymous, func(s Scope) bool { return s.Action != Read }) {
 		return nil
 	}
 	names := []string{"localhost"}
-	for _, name := range o.Names {
+	for _, name := range given {
 		if name != "" {
 			names = append(names, hostOf(name))
 		}

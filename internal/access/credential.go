@@ -15,11 +15,11 @@ import (
 // credential returns the caller's own credential for the registry, if that is
 // what the token of the request is: one of no other shape, on a route that takes
 // such tokens.
-func (g *Guard) credential(r *http.Request, token string) (oci.Credential, bool, error) {
+func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Credential, bool, error) {
 	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) {
 		return oci.Credential{}, false, nil
 	}
-	if _, ours := g.issuers.find(token); ours {
+	if _, ours := now.issuers.find(token); ours {
 		return oci.Credential{}, false, nil
 	}
 	c, err := parseCredential(token)

@@ -37,6 +37,10 @@
 // and no exception. A list is asked for with [List], which everybody who is known
 // may; what is in it [Grant.May] decides.
 //
+// All of it can be replaced while requests are answered ([Guard.Replace]); each
+// decision is made by one set of rules. A request that was screened by the rules
+// before these has to call the server by a name that these know.
+//
 // # What is recorded
 //
 // Every decision and every change is one record of the audit log ([Record],

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
@@ -52,13 +53,20 @@ func (p Policy) validate(l *Login) error {
 
 // Guard decides who may do what. It is safe for concurrent use.
 type Guard struct {
-	o       Options
-	log     *slog.Logger
-	now     func() time.Time
-	issuers *issuers
-	spent   spent    // codes of logins
-	names   []string // by which the server may be called; nil: any
-	cross   *http.CrossOriginProtection
+	o     Options
+	log   *slog.Logger
+	now   func() time.Time
+	rules atomic.Pointer[rules]
+	spent spent // codes of logins
+	cross *http.CrossOriginProtection
+}
+
+// rules are all that [Guard.Replace] replaces. Each decision takes them once.
+type rules struct {
+	Policy
+	issuers  *issuers
+	names    []string // by which the server may be called; nil: any
+	replaced bool     // requests under way were screened by the rules before these
 }
 
 // NewGuard returns a guard, or an error that names the option at fault. It makes
@@ -77,10 +85,23 @@ func New(o Options) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Guard{
-		o: o, log: o.Logger, now: o.Now, issuers: issuers,
-		names: ownNames(o), cross: http.NewCrossOriginProtection(),
-	}, nil
+	g := &Guard{o: o, log: o.Logger, now: o.Now, cross: http.NewCrossOriginProtection()}
+	g.rules.Store(&rules{Policy: o.Policy, issuers: issuers, names: ownNames(o.Policy, o.Names)})
+	return g, nil
+}
+
+// Replace takes another policy from now on, for each decision either all of it or
+// nothing. An error changes nothing.
+func (g *Guard) Replace(p Policy) error {
+	if err := p.validate(g.o.Login); err != nil {
+		return err
+	}
+	issuers, err := g.rules.Load().issuers.of(p.Issuers)
+	if err != nil {
+		return err
+	}
+	g.rules.Store(&rules{Policy: p, issuers: issuers, names: ownNames(p, g.o.Names), replaced: true})
+	return nil
 }
 
 // Caller is who asks.
@@ -129,7 +150,23 @@ func (g Grant) May(right Right) bool {
 // decision precedes every lookup, so a refusal does not tell whether the thing
 // exists. An error is a [Refusal].
 func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
-	c, err := g.known(r, right)
+	return g.allow(r, g.rules.Load(), right)
+}
+
+// AllowAll decides about several rights by the same rules, as [Guard.Allow] does
+// about one, up to the first that is refused.
+func (g *Guard) AllowAll(r *http.Request, rights []Right) error {
+	now := g.rules.Load()
+	for _, right := range rights {
+		if _, err := g.allow(r, now, right); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
+	c, err := g.known(r, now, right)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -139,7 +176,7 @@ func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	if ok {
-		_, public := Caller{scopes: g.o.Policy.Anonymous}.may(right)
+		_, public := Caller{scopes: now.Anonymous}.may(right)
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
 	}
 	if c.Mode == "anonymous" {
@@ -153,7 +190,7 @@ func (g *Guard) Allow(r *http.Request, right Right) (Grant, error) {
 // recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := Right{login, AnyKind, ""}
-	c, err := g.known(r, right)
+	c, err := g.known(r, g.rules.Load(), right)
 	if err != nil {
 		return err
 	}
@@ -165,8 +202,8 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 }
 
 // known tells who asks, as caller does, and records a refusal.
-func (g *Guard) known(r *http.Request, right Right) (Caller, error) {
-	c, err := g.caller(r)
+func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) {
+	c, err := g.caller(r, now)
 	if err != nil {
 		g.Record(r, Record{Caller: Caller{Mode: "refused"}, Right: right})
 	}
@@ -176,32 +213,37 @@ func (g *Guard) known(r *http.Request, right Right) (Caller, error) {
 // caller tells who asks from the Authorization header. The shape of a token
 // selects one way to check it; a token that fails there is refused. It is never
 // tried in another way, nor taken for anonymous.
-func (g *Guard) caller(r *http.Request) (Caller, error) {
+func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
+	if now.replaced {
+		if err := g.screenName(r, now); err != nil {
+			return Caller{}, err
+		}
+	}
 	token, ok := bearer(r)
 	if !ok {
-		return Caller{Mode: "anonymous", scopes: g.o.Policy.Anonymous}, nil
+		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
 	}
-	if c, ok, err := g.credential(r, token); err != nil || ok {
+	if c, ok, err := g.credential(r, now, token); err != nil || ok {
 		return behind(c), err
 	}
 	refused := &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
 	if strings.HasPrefix(token, tokenPrefix) {
-		if c, ok := g.static(token); ok {
+		if c, ok := now.static(token, g.now()); ok {
 			return c, nil
 		}
 		return Caller{}, refused
 	}
 	if strings.HasPrefix(token, loginPrefix) {
 		if id, ok := g.loggedIn(token); ok {
-			return g.identified("login", id), nil
+			return now.identified("login", id), nil
 		}
 		return Caller{}, refused
 	}
-	i, ok := g.issuers.find(token)
+	i, ok := now.issuers.find(token)
 	if !ok {
 		return Caller{}, refused
 	}
-	id, err := g.issuers.check(r.Context(), i, token)
+	id, err := now.issuers.check(r.Context(), i, token)
 	if errors.Is(err, errIssuerDown) {
 		g.logFor(r).Error("token not checked", "issuer", i.URL, "reason", err)
 		return Caller{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -210,12 +252,12 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
 		return Caller{}, refused
 	}
-	return g.identified("oidc", id), nil
+	return now.identified("oidc", id), nil
 }
 
-func (g *Guard) identified(mode string, id identity) Caller {
+func (l *rules) identified(mode string, id identity) Caller {
 	c := Caller{Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Origin: id.origin()}
-	c.scopes, c.rules = id.scopes(g.o.Policy.Rules)
+	c.scopes, c.rules = id.scopes(l.Rules)
 	return c
 }
 

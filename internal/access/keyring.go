@@ -3,6 +3,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -14,7 +15,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // minSecret is the least number of bytes of a key's secret.
@@ -29,17 +32,43 @@ type Key struct {
 }
 
 // Keyring signs lines of text and seals values, each for a purpose: what was made
-// for one is worth nothing for another. Nothing of it is stored.
+// for one is worth nothing for another. Nothing of it is
+// stored. It is safe for concurrent use.
 type Keyring struct {
-	keys []Key
+	now atomic.Pointer[[]Key]
+	set atomic.Int64
 }
 
 // NewKeyring returns a keyring of at least one key.
 func NewKeyring(keys []Key) (*Keyring, error) {
+	ring := &Keyring{}
+	return ring, ring.Replace(keys)
+}
+
+// Replace takes other keys from now on. What is wrong with one of them changes
+// nothing.
+func (ring *Keyring) Replace(keys []Key) error {
+	checked, err := checkKeys(keys)
+	if err != nil {
+		return err
+	}
+	if old := ring.now.Swap(&checked); old != nil && !slices.EqualFunc(*old, checked, Key.equal) {
+		ring.set.Add(1)
+	}
+	return nil
+}
+
+// Set is another number after each change of the keys, so that what was signed
+// before can be told from what would be signed now.
+func (ring *Keyring) Set() int64 { return ring.set.Load() }
+
+func (k Key) equal(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Secret, other.Secret) }
+
+func checkKeys(keys []Key) ([]Key, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("archive keys: none given")
 	}
-	ring := &Keyring{}
+	var checked []Key
 	for i, k := range keys {
 		if len(k.Secret) < minSecret {
 			return nil, fmt.Errorf("archive key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
@@ -51,21 +80,21 @@ func NewKeyring(keys []Key) (*Keyring, error) {
 		if strings.Trim(k.ID, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 			return nil, fmt.Errorf("archive key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
 		}
-		ring.keys = append(ring.keys, k)
+		checked = append(checked, k)
 	}
-	return ring, nil
+	return checked, nil
 }
 
 // Sign returns a signature over lines of text, and the id of the key that made
 // it.
 func (ring *Keyring) Sign(purpose string, lines ...string) (id, signature string) {
-	k := ring.keys[0]
+	k := (*ring.now.Load())[0]
 	return k.ID, k.mac(purpose, lines)
 }
 
 // Verify reports whether the key of this id made the signature over the lines.
 func (ring *Keyring) Verify(purpose, id, signature string, lines ...string) bool {
-	for _, k := range ring.keys {
+	for _, k := range *ring.now.Load() {
 		if k.ID == id && hmac.Equal([]byte(k.mac(purpose, lines)), []byte(signature)) {
 			return true
 		}
@@ -93,7 +122,7 @@ func (ring *Keyring) Seal(purpose string, v any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k := ring.keys[0]
+	k := (*ring.now.Load())[0]
 	aead, err := k.aead(purpose)
 	if err != nil {
 		return "", err
@@ -110,7 +139,7 @@ func (ring *Keyring) Open(purpose, sealed string, v any) error {
 	if err != nil {
 		return errSealed
 	}
-	for _, k := range ring.keys {
+	for _, k := range *ring.now.Load() {
 		if k.ID != id {
 			continue
 		}

@@ -39,7 +39,7 @@ func FuzzSealed(f *testing.F) {
 	}
 	f.Add(good)
 	f.Add("k.")
-	f.Add(keys.keys[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Add((*keys.now.Load())[0].ID + ".AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Fuzz(func(t *testing.T, sealed string) {
 		var v string
 		if err := keys.Open("token", sealed, &v); err == nil {

@@ -179,7 +179,7 @@ func (g *Guard) LoginService(ctx context.Context, base string) (map[string]any, 
 }
 
 func (g *Guard) loginEndpoint(ctx context.Context) (endpoint, error) {
-	keys, err := g.issuers.keysFor(ctx, g.o.Login.Issuer, "")
+	keys, err := g.rules.Load().issuers.keysFor(ctx, g.o.Login.Issuer, "")
 	if err != nil {
 		g.log.Error("issuer of logins not reached", "issuer", g.o.Login.Issuer.URL, "reason", err)
 		return endpoint{}, &Refusal{Status: http.StatusServiceUnavailable, Text: errIssuerDown.Error()}
@@ -252,7 +252,7 @@ func (g *Guard) identify(ctx context.Context, code string, st loginState) (ident
 	}
 	issuer := l.Issuer
 	issuer.Audiences = []string{l.ClientID}
-	id, err := g.issuers.check(ctx, issuer, token)
+	id, err := g.rules.Load().issuers.check(ctx, issuer, token)
 	if err != nil {
 		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
 		return identity{}, refused
@@ -271,7 +271,7 @@ func (g *Guard) idToken(ctx context.Context, endpoint string, form url.Values) (
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	client := *g.issuers.client
+	client := *g.rules.Load().issuers.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the form has secrets in it
 	resp, err := client.Do(r)
 	if err != nil {

@@ -68,16 +68,33 @@ type issuers struct {
 }
 
 func newIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time) (*issuers, error) {
-	for _, i := range list {
-		if i.URL == "" || len(i.Audiences) == 0 {
-			return nil, fmt.Errorf("issuer %q: an URL and at least one audience are needed", i.URL)
-		}
+	if err := checkIssuers(list); err != nil {
+		return nil, err
 	}
 	size := func(*issuerKeys) int { return 4096 }
 	return &issuers{
 		list: list, now: now, client: &http.Client{Transport: transport, Timeout: oidcTimeout},
 		keys: cache.New("jwks", 1<<20, size, now, func(string, string) {}),
 	}, nil
+}
+
+// of returns a check of the tokens of other issuers, with the keys that are known.
+func (s *issuers) of(list []Issuer) (*issuers, error) {
+	if err := checkIssuers(list); err != nil {
+		return nil, err
+	}
+	other := *s
+	other.list = list
+	return &other, nil
+}
+
+func checkIssuers(list []Issuer) error {
+	for _, i := range list {
+		if i.URL == "" || len(i.Audiences) == 0 {
+			return fmt.Errorf("issuer %q: an URL and at least one audience are needed", i.URL)
+		}
+	}
+	return nil
 }
 
 // errIssuerDown says that a token could be neither accepted nor refused.

@@ -120,6 +120,9 @@ func parseToken(field []string) (Token, error) {
 		return t, noScope(t.ID)
 	}
 	for _, text := range rest {
+		if strings.HasPrefix(text, tokenPrefix) {
+			return t, fmt.Errorf("the line of token %s has a second token", t.ID) // which no error may show
+		}
 		s, err := ParseScope(text)
 		if err != nil {
 			return t, err

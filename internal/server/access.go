@@ -118,6 +118,11 @@ func (s *Settings) access() (access.Policy, error) {
 	return policy, s.checkOpen(&policy)
 }
 
+// silent reports whether nothing says who may do what.
+func (s *Settings) silent() bool {
+	return !s.AnonymousRead && !s.AnonymousWrite && s.Anonymous == nil && s.TokenFile == "" && len(s.Tokens) == 0 && len(s.Rules) == 0 && !s.Pass
+}
+
 // checkOpen gives everybody all rights on a loopback listener, where nothing
 // else is said, and refuses to do so elsewhere.
 func (s *Settings) checkOpen(policy *access.Policy) error {
@@ -125,7 +130,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 	if err != nil {
 		return &SettingError{fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if policy.Anonymous != nil || len(policy.Tokens) > 0 || len(policy.Rules) > 0 || s.Pass {
+	if !s.silent() {
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {

@@ -22,10 +22,8 @@ func (f *Front) distribution(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	for _, right := range distributionRights(f.o.Layout, r) {
-		if _, err := f.kit.Guard.Allow(r, right); err != nil {
-			return err
-		}
+	if err := f.kit.Guard.AllowAll(r, distributionRights(f.o.Layout, r)); err != nil {
+		return err
 	}
 	if isForm(r) {
 		return &service.Error{Status: http.StatusUnsupportedMediaType, Text: "a registry takes no forms: send the bytes as application/octet-stream"}

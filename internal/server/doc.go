@@ -23,7 +23,8 @@
 // name. Lengths and sizes stay as they were written ([Duration], [Size]), checked
 // when they are set, because that is what a file and a flag have in common. What
 // refers to files, such as keys, tokens and secrets, is read when the server
-// starts. Every mistake is a [SettingError]; one of the file tells file and line.
+// starts; rights and the keys of links are read again when their files change
+// (reload.go). Every mistake is a [SettingError]; one of the file tells file and line.
 //
 // # What is behind it
 //

@@ -47,6 +47,7 @@ type Front struct {
 
 	o       Options
 	kit     *service.Kit
+	keys    *access.Keyring
 	depot   *depot.Depot
 	adding  []offer     // those that add to the discovery document
 	ready   atomic.Bool // the registry has answered once
@@ -96,7 +97,7 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	return &Front{
-		Protocols: protocols, o: o, kit: kit, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}, nil
 }
 

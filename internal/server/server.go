@@ -22,24 +22,43 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-// Env is what a server needs of the process that it runs in. Every field is
-// required, but for Debug and Tracer.
+// Env is what a server needs of the process that it runs in, by concern. Every
+// field is required, but for Debug and Tracer.
 type Env struct {
+	Process
+	Logs
+	Outside
+	Supply
+}
+
+// Process is the process itself.
+type Process struct {
+	Version string // of okara
 	Getenv  func(string) string
 	Stderr  io.Writer                        // where an audit log named "-" goes
 	Note    func(format string, args ...any) // tells who started the server
 	Ready   func(Ready) error                // says that it answers
-	Version string                           // of okara
+	Again   func() (*Settings, error)        // the settings as their files have them now
+	Told    <-chan os.Signal                 // to read rights and keys again
+}
 
+// Logs are where a server says what it does.
+type Logs struct {
 	Log    *slog.Logger         // what an operator must know
 	Debug  *slog.Logger         // every request; nil: nowhere
 	Tracer trace.TracerProvider // nil: nothing is traced
+}
 
-	OCI       oci.Options                // how other registries are reached
+// Outside is how other servers are reached.
+type Outside struct {
+	OCI       oci.Options                // registries
 	Transport httpserve.TransportOptions // the same, for connections that need a dialer of their own
 	States    statebackend.Options       // how states are stored, with their keys
 	HostToken func(host string) string   // the API token for a host, "" for none
+}
 
+// Supply is what publishes without a client: the depot file and webhooks.
+type Supply struct {
 	Secret    func(variable, file string) (string, error) // of a variable if it is named, else of a file
 	CheckAuth func(supply.Auth) error                     // the secrets that an auth block names are there
 	Origins   func(supply.Auth) (supply.Origins, error)   // the ways to the outside with them
@@ -57,7 +76,8 @@ type Ready struct {
 // Run serves until ctx ends; running downloads may then finish. A [SettingError]
 // is the fault of who started it.
 func Run(ctx context.Context, s *Settings, env Env) error {
-	scratch.Sweep("") // what a server left that was killed
+	scratch.Sweep("")            // what a server left that was killed
+	again := newReloader(s, env) // before anything is read that may change
 	o, err := s.options(env)
 	if err != nil {
 		return err
@@ -102,6 +122,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	context.AfterFunc(ctx, front.Closing)
 	var running sync.WaitGroup
 	running.Go(func() { front.Run(ctx) })
+	running.Go(func() { again.run(ctx, front, env.Told) })
 	if back.own != nil {
 		running.Go(func() { back.own.Run(ctx, s.collections(o.Metrics)) })
 	}

@@ -61,6 +61,7 @@ type Settings struct {
 	Pulls    []Pull    `hcl:"pull_through,block"`
 
 	// What no file says.
+	File           string // that was read last
 	TokenFile      string // tokens and their scopes, one per line
 	AnonymousRead  bool   // everybody may read modules and providers, whatever Anonymous says
 	AnonymousWrite bool   // everybody may do everything
@@ -133,6 +134,7 @@ func (s *Settings) Read(file string) error {
 	if err != nil {
 		return &SettingError{err}
 	}
+	s.File = file
 	var all []error
 	for _, d := range syntax.Decode(src, file, s) {
 		if d.Severity == hcl.DiagError {

@@ -45,7 +45,7 @@ gc {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Grace, want.Archives.TTL, want.Cache.Blobs, want.GC.Interval = "1m", "2h", "20GiB", "0"
+	want.File, want.Grace, want.Archives.TTL, want.Cache.Blobs, want.GC.Interval = s.File, "1m", "2h", "20GiB", "0"
 	if diff := cmp.Diff(want, s, cmp.Comparer(func(_, _ hcl.Range) bool { return true })); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}

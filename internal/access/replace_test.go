@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// TestReplace changes the policy back and forth under requests that take two
+// rights: each has both or is refused at the first, and where the next policy lets
+// everybody write, none that was screened by the one before gets through under a
+// strange name.
+func TestReplace(t *testing.T) {
+	read, write := access.Policy{Anonymous: access.AnonymousRead()}, access.Policy{Anonymous: access.AnonymousAll()}
+	keys, err := access.NewKeyring([]access.Key{{Secret: make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decisions []string
+	g, err := access.New(access.Options{Policy: read, Keyring: keys, Decided: func(_, decision string) { decisions = append(decisions, decision) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changing sync.WaitGroup
+	done := make(chan struct{})
+	changing.Go(func() {
+		for i := 0; ; i++ {
+			if err := g.Replace([]access.Policy{write, read}[i%2]); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	rights := []access.Right{
+		{Action: access.Publish, Kind: access.Kind("module"), Address: "acme/a/b"}, {Action: access.Publish, Kind: access.Kind("module"), Address: "acme/c/d"},
+	}
+	local, strange := httptest.NewRequest(http.MethodPut, "http://localhost/", nil), httptest.NewRequest(http.MethodPut, "http://evil.example/", nil)
+	for range 20_000 {
+		decisions = nil
+		if err := g.AllowAll(local, rights); err == nil != slices.Equal(decisions, []string{"allowed", "allowed"}) || err != nil && !slices.Equal(decisions, []string{"denied"}) {
+			t.Fatalf("%v: %v", decisions, err)
+		}
+		if err := g.AllowAll(strange, rights); err == nil {
+			t.Fatal("a page whose name is not of this server may write")
+		}
+	}
+	close(done)
+	changing.Wait()
+
+	if err := g.Replace(access.Policy{Issuers: []access.Issuer{{URL: "https://issuer.example"}}}); err == nil {
+		t.Error("an issuer without audience was taken")
+	}
+	if err := keys.Replace(nil); err == nil {
+		t.Error("no keys were taken")
+	}
+	id, signature := keys.Sign("a", "line")
+	if err := keys.Replace([]access.Key{{Secret: make([]byte, 33)}, {Secret: make([]byte, 32)}}); err != nil || !keys.Verify("a", id, signature, "line") || keys.Set() != 1 {
+		t.Errorf("a key that stays: %v, set %d", err, keys.Set())
+	}
+	if err := keys.Replace([]access.Key{{Secret: make([]byte, 33)}}); err != nil || keys.Verify("a", id, signature, "line") || keys.Set() != 2 {
+		t.Errorf("a key that is gone: %v, set %d", err, keys.Set())
+	}
+}
