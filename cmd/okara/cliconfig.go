@@ -3,11 +3,16 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +26,13 @@ const cliConfigLong = `Print a CLI configuration that makes stock tofu and terra
 Over plain http, which both tools accept for services named in a host block,
 modules and own providers work. The network mirror needs https: it is printed
 for https servers only. Both tools ask every source for the versions of a
-provider, so without access to the provider's own host add --no-direct.`
+provider, so without access to the provider's own host add --no-direct.
+
+A server without https:// or http:// is asked: for https first, then for http. One
+that does not answer is taken to speak https.`
 
 const cliConfigExample = `  okara cli-config > okara.tfrc && export TF_CLI_CONFIG_FILE=$PWD/okara.tfrc
+  okara cli-config okara.example.com --write okara.tfrc
   okara cli-config http://127.0.0.1:8080 --hostname okara.test --write okara.tfrc
   okara cli-config https://okara.example.com --token-file token --write ~/.tofurc
   okara cli-config https://okara.example.com --origin registry.opentofu.org
@@ -41,7 +50,7 @@ type cliConfig struct {
 	write     string
 }
 
-func newCLIConfig(a *app) *cobra.Command {
+func newCLIConfig(reg *registries) *cobra.Command {
 	var c cliConfig
 	cmd := &cobra.Command{
 		Use:     "cli-config [URL]",
@@ -49,9 +58,13 @@ func newCLIConfig(a *app) *cobra.Command {
 		Long:    cliConfigLong,
 		Example: cliConfigExample,
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := withScheme(cmd.Context(), reg, append(args, "http://127.0.0.1:8080")[0])
+			if err != nil {
+				return err
+			}
 			c.server = nil
-			return printCLIConfig(a, c, append(args, "http://127.0.0.1:8080")[0])
+			return printCLIConfig(reg.app, c, server)
 		},
 	}
 	fl := cmd.Flags()
@@ -97,6 +110,48 @@ func printCLIConfig(a *app, c cliConfig, server string) error {
 	}
 	a.note("to use it: export TF_CLI_CONFIG_FILE=%s", file)
 	return nil
+}
+
+// probeTimeout bounds each of the two questions of withScheme.
+const probeTimeout = 5 * time.Second
+
+// withScheme puts a scheme before the address of a server that has none, the one in
+// which its discovery document is answered for.
+func withScheme(ctx context.Context, reg *registries, server string) (string, error) {
+	u, err := netaddr.ParseServer(server)
+	if err != nil || strings.Contains(server, "://") {
+		return server, nil // parseServer says what is wrong
+	}
+	t, err := reg.httpTransport()
+	if err != nil {
+		return "", err
+	}
+	for _, u.Scheme = range []string{"https", "http"} {
+		if answers(ctx, t, u) {
+			return u.String(), nil
+		}
+	}
+	reg.note("warning: %s answers neither https nor http, https is assumed", u.Host)
+	u.Scheme = "https"
+	return u.String(), nil
+}
+
+// answers reports whether a server speaks the scheme of the URL. A certificate that
+// is not trusted is one.
+func answers(ctx context.Context, t http.RoundTripper, server *url.URL) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	at := url.URL{Scheme: server.Scheme, Host: server.Host, Path: "/.well-known/terraform.json"}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return false
+	}
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		return untrusted
+	}
+	return resp.Body.Close() == nil
 }
 
 // plainURL are the characters that need no quoting in the configuration.

@@ -4,7 +4,11 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"io/fs"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +36,7 @@ host "127.0.0.1:8080" {
   }
 }
 `},
-		{"https", []string{"okara.example.com", "--token-file", token}, `
+		{"https", []string{"https://okara.example.com", "--token-file", token}, `
 credentials "okara.example.com" {
   token = "` + serveToken + `"
 }
@@ -146,6 +150,46 @@ provider_installation {
 			_, body, _ := strings.Cut(out.String(), "/path/of/this/file\n")
 			if diff := cmp.Diff(body, tt.want); diff != "" {
 				t.Errorf("got - want +:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCLIConfigAsks names servers without a scheme. Each is asked for https and then
+// for http, once, and no answer is no reason to fail.
+func TestCLIConfigAsks(t *testing.T) {
+	asked := make(chan string, 4)
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })
+	plain, secure, gone := httptest.NewServer(h), httptest.NewUnstartedServer(h), httptest.NewServer(h)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of a certificate that nobody trusts
+	secure.StartTLS()
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	gone.Close()
+	for _, tt := range []struct {
+		name, host, path, want, note string
+		asked                        int // requests that came through
+	}{
+		{"http", plain.Listener.Addr().String(), "", "http", "", 1},
+		{"http below a path", plain.Listener.Addr().String(), "/tf", "http", "", 1},
+		{"https with a certificate of its own", secure.Listener.Addr().String(), "", "https", "", 0},
+		{"nobody there", gone.Listener.Addr().String(), "", "https", "answers neither https nor http", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := okara(t, "cli-config", tt.host+tt.path)
+			if want := "# CLI configuration of tofu and terraform for " + tt.want + "://" + tt.host + tt.path + "\n"; o.code != exitOK || !strings.HasPrefix(o.out, want) {
+				t.Errorf("exit %d, got %q, want %q", o.code, o.out, want)
+			}
+			if !strings.Contains(o.err, tt.note) || tt.note == "" && o.err != "" {
+				t.Errorf("stderr %q, want %q", o.err, tt.note)
+			}
+			for range tt.asked {
+				if path := <-asked; path != "/.well-known/terraform.json" {
+					t.Errorf("asked for %s", path)
+				}
+			}
+			if len(asked) > 0 {
+				t.Errorf("%d requests too many", len(asked))
 			}
 		})
 	}

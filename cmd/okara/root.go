@@ -61,7 +61,7 @@ func newRoot(a *app) *cobra.Command {
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
 	addTo(root, "artifacts", publish, newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up), newApprove(reg), newScan(reg))
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
-	addTo(root, "server", newServe(up), newCLIConfig(a), newGC(a))
+	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a))
 	usageArgs(root)
