@@ -119,8 +119,13 @@ func (f *stateFlags) workspaceFlag(reg *registries, cmd *cobra.Command, ws *stri
 const maxCompletions = 50
 
 func (f *stateFlags) completeWorkspace(reg *registries, cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 || isVersion(args[0]) {
+		c, err := bridge.Read(".", bridge.ReadOptions{Getenv: reg.getenv})
+		if err != nil || !c.Declared {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		f.useBlock(reg.app, c.Backend)
+		args = []string{f.block.Repository}
 	}
 	s, err := f.store(reg, args[0])
 	if err != nil {

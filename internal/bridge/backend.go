@@ -71,10 +71,10 @@ type Config struct {
 func (c Config) Used() bool { return c.Declared || c.Recorded != "" || len(c.Remote) > 0 }
 
 // start tells of the run in this module.
-func (c Config) start() Start {
+func (c Config) start(getenv func(string) string) Start {
 	s := Start{}
 	if r := c.Repositories(); len(r) > 0 {
-		s.Repository = r[0]
+		s.Repository = c.For(r[0]).ForWorkspace(SelectedWorkspace(c.Dir, getenv)).Repository
 	}
 	file := filepath.Join(c.Dir, "errored.tfstate")
 	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {

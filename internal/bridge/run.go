@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	if o.Begin != nil {
-		o.Begin(o.Config.start())
+		o.Begin(o.Config.start(o.Getenv))
 	}
 	if len(o.Config.Remote) == 0 && !o.Config.Declared {
 		if err := removeLeftover(o.Config.Dir); err != nil {
