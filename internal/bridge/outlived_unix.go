@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix && !linux
+//go:build unix
 
 package bridge
 
@@ -11,11 +11,13 @@ import (
 	"syscall"
 )
 
-func dieWithUs(*syscall.SysProcAttr) {}
-
 // outlived watches over a process: a shell reads from a pipe that only okara
 // holds, whose end is okara's death, and then ends the process in order. Without
 // a shell nobody watches.
+//
+// Linux has a signal for the death of a parent, but sends it again for each
+// thread of the parent that ends, and the tools take a second one as "stop at
+// once", without storing a state.
 func outlived(p *os.Process) (end func()) {
 	watcher := exec.Command("/bin/sh", "-c", `read -r end; kill -TERM "$1"`, "sh", strconv.Itoa(p.Pid))
 	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends okara's group must not end it first

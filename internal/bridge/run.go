@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -168,10 +167,6 @@ func (o Options) child(dir string, started func(*os.Process) (end func())) (code
 	if dir != "" {
 		cmd.Env = append(cmd.Env, runVariable+"="+dir)
 	}
-	// Linux tells a process of the death of the thread that started it, and Go may
-	// end a thread that no goroutine needs.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	stop, err := startForwarding(cmd)
 	if err != nil {
 		return 0, fmt.Errorf("running %s: %w", o.Command[0], err)

@@ -24,8 +24,9 @@ import (
 func startForwarding(cmd *exec.Cmd) (stop func(), err error) {
 	file, ok := cmd.Stdin.(*os.File)
 	shared := ok && term.IsTerminal(int(file.Fd()))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !shared}
-	dieWithUs(cmd.SysProcAttr)
+	if !shared {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	if err := cmd.Start(); err != nil {
