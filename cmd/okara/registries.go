@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -147,16 +149,24 @@ func (reg *registries) hostToken(host string) string {
 	return c.RegistryToken
 }
 
-// explicitCredentials are those given for the registry of --registry itself:
-// the usual way to hand a secret to a server or a job. They are for no other
-// registry, since a mirror run talks to many.
+// explicitCredentials are those given to okara itself, the usual way to hand a
+// secret to a server or a job: for the registry of --registry, and for the host of
+// OKARA_SERVER. They are for no other registry, since a mirror run talks to many.
 func (reg *registries) explicitCredentials() []credentials.Setting {
+	var given []credentials.Setting
 	where := cmp.Or(reg.registry, reg.getenv("OKARA_REGISTRY"))
 	c := oci.Credential{Username: reg.getenv("OKARA_USERNAME"), Password: reg.getenv("OKARA_PASSWORD")}
-	if where == "" || c.Password == "" {
-		return nil
+	if where != "" && c.Password != "" {
+		given = append(given, credentials.Setting{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c})
 	}
-	return []credentials.Setting{{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c}}
+	server, err := netaddr.ParseServer(reg.getenv("OKARA_SERVER"))
+	token := strings.TrimSpace(reg.getenv("OKARA_TOKEN"))
+	if err == nil && token != "" && isToken(token) && (server.Scheme == "https" || netaddr.IsLoopback(server.Hostname())) {
+		given = append(given, credentials.Setting{
+			Origin: "variable OKARA_TOKEN, for OKARA_SERVER", Prefix: server.Host, Credential: oci.Credential{Username: "okara", Password: token},
+		})
+	}
+	return given
 }
 
 // transportOptions are what the global flags say about TLS.
