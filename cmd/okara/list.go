@@ -78,6 +78,10 @@ func openLister(reg *registries, s serverFlags) (lister, error) {
 	if front != nil {
 		return frontLister{front}, nil
 	}
+	return openRegistryLister(reg)
+}
+
+func openRegistryLister(reg *registries) (lister, error) {
 	client, layout, err := reg.registryClient()
 	if err != nil {
 		return nil, err

@@ -59,7 +59,9 @@ func newRoot(a *app) *cobra.Command {
 	doctor.AddCommand(newDoctorArtifacts(reg))
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
-	addTo(root, "artifacts", publish, newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up), newApprove(reg), newScan(reg))
+	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
+	completeItems(reg, stored...)
+	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
