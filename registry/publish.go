@@ -89,7 +89,7 @@ func moduleOptions(r *http.Request, g access.Grant) (o depot.ModuleOptions, dry 
 	if o.Dir = q.Get("dir"); o.Dir != "" && !fs.ValidPath(o.Dir) {
 		return o, false, fmt.Errorf("dir %q is not a directory of the archive", o.Dir)
 	}
-	for name, value := range map[string]*bool{"dry_run": &dry, "packed": &o.Packed, "no_latest": &o.NoLatest} {
+	for name, value := range map[string]*bool{"dry_run": &dry, "packed": &o.Packed, "no_latest": &o.NoLatest, "allow_invalid": &o.AllowInvalid} {
 		if q.Get(name) == "" {
 			continue
 		}

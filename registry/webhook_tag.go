@@ -210,7 +210,7 @@ func (h *hooks) run(ctx context.Context, j jobs.Job) (string, error) {
 // hopeless reports whether the tree itself is at fault.
 func hopeless(err error) bool {
 	for _, e := range []error{
-		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, moduledoc.ErrOutside, oci.ErrTooLarge, oci.ErrExists,
+		archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex, depot.ErrNoModule, moduledoc.ErrOutside, moduledoc.ErrInvalid, oci.ErrTooLarge, oci.ErrExists,
 	} {
 		if errors.Is(err, e) {
 			return true

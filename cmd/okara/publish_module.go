@@ -37,7 +37,8 @@ func newPublishModule(reg *registries) *cobra.Command {
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
 .git, .terraform and state files; --dry-run shows what would ship and what would
-not, and why. VERSION is a semantic version, or "auto" for the one in the git tag.
+not, and why. A configuration that does not parse, declares something twice or uses
+variables that are not there is refused with file, line and column. VERSION is a semantic version, or "auto" for the one in the git tag.
 
 A version is written once: publishing the same content again succeeds without a
 push, other content is refused. With --policy editions other content becomes the
@@ -110,6 +111,7 @@ func (m *moduleFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, and push nothing")
 	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
+	f.BoolVar(&m.o.AllowInvalid, "allow-invalid", false, "publish a configuration that tofu validate refuses")
 	f.StringVar(&m.policy, "policy", string(depot.PolicyImmutable), "what other content under an existing version does: `immutable|editions`")
 	f.IntVar(&m.o.Limits.Files, "max-files", 10_000, "number of files a module may have")
 }
@@ -257,6 +259,8 @@ func publishHint(err error) error {
 	switch {
 	case errors.Is(err, depot.ErrNoModule):
 		return withHint(err, "name the folder that holds the module's files")
+	case errors.Is(err, moduledoc.ErrInvalid):
+		return withHint(err, "tofu validate says more; --allow-invalid publishes the files as they are")
 	case errors.Is(err, moduledoc.ErrOutside):
 		return withHint(err, "publish a folder that holds both with --package-root DIR; users then address //SUBDIR")
 	case errors.Is(err, trust.ErrUnsigned):

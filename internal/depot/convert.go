@@ -50,6 +50,6 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		}
 	}
 	maps.Copy(annotations, o.Annotations)
-	o.Annotations = annotations
+	o.Annotations, o.AllowInvalid = annotations, true // it was published before
 	return d.PublishModule(ctx, os.DirFS(dir), to, o)
 }

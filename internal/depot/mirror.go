@@ -86,7 +86,7 @@ func Refused(err error) bool {
 	for _, reason := range []error{
 		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, release.ErrNoProvider,
-		ErrNoModule, moduledoc.ErrOutside, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
+		ErrNoModule, moduledoc.ErrOutside, moduledoc.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {
 		if errors.Is(err, reason) {
 			return true

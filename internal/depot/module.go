@@ -38,6 +38,8 @@ type ModuleOptions struct {
 	NoLatest    bool              // leave the tag "latest" alone
 	Policy      Policy            // "": PolicyImmutable
 	Gate        Gate              // asked before the version becomes visible; nil: it does
+
+	AllowInvalid bool // ship a configuration that no client loads
 }
 
 // ModulePlan is what publishing a tree would ship.
@@ -63,6 +65,9 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	}
 	if err := v.CheckCalls(); err != nil {
 		return nil, err
+	}
+	if err := v.Check(o.Dir); err != nil && !o.AllowInvalid {
+		return nil, fmt.Errorf("module %s: %w", m.Module, err)
 	}
 	p := &ModulePlan{Tree: listed, description: v.Describe(m, o.Dir)}
 	if kind, at := v.Backend(o.Dir); kind != "" {

@@ -130,6 +130,15 @@ func (v *View) Open(name string) (tfconfig.File, error) {
 }
 
 func (v *View) ReadFile(name string) ([]byte, error) {
+	src, err := v.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return syntax.Source(src, v.real(name))
+}
+
+// read returns a file as it is.
+func (v *View) read(name string) ([]byte, error) {
 	real, ok := v.files[filepath.ToSlash(name)]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -141,11 +150,7 @@ func (v *View) ReadFile(name string) ([]byte, error) {
 	if info.Size() > maxConfiguration {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", real, info.Size(), maxConfiguration)
 	}
-	src, err := fs.ReadFile(v.tree, real)
-	if err != nil {
-		return nil, err
-	}
-	return syntax.Source(src, real)
+	return fs.ReadFile(v.tree, real)
 }
 
 func (v *View) ReadDir(dir string) ([]os.FileInfo, error) {

@@ -59,6 +59,9 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	if o.NoLatest {
 		q.Set("no_latest", "true")
 	}
+	if o.AllowInvalid {
+		q.Set("allow_invalid", "true")
+	}
 	body := content{size: packed.Zip.Size, sha256: strings.TrimPrefix(packed.Zip.Digest, "sha256:")}
 	body.open = func() (io.ReadCloser, error) {
 		return depot.Watch(io.NopCloser(packed.Zip.Open()), c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil

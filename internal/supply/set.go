@@ -50,6 +50,8 @@ type ModuleEntry struct {
 	Subdir  string
 	Policy  string // "immutable" or "editions"
 	Ignore  []string
+
+	AllowInvalid bool // take a configuration that no client loads
 }
 
 // ModuleSource is where the versions of a module are: a repository whose tags
@@ -155,6 +157,7 @@ type moduleBlock struct {
 	Subdir    string         `hcl:"subdir,optional"`
 	TagPrefix string         `hcl:"tag_prefix,optional"`
 	Releases  bool           `hcl:"releases,optional"`
+	Invalid   bool           `hcl:"allow_invalid,optional"`
 	Limit     *int           `hcl:"limit"`
 	Keep      *int           `hcl:"keep"`
 	Pin       *[]string      `hcl:"pin"`
@@ -269,7 +272,7 @@ func (b *setBuilder) build(name string) {
 
 func (b *setBuilder) module(m moduleBlock) {
 	d := b.file.Defaults
-	e := ModuleEntry{Subdir: m.Subdir, Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore))}
+	e := ModuleEntry{Subdir: m.Subdir, Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid}
 	var err error
 	e.Address, err = addr.ParseModule(m.Name)
 	b.fail(m.Range, err)

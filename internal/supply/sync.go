@@ -196,7 +196,10 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 		fetch := func(ctx context.Context, dir string) (fs.FS, map[string]string, error) {
 			return fetchModule(ctx, from, e, o, dir)
 		}
-		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g})
+		return s.d.MirrorModule(ctx, m, fetch, depot.ModuleOptions{
+			Policy: depot.Policy(e.Policy), Ignore: e.Ignore, Gate: g,
+			AllowInvalid: e.AllowInvalid || s.o.Once, // what a user mirrors was published by somebody else
+		})
 	}
 	return it, nil
 }

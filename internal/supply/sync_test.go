@@ -4,6 +4,7 @@ package supply_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/moduledoc"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -440,4 +442,20 @@ func TestApplyThatIsCutGoesOn(t *testing.T) {
 		}
 	}
 	r.want(r.apply(moduleEntry(o, "")), "present 1.1.0", "present 1.0.0")
+}
+
+// TestSyncRefusesWhatIsBroken has an origin with a version that no client loads.
+func TestSyncRefusesWhatIsBroken(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	o.tag("v1.1.0", "resorce \"a\" \"b\" {}")
+	results, err := r.syncer(moduleEntry(o, "")).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := r.syncer(moduleEntry(o, "")).Apply(t.Context(), results, nil)
+	if err != nil || len(done) != 2 || !errors.Is(done[0].Err(), moduledoc.ErrInvalid) || !strings.Contains(done[0].Error, "main.tf:1:1: ") || done[1].Err() != nil {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	r.want(r.versions(), "1.0.0")
+	r.want(r.apply(moduleEntry(o, "allow_invalid = true")), "publish 1.1.0 published", "present 1.0.0")
 }

@@ -22,11 +22,12 @@ func checkJSON(src []byte, name string) ([]byte, error) {
 	}
 	// Unmarshal checks all of the text before it begins, and says where it is wrong.
 	if err := json.Unmarshal(src, new(json.RawMessage)); err != nil {
-		line := 1
+		at := hcl.InitialPos
 		if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-			line += bytes.Count(src[:min(len(src), int(e.Offset))], []byte("\n"))
+			before := src[:min(len(src), int(e.Offset))]
+			at = hcl.Pos{Line: 1 + bytes.Count(before, []byte("\n")), Column: max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))}
 		}
-		return nil, fmt.Errorf("%s:%d: not valid JSON: %w", name, line, err)
+		return nil, &boundError{at: hcl.Range{Filename: name, Start: at, End: at}, what: "not valid JSON", err: err}
 	}
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.UseNumber()

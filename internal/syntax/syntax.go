@@ -87,7 +87,7 @@ func Source(src []byte, name string) ([]byte, error) {
 	return src, checkTokens(src, name, hclsyntax.LexConfig)
 }
 
-// boundError is a bound that was passed at a place.
+// boundError is a bound that was passed at a place, or JSON that is none.
 type boundError struct {
 	at   hcl.Range
 	what string
