@@ -22,7 +22,7 @@ func simulated() []setup {
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
 			for _, sameID := range []bool{false, true} {
-				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 6}
+				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
 				list = append(list, s)
 				s.descending, s.clients, s.cycles = true, 4, 1
 				list = append(list, s)

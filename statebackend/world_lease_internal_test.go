@@ -77,6 +77,9 @@ func (w *world) meet(c *client, by claimID) {
 		return
 	}
 	c.expired = by
+	if w.overtaken(by) { // the list was old
+		return
+	}
 	for j := range w.clients {
 		if d := &w.clients[j]; d.claim == by && (d.stage == stageHolding || d.stage == stagePutting) {
 			w.violate("the lease of %v ends while its holder beats", by)
