@@ -87,6 +87,7 @@ internal/supply: a declared set kept in step with its upstreams; one runner at a
 	internal/depot
 	internal/netaddr
 	internal/release
+	internal/netaddr
 	internal/scan
 	internal/scratch
 	internal/signing

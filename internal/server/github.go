@@ -3,7 +3,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -106,27 +104,12 @@ func (c GitHub) owner(env Env) (registry.GitHub, error) {
 // auth is the credential for this owner alone.
 func (c GitHub) auth() (supply.Auth, error) {
 	host := "github.com"
-	if c.APIURL != "" {
-		u, err := url.Parse(c.APIURL)
-		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-			return supply.Auth{}, errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
-		}
+	if u, err := url.Parse(c.APIURL); err == nil && u.Host != "" {
 		host = strings.TrimPrefix(u.Hostname(), "api.")
 	}
-	given := 0
-	for _, set := range []bool{c.TokenEnv != "", c.TokenFile != "", c.AppID != 0} {
-		if set {
-			given++
-		}
-	}
-	if given != 1 {
-		return supply.Auth{}, errors.New("want one of token_file, token_env and app_id to read its repositories with")
-	}
-	if c.AppID != 0 && (c.Install == 0 || c.KeyFile == "") {
-		return supply.Auth{}, errors.New("app_id needs installation_id and private_key_file")
-	}
-	return supply.Auth{
+	a := supply.Auth{
 		Host: host + "/" + c.Owner, TokenEnv: c.TokenEnv, File: c.TokenFile, APIURL: c.APIURL,
 		AppID: c.AppID, Installation: c.Install, KeyFile: c.KeyFile,
-	}, nil
+	}
+	return a, a.Validate()
 }

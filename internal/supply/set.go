@@ -3,6 +3,7 @@
 package supply
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
@@ -105,6 +107,29 @@ type Auth struct {
 
 	AppID, Installation int64  // of a GitHub App, instead of a token
 	KeyFile             string // its private key, PEM, 0600
+}
+
+// Validate refuses a credential that names no secret or several, and an address to
+// which a token would go without TLS.
+func (a Auth) Validate() error {
+	given := 0
+	for _, set := range []bool{a.TokenEnv != "", a.File != "", a.AppID != 0} {
+		if set {
+			given++
+		}
+	}
+	u, err := url.Parse(a.APIURL)
+	switch {
+	case given != 1:
+		return errors.New("want one of token_env, token_file and app_id")
+	case a.AppID != 0 && (a.Installation == 0 || a.KeyFile == ""):
+		return errors.New("app_id needs installation_id and private_key_file")
+	case a.APIURL == "":
+		return nil
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()):
+		return errors.New("api_url is not an https address such as https://github.example.com/api/v3/")
+	}
+	return nil
 }
 
 // The shapes of the file. Pointers tell an absent argument from an empty one.
@@ -248,19 +273,14 @@ func (b *setBuilder) build(name string) {
 		b.file.Defaults = &defaultsBlock{}
 	}
 	for _, a := range b.file.Auth {
-		if u, err := url.Parse(a.APIURL); err != nil || a.APIURL != "" && u.Host == "" {
-			b.fail(a.Range, fmt.Errorf("auth %q: api_url %q is not a URL", a.Name, a.APIURL))
-		}
-		if one := oneOf(a.TokenEnv != "", a.File != "", a.AppID != 0); !one {
-			b.fail(a.Range, fmt.Errorf("auth %q needs one of token_env, token_file and app_id, and not both", a.Name))
-		}
-		if a.AppID != 0 && (a.Install == 0 || a.KeyFile == "") {
-			b.fail(a.Range, fmt.Errorf("auth %q: a GitHub App needs installation_id and private_key_file", a.Name))
+		auth := Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL, AppID: a.AppID, Installation: a.Install, KeyFile: a.KeyFile}
+		if err := auth.Validate(); err != nil {
+			b.fail(a.Range, fmt.Errorf("auth %q: %w", a.Name, err))
 		}
 		if _, ok := b.set.Auth[a.Name]; ok {
 			b.fail(a.Range, fmt.Errorf("auth %q is there twice", a.Name))
 		}
-		b.set.Auth[a.Name] = Auth{Host: a.Host, TokenEnv: a.TokenEnv, File: a.File, APIURL: a.APIURL, AppID: a.AppID, Installation: a.Install, KeyFile: a.KeyFile}
+		b.set.Auth[a.Name] = auth
 	}
 	for _, m := range b.file.Modules {
 		b.module(m)
@@ -365,16 +385,6 @@ func (b *setBuilder) duration(at hcl.Range, name, s string) time.Duration {
 		b.fail(at, fmt.Errorf("%s: %q is not a duration such as 30m or 72h", name, s))
 	}
 	return d
-}
-
-func oneOf(conditions ...bool) bool {
-	n := 0
-	for _, c := range conditions {
-		if c {
-			n++
-		}
-	}
-	return n == 1
 }
 
 func or[T any](a, b *T) *T {
