@@ -37,7 +37,7 @@ func (d *Depot) ConvertModule(ctx context.Context, from *oci.Repo, ref string, t
 		return Published{}, err
 	}
 	defer done()
-	if err := d.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
+	if err := d.o.Progress.save(ctx, from, *foreign.Zip, file, to.Module.String()); err != nil {
 		return Published{}, err
 	}
 	if err := archive.Unpack(ctx, file, foreign.Zip.Size, dir, o.Limits); err != nil {

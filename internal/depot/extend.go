@@ -18,10 +18,11 @@ import (
 // It keeps what lock files and digests name alive.
 const previousIndexPrefix = "okara-index-"
 
-// extendProvider adds the platforms that the stored version lacks. This is the
+// extend adds the platforms that the stored version lacks. This is the
 // one way in which the tag of a provider moves: every old platform keeps its
 // descriptor byte for byte, so that no lock file breaks.
-func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, stored artifact.ProviderIndex, o ProviderOptions) (Published, error) {
+func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex) (Published, error) {
+	r, v, plan := x.repo, x.version, x.plan
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	if stored.Platforms == nil {
 		return Published{}, fmt.Errorf("%s:%s holds no provider: %w", r, v.Tag(), oci.ErrExists)
@@ -34,9 +35,7 @@ func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider
 		out.Digest, out.Existing = stored.Index.Digest.String(), true
 		return out, nil
 	}
-	rest := *plan
-	rest.Packages = added
-	artifact, err := d.providerArtifact(p, v, &rest, stored.Platforms, o)
+	artifact, err := x.artifact(added, stored.Platforms)
 	if err != nil {
 		return Published{}, err
 	}
@@ -44,7 +43,7 @@ func (d *Depot) extendProvider(ctx context.Context, r *oci.Repo, p addr.Provider
 		return Published{}, err
 	}
 	out.Digest = artifact.Root.Digest.String()
-	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: added, Signers: plan.signers}); err != nil {
+	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: added, Signers: plan.signers}); err != nil {
 		return out, err
 	}
 	return out, moveIndex(ctx, r, v, stored.Index, artifact.Root)

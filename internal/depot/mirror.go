@@ -71,13 +71,14 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, err
 	}
 	plan, err := planMirror(p, v, packages, o)
+	x := providerPush{r, p, v, plan, ProviderOptions{Gate: o.Gate}, d.o.Progress}
 	if err == nil {
-		err = d.transfer(ctx, r, p, v, plan, packages)
+		err = x.transfer(ctx, packages, d.o.TempDir)
 	}
 	if err != nil {
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
-	return d.pushPlan(ctx, r, p, v, plan, ProviderOptions{Gate: o.Gate})
+	return d.pushPlan(ctx, x)
 }
 
 // Refused tells content that is not accepted, because of what it is or who signed
@@ -208,19 +209,20 @@ func (p *ProviderPlan) listed(name, sha256 string) error {
 // A worker writes one zip after the other over the same temporary file: memory
 // that the system holds for a file is used again, which costs far less than fresh
 // memory for each zip.
-func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, packages []upstream.Package) error {
+func (x providerPush) transfer(ctx context.Context, packages []upstream.Package, temp string) error {
+	plan := x.plan
 	plan.Packages = make([]Package, len(packages))
 	var next atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
 	for range min(mirrorParallel, len(packages)) {
 		g.Go(func() error {
-			f, done, err := scratch.File(d.o.TempDir)
+			f, done, err := scratch.File(temp)
 			if err != nil {
 				return err
 			}
 			defer done()
 			for i := next.Add(1) - 1; i < int64(len(packages)); i = next.Add(1) - 1 {
-				if plan.Packages[i], err = d.transferOne(gctx, r, p, plan, packages[i], f); err != nil {
+				if plan.Packages[i], err = x.transferOne(gctx, packages[i], f); err != nil {
 					return err
 				}
 			}
@@ -232,13 +234,14 @@ func (d *Depot) transfer(ctx context.Context, r *oci.Repo, p addr.Provider, v ad
 	}
 	slices.SortFunc(plan.Packages, func(a, b Package) int { return a.Platform.Compare(b.Platform) })
 	if plan.sums == nil {
-		plan.makeSums(release.StemOf(p, v) + "SHA256SUMS")
+		plan.makeSums(release.StemOf(x.provider, x.version) + "SHA256SUMS")
 	}
 	return nil
 }
 
 // transferOne uses f for the zip, whose end is not the file's.
-func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, plan *ProviderPlan, pkg upstream.Package, f *os.File) (Package, error) {
+func (x providerPush) transferOne(ctx context.Context, pkg upstream.Package, f *os.File) (Package, error) {
+	r, plan := x.repo, x.plan
 	stored := false
 	if pkg.Zh != "" {
 		if blob, err := r.Stat(ctx, digestOf(pkg.Zh)); err == nil {
@@ -248,13 +251,13 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	}
 	k := Package{Platform: pkg.Platform, Filename: pkg.Filename}
 	var err error
-	if k.SHA256, k.Size, err = FetchPackage(ctx, d.o.Progress.download(pkg), io.NewOffsetWriter(f, 0)); err != nil {
+	if k.SHA256, k.Size, err = FetchPackage(ctx, x.progress.download(pkg), io.NewOffsetWriter(f, 0)); err != nil {
 		return Package{}, err
 	}
 	if err := plan.listed(k.Filename, k.SHA256); err != nil {
 		return Package{}, err
 	}
-	if k.H1, err = release.Hash(ctx, f, k.Size, p.Type, k.Platform); err != nil {
+	if k.H1, err = release.Hash(ctx, f, k.Size, x.provider.Type, k.Platform); err != nil {
 		return Package{}, fmt.Errorf("%s: %w", k.Filename, err)
 	}
 	if pkg.H1 != "" && pkg.H1 != k.H1 {
@@ -266,7 +269,7 @@ func (d *Depot) transferOne(ctx context.Context, r *oci.Repo, p addr.Provider, p
 	blob := oci.Blob{Descriptor: k.descriptor(), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(f, 0, k.Size)), nil
 	}}
-	_, err = r.EnsureBlob(ctx, d.o.Progress.upload(blob, k.Filename))
+	_, err = r.EnsureBlob(ctx, x.progress.upload(blob, k.Filename))
 	return k, err
 }
 

@@ -62,6 +62,17 @@ func (p Progress) download(k upstream.Package) upstream.Package {
 	return k
 }
 
+// save copies a verified blob.
+func (p Progress) save(ctx context.Context, r *oci.Repo, blob oci.Descriptor, to io.Writer, item string) error {
+	in, err := r.Open(ctx, blob)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_, err = io.Copy(to, Watch(in, p.Of(item, blob.Size)))
+	return err
+}
+
 type watchedReader struct {
 	io.ReadCloser
 	report func(int64)

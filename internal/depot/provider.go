@@ -135,22 +135,33 @@ func (d *Depot) PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider
 	if err != nil {
 		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
 	}
-	return d.pushPlan(ctx, r, p, v, plan, o)
+	return d.pushPlan(ctx, providerPush{r, p, v, plan, o, d.o.Progress})
 }
 
 // pushPlan makes what was checked a version, and lists its repository.
-func (d *Depot) pushPlan(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (Published, error) {
-	defer d.lock(r.String())()
-	out, err := d.pushProvider(ctx, r, p, v, plan, o)
+func (d *Depot) pushPlan(ctx context.Context, x providerPush) (Published, error) {
+	defer d.lock(x.repo.String())()
+	out, err := x.push(ctx)
 	if err != nil {
-		return Published{}, fmt.Errorf("publish %s %s: %w", p, v, err)
+		return Published{}, fmt.Errorf("publish %s %s: %w", x.provider, x.version, err)
 	}
-	out.Warnings = append(out.Warnings, d.listed(ctx, p.Item())...)
+	out.Warnings = append(out.Warnings, d.listed(ctx, x.provider.Item())...)
 	return out, nil
 }
 
-// pushProvider pushes what is missing, the version tag last.
-func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, v addr.Version, plan *ProviderPlan, o ProviderOptions) (Published, error) {
+// providerPush is one version of a provider on its way into its repository.
+type providerPush struct {
+	repo     *oci.Repo
+	provider addr.Provider
+	version  addr.Version
+	plan     *ProviderPlan
+	o        ProviderOptions
+	progress Progress
+}
+
+// push pushes what is missing, the version tag last.
+func (x providerPush) push(ctx context.Context) (Published, error) {
+	r, v, plan := x.repo, x.version, x.plan
 	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: plan.contentDigest(), Warnings: plan.Warnings}
 	l, err := ReadListing(ctx, r, nil)
 	if err != nil {
@@ -160,8 +171,8 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	if err != nil {
 		return Published{}, err
 	}
-	if stored != nil && o.Extend {
-		return d.extendProvider(ctx, r, p, v, plan, *stored, o)
+	if stored != nil && x.o.Extend {
+		return x.extend(ctx, *stored)
 	}
 	if stored != nil {
 		return foundProvider(ctx, l, v, out, *stored)
@@ -169,7 +180,7 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	if err := l.Taken(v); err != nil {
 		return Published{}, err
 	}
-	artifact, err := d.providerArtifact(p, v, plan, nil, o)
+	artifact, err := x.artifact(plan.Packages, nil)
 	if err != nil {
 		return Published{}, err
 	}
@@ -178,7 +189,7 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 		return Published{}, err
 	}
 	out.Digest = root.Digest.String()
-	if err := o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
+	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: plan.Packages, Signers: plan.signers}); err != nil {
 		return out, err
 	}
 	err = PutVersion(ctx, r, out.Tag, artifact.Root)
@@ -192,23 +203,24 @@ func (d *Depot) pushProvider(ctx context.Context, r *oci.Repo, p addr.Provider, 
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// providerArtifact builds the manifests and gathers the blobs. The platforms in
+// artifact builds the manifests and gathers the blobs of packages. The platforms in
 // have are in the registry; they come first in the index.
-func (d *Depot) providerArtifact(p addr.Provider, v addr.Version, plan *ProviderPlan, have []artifact.ProviderPlatform, o ProviderOptions) (oci.Artifact, error) {
+func (x providerPush) artifact(packages []Package, have []artifact.ProviderPlatform) (oci.Artifact, error) {
+	p, plan := x.provider, x.plan
 	index := artifact.ProviderIndex{
-		Version: v, Protocols: plan.Protocols, Signature: artifact.SignatureVerified, Annotations: maps.Clone(o.Annotations), Platforms: slices.Clone(have),
+		Version: x.version, Protocols: plan.Protocols, Signature: artifact.SignatureVerified, Annotations: maps.Clone(x.o.Annotations), Platforms: slices.Clone(have),
 	}
 	if plan.metadata.SignatureBytes == nil {
 		index.Signature = artifact.SignatureNone
 	}
 	var a oci.Artifact
-	for _, k := range plan.Packages {
+	for _, k := range packages {
 		target, err := artifact.NewProviderTarget(k.descriptor())
 		if err != nil {
 			return oci.Artifact{}, err
 		}
 		if k.fsys != nil {
-			a.Blobs = append(a.Blobs, d.o.Progress.upload(k.blob(), k.Filename))
+			a.Blobs = append(a.Blobs, x.progress.upload(k.blob(), k.Filename))
 		}
 		a.Children = append(a.Children, target)
 		index.Platforms = append(index.Platforms, artifact.ProviderPlatform{
