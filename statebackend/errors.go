@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -84,3 +85,16 @@ func lostError(repository, workspace string, kept int64, by artifact.LockManifes
 		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, b.String(), kept, ErrLockLost),
 	}
 }
+
+// VersionError is about a version that a workspace does not have. It is an
+// oci.ErrNotFound.
+type VersionError struct {
+	Repository, Workspace string
+	N, Newest             int64
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("workspace %q of %s has no version %d, the newest is %d", e.Workspace, e.Repository, e.N, e.Newest)
+}
+
+func (e *VersionError) Unwrap() error { return oci.ErrNotFound }

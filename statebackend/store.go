@@ -120,9 +120,16 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 	return s.read(ctx, m, 0)
 }
 
-// GetVersion returns version n of a workspace.
+// GetVersion returns version n of a workspace, a [*VersionError] if the workspace
+// has others only.
 func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
 	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
+			err = &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
+			return nil, Version{}, err
+		}
+	}
 	if err != nil {
 		return nil, Version{}, fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
 	}

@@ -23,7 +23,9 @@ type app struct {
 	quiet bool
 	debug bool
 
-	tracer trace.TracerProvider // nil: nothing is traced
+	printed bool                  // a result is on stdout
+	used    func() usedCredential // what the last request to a registry was made with; nil: none was
+	tracer  trace.TracerProvider  // nil: nothing is traced
 }
 
 // version is the module version of the binary, or "devel".

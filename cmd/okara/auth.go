@@ -22,7 +22,7 @@ func newAuth(reg *registries) *cobra.Command {
 type target struct{ host, repository, ref string }
 
 func parseTarget(s string) (target, error) {
-	rest := strings.TrimPrefix(s, "oci://")
+	rest := bare(s)
 	if strings.Contains(rest, "://") {
 		return target{}, usageError("reference %q: write HOST[:PORT]/PATH without a scheme", s)
 	}

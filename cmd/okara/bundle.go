@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,7 +179,8 @@ func bundleItem(ctx context.Context, d *depot.Depot, s string) (bundle.Item, err
 		return bundle.Item{}, err
 	}
 	selected, err := bundle.Select(ctx, d, it)
-	if err == nil && len(selected.Tags) == 0 {
+	isVersion := func(tag string) bool { _, ok := addr.VersionFromTag(tag); return ok }
+	if err == nil && !slices.ContainsFunc(selected.Tags, isVersion) {
 		err = fmt.Errorf("%s: no version of %s matches: %w", s, selected.Repo, oci.ErrNotFound)
 	}
 	return selected, err

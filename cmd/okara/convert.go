@@ -3,6 +3,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +39,7 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 			if err != nil {
 				return usageError("%w", err)
 			}
-			from, tag, err := openTag(reg, args[0])
+			from, tag, err := openTag(cmd.Context(), reg, args[0])
 			if err != nil {
 				return err
 			}
@@ -56,11 +59,17 @@ Exit codes: 0 published or already there, 2 usage, 3 there is no such package,
 }
 
 // openTag opens the repository of a reference with a tag; a port is not one.
-func openTag(reg *registries, s string) (r *oci.Repo, tag string, err error) {
+func openTag(ctx context.Context, reg *registries, s string) (r *oci.Repo, tag string, err error) {
 	i := strings.LastIndex(s, ":")
 	if i < 0 || strings.Contains(s[i:], "/") {
 		return nil, "", usageError("%q names no tag: HOST[:PORT]/PATH:TAG", s)
 	}
-	r, err = reg.openRepo(s[:i])
-	return r, s[i+1:], err
+	tag = s[i+1:]
+	if r, err = reg.openRepo(s[:i]); err != nil {
+		return nil, "", err
+	}
+	if _, err = r.Resolve(ctx, tag); errors.Is(err, oci.ErrNotFound) {
+		err = fmt.Errorf("%s has no tag %s: %w", r, tag, oci.ErrNotFound)
+	}
+	return r, tag, err
 }

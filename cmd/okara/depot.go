@@ -41,9 +41,19 @@ func newDepot(up *upstreams) *cobra.Command {
 
 func (f *depotFlags) add(up *upstreams, cmd *cobra.Command) {
 	addAllowInternal(cmd.Flags(), &up.allowed)
-	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "depot.hcl", "depot `FILE`, HCL or JSON, if no argument names it")
 	cmd.Flags().StringArrayVar(&f.usedBy, "used-by", nil, "lock `FILE`, or folder of them, whose versions retention keeps (repeatable)")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 4, "entries worked on at a time")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return cobra.NoArgs(cmd, args)
+		}
+		if cmd.Flags().Changed("file") {
+			return usageError("%s and --file %s are two depot files; name one", args[0], f.file)
+		}
+		f.file = args[0]
+		return nil
+	}
 }
 
 func readSet(file string) (*supply.Set, error) {

@@ -15,13 +15,12 @@ import (
 func newDepotApply(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
-		Use:   "apply",
+		Use:   "apply [FILE]",
 		Short: "Publish what is missing and prune what retention lets go",
 		Long: `Carry out what okara depot plan shows, several entries at a time. A broken entry
 does not stop the others; the exit code is then 6. Interrupted or repeated, a run
 does only what is missing.`,
 		Example: "  okara depot apply -f depot.hcl --used-by infra/",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotApply(cmd.Context(), up, f) },
 	}
 	f.add(up, cmd)

@@ -15,11 +15,10 @@ func newDepotPlan(up *upstreams) *cobra.Command {
 	var f depotFlags
 	all := false
 	cmd := &cobra.Command{
-		Use:   "plan",
+		Use:   "plan [FILE]",
 		Short: "Show what a run would publish, approve, scan and prune, and why",
 		Example: `  okara depot plan -f depot.hcl
   okara depot plan --used-by infra/ --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return depotPlan(cmd.Context(), up, f, all) },
 	}
 	f.add(up, cmd)

@@ -15,10 +15,9 @@ import (
 func newDepotStatus(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
-		Use:     "status",
+		Use:     "status [FILE]",
 		Short:   "Show what earlier runs published, what waits, and what is blocked or drifted",
 		Example: "  okara depot status --registry registry.example.com/platform --json",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.registries, f) },
 	}
 	f.add(up, cmd)

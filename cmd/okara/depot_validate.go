@@ -11,10 +11,9 @@ import (
 func newDepotValidate(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
-		Use:     "validate",
+		Use:     "validate [FILE]",
 		Short:   "Check a depot file",
 		Example: "  okara depot validate -f depot.hcl",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			set, err := readSet(f.file)
 			if err != nil {

@@ -31,7 +31,7 @@ func newExec(reg *registries) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := exec.LookPath(args[0])
 			if err != nil {
-				return noProgram(args[0], err)
+				return noProgram(args[0], "", err)
 			}
 			res, err := bridge.RunIn(cmd.Context(), dir, append([]string{path}, args[1:]...), bridgeOptions(reg))
 			return ran(reg.app, path, res, err)

@@ -23,7 +23,7 @@ type gcResult struct {
 	Bytes        int64              `json:"bytes"`
 	Used         int64              `json:"used"`
 	Repositories []embedded.Garbage `json:"repositories"`
-	DryRun       bool               `json:"dryRun"`
+	DryRun       bool               `json:"dry_run"`
 }
 
 func newGC(a *app) *cobra.Command {

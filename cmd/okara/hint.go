@@ -3,68 +3,118 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
-	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // classHint returns what helps against most errors of a class. It follows the
 // cause: advice about the network is for those who got no answer.
-func classHint(err error, code int) string {
-	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
-		return "chmod 600 " + open.Name
-	}
-	if _, ok := errors.AsType[*server.SettingError](err); ok {
-		return "" // it names the place
-	}
+func (a *app) classHint(err error) string {
 	switch {
-	case code == exitUsage:
-		return "run the command with --help for its arguments and examples"
-	case errors.Is(err, oci.ErrUnauthenticated):
-		return "log in with `okara login HOST`; `okara auth explain REFERENCE` shows which credentials are used"
-	case errors.Is(err, oci.ErrDenied):
-		return "the credentials are valid but may not do this; `okara auth explain REFERENCE` shows which ones are used"
+	case errors.Is(err, oci.ErrUnauthenticated), errors.Is(err, oci.ErrDenied):
+		return a.refusedHint(err)
 	case errors.Is(err, oci.ErrRateLimited):
 		return "wait and repeat the command; many registries allow more to those who are logged in (`okara login HOST`)"
 	case isAny(err, syscall.ENOSPC, syscall.EDQUOT):
 		return "free space on this machine, or name another directory for temporary files with TMPDIR"
-	case errors.Is(err, oci.ErrUnavailable):
+	}
+	if hint, ok := wrongScheme(err); ok {
+		return hint
+	}
+	if errors.Is(err, oci.ErrUnavailable) {
 		return unavailableHint(err)
 	}
+	if open, ok := errors.AsType[*diskfile.ModeError](err); ok {
+		return "chmod 600 " + open.Name
+	}
+	switch {
+	case errors.Is(err, statebackend.ErrNotState):
+		return "a state file is what `tofu state pull` and `okara state pull` print"
+	case hasType[*depot.UnpublishedError](err):
+		return "`okara list` shows what is there; a module has three parts, NAMESPACE/NAME/SYSTEM, a provider two"
+	}
 	return ""
+}
+
+// refusedHint names the credential that was refused and where it is kept, never
+// its secret.
+func (a *app) refusedHint(err error) string {
+	var used usedCredential
+	if a.used != nil {
+		used = a.used()
+	}
+	if r, ok := errors.AsType[*oci.ResponseError](err); ok && used.target.host == "" {
+		if u, err := url.Parse(r.URL); err == nil { // it refused without asking who it is
+			used.target.host = u.Host
+		}
+	}
+	host, reference := cmp.Or(used.target.host, "HOST"), cmp.Or(used.target.String(), "REFERENCE")
+	explain := fmt.Sprintf("; `okara auth explain %s` shows which credentials are used", reference)
+	switch {
+	case used.name == "":
+		return fmt.Sprintf("%s was asked without credentials; log in with `okara login %s`", host, host) + explain
+	case errors.Is(err, oci.ErrDenied):
+		return used.name + " is valid and may not do this" + explain
+	}
+	return fmt.Sprintf("%s was refused; log in with `okara login %s`", used.name, host) + explain
+}
+
+// wrongScheme recognises http where https is spoken, and the reverse, of which only
+// the text tells that a server answers with.
+func wrongScheme(err error) (hint string, ok bool) {
+	text := err.Error()
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "it speaks http: write http:// before the server's name; for a registry add --plain-http", true
+	case strings.Contains(text, "HTTP request to an HTTPS server"), strings.Contains(text, "HTTP request was sent to HTTPS port"):
+		return "it speaks https: write https:// before the server's name; for a registry leave out --plain-http", true
+	}
+	return "", false
 }
 
 // unavailableHint tells a registry that answered badly from one that was not
 // reached.
 func unavailableHint(err error) string {
 	if r, ok := errors.AsType[*oci.ResponseError](err); ok {
-		return answerHint(r)
+		return answerHint(r.Status, r.Message)
+	}
+	if r, ok := errors.AsType[*publishclient.Error](err); ok {
+		return answerHint(r.Status, r.Text)
 	}
 	var (
 		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
+		wrong     x509.HostnameError
 		invalid   x509.CertificateInvalidError
 		record    tls.RecordHeaderError
 	)
+	name, isName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.As(err, &authority):
 		return "name the CA that signed the registry's certificate with --ca-file"
-	case errors.As(err, &name), errors.As(err, &invalid):
+	case errors.As(err, &wrong), errors.As(err, &invalid):
 		return "the registry's certificate is not good for this host or this time; check the host name and the clock"
-	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+	case errors.As(err, &record):
 		return "for a registry without TLS add --plain-http"
 	case isAny(err, syscall.ECONNREFUSED):
 		return "nothing listens there; check the port, and that the registry runs"
-	case hasType[*net.DNSError](err):
+	case isName && !strings.Contains(name.Name, "."):
+		return fmt.Sprintf("check the host name: %q was taken for one; a repository begins with its registry, such as registry.example.com/%s", name.Name, name.Name)
+	case isName:
 		return "check the host name"
 	case isNet && timeout.Timeout():
 		return "nothing answered in time; check the host name, the network and the proxy"
@@ -73,19 +123,21 @@ func unavailableHint(err error) string {
 }
 
 // answerHint is for a registry that was reached and failed.
-func answerHint(r *oci.ResponseError) string {
-	text := strings.ToLower(r.Message)
+func answerHint(status int, message string) string {
+	text := strings.ToLower(message)
 	switch {
-	case strings.Contains(text, "no space left"), strings.Contains(text, "quota exceeded"), r.Status == http.StatusInsufficientStorage:
+	case strings.Contains(text, "no space left"), strings.Contains(text, "quota exceeded"), status == http.StatusInsufficientStorage:
 		return "the registry's disk is full; free space there, in okara's own with `okara state prune` and `okara gc`"
 	case strings.Contains(text, "read-only file system"):
 		return "the registry cannot write to its disk; mount it for writing"
-	case r.Status == http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return "the host answers and is no OCI registry; check the host name, the port and the path"
-	case r.Status == http.StatusBadGateway, r.Status == http.StatusServiceUnavailable, r.Status == http.StatusGatewayTimeout:
+	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return "the registry, or the proxy before it, is down or overloaded; repeat the command later"
+	case message != "":
+		return "the reason above is its own; repeat the command later, its log says why"
 	}
-	return "the registry failed; its log says why"
+	return "the registry failed and gave no reason; its log says why"
 }
 
 func isAny(err error, targets ...error) bool {

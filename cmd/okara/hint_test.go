@@ -4,7 +4,6 @@ package main
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,10 +44,10 @@ func TestHints(t *testing.T) {
 		{"time-out", cause(os.ErrDeadlineExceeded), "in time"},
 		{"private CA", cause(x509.UnknownAuthorityError{}), "--ca-file"},
 		{"wrong certificate", cause(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "x"}), "certificate"},
-		{"no TLS", cause(errors.New("http: server gave HTTP response to HTTPS client")), "--plain-http"},
+		{"no TLS", cause(http.ErrSchemeMismatch), "--plain-http"},
 		{"anything else", cause(io.ErrUnexpectedEOF), network},
 	} {
-		got := classHint(c.err, exitFailure)
+		got := (&app{}).classHint(c.err)
 		if !strings.Contains(got, c.want) || c.want != network && strings.Contains(got, network) {
 			t.Errorf("%s: hint %q, want %q", c.name, got, c.want)
 		}
@@ -66,11 +65,11 @@ func TestHintOfFullRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Resolve(t.Context(), "state-default")
-	if got := classHint(err, exitFailure); !strings.Contains(got, "failed") { // a HEAD has no body
+	if got := (&app{}).classHint(err); !strings.Contains(got, "failed") { // a HEAD has no body
 		t.Errorf("%v: hint %q", err, got)
 	}
 	_, err = r.Fetch(t.Context(), "state-default")
-	if got := classHint(err, exitFailure); !strings.Contains(got, "disk is full") {
+	if got := (&app{}).classHint(err); !strings.Contains(got, "disk is full") {
 		t.Errorf("%v: hint %q", err, got)
 	}
 }

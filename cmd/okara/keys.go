@@ -192,7 +192,7 @@ func newKeysExport(a *app) *cobra.Command {
 func findKey(dir signing.KeyDir, id string) (signing.StoredKey, error) {
 	k, ok, err := dir.Find(id)
 	if err == nil && !ok {
-		err = &exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}
+		err = withHint(&exitError{code: exitNotFound, err: fmt.Errorf("no key %s in %s", id, dir)}, "`okara keys list` shows those that are there")
 	}
 	return k, err
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,9 +157,24 @@ func listCatalog(ctx context.Context, a *app, from lister) error {
 
 // versionLine is one version in a list.
 type versionLine struct {
-	Version    string  `json:"version"`
-	Deprecated *string `json:"deprecated,omitempty"` // the message
-	Yanked     *string `json:"yanked,omitempty"`
+	Version string `json:"version"`
+	marks
+}
+
+// marks are what a version's status says to its users.
+type marks struct {
+	Deprecated  bool   `json:"deprecated,omitempty"`
+	Yanked      bool   `json:"yanked,omitempty"`
+	Message     string `json:"message,omitempty"`     // of the yank, else of the deprecation
+	Replacement string `json:"replacement,omitempty"` // likewise
+}
+
+func marksOf(s artifact.Status) marks {
+	m := marks{Deprecated: s.Deprecated != nil, Yanked: s.Yanked != nil}
+	if e := cmp.Or(s.Yanked, s.Deprecated); e != nil {
+		m.Message, m.Replacement = e.Message, e.Replacement
+	}
+	return m
 }
 
 func listVersions(ctx context.Context, a *app, from lister, it addr.Selection) error {
@@ -174,17 +190,10 @@ func listVersions(ctx context.Context, a *app, from lister, it addr.Selection) e
 	var rows [][]string
 	for _, v := range versions {
 		s := l.Status(v)
-		lines = append(lines, versionLine{Version: v.String(), Deprecated: eventMessage(s.Deprecated), Yanked: eventMessage(s.Yanked)})
+		lines = append(lines, versionLine{v.String(), marksOf(s)})
 		rows = append(rows, []string{v.String(), statusText(s)})
 	}
 	return a.printResult(lines, table(rows))
-}
-
-func eventMessage(e *artifact.StatusEvent) *string {
-	if e == nil {
-		return nil
-	}
-	return &e.Message
 }
 
 // statusText describes a status in a few words, "" if there is nothing to say.
@@ -218,8 +227,7 @@ func itemVersion(ctx context.Context, c *catalog.Catalog, it addr.Selection) (*c
 	}
 	if exact, err := addr.ParseVersion(it.Versions); err == nil { // also one that has been yanked
 		if !slices.Contains(l.Versions, exact) {
-			err = fmt.Errorf("%s has no version %s: %w", l.Repository, exact, oci.ErrNotFound)
-			return nil, exact, withHint(err, "the highest version is %s; okara list shows all", l.Versions[0])
+			return nil, exact, l.NoVersion(exact)
 		}
 		return l, exact, nil
 	}

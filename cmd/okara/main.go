@@ -9,13 +9,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
+	"slices"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/seed-141914ff/okara/internal/addr"
-	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -56,9 +53,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	cmd := root
 	stopTracing, err := a.startTracing(ctx)
 	if err == nil {
-		err = root.ExecuteContext(ctx)
+		cmd, err = root.ExecuteContextC(ctx)
 		stopTracing()
 	}
 	code := exitCode(err)
@@ -66,7 +64,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		code = exitInterrupted
 	}
 	if err != nil && !isChildExit(err) {
-		printError(errOut, err, code)
+		if code == exitUsage && slices.Contains(args, "--json") {
+			a.json = true // a wrong flag before it ended the parsing
+		}
+		a.fail(a.newFailure(err, code, cmd))
 	}
 	return code
 }
@@ -154,25 +155,4 @@ func withHint(err error, format string, args ...any) error {
 		return nil
 	}
 	return &hintError{err: err, hint: fmt.Sprintf(format, args...)}
-}
-
-// printError writes the message, then the hint: the one an error carries, or
-// the general one of its class.
-func printError(w io.Writer, err error, code int) {
-	text := strings.TrimRight(remedy.Text(err), "\n")
-	fmt.Fprintf(w, "okara: %s\n", text)
-	hint := ""
-	if e, ok := errors.AsType[*hintError](err); ok {
-		hint = e.hint
-	} else if !strings.Contains(text, "\nhint: ") {
-		hint = classHint(err, code)
-	}
-	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", hint)
-	}
-}
-
-// markUsage turns the flag and argument errors of cobra into usage errors.
-func markUsage(_ *cobra.Command, err error) error {
-	return &exitError{code: exitUsage, err: err}
 }

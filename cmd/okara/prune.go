@@ -23,7 +23,7 @@ type pruned struct {
 	Address  string   `json:"address"`
 	Versions []string `json:"versions"`
 	Deleted  bool     `json:"deleted"` // false: yanked only
-	DryRun   bool     `json:"dryRun,omitempty"`
+	DryRun   bool     `json:"dry_run,omitempty"`
 }
 
 func newPrune(reg *registries) *cobra.Command {

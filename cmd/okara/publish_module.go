@@ -165,7 +165,7 @@ func openDepot(reg *registries) (d *depot.Depot, done func(), err error) {
 type modulePlan struct {
 	Address       string        `json:"address"`
 	Version       string        `json:"version"`
-	ContentDigest string        `json:"contentDigest"`
+	ContentDigest string        `json:"content_digest"`
 	Bytes         int64         `json:"bytes"`
 	Files         []plannedFile `json:"files"`
 	Dropped       []droppedFile `json:"dropped"`

@@ -91,7 +91,7 @@ func openFrontend(reg *registries, s serverFlags, progress func(depot.Event)) (*
 		return nil, err
 	}
 	o := publishclient.Options{Server: u, Transport: t, UserAgent: reg.userAgent(), Logger: reg.logger(), Progress: progress}
-	o.Token, err = serverToken(reg, s, o)
+	o.Token, o.TokenFrom, err = serverToken(reg, s, o)
 	return publishclient.New(o), err
 }
 
@@ -107,43 +107,52 @@ func serverURL(reg *registries, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// serverToken finds the token for a front-end.
-func serverToken(reg *registries, s serverFlags, o publishclient.Options) (publishclient.TokenFunc, error) {
+// serverToken finds the token for a front-end, and says where.
+func serverToken(reg *registries, s serverFlags, o publishclient.Options) (_ publishclient.TokenFunc, from string, err error) {
 	token, err := readToken(reg.in, s.tokenFile)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	from = "--token-file " + s.tokenFile
 	if s.tokenFile == "" {
-		token = strings.TrimSpace(cmp.Or(reg.getenv("OKARA_TOKEN"), reg.credentials().ServiceToken(o.Server.Host)))
+		token, from = strings.TrimSpace(reg.getenv("OKARA_TOKEN")), "the variable OKARA_TOKEN"
+	}
+	if token == "" {
+		token, from = reg.credentials().ServiceToken(o.Server.Host), "what tofu and terraform send to "+o.Server.Host
+	}
+	if token == "" {
+		from = ""
 	}
 	if !isToken(token) {
-		return nil, usageError("the token for %s has characters that no token has", o.Server.Host)
+		return nil, from, usageError("the token for %s, from %s, has characters that no token has", o.Server.Host, from)
 	}
 	endpoint, secret := reg.getenv("ACTIONS_ID_TOKEN_REQUEST_URL"), reg.getenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 	if token != "" || endpoint == "" || secret == "" {
-		return func(context.Context) (string, error) { return token, nil }, nil
+		return func(context.Context) (string, error) { return token, nil }, from, nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
-		return nil, usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
+		return nil, "", usageError("ACTIONS_ID_TOKEN_REQUEST_URL is no https URL")
 	}
 	audience := cmp.Or(s.audience, strings.TrimSuffix(o.Server.String(), "/"))
-	return publishclient.GitHubToken(o, u, secret, audience), nil
+	return publishclient.GitHubToken(o, u, secret, audience), "this job of GitHub Actions", nil
 }
 
 // serverHint says what to do about the refusals of a front-end.
 func serverHint(err error) error {
+	refused, came := "", ""
+	if e, ok := errors.AsType[*publishclient.Error](err); ok && e.TokenFrom != "" {
+		refused, came = "the token from "+e.TokenFrom+" was refused; ", "; it came from "+e.TokenFrom
+	}
 	switch {
 	case errors.Is(err, oci.ErrUnauthenticated):
-		return withHint(err, "give a token with --token-file FILE or OKARA_TOKEN; in GitHub Actions the job needs `permissions: id-token: write`, and the server an issuer block with this audience")
+		return withHint(err, "%s", refused+"give a token with --token-file FILE or OKARA_TOKEN; in GitHub Actions the job needs `permissions: id-token: write`, and the server an issuer block with this audience")
 	case errors.Is(err, oci.ErrDenied):
-		return withHint(err, "the token is valid, but none of the server's scopes and rules lets it do this")
+		return withHint(err, "the token is valid, but none of the server's scopes and rules lets it do this%s", came)
 	case errors.Is(err, oci.ErrExists):
 		return withHint(err, "a published version never changes; publish under a new version")
 	case errors.Is(err, oci.ErrNotFound):
 		return withHint(err, "is there such a version, and is this the address of `okara serve`?")
-	case errors.Is(err, oci.ErrUnavailable):
-		return withHint(err, "check the address and the network, then run the command again")
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/credentials"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -30,6 +31,7 @@ type registries struct {
 
 	transport http.RoundTripper // built once by httpTransport
 	resolver  *credentials.Resolver
+	asked     atomic.Pointer[target]
 }
 
 // ociOptions returns how okara reaches any registry: the user's credentials,
@@ -40,13 +42,49 @@ func (reg *registries) ociOptions() (oci.Options, error) {
 		return oci.Options{}, err
 	}
 	return oci.Options{
-		Credential: reg.credentials().Credential,
+		Credential: reg.credential,
 		Rejected:   reg.credentials().Rejected,
 		Transport:  t,
 		PlainHTTP:  reg.plainHTTP,
 		UserAgent:  reg.userAgent(),
 		Logger:     reg.logger(),
 	}, nil
+}
+
+// credential is that of a repository. What was asked for last is remembered, to be
+// named if the registry refuses it.
+func (reg *registries) credential(ctx context.Context, host, repository string) (oci.Credential, error) {
+	reg.asked.Store(&target{host: host, repository: repository})
+	return reg.credentials().Credential(ctx, host, repository)
+}
+
+// usedCredential says with what a repository was asked.
+type usedCredential struct {
+	target target
+	name   string // "the password of me from FILE", "" for none
+}
+
+func (reg *registries) used() usedCredential {
+	t := reg.asked.Load()
+	if t == nil {
+		return usedCredential{}
+	}
+	used := usedCredential{target: *t}
+	list, err := reg.credentials().Explain(context.Background(), t.host, t.repository)
+	if err != nil {
+		return used // the request failed for the same reason, which is the error
+	}
+	for _, c := range list {
+		if !c.Chosen || c.Source == credentials.Anonymous {
+			continue
+		}
+		used.name = "the " + cmp.Or(c.Kind, "credential")
+		if c.Username != "" {
+			used.name += " of " + c.Username
+		}
+		used.name += " from " + cmp.Or(c.Location, c.Source)
+	}
+	return used
 }
 
 // credentials returns the resolver of this run, so that each credential
@@ -70,20 +108,22 @@ func (reg *registries) httpTransport() (http.RoundTripper, error) {
 	return t, nil
 }
 
+// place is the registry and prefix that the user named, "" for none.
+func (reg *registries) place() string {
+	return bare(cmp.Or(reg.registry, reg.getenv("OKARA_REGISTRY")))
+}
+
 // registryClient returns the client for the host of --registry, and the layout
 // whose prefix is its path. Repository names of the layout are full names.
 func (reg *registries) registryClient() (*oci.Client, addr.Layout, error) {
-	where := reg.registry
-	if where == "" {
-		where = reg.getenv("OKARA_REGISTRY")
-	}
+	where := reg.place()
 	if where == "" {
 		return nil, addr.Layout{}, withHint(usageError("no registry given"),
 			"name it with --registry HOST[/PREFIX] or the variable OKARA_REGISTRY")
 	}
 	host, prefix, err := addr.SplitRegistry(where)
 	if err != nil {
-		return nil, addr.Layout{}, &exitError{code: exitUsage, err: err}
+		return nil, addr.Layout{}, withHint(&exitError{code: exitUsage, err: err}, "a registry is written HOST[:PORT][/PREFIX]; for one without TLS add --plain-http")
 	}
 	c, err := reg.clientOf(host)
 	if err != nil {
@@ -109,13 +149,22 @@ func (reg *registries) clientOf(host string) (*oci.Client, error) {
 	return c, nil
 }
 
+// bare takes off what a reference or the name of a registry has when it was copied
+// from a browser or a configuration.
+func bare(reference string) string {
+	for _, scheme := range []string{"oci://", "https://"} {
+		reference = strings.TrimPrefix(reference, scheme)
+	}
+	return strings.TrimSuffix(reference, "/")
+}
+
 // openRepo returns the repository of a reference HOST[:PORT]/PATH.
 func (reg *registries) openRepo(reference string) (*oci.Repo, error) {
 	o, err := reg.ociOptions()
 	if err != nil {
 		return nil, err
 	}
-	r, err := oci.OpenRepo(reference, o)
+	r, err := oci.OpenRepo(bare(reference), o)
 	if err != nil {
 		return nil, withHint(&exitError{code: exitUsage, err: err}, "a repository is written HOST[:PORT]/PATH, without a tag")
 	}
@@ -154,7 +203,7 @@ func (reg *registries) hostToken(host string) string {
 // OKARA_SERVER. They are for no other registry, since a mirror run talks to many.
 func (reg *registries) explicitCredentials() []credentials.Setting {
 	var given []credentials.Setting
-	where := cmp.Or(reg.registry, reg.getenv("OKARA_REGISTRY"))
+	where := reg.place()
 	c := oci.Credential{Username: reg.getenv("OKARA_USERNAME"), Password: reg.getenv("OKARA_PASSWORD")}
 	if where != "" && c.Password != "" {
 		given = append(given, credentials.Setting{Origin: "variables OKARA_USERNAME and OKARA_PASSWORD", Prefix: where, Credential: c})

@@ -27,6 +27,7 @@ run; 125 is their own failure, 127 means that the program was not found.`
 func newRoot(a *app) *cobra.Command {
 	reg := &registries{app: a}
 	up := &upstreams{registries: reg}
+	a.used = reg.used
 	root := &cobra.Command{
 		Use:           "okara",
 		Short:         "OpenTofu and Terraform modules, providers and state in an OCI registry",
@@ -37,7 +38,7 @@ func newRoot(a *app) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(markUsage)
+	root.SetFlagErrorFunc(wrongFlag)
 	f := root.PersistentFlags()
 	f.StringVar(&reg.registry, "registry", "", "registry and prefix where artifacts live, `HOST[/PREFIX]` (OKARA_REGISTRY)")
 	f.StringVar(&reg.caFile, "ca-file", "", "PEM `FILE` of certificate authorities to trust besides the system's")
@@ -58,6 +59,7 @@ func newRoot(a *app) *cobra.Command {
 	doctor := newDoctor(reg)
 	doctor.AddCommand(newDoctorArtifacts(reg))
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
+	publish.SuggestFor = []string{"push", "upload"}
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
 	completeItems(reg, stored...)
@@ -82,21 +84,5 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group
 		root.AddCommand(c)
-	}
-}
-
-// usageArgs makes a wrong number of arguments exit with the usage code, for
-// every command of the tree.
-func usageArgs(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return markUsage(cmd, err)
-			}
-			return nil
-		}
-	}
-	for _, c := range cmd.Commands() {
-		usageArgs(c)
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 func newScan(reg *registries) *cobra.Command {
@@ -51,6 +53,13 @@ func scanItem(ctx context.Context, reg *registries, what string, p supply.ScanPo
 		return err
 	}
 	m, err := r.Fetch(ctx, v.Tag())
+	if errors.Is(err, oci.ErrNotFound) {
+		l, lerr := depot.ListVersions(ctx, r, nil)
+		if lerr != nil {
+			return lerr
+		}
+		return l.NoVersion(v)
+	}
 	if err != nil {
 		return fmt.Errorf("scanning %s: %w", what, err)
 	}

@@ -29,14 +29,13 @@ type shown struct {
 	Version     string            `json:"version"`
 	Reference   string            `json:"reference"` // repository:tag@digest
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Deprecated  *string           `json:"deprecated,omitempty"`
-	Yanked      *string           `json:"yanked,omitempty"`
-	Held        string            `json:"held,omitempty"`   // why it is not published
-	Policy      string            `json:"policy,omitempty"` // what came of the flags
-	Scan        string            `json:"scan,omitempty"`   // sum of the newest reports
-	Referrers   []referrerLine    `json:"referrers,omitempty"`
+	marks
+	Held      string         `json:"held,omitempty"`   // why it is not published
+	Policy    string         `json:"policy,omitempty"` // what came of the flags
+	Scan      string         `json:"scan,omitempty"`   // sum of the newest reports
+	Referrers []referrerLine `json:"referrers,omitempty"`
 
-	ContentDigest string                      `json:"contentDigest,omitempty"`
+	ContentDigest string                      `json:"content_digest,omitempty"`
 	Size          int64                       `json:"size,omitempty"`
 	Description   *artifact.ModuleDescription `json:"description,omitempty"`
 
@@ -50,7 +49,7 @@ type shown struct {
 }
 
 type referrerLine struct {
-	ArtifactType string `json:"artifactType"`
+	ArtifactType string `json:"artifact_type"`
 	Digest       string `json:"digest"`
 }
 
@@ -159,7 +158,7 @@ func showTag(ctx context.Context, l *depot.Listing, it addr.Selection, v addr.Ve
 	status := l.StatusOf(v, m.Digest)
 	s := shown{
 		Kind: it.Kind, Address: it.Item.String(), Version: v.String(), Reference: r.String() + ":" + tag + "@" + m.Digest.String(),
-		Deprecated: eventMessage(status.Deprecated), Yanked: eventMessage(status.Yanked), status: status,
+		marks: marksOf(status), status: status,
 	}
 	if it.Kind == addr.KindModule {
 		err = s.module(ctx, r, m)

@@ -171,6 +171,9 @@ func toLockJSON(h statebackend.Held) lockJSON {
 
 // noState explains a missing state.
 func noState(err error, reference, ws string) error {
+	if e, ok := errors.AsType[*statebackend.VersionError](err); ok {
+		return withHint(e, "`okara state history %s -w %s` shows the versions", reference, ws)
+	}
 	if !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}

@@ -17,7 +17,7 @@ type prunedState struct {
 	Repository string  `json:"repository"`
 	Workspace  string  `json:"workspace"`
 	Removed    []int64 `json:"removed"`
-	DryRun     bool    `json:"dryRun,omitempty"`
+	DryRun     bool    `json:"dry_run,omitempty"`
 }
 
 func newStatePrune(reg *registries, f *stateFlags) *cobra.Command {

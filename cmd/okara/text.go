@@ -22,6 +22,7 @@ import (
 // printResult writes the result of a command to stdout: v as one JSON document
 // with --json, else text and a line end. An empty text prints nothing.
 func (a *app) printResult(v any, text string) error {
+	a.printed = true
 	if !a.json {
 		if text == "" {
 			return nil

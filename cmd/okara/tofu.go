@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,9 @@ func newTool(reg *registries, name, title, variable, example string) *cobra.Comm
 				return cmd.Help()
 			}
 			if err != nil {
-				return markUsage(cmd, err)
+				return wrongFlag(cmd, err)
 			}
-			return runTool(cmd.Context(), reg, name, reg.getenv(variable), args)
+			return runTool(cmd.Context(), reg, name, variable, args)
 		},
 	}
 }
@@ -105,13 +106,11 @@ func leadingFlags(cmd *cobra.Command, args []string) (rest []string, err error) 
 }
 
 // runTool runs tofu or terraform.
-func runTool(ctx context.Context, reg *registries, name, program string, args []string) error {
-	if program == "" {
-		program = name
-	}
+func runTool(ctx context.Context, reg *registries, name, variable string, args []string) error {
+	program := cmp.Or(reg.getenv(variable), name)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return noProgram(program, err)
+		return noProgram(program, variable, err)
 	}
 	tool := bridge.Tool{Path: path, Terraform: name == "terraform", CacheDir: cacheDir()}
 	res, err := bridge.RunTool(ctx, tool, args, bridgeOptions(reg))
@@ -126,9 +125,12 @@ func cacheDir() string {
 	return dir
 }
 
-func noProgram(program string, err error) error {
-	return withHint(&exitError{code: exitNoTool, err: fmt.Errorf("looking for %s: %w", program, err)},
-		"install it, or name it with OKARA_TOFU or OKARA_TERRAFORM")
+func noProgram(program, variable string, err error) error {
+	err = &exitError{code: exitNoTool, err: fmt.Errorf("looking for %s: %w", program, err)}
+	if variable == "" {
+		return withHint(err, "install it, or check PATH")
+	}
+	return withHint(err, "install it, or name it with %s", variable)
 }
 
 // bridgeOptions are how commands run beside the state server.
@@ -165,7 +167,7 @@ func ran(a *app, program string, res bridge.Result, err error) error {
 	}
 	if res.Code != 0 && len(res.Failures) > 0 {
 		last := res.Failures[len(res.Failures)-1]
-		printError(a.err, last, res.Code)
+		a.newFailure(last, res.Code, nil).print(a.err)
 	}
 	return childExit(res.Code)
 }

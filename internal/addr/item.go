@@ -14,6 +14,9 @@ type Selection struct {
 // ParseSelection reads ADDRESS[@CONSTRAINT].
 func ParseSelection(s string) (Selection, error) {
 	address, versions, _ := strings.Cut(s, "@")
+	if v, err := ParseVersion(versions); err == nil {
+		versions = v.String() // also of v1.2.3, as git tags have it
+	}
 	allow, err := ParseConstraint(versions)
 	if err != nil {
 		return Selection{}, err

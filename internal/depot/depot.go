@@ -40,7 +40,7 @@ type Published struct {
 	Repository    string   `json:"repository"` // host/name
 	Tag           string   `json:"tag"`
 	Digest        string   `json:"digest"`
-	ContentDigest string   `json:"contentDigest"`
+	ContentDigest string   `json:"content_digest"`
 	Existing      bool     `json:"existing"` // the same content was there before
 	Warnings      []string `json:"warnings,omitempty"`
 }

@@ -3,7 +3,6 @@
 package depot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +63,7 @@ func (d *Depot) announceable(ctx context.Context, l *Listing, an Announcement) (
 	}
 	yanked := l.Status(v).Yanked
 	if an.Action != artifact.ActionUnyank || yanked == nil {
-		return nil, cmp.Or(l.empty(), fmt.Errorf("%s has no version %s: %w", l.Repository, v, oci.ErrNotFound))
+		return nil, l.NoVersion(v)
 	}
 	err = fmt.Errorf("it is not known what it was: %w", oci.ErrNotFound)
 	if yanked.Subject.Validate() == nil {

@@ -173,7 +173,7 @@ func ListVersions(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, err
 func (l *Listing) empty() error {
 	switch {
 	case len(l.Tags) == 0:
-		return fmt.Errorf("nothing is published in %s: %w", l.Repository, oci.ErrNotFound)
+		return &UnpublishedError{l.Repository.String()}
 	case len(l.Versions) == 0:
 		return fmt.Errorf("%s has no version: %w", l.Repository, oci.ErrNotFound)
 	}
@@ -217,6 +217,25 @@ func ReadListing(ctx context.Context, r *oci.Repo, old *Listing) (*Listing, erro
 	l.Events = append(slices.Clone(old.Events), read...)
 	slices.SortFunc(l.Events, func(a, b artifact.StatusEvent) int { return cmp.Compare(a.Tag, b.Tag) })
 	return l, nil
+}
+
+// UnpublishedError is about a module or provider of which nothing is there. It is
+// an oci.ErrNotFound.
+type UnpublishedError struct{ Repository string }
+
+func (e *UnpublishedError) Error() string {
+	return fmt.Sprintf("nothing is published in %s: %v", e.Repository, oci.ErrNotFound)
+}
+
+func (e *UnpublishedError) Unwrap() error { return oci.ErrNotFound }
+
+// NoVersion is the oci.ErrNotFound for a version that is not in the listing. It
+// names the newest that is.
+func (l *Listing) NoVersion(v addr.Version) error {
+	if err := l.empty(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s has no version %s, the newest is %s: %w", l.Repository, v, l.Versions[0], oci.ErrNotFound)
 }
 
 // Status returns what the status events say about a version, signatures apart.
@@ -267,8 +286,11 @@ func (l *Listing) WarnYanked(v addr.Version) []string {
 // oci.ErrNotFound if there is none.
 func (l *Listing) Selected(it addr.Selection) ([]addr.Version, error) {
 	versions := slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return !it.Selects(v) })
-	if len(versions) == 0 {
-		return nil, fmt.Errorf("%s has no version that %s allows: %w", it.Item, it.Versions, oci.ErrNotFound)
+	switch {
+	case len(l.Versions) == 0:
+		return nil, fmt.Errorf("%s has no version: %w", it.Item, oci.ErrNotFound)
+	case len(versions) == 0:
+		return nil, fmt.Errorf("%s has no version that %s allows, the newest is %s: %w", it.Item, it.Versions, l.Versions[0], oci.ErrNotFound)
 	}
 	return versions, nil
 }

@@ -32,6 +32,7 @@ type TokenFunc func(ctx context.Context) (string, error)
 type Options struct {
 	Server    *url.URL          // "https://okara.example.com", or a path below
 	Token     TokenFunc         // nil: anonymous
+	TokenFrom string            // where it was found, for people; "" for none
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	UserAgent string
 	Logger    *slog.Logger   // one record per request, without secrets; nil: none
@@ -90,7 +91,8 @@ func (c *Client) again(ctx context.Context, resp *http.Response, err error) (boo
 		return false, ctx.Err()
 	}
 	if err != nil {
-		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !c.answered.Load() {
+		op, ok := errors.AsType[*net.OpError](err)
+		if errors.Is(err, http.ErrSchemeMismatch) || ok && op.Op == "dial" && !c.answered.Load() {
 			return false, err
 		}
 		return retryablehttp.ErrorPropagatedRetryPolicy(ctx, nil, err)
@@ -179,7 +181,7 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // whatever is shown of the answer
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
-		return resp.StatusCode, refusal(r.Request, resp, b)
+		return resp.StatusCode, c.refusal(r.Request, resp, b)
 	}
 	if err != nil {
 		return 0, broken(r.Request, err)
@@ -212,6 +214,7 @@ type Error struct {
 	Method, URL string
 	Status      int
 	Text        string // the server's own words
+	TokenFrom   string // where the token was found, "" for none
 }
 
 func (e *Error) Error() string {
@@ -248,18 +251,38 @@ func (e *Error) Unwrap() error {
 
 // refusal reads the error document of the front-end. What is none, such as the
 // page of a proxy, is not quoted.
-func refusal(r *http.Request, resp *http.Response, body []byte) error {
-	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode}
+func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) error {
+	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
 	var doc struct {
-		Errors []string `json:"errors"`
+		Errors []refused `json:"errors"`
 	}
-	if json.Unmarshal(body, &doc) == nil {
-		e.Text = plain(strings.Join(doc.Errors, "; "))
+	switch {
+	case json.Unmarshal(body, &doc) == nil:
+		var texts []string
+		for _, one := range doc.Errors {
+			texts = append(texts, string(one))
+		}
+		e.Text = plain(strings.Join(texts, "; "))
+	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
+		e.Text = plain(strings.TrimSpace(string(body)))
 	}
 	if to, err := resp.Location(); err == nil && resp.StatusCode < http.StatusBadRequest {
 		e.Text = "it is at " + plain(where(to))
 	}
 	return e
+}
+
+// refused is one reason: a text as front-ends give it, or an object of a registry
+// that was taken for one.
+type refused string
+
+func (t *refused) UnmarshalJSON(b []byte) error {
+	var of struct{ Message string }
+	if json.Unmarshal(b, &of) == nil {
+		*t = refused(of.Message)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(t))
 }
 
 // plain makes foreign text safe for a terminal.

@@ -22,7 +22,7 @@ type KeyDir string
 type StoredKey struct {
 	ID          string    `json:"id,omitempty"`
 	Fingerprint string    `json:"fingerprint,omitempty"`
-	UserID      string    `json:"userId,omitempty"`
+	UserID      string    `json:"user_id,omitempty"`
 	Created     time.Time `json:"created,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"`
 	Revoked     bool      `json:"revoked,omitempty"`

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadUsage types what people type by mistake. Each row is a command line, its
+// exit code, and what the message and the hint have to say; nothing is written.
+// Words in capitals stand for hosts and files, see newBadUsage.
+func TestBadUsage(t *testing.T) {
+	const module = "publish module MODULE net/vpc/aws 1.0.0 "
+	u := newBadUsage(t)
+	for _, row := range []struct {
+		line         string
+		code         int
+		reason, hint string
+	}{
+		// Commands and flags that are not there.
+		{"publsh module", exitUsage, `unknown command "publsh" for "okara"`, "did you mean `okara publish`?"},
+		{"push MODULE net/vpc/aws 1.0.0", exitUsage, `unknown command "push"`, "`okara publish`"},
+		{"modules", exitUsage, `unknown command "modules"`, "its commands are approve, "},
+		{"publish MODULE net/vpc/aws 1.0.0", exitUsage, "unknown command", "its commands are module, modules, provider"},
+		{"publish modul MODULE net/vpc/aws 1.0.0", exitUsage, `unknown command "modul"`, "`okara publish module`"},
+		{"state histroy REGISTRY/infra/state", exitUsage, `unknown command "histroy" for "okara state"`, "did you mean `okara state history`?"},
+		{"state lst", exitUsage, `unknown command "lst"`, "did you mean `okara state list`?"},
+		{"depot pln", exitUsage, `unknown command "pln"`, "did you mean `okara depot plan`?"},
+		{"keys exprt", exitUsage, `unknown command "exprt"`, "`okara keys export`"},
+		{"auth explian x", exitUsage, `unknown command "explian"`, "`okara auth explain`"},
+		{"--bogus", exitUsage, "unknown flag: --bogus", "`okara --help`"},
+		{"list --regsitry REGISTRY", exitUsage, "unknown flag: --regsitry", "did you mean --registry?"},
+		{"state list REGISTRY/infra/state --plain-htp", exitUsage, "unknown flag: --plain-htp", "did you mean --plain-http?"},
+		{"list --registry", exitUsage, "flag needs an argument: --registry", "usage: okara list [ADDRESS]"},
+		{"list --json=maybe", exitUsage, `invalid argument "maybe" for "--json"`, "usage: okara list"},
+		{"serve --cache-blobs many", exitUsage, `"many" is not a size such as 20GiB`, "usage: okara serve"},
+
+		// Too few arguments, too many, and in the wrong order.
+		{"publish module", exitUsage, "missing: DIR, NAMESPACE/NAME/SYSTEM, VERSION", "usage: okara publish module DIR NAMESPACE/NAME/SYSTEM VERSION; --help"},
+		{"publish module MODULE net/vpc/aws", exitUsage, "missing: VERSION", "usage: okara publish module DIR"},
+		{module + "extra --registry REGISTRY", exitUsage, `"extra" is one argument too many`, "usage: okara publish module DIR"},
+		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", exitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
+		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", exitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},
+		{"show", exitUsage, "missing: ADDRESS[@VERSION]", "usage: okara show"},
+		{"show net/vpc/aws 1.0.0 --registry REGISTRY", exitUsage, `"1.0.0" is one argument too many`, "follows the address after an @: net/vpc/aws@1.0.0"},
+		{"list net/vpc/aws acme/dns", exitUsage, `"acme/dns" is one argument too many`, "usage: okara list"},
+		{"pull net/vpc/aws --registry REGISTRY", exitUsage, "missing: DIR", "usage: okara pull"},
+		{"bundle create", exitUsage, "missing: FILE, ADDRESS[@CONSTRAINT]...", "usage: okara bundle create"},
+		{"state list", exitUsage, "no repository is named", `a folder with a backend "oci" block`},
+		{"state pull REGISTRY/infra/state 7", exitUsage, `"7" is one argument too many`, "usage: okara state pull"},
+		{"state diff REGISTRY/infra/state", exitUsage, "no repository is named", "name REPOSITORY"},
+		{"state push", exitUsage, "missing: FILE", "usage: okara state push [REPOSITORY] FILE"},
+		{"state push TEXT REGISTRY/infra/state", exitFailure, "REGISTRY/infra/state: no such file", "usage: okara state push [REPOSITORY] FILE"},
+		{"login", exitUsage, "missing: HOST", "usage: okara login HOST"},
+		{"exec", exitUsage, "missing: CMD", "usage: okara exec"},
+		{"doctor a/b c/d", exitUsage, `"c/d" is one argument too many`, "usage: okara doctor"},
+		{"serve TEXT", exitUsage, "okara serve takes no arguments", "`okara serve --config "},
+		{"depot plan TEXT --file TEXT", exitUsage, "are two depot files", "usage: okara depot plan [FILE]"},
+		{"depot apply EMPTY extra --registry REGISTRY", exitUsage, `"extra" is one argument too many`, "usage: okara depot apply"},
+		{"mirror", exitUsage, "name a provider or a module", "usage: okara mirror"},
+
+		// Addresses.
+		{"publish module MODULE net/vpc 1.0.0 --registry REGISTRY", exitUsage, `module "net/vpc": must be NAMESPACE/NAME/SYSTEM`, "usage: "},
+		{"publish module MODULE Net/VPC/aws 1.0.0 --registry REGISTRY", exitUsage, "upper-case 'N'", "usage: "},
+		{"publish module MODULE net/vpc/aws/ 1.0.0 --registry REGISTRY", exitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
+		{"publish module MODULE https://REGISTRY/net/vpc/aws 1.0.0 --registry REGISTRY", exitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: "},
+		{"publish provider DIR acme 1.0.0 --registry REGISTRY", exitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: "},
+		{"list net/vpc --registry REGISTRY", exitNotFound, "nothing is published in REGISTRY/providers/net/vpc", "a module has three parts, NAMESPACE/NAME/SYSTEM"},
+		{"show net/none/aws --registry REGISTRY", exitNotFound, "nothing is published in", "`okara list` shows what is there"},
+		{"show net/vpc/aws --registry REGISTRY/other", exitNotFound, "nothing is published in REGISTRY/other/modules/net/vpc/aws", "`okara list`"},
+		{"list net/vpc/aws/extra --registry REGISTRY", exitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara list"},
+		{"mirror acme --registry REGISTRY", exitUsage, "must be [HOST/]NAMESPACE/TYPE", "usage: okara mirror"},
+
+		// Versions.
+		{"publish module MODULE net/vpc/aws 1.0 --registry REGISTRY", exitUsage, "did you mean 1.0.0?", "usage: "},
+		{"show net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"list net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "has no version that 9.9.9 allows, the newest is 1.1.0", ""},
+		{"list net/vpc/aws@~>9.0 --registry REGISTRY", exitNotFound, "has no version that ~>9.0 allows, the newest is 1.1.0", ""},
+		{"pull net/vpc/aws@v9.9.9 DIR/out --registry REGISTRY", exitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"verify net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "the newest is 1.1.0", ""},
+		{"scan net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "the newest is 1.1.0", ""},
+		{"yank net/vpc/aws --registry REGISTRY", exitUsage, "names no version: ADDRESS@VERSION", "usage: okara yank"},
+		{"yank net/vpc/aws@latest --registry REGISTRY", exitUsage, `version "latest"`, "usage: okara yank"},
+		{"yank net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"deprecate net/vpc/aws@v9.9.9 --registry REGISTRY", exitNotFound, "has no version 9.9.9, the newest is 1.1.0", ""},
+		{"bundle create DIR/b.tar net/vpc/aws@9.9.9 --registry REGISTRY", exitNotFound, "no version of REGISTRY/modules/net/vpc/aws matches", ""},
+		{"convert REGISTRY/x:1 net/vpc/aws 2.0.0 --registry REGISTRY", exitNotFound, "REGISTRY/x has no tag 1", ""},
+		{"convert REGISTRY/x net/vpc/aws 2.0.0 --registry REGISTRY", exitUsage, "names no tag", "usage: okara convert"},
+		{"state pull REGISTRY/infra/state --version 7", exitNotFound, `workspace "default" of REGISTRY/infra/state has no version 7, the newest is 1`, "`okara state history REGISTRY/infra/state -w default`"},
+		{"state diff REGISTRY/infra/state 1 7", exitNotFound, "has no version 7, the newest is 1", "`okara state history"},
+		{"state restore REGISTRY/infra/state 7", exitNotFound, "has no version 7, the newest is 1", "`okara state history"},
+		{"state show REGISTRY/infra/state -w nope", exitNotFound, `workspace "nope" of REGISTRY/infra/state has no state`, "`okara state list REGISTRY/infra/state`"},
+
+		// Registries, repositories and servers.
+		{module, exitUsage, "no registry given", "--registry HOST[/PREFIX] or the variable OKARA_"},
+		{"list --registry http://REGISTRY", exitUsage, "without a scheme", "add --plain-http"},
+		{"list --registry REGISTRY/Up", exitUsage, "upper-case 'U'", "HOST[:PORT][/PREFIX]"},
+		{"state list REGISTRY", exitUsage, "no path after the host", "HOST[:PORT]/PATH"},
+		{"state list REGISTRY/infra/state:1", exitUsage, `remove ":1"`, "without a tag"},
+		{"state list REGISTRY/Infra/State", exitUsage, "want lower-case letters", "HOST[:PORT]/PATH"},
+		{"state list 127.0.0.1:1/infra/state", exitFailure, "connection refused", "nothing listens there"},
+		{"state list TLS/infra/state", exitFailure, "unknown authority", "--ca-file"},
+		{"state list TLS/infra/state --plain-http", exitFailure, "400 Bad Request", "it speaks https"},
+		{"list --registry TLS --plain-http", exitFailure, "HTTP request to an HTTPS server", "leave out --plain-http"},
+		{module + "--server https://REGISTRY", exitFailure, "server gave HTTP response to HTTPS client", "it speaks http: write http://"},
+		{module + "--server http://TLS", exitFailure, "HTTP request to an HTTPS server", "it speaks https: write https://"},
+		{module + "--server http://okara.example.com", exitUsage, "a token is not sent without", "write https://"},
+		{module + "--server https://me:hunter2@okara.example.com", exitUsage, "not the URL of a server", "usage: "},
+		{module + "--server http://REGISTRY --registry REGISTRY", exitUsage, "two places; name one", "usage: "},
+		{module + "--server http://FAILS", exitFailure, "500 Internal Server Error: the server says: database is gone", "its log says why"},
+		{"list --registry FAILS", exitFailure, `UNKNOWN: "database is gone"`, "its log says why"},
+		{"login REGISTRY/x", exitUsage, "is not the name of a registry", "HOST[:PORT] without a path"},
+		{"cli-config ftp://x", exitUsage, "the scheme must be https", "usage: okara cli-config"},
+		{"cli-config http://okara.example.com", exitUsage, "need https for a server on another machine", "--tls-cert"},
+		{"serve --listen nonsense", exitUsage, "missing port in address", ""},
+		{"serve --listen :0", exitUsage, "reachable from other machines", "--token-file FILE"},
+
+		// Who it is that asks.
+		{"state list LOGIN/infra/state", exitDenied, "there are no credentials for LOGIN/infra/state", "log in with `okara login LOGIN`"},
+		{"list --registry DENIES", exitDenied, `403 Forbidden: DENIED: "policy says no"`, "DENIES was asked without credentials; log in with `okara login DENIES`"},
+		{module + "--server http://LOGIN", exitDenied, "401 Unauthorized: the server says: who are you", "give a token with --token-file"},
+		{module + "--server http://LOGIN --token-file TEXT", exitDenied, "401 Unauthorized", "the token from --token-file TEXT was refused"},
+		{module + "--server http://DENIES --token-file TEXT", exitDenied, "403 Forbidden: the server says: policy says no", "it came from --token-file TEXT"},
+		{module + "--server http://REGISTRY --token-file EMPTY", exitUsage, "no single token in it", "usage: "},
+		{"auth token REGISTRY", exitNotFound, "no credentials for REGISTRY", "`okara login REGISTRY`"},
+		{"login REGISTRY", exitUsage, "standard input is not a terminal", "--password-stdin"},
+		{"login REGISTRY -u me --password-stdin", exitUsage, "the password is empty", "usage: okara login"},
+		{"keys export NOPE --dir DIR", exitNotFound, "no key NOPE in DIR", "`okara keys list`"},
+
+		// Files.
+		{"publish module TEXT net/vpc/aws 1.0.0 --registry REGISTRY", exitUsage, "TEXT is not a folder", "usage: okara publish module DIR"},
+		{"publish module DIR/none net/vpc/aws 1.0.0 --registry REGISTRY", exitUsage, "DIR/none does not exist", "usage: okara publish module DIR"},
+		{"publish module DIR net/vpc/aws 1.0.0 --registry REGISTRY", exitFailure, "no .tf, .tf.json, .tofu or .tofu.json file", "name the folder that holds the module's files"},
+		{"publish provider TEXT acme/dns 1.0.0 --registry REGISTRY", exitUsage, "TEXT is not a folder", "usage: okara publish provider DIST"},
+		{"publish provider DIR acme/dns 1.0.0 --registry REGISTRY", exitFailure, "not a provider package", "GoReleaser"},
+		{"pull net/vpc/aws@1.0.0 TEXT --registry REGISTRY", exitFailure, "TEXT: not a directory", "usage: okara pull"},
+		{"state push REGISTRY/infra/state EMPTY", exitFailure, "not a state file", "`tofu state pull`"},
+		{"state push REGISTRY/infra/state DIR", exitFailure, "is a directory", "usage: okara state push"},
+		{"state push REGISTRY/infra/state DIR/none", exitFailure, "no such file", "usage: okara state push"},
+		{"depot plan TEXT", exitUsage, "TEXT:1,1-6: Argument or block definition required", "usage: okara depot plan [FILE]"},
+		{"depot plan DIR/none", exitUsage, "no such file", "usage: okara depot plan [FILE]"},
+		{"depot plan", exitUsage, "depot.hcl: no such file", "usage: okara depot plan [FILE]"},
+		{"serve --config TEXT", exitUsage, "TEXT:1", ""},
+		{"sign net/vpc/aws@1.0.0 --cosign-key TEXT --registry REGISTRY", exitUsage, "not PEM", "usage: okara sign"},
+		{"list --registry REGISTRY --ca-file TEXT", exitUsage, "no PEM certificate in it", "usage: okara list"},
+		{"bundle load DIR --registry REGISTRY", exitFailure, "is a directory", "usage: okara bundle load FILE"},
+		{"mirror --lockfile DIR --registry REGISTRY", exitFailure, "is a directory", "usage: okara mirror"},
+		{"exec -- nosuchprogram", exitNoTool, "executable file not found", "install it, or check PATH"},
+
+		// Questions without a terminal, and what is not said.
+		{"state unlock REGISTRY/infra/state --id x", exitUsage, "there is no terminal", "--force"},
+		{"state unlock REGISTRY/infra/state", exitUsage, "exactly one of --id and --take-over", "usage: okara state unlock"},
+		{"state delete REGISTRY/infra/state", exitUsage, "--workspace is needed", "usage: okara state delete"},
+		{"sign net/vpc/aws --registry REGISTRY", exitUsage, "no key given", "usage: okara sign"},
+	} {
+		t.Run(row.line, func(t *testing.T) { u.check(t, row.line, row.code, row.reason, row.hint) })
+	}
+}
+
+// badUsage is a registry with two versions of a module and one of a state, and
+// servers that answer otherwise.
+type badUsage struct {
+	registry *writes
+	names    *strings.Replacer // the words in capitals
+}
+
+func newBadUsage(t *testing.T) badUsage {
+	t.Helper()
+	registry, module, dir := newWrites(t), newModuleDir(t), t.TempDir()
+	for _, v := range []string{"1.0.0", "1.1.0"} {
+		mustOkara(t, "publish", "module", module, "net/vpc/aws", v, "--registry", registry.host)
+	}
+	mustOkara(t, "state", "push", registry.host+"/infra/state", newFile(t, "state", stateText("a", 1)))
+	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tls.StartTLS()
+	t.Cleanup(tls.Close)
+	text, empty := filepath.Join(dir, "text"), filepath.Join(t.TempDir(), "empty")
+	mustWrite(t, text, []byte("hello\n"))
+	mustWrite(t, empty, nil)
+	return badUsage{registry, strings.NewReplacer(
+		"REGISTRY", registry.host, "MODULE", module, "DIR", dir, "TEXT", text, "EMPTY", empty, "TLS", strings.TrimPrefix(tls.URL, "https://"),
+		"LOGIN", newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"who are you"}]}`),
+		"DENIES", newAnswer(t, http.StatusForbidden, `{"errors":[{"code":"DENIED","message":"policy says no"}]}`),
+		"FAILS", newAnswer(t, http.StatusInternalServerError, `{"errors":[{"code":"UNKNOWN","message":"database is gone"}]}`),
+	)}
+}
+
+// newAnswer is a server that has one answer to everything.
+func newAnswer(t *testing.T, status int, body string) (host string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // a cut answer fails the test
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+func (u badUsage) check(t *testing.T, line string, code int, reason, hint string) {
+	t.Helper()
+	before := u.registry.n.Load()
+	o := okara(t, strings.Fields(u.names.Replace(line))...)
+	message, said, _ := strings.Cut(o.err, "\nhint: ")
+	if reason = literal(u.names, reason); o.code != code || !strings.Contains(message, reason) {
+		t.Errorf("exit %d, want %d with %q\n%s%s", o.code, code, reason, o.out, o.err)
+	}
+	if hint = literal(u.names, hint); !strings.Contains(said, hint) {
+		t.Errorf("hint %q, want %q", said, hint)
+	}
+	if o.out != "" || u.registry.n.Load() != before {
+		t.Errorf("%d writes to the registry, on stdout %q", u.registry.n.Load()-before, o.out)
+	}
+	if strings.Contains(o.err, "hunter2") {
+		t.Errorf("a secret: %s", o.err)
+	}
+}
+
+// literal leaves the words of a usage line as they are.
+func literal(names *strings.Replacer, text string) string {
+	if strings.Contains(text, "usage: ") || strings.Contains(text, "missing: ") {
+		return text
+	}
+	return names.Replace(text)
+}
+
+// TestForgivenUsage is what people copy from elsewhere, and is understood.
+func TestForgivenUsage(t *testing.T) {
+	u := newBadUsage(t)
+	for line, want := range map[string]string{
+		"state list oci://REGISTRY/infra/state":                             "default",
+		"state list https://REGISTRY/infra/state/":                          "default",
+		"list --registry https://REGISTRY/":                                 "net/vpc/aws",
+		"show net/vpc/aws@v1.0.0 --registry REGISTRY":                       "version    1.0.0",
+		"publish module MODULE net/vpc/aws v1.1.0 --registry REGISTRY":      "net/vpc/aws:1.1.0@",
+		"depot plan EMPTY --registry REGISTRY":                              "",
+		"publish module MODULE net/vpc/aws 1.1.0 --registry oci://REGISTRY": "net/vpc/aws:1.1.0@",
+	} {
+		if o := okara(t, strings.Fields(u.names.Replace(line))...); o.code != exitOK || !strings.Contains(o.out, want) {
+			t.Errorf("%s: exit %d, want %q\n%s%s", line, o.code, want, o.out, o.err)
+		}
+	}
+}
+
+// TestFailureJSON: with --json there is one document on stdout, whatever went wrong.
+func TestFailureJSON(t *testing.T) {
+	u := newBadUsage(t)
+	other := newModuleDir(t)
+	mustWrite(t, filepath.Join(other, "more.tf"), []byte("locals {}\n"))
+	for _, row := range []struct {
+		line string
+		want failure
+	}{
+		{"show net/vpc/aws@9.9.9 --registry REGISTRY --json", failure{Code: exitNotFound, Reason: "has no version 9.9.9"}},
+		{"list --bogus --json", failure{Code: exitUsage, Reason: "unknown flag", Hint: "usage: okara list"}},
+		{"state lst --json", failure{Code: exitUsage, Reason: "unknown command", Hint: "okara state list"}},
+		{"serve TEXT --json", failure{Code: exitUsage, Reason: "takes no arguments", Hint: "--config"}},
+		{"list --registry LOGIN --json", failure{Code: exitDenied, Reason: "authentication required", Hint: "okara login"}},
+		{"publish module " + other + " net/vpc/aws 1.0.0 --registry REGISTRY --json", failure{Code: exitConflict, Reason: "already published with other content", Hint: "such as 1.0.1", Next: "1.0.1"}},
+		{"mirror acme/dns --from DIR --registry REGISTRY --json", failure{}}, // the list is the document
+	} {
+		o := okara(t, strings.Fields(u.names.Replace(row.line))...)
+		if row.want.Code == 0 {
+			var list []mirrorResult
+			if err := json.Unmarshal([]byte(o.out), &list); err != nil || len(list) != 1 || o.code != exitPartly {
+				t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
+			}
+			continue
+		}
+		var doc struct{ Error failure }
+		err := json.Unmarshal([]byte(o.out), &doc)
+		got := doc.Error
+		if err != nil || o.code != row.want.Code || got.Code != o.code || got.Next != row.want.Next ||
+			!strings.Contains(got.Reason, row.want.Reason) || !strings.Contains(got.Hint, row.want.Hint) {
+			t.Errorf("%s: exit %d, %v\n%s", row.line, o.code, err, o.out)
+		}
+		if !strings.HasPrefix(o.err, "okara: ") {
+			t.Errorf("%s: stderr %q", row.line, o.err)
+		}
+	}
+}
+
+// TestRefusedCredential: the message says which credential a registry refused and
+// where it is kept, and nothing of its secret.
+func TestRefusedCredential(t *testing.T) {
+	login := newAnswer(t, http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"no"}]}`)
+	file := filepath.Join(t.TempDir(), "config.json")
+	mustWrite(t, file, []byte(`{"auths":{"`+login+`":{"username":"octocat","password":"hunter2"}}}`))
+	for name, env := range map[string]map[string]string{
+		"octocat from " + file:                                {"DOCKER_CONFIG": filepath.Dir(file)},
+		"me from variables OKARA_USERNAME and OKARA_PASSWORD": {"OKARA_USERNAME": "me", "OKARA_PASSWORD": "hunter2"},
+	} {
+		var out, errOut bytes.Buffer
+		code := run(t.Context(), []string{"list", "--registry", login}, strings.NewReader(""), &out, &errOut, func(name string) string { return env[name] })
+		o := outcome{code: code, out: out.String(), err: errOut.String()}
+		if o.code != exitDenied || !strings.Contains(o.err, "the password of "+name+" was refused; log in with `okara login "+login+"`") || strings.Contains(o.err, "hunter2") {
+			t.Errorf("exit %d\n%s", o.code, o.err)
+		}
+	}
+}

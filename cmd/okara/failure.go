@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/server"
+)
+
+// failure is how a command line that failed ends: as text on stderr, and with
+// --json as the one document on stdout.
+type failure struct {
+	Code   int    `json:"code"`
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"`
+	Next   string `json:"next,omitempty"` // the free version, where one exists already
+}
+
+// newFailure has the hint that an error carries, or the general one of its class.
+func (a *app) newFailure(err error, code int, cmd *cobra.Command) failure {
+	f := failure{Code: code, Reason: strings.TrimRight(remedy.Text(err), "\n")}
+	if e, ok := errors.AsType[*hintError](err); ok {
+		f.Hint = e.hint
+	} else if before, own, ok := strings.Cut(f.Reason, "\nhint: "); ok {
+		f.Reason, f.Hint = before, own
+	} else if f.Hint = a.classHint(err); f.Hint == "" && (code == exitUsage && !hasType[*server.SettingError](err) || isAny(err, fs.ErrNotExist, syscall.EISDIR, syscall.ENOTDIR)) {
+		f.Hint = usageHint(cmd)
+	}
+	if e, ok := errors.AsType[*depot.ConflictError](err); ok && e.Next != (addr.Version{}) {
+		f.Next = e.Next.String()
+	}
+	return f
+}
+
+// print writes the message, then the hint on a line of its own.
+func (f failure) print(w io.Writer) {
+	fmt.Fprintf(w, "okara: %s\n", f.Reason)
+	if f.Hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", f.Hint)
+	}
+}
+
+// fail prints how the command line failed. Where the result is on stdout already,
+// such as the list of a run that was partly done, it stays the only document.
+func (a *app) fail(f failure) {
+	f.print(a.err)
+	if a.json && !a.printed {
+		_ = a.printResult(map[string]failure{"error": f}, "") // the exit code says so too
+	}
+}

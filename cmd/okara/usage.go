@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// mistypes is how many letters may be wrong in a word that is recognised.
+func mistypes(word string) int { return min(2, max(1, len(word)/3)) }
+
+// usageArgs makes every command of the tree say in its own words what is wrong
+// with its arguments, with the exit code of usage.
+func usageArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if _, said := errors.AsType[*exitError](err); err == nil || said {
+				return err
+			}
+			if cmd.HasSubCommands() && len(argWords(cmd)) == 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return wrongArgs(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageArgs(c)
+	}
+}
+
+// unknownCommand names the commands that may be meant.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	err := usageError("unknown command %q for %q", word, cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = mistypes(word)
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return withHint(err, "did you mean `%s %s`?", cmd.CommandPath(), strings.Join(near, "` or `"+cmd.CommandPath()+" "))
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return withHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
+}
+
+// wrongArgs says which arguments are missing, or are too many.
+func wrongArgs(cmd *cobra.Command, args []string) error {
+	wanted := argWords(cmd)
+	needed := slices.DeleteFunc(slices.Clone(wanted), func(word string) bool { return strings.HasPrefix(word, "[") })
+	switch {
+	case len(args) < len(needed):
+		return usageError("missing: %s", strings.Join(needed[len(args):], ", "))
+	case len(wanted) == 0:
+		err := usageError("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+		if cmd.Flags().Lookup("config") != nil {
+			err = withHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
+		}
+		return err
+	}
+	err := usageError("%q is one argument too many", args[len(wanted)])
+	if v, verr := addr.ParseVersion(args[len(args)-1]); verr == nil && strings.HasPrefix(wanted[0], "ADDRESS[@") {
+		err = withHint(err, "a version follows the address after an @: %s@%s", args[0], v)
+	}
+	return err
+}
+
+// argWords are the words for the arguments in the usage of a command, without its
+// flags.
+func argWords(cmd *cobra.Command) []string {
+	if _, after, ok := strings.Cut(cmd.Use, " -- "); ok {
+		return strings.Fields(after)
+	}
+	var words []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(strings.TrimLeft(word, "[("), "-") {
+			break
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// wrongFlag names the flag that may be meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	usage := usageError("%w", err)
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usage
+	}
+	// cobra compares names of commands only.
+	word := unknown.GetSpecifiedName()
+	names := &cobra.Command{SuggestionsMinimumDistance: mistypes(word)}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := names.SuggestionsFor(word); len(near) > 0 {
+		return withHint(usage, "did you mean --%s?", strings.Join(near, " or --"))
+	}
+	return usage
+}
+
+// usageHint shows how the command is written.
+func usageHint(cmd *cobra.Command) string {
+	if cmd == nil || !cmd.HasParent() {
+		return "`okara --help` lists the commands"
+	}
+	return fmt.Sprintf("usage: %s; --help has examples", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+}
