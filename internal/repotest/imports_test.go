@@ -117,7 +117,6 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/diskfile
 	internal/moduledoc
 	internal/release
-	internal/scan
 	internal/scratch
 	internal/signing
 	internal/syntax
