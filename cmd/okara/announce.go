@@ -123,6 +123,9 @@ func announceItem(ctx context.Context, reg *registries, s serverFlags, it addr.I
 	for _, w := range warnings {
 		reg.note("warning: %s", w)
 	}
+	if err == nil {
+		noteDelay(reg.app)
+	}
 	return e.Tag, err
 }
 

@@ -55,7 +55,16 @@ func publishOne(reg *registries, s serverFlags, one func(publisher) (depot.Publi
 	if err != nil {
 		return publishHint(err)
 	}
+	if _, direct := p.(*depot.Depot); direct && !out.Existing {
+		noteDelay(reg.app)
+	}
 	return printPublished(reg.app, out)
+}
+
+// noteDelay says when a front-end shows what was changed in the registry behind its
+// back.
+func noteDelay(a *app) {
+	a.note("a front-end before this registry shows it within its tag TTL, 30 s by default; okara's built-in registry at once")
 }
 
 // serverFlags name a front-end and who publishes there.
