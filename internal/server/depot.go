@@ -31,6 +31,9 @@ type depotRunner struct {
 	log   *slog.Logger
 	audit *slog.Logger
 	force chan struct{} // one pending request to run now
+
+	metrics depotMetrics
+	failed  int // versions of this run
 }
 
 // depotWorkspace is the name of the lock in the queue repository.
@@ -51,8 +54,9 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 	}
 	return &depotRunner{
 		env: env, file: s.Depot, used: s.UsedBy, log: env.Log, audit: audit, force: make(chan struct{}, 1),
-		d:     depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-		store: statebackend.New(r, statebackend.Options{Tool: env.OCI.UserAgent, Logger: env.Log}),
+		metrics: o.Metrics.depots(),
+		d:       depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		store:   statebackend.New(r, statebackend.Options{Tool: env.OCI.UserAgent, Logger: env.Log}),
 	}, nil
 }
 
@@ -69,13 +73,18 @@ func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // read again at the next turn.
 func (r *depotRunner) run(ctx context.Context) {
 	for {
+		r.failed = 0
 		interval := time.Minute
 		set, err := supply.ReadSet(r.file)
 		if err == nil {
 			interval = set.Interval
 			err = r.once(ctx, set)
 		}
-		switch locked, _ := errors.AsType[*statebackend.LockedError](err); {
+		locked, _ := errors.AsType[*statebackend.LockedError](err)
+		if locked == nil && ctx.Err() == nil {
+			r.metrics.ran(err, r.failed)
+		}
+		switch {
 		case locked != nil:
 			r.log.Info("depot: another replica runs", "who", locked.Held.Who)
 		case err != nil && ctx.Err() == nil:
@@ -132,6 +141,7 @@ func (r *depotRunner) note(res supply.Result) {
 	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
 	switch {
 	case res.Error != "":
+		r.failed++
 		r.log.Error("depot: failed", append(attrs, "error", res.Error)...)
 	case res.Action == supply.ActionDrift:
 		r.log.Error("depot: drift", attrs...)

@@ -3,9 +3,14 @@
 package server
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,15 +30,42 @@ func TestMetricsPage(t *testing.T) {
 	}
 	all := make(chan *prometheus.Desc)
 	m := NewMetrics()
+	m.running("v1", t.TempDir())
+	m.depots()
 	m.collected(0, 0) // the metrics of the embedded registry appear with its first collection
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {
 		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
-		got = append(got, m[1]+"{"+m[2]+"}")
+		if strings.HasPrefix(m[1], "okara_") { // the page names what comes with the library as a whole
+			got = append(got, m[1]+"{"+m[2]+"}")
+		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-page +code):\n%s", diff)
+	}
+}
+
+// TestRunningMetrics asks for what a server that runs says of itself.
+func TestRunningMetrics(t *testing.T) {
+	m := NewMetrics()
+	m.running("v1.2.3", t.TempDir())
+	d := m.depots()
+	d.ran(nil, 0)
+	d.ran(nil, 2)
+	d.ran(errors.New("no registry"), 0)
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`okara_build_info{go="` + runtime.Version() + `",version="v1.2.3"} 1`, "okara_depot_failures_total 3", "go_goroutines ",
+		`okara_depot_last_run_timestamp_seconds{result="succeeded"} `, `okara_depot_last_run_timestamp_seconds{result="failed"} `,
+	} {
+		if !strings.Contains(w.Body.String(), "\n"+line) {
+			t.Errorf("no %s in\n%s", line, w.Body)
+		}
+	}
+	if _, free, ok := diskSpace(t.TempDir()); ok && (free <= 0 || !strings.Contains(w.Body.String(), "\nokara_disk_free_bytes ")) {
+		t.Errorf("%v bytes are free: %s", free, w.Body)
 	}
 }

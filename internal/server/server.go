@@ -97,6 +97,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		defer closeLog()
 		o.Audit = slog.New(slog.NewJSONHandler(out, nil))
 	}
+	o.Metrics.running(env.Version, s.Storage)
 	var runner *depotRunner
 	if s.Depot != "" {
 		if runner, err = newDepotRunner(s, o, env); err != nil {
