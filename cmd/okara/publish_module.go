@@ -23,6 +23,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/syntax"
 	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 func newPublishModule(reg *registries) *cobra.Command {
@@ -37,7 +38,8 @@ func newPublishModule(reg *registries) *cobra.Command {
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
 .git, .terraform and state files; --dry-run shows what would ship and what would
-not, and why. A configuration that does not parse, declares something twice or uses
+not, and why, and whether the version is new, the same or in conflict in the registry,
+if one is given. A configuration that does not parse, declares something twice or uses
 variables that are not there is refused with file, line and column. VERSION is a semantic version, or "auto" for the one in the git tag.
 
 A version is written once: publishing the same content again succeeds without a
@@ -75,7 +77,7 @@ other content, 5 denied.`,
 			}
 			target := addr.ModuleVersion{Module: m, Version: v}
 			if o.dryRun {
-				return planModule(cmd.Context(), reg.app, root, target, options)
+				return planModule(cmd.Context(), reg, server, root, target, options)
 			}
 			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
 				return publishModule(cmd.Context(), p, root, target, options)
@@ -108,7 +110,7 @@ type moduleFlags struct {
 }
 
 func (m *moduleFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, and push nothing")
+	f.BoolVar(&m.dryRun, "dry-run", false, "list what would ship and what would not, compare with the registry, and push nothing")
 	f.BoolVar(&m.o.Dereference, "dereference", false, "replace symbolic links inside the folder by what they point to")
 	f.BoolVar(&m.o.NoLatest, "no-latest", false, "leave the tag latest where it is")
 	f.BoolVar(&m.o.AllowInvalid, "allow-invalid", false, "publish a configuration that tofu validate refuses")
@@ -166,6 +168,7 @@ type modulePlan struct {
 	Address       string        `json:"address"`
 	Version       string        `json:"version"`
 	ContentDigest string        `json:"content_digest"`
+	Outcome       string        `json:"outcome,omitempty"` // new, same or conflict; "": no registry was asked
 	Bytes         int64         `json:"bytes"`
 	Files         []plannedFile `json:"files"`
 	Dropped       []droppedFile `json:"dropped"`
@@ -207,12 +210,42 @@ func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleO
 	return out, err
 }
 
-func planModule(ctx context.Context, a *app, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
+func planModule(ctx context.Context, reg *registries, s serverFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
 	p, err := plan(ctx, dir, m, o)
 	if err != nil {
 		return err
 	}
-	return a.printResult(p, planText(a, p))
+	conflict := p.compare(ctx, reg, s, m, o)
+	if conflict != nil && p.Outcome == "" {
+		return publishHint(conflict)
+	}
+	return cmp.Or(reg.printResult(p, planText(reg.app, p)), publishHint(conflict))
+}
+
+// compare notes what publishing would come to in the registry, if one is given. The
+// error is the conflict, or why the registry was not read; then nothing is noted.
+func (p *modulePlan) compare(ctx context.Context, reg *registries, s serverFlags, m addr.ModuleVersion, o depot.ModuleOptions) error {
+	named := reg.registry != "" || reg.getenv("OKARA_REGISTRY") != "" && reg.getenv("OKARA_SERVER") == ""
+	if s.url != "" || !named {
+		return nil
+	}
+	d, done, err := openDepot(reg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	existing, err := d.ModuleThere(ctx, m, p.ContentDigest, o.Policy)
+	switch {
+	case errors.Is(err, oci.ErrExists):
+		p.Outcome = "conflict"
+	case err != nil:
+		return err
+	case existing:
+		p.Outcome = "same"
+	default:
+		p.Outcome = "new"
+	}
+	return err
 }
 
 // planText lists the files; the sum goes to stderr.
@@ -227,8 +260,21 @@ func planText(a *app, p modulePlan) string {
 	for _, w := range p.Warnings {
 		a.note("warning: %s", w)
 	}
-	a.note("%s %s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, len(p.Files), p.Bytes, p.ContentDigest)
+	a.note("%s %s%s: %d files, %d bytes, content %s; nothing was pushed", p.Address, p.Version, outcomeText(p.Outcome), len(p.Files), p.Bytes, p.ContentDigest)
 	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// outcomeText says what a publication would come to.
+func outcomeText(outcome string) string {
+	switch outcome {
+	case "new":
+		return ", new in the registry"
+	case "same":
+		return ", already in the registry"
+	case "conflict":
+		return ", which the registry would refuse"
+	}
+	return ""
 }
 
 func printPublished(a *app, p depot.Published) error {

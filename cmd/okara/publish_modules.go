@@ -61,7 +61,7 @@ Exit codes: 0 all published or already there, 2 usage, 6 some failed.`,
 				return err
 			}
 			if o.dryRun {
-				return planModules(cmd.Context(), reg.app, modules, options)
+				return planModules(cmd.Context(), reg, server, modules, options)
 			}
 			return publishModules(cmd.Context(), reg, server, modules, options)
 		},
@@ -156,17 +156,25 @@ func withVersions(ctx context.Context, a *app, root string, modules []moduleFold
 	return named, nil
 }
 
-func planModules(ctx context.Context, a *app, modules []moduleFolder, o depot.ModuleOptions) error {
+func planModules(ctx context.Context, reg *registries, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
 	plans := []modulePlan{}
+	var refused error
 	var text []string
 	for _, m := range modules {
 		p, err := plan(ctx, m.dir, m.target, o)
 		if err != nil {
 			return err
 		}
-		plans, text = append(plans, p), append(text, planText(a, p))
+		conflict := p.compare(ctx, reg, s, m.target, o)
+		if conflict != nil && p.Outcome == "" {
+			return publishHint(conflict)
+		}
+		if conflict != nil {
+			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, conflict))
+		}
+		plans, text = append(plans, p), append(text, planText(reg.app, p))
 	}
-	return a.printResult(plans, strings.Join(text, "\n"))
+	return cmp.Or(reg.printResult(plans, strings.Join(text, "\n")), publishHint(refused))
 }
 
 // publishModules publishes one after the other and prints what came of each.

@@ -123,16 +123,9 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	if err != nil {
 		return Published{}, err
 	}
-	stored, err := storedModule(ctx, r, out.Tag)
-	if err != nil {
-		return Published{}, err
-	}
-	withdrawn := l.Status(m.Version).Yanked != nil
-	if stored != nil && (o.Policy != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
-		return found(l, m.Version, out, *stored)
-	}
-	if err := l.Taken(m.Version); err != nil {
-		return Published{}, err
+	there, err := l.there(ctx, m.Version, out, o.Policy)
+	if err != nil || there.Existing {
+		return there, err
 	}
 	artifact, err := moduleArtifact(m, plan, packed, o)
 	if err != nil {
@@ -158,11 +151,41 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	if !errors.Is(err, ErrTaken) {
 		return out, err
 	}
-	stored, err = storedModule(ctx, r, out.Tag)
+	stored, err := storedModule(ctx, r, out.Tag)
 	if err == nil && stored != nil {
 		return found(l, m.Version, out, *stored)
 	}
 	return Published{}, errors.Join(oci.ErrExists, err)
+}
+
+// ModuleThere says what publishing this content would meet: existing if it is there,
+// a *ConflictError where it would be refused.
+func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, contentDigest string, p Policy) (existing bool, err error) {
+	r, err := d.Repo(d.o.Layout.Module(m.Module))
+	if err != nil {
+		return false, err
+	}
+	l, err := ReadListing(ctx, r, nil)
+	if err != nil {
+		return false, err
+	}
+	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, p)
+	return out.Existing, err
+}
+
+// there completes out if the module is there with its content. What would be
+// refused is the conflict: other content unless it becomes an edition, and the
+// number of a version that was withdrawn.
+func (l *Listing) there(ctx context.Context, v addr.Version, out Published, p Policy) (Published, error) {
+	stored, err := storedModule(ctx, l.Repository, out.Tag)
+	if err != nil {
+		return Published{}, err
+	}
+	withdrawn := l.Status(v).Yanked != nil
+	if stored != nil && (p != PolicyEditions || withdrawn || stored.ContentDigest == out.ContentDigest) {
+		return found(l, v, out, *stored)
+	}
+	return out, l.Taken(v)
 }
 
 // found completes out if the stored module has its content, else returns the
