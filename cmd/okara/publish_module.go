@@ -30,8 +30,9 @@ func newPublishModule(reg *registries) *cobra.Command {
 	var o moduleFlags
 	var packageRoot string
 	var server serverFlags
+	var bump bumpFlag
 	cmd := &cobra.Command{
-		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
+		Use:   "module DIR NAMESPACE/NAME/SYSTEM [VERSION]",
 		Short: "Publish a folder as a version of a module",
 		Long: `Publish a folder as a version of a module.
 
@@ -40,7 +41,11 @@ the same digest. Files named in .terraformignore and .tfignore stay behind, like
 .git, .terraform and state files; --dry-run shows what would ship and what would
 not, and why, and whether the version is new, the same or in conflict in the registry,
 if one is given. A configuration that does not parse, declares something twice or uses
-variables that are not there is refused with file, line and column. VERSION is a semantic version, or "auto" for the one in the git tag.
+variables that are not there is refused with file, line and column.
+
+VERSION is a semantic version, or "auto" for the one in the git tag. With --bump in
+its place it is the one after the highest release, withdrawn ones included: the
+first is 0.1.0, or 1.0.0 with --bump major.
 
 A version is written once: publishing the same content again succeeds without a
 push, other content is refused. With --policy editions other content becomes the
@@ -55,15 +60,12 @@ Exit codes: 0 published or already there, 2 usage, 4 the version exists with
 other content, 5 denied.`,
 		Example: `  okara publish module ./vpc net/vpc/aws 1.4.0 --registry registry.example.com/platform
   okara publish module . net/vpc/aws auto
+  okara publish module ./vpc net/vpc/aws --bump minor
   okara publish module ./vpc net/vpc/aws 1.4.0 --dry-run
   okara publish module ./vpc net/vpc/aws 1.4.0 --server https://okara.example.com`,
-		Args: cobra.ExactArgs(3),
+		Args: func(cmd *cobra.Command, args []string) error { return bumpArgs(cmd, args, 3) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := addr.ParseModule(args[1])
-			if err != nil {
-				return usageError("%w", err)
-			}
-			v, err := publishVersion(cmd.Context(), reg.app, args[2], args[0])
+			target, err := bump.target(cmd.Context(), reg, args)
 			if err != nil {
 				return err
 			}
@@ -75,17 +77,20 @@ other content, 5 denied.`,
 			if options.Dir, err = dirBelow(packageRoot, args[0]); err != nil {
 				return err
 			}
-			target := addr.ModuleVersion{Module: m, Version: v}
 			if o.dryRun {
-				return planModule(cmd.Context(), reg, server, root, target, options)
+				return bump.plan(cmd.Context(), reg, server, root, target, options)
 			}
 			return publishOne(reg, server, func(p publisher) (depot.Published, error) {
+				if err := bump.after(cmd.Context(), p, &target); err != nil {
+					return depot.Published{}, err
+				}
 				return publishModule(cmd.Context(), p, root, target, options)
 			})
 		},
 	}
 	o.add(cmd.Flags())
 	server.add(cmd.Flags())
+	cmd.Flags().StringVar(&bump.part, "bump", "", "publish the version after the highest release, with a higher `major|minor|patch` number")
 	cmd.Flags().StringVar(&packageRoot, "package-root", "", "pack this `DIR` above the module, whose users then address //SUBDIR")
 	return cmd
 }

@@ -28,6 +28,7 @@ GitHub Actions with the permission id-token: write, the job's own.`
 type publisher interface {
 	PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error)
 	PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o depot.ProviderOptions) (depot.Published, error)
+	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
 }
 
 // openPublisher returns the front-end of --server, else the registry. done ends the

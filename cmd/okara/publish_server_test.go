@@ -120,6 +120,7 @@ func TestPublishServer(t *testing.T) {
 		{"that without a token", nil, []string{"show", "acme/vpc/aws@1.0.0", "--registry", host}, exitDenied, "", "asks for a login"},
 		{"whose token it is", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", host, "--offline"}, exitOK, "-> +host +explicit +variable OKARA_TOKEN, for OKARA_SERVER", ""},
 		{"not for others", map[string]string{"OKARA_TOKEN": serveToken}, []string{"auth", "explain", "registry.example.com", "--offline", "--json"}, exitOK, `"source": "anonymous"`, ""},
+		{"the next one", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", dir, "acme/vpc/aws", "--bump", "minor"}, exitOK, host + `/modules/acme/vpc/aws:1\.1\.0@sha256:`, "^$"},
 		{"two places", nil, append(module, "--server", server, "--registry", host), exitUsage, "", "--server and --registry"},
 		{"token without TLS", nil, append(module, "--server", "http://okara.example.com"), exitUsage, "", "not sent without TLS"},
 		{"no URL", nil, append(module, "--server", "https://"), exitUsage, "", "not the URL of a server"},

@@ -125,6 +125,31 @@ func (v Version) NextPatch() Version {
 	return Version{core[:i+1] + increment(core[i+1:])}
 }
 
+// Parts of a version that Bump makes higher.
+const (
+	Major = "major"
+	Minor = "minor"
+	Patch = "patch"
+)
+
+// Bump returns the release after v with a higher major, minor or patch number and
+// zeros behind it (SemVer 2.0.0, 6 to 8), whatever pre-release of it there may be.
+func (v Version) Bump(part string) (Version, error) {
+	core, _, _ := strings.Cut(strings.TrimSuffix(v.s, v.build()), "-")
+	n := strings.Split(core, ".")
+	switch part {
+	case Major:
+		n = []string{increment(n[0]), "0", "0"}
+	case Minor:
+		n = []string{n[0], increment(n[1]), "0"}
+	case Patch:
+		n[2] = increment(n[2])
+	default:
+		return Version{}, invalid("part of a version", part, "is not major, minor or patch")
+	}
+	return Version{strings.Join(n, ".")}, nil
+}
+
 const editionHex = 12
 
 // cutEdition splits "1.0.0-rc.1-e9d6a0c4471b2+b" into "1.0.0-rc.1" and the hex.

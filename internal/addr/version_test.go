@@ -126,6 +126,21 @@ func TestNextPatch(t *testing.T) {
 	}
 }
 
+func TestBump(t *testing.T) {
+	for in, want := range map[string][3]string{
+		"1.2.3": {"2.0.0", "1.3.0", "1.2.4"}, "9.9.9": {"10.0.0", "9.10.0", "9.9.10"}, "0.1.0+b.1": {"1.0.0", "0.2.0", "0.1.1"}, "1.2.3-rc.1": {"2.0.0", "1.3.0", "1.2.4"},
+	} {
+		for i, part := range []string{addr.Major, addr.Minor, addr.Patch} {
+			if got, err := mustVersion(t, in).Bump(part); err != nil || got.String() != want[i] {
+				t.Errorf("%s after %s = %s, %v; want %s", part, in, got, err, want[i])
+			}
+		}
+	}
+	if v, err := mustVersion(t, "1.2.3").Bump("build"); err == nil {
+		t.Errorf("a higher build is %s, want an error", v)
+	}
+}
+
 func TestConstraint(t *testing.T) {
 	tests := []struct {
 		constraint string

@@ -274,6 +274,32 @@ func (l *Listing) nextFree(v addr.Version) addr.Version {
 	return addr.Version{}
 }
 
+// Next returns the release after the highest one, with a higher major, minor or
+// patch number (see [addr.Version.Bump]). Pre-releases do not count, and versions
+// that were withdrawn do: no number is used twice. The first release is 1.0.0 for
+// major and 0.1.0 else.
+func (l *Listing) Next(part string) (addr.Version, error) {
+	highest, err := addr.ParseVersion("0.0.0")
+	if err != nil {
+		return highest, err
+	}
+	numbers := slices.Clone(l.Versions)
+	for _, e := range l.Events {
+		if v, err := addr.ParseVersion(e.Version); err == nil { // events are anybody's who may push
+			numbers = append(numbers, v)
+		}
+	}
+	for _, v := range numbers {
+		if !v.Prerelease() && v.Compare(highest) > 0 {
+			highest = v
+		}
+	}
+	if highest.String() == "0.0.0" && part == addr.Patch {
+		part = addr.Minor
+	}
+	return highest.Bump(part)
+}
+
 // WarnYanked says of a version that was published before why nobody gets it.
 func (l *Listing) WarnYanked(v addr.Version) []string {
 	if e := l.Status(v).Yanked; e != nil {
