@@ -120,22 +120,30 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err := env.Ready(Ready{URL: srv.URL(), Metrics: metrics, Storage: back.where, CA: ca}); err != nil {
 		return errors.Join(err, stopMetrics())
 	}
-	context.AfterFunc(ctx, front.Closing)
-	var running sync.WaitGroup
-	running.Go(func() { front.Run(ctx) })
-	running.Go(func() { again.run(ctx, front, env.Told) })
+	work := []func(context.Context){front.Run, func(ctx context.Context) { again.run(ctx, front, env.Told) }}
 	if back.own != nil {
-		running.Go(func() { back.own.Run(ctx, s.collections(o.Metrics)) })
+		work = append(work, func(ctx context.Context) { back.own.Run(ctx, s.collections(o.Metrics)) })
 	}
 	if runner != nil {
-		running.Go(func() { runner.run(ctx) })
+		work = append(work, runner.run)
 	}
 	env.Log.Info("started", "version", env.Version, "url", srv.URL(), "storage", back.where)
-	err = srv.Serve(ctx)
-	running.Wait()
-	front.Finish(ctx)
+	err = serve(ctx, srv, front, work)
 	env.Log.Info("ended", "reason", cmp.Or(err, context.Cause(ctx)))
 	return errors.Join(err, stopMetrics())
+}
+
+// serve answers requests until ctx ends, beside the work that none of them waits for.
+func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func(context.Context)) error {
+	context.AfterFunc(ctx, front.Closing)
+	var running sync.WaitGroup
+	for _, w := range work {
+		running.Go(func() { w(ctx) })
+	}
+	err := srv.Serve(ctx)
+	running.Wait()
+	front.Finish(ctx)
+	return err
 }
 
 // openLog opens a log for appending.
