@@ -67,7 +67,7 @@ func (p *publishing) module(w http.ResponseWriter, r call[addr.ModuleVersion]) e
 		return err
 	}
 	if dry {
-		return dryRun(r.Context(), w, dir, r.at, o)
+		return p.dryRun(w, r, dir, o)
 	}
 	out, err := r.depot.PublishModule(r.Context(), os.DirFS(dir), r.at, o)
 	p.published(r.view, r.grant, r.at.Module.String(), access.Change{Action: access.Publish, Version: r.at.Version.String()}, out, err)
@@ -181,20 +181,29 @@ func origin(r *http.Request, g access.Grant) (map[string]string, error) {
 	return a, nil
 }
 
-// dryRun answers what would be shipped.
-func dryRun(ctx context.Context, w http.ResponseWriter, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
-	plan, err := depot.PlanModule(ctx, os.DirFS(dir), m, o)
+// dryRun answers what would be shipped, and whether the registry has it already. What
+// it would refuse is refused here as well.
+func (p *publishing) dryRun(w http.ResponseWriter, r call[addr.ModuleVersion], dir string, o depot.ModuleOptions) error {
+	plan, err := depot.PlanModule(r.Context(), os.DirFS(dir), r.at, o)
 	if err != nil {
 		return publishError(err)
+	}
+	existing, err := r.depot.ModuleThere(r.Context(), r.at, plan, o)
+	if err != nil {
+		return p.refused(r.Request, err)
 	}
 	type file struct {
 		Path string `json:"path"`
 		Size int64  `json:"size"`
 	}
 	doc := struct {
+		Outcome  string   `json:"outcome"` // new or same
 		Files    []file   `json:"files"`
 		Warnings []string `json:"warnings,omitempty"`
-	}{Files: make([]file, 0, len(plan.Tree.Files)), Warnings: plan.Warnings}
+	}{Outcome: "new", Files: make([]file, 0, len(plan.Tree.Files)), Warnings: plan.Warnings}
+	if existing {
+		doc.Outcome = "same"
+	}
 	for _, f := range plan.Tree.Files {
 		doc.Files = append(doc.Files, file{f.Path, f.Size})
 	}

@@ -39,8 +39,8 @@ func newPublishModule(reg *registries) *cobra.Command {
 The folder is packed the same way on every machine, so that the same files give
 the same digest. Files named in .terraformignore and .tfignore stay behind, like
 .git, .terraform and state files; --dry-run shows what would ship and what would
-not, and why, and whether the version is new, the same or in conflict in the registry,
-if one is given. A configuration that does not parse, declares something twice or uses
+not, and why, and whether the version is new, the same or in conflict in the registry
+or at the server, if one is given. A configuration that does not parse, declares something twice or uses
 variables that are not there is refused with file, line and column.
 
 VERSION is a semantic version, or "auto" for the one in the git tag. With --bump in
@@ -190,8 +190,9 @@ type droppedFile struct {
 	Reason string `json:"reason"`
 }
 
-// plan says what publishing dir would ship.
-func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
+// plan says what publishing dir would ship, and what that would come to at p, if there
+// is one. A conflict is an outcome, and the error as well.
+func plan(ctx context.Context, p publisher, dir string, m addr.ModuleVersion, o depot.ModuleOptions) (modulePlan, error) {
 	tree, err := openTree(dir)
 	if err != nil {
 		return modulePlan{}, err
@@ -199,7 +200,7 @@ func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleO
 	defer tree.Close()
 	plan, err := depot.PlanModule(ctx, tree.FS(), m, o)
 	if err != nil {
-		return modulePlan{}, publishHint(err)
+		return modulePlan{}, err
 	}
 	out := modulePlan{
 		Address: m.Module.String(), Version: m.Version.String(), Bytes: plan.Tree.Bytes,
@@ -211,46 +212,38 @@ func plan(ctx context.Context, dir string, m addr.ModuleVersion, o depot.ModuleO
 	for _, f := range plan.Tree.Dropped {
 		out.Dropped = append(out.Dropped, droppedFile{f.Path, f.Reason})
 	}
-	out.ContentDigest, err = plan.Tree.ContentDigest(ctx)
+	if out.ContentDigest, err = plan.Tree.ContentDigest(ctx); err != nil || p == nil {
+		return out, err
+	}
+	existing, err := p.ModuleThere(ctx, m, plan, o)
+	out.Outcome = outcomeOf(existing, err)
 	return out, err
 }
 
 func planModule(ctx context.Context, reg *registries, s serverFlags, dir string, m addr.ModuleVersion, o depot.ModuleOptions) error {
-	p, err := plan(ctx, dir, m, o)
+	to, done, err := openCompared(reg, s)
 	if err != nil {
 		return err
 	}
-	conflict := p.compare(ctx, reg, s, m, o)
-	if conflict != nil && p.Outcome == "" {
-		return publishHint(conflict)
+	p, err := plan(ctx, to, dir, m, o)
+	done()
+	if err != nil && p.Outcome == "" {
+		return publishHint(err)
 	}
-	return cmp.Or(reg.printResult(p, planText(reg.app, p)), publishHint(conflict))
+	return cmp.Or(reg.printResult(p, planText(reg.app, p)), publishHint(err))
 }
 
-// compare notes what publishing would come to in the registry, if one is given. The
-// error is the conflict, or why the registry was not read; then nothing is noted.
-func (p *modulePlan) compare(ctx context.Context, reg *registries, s serverFlags, m addr.ModuleVersion, o depot.ModuleOptions) error {
-	named := reg.registry != "" || reg.getenv("OKARA_REGISTRY") != "" && reg.getenv("OKARA_SERVER") == ""
-	if s.url != "" || !named {
-		return nil
-	}
-	d, done, err := openDepot(reg)
-	if err != nil {
-		return err
-	}
-	defer done()
-	existing, err := d.ModuleThere(ctx, m, p.ContentDigest, o.Policy)
+// outcomeOf is what a publication would come to: "" if the error says that nobody knows.
+func outcomeOf(existing bool, err error) string {
 	switch {
 	case errors.Is(err, oci.ErrExists):
-		p.Outcome = "conflict"
+		return "conflict"
 	case err != nil:
-		return err
+		return ""
 	case existing:
-		p.Outcome = "same"
-	default:
-		p.Outcome = "new"
+		return "same"
 	}
-	return err
+	return "new"
 }
 
 // planText lists the files; the sum goes to stderr.

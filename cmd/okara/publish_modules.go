@@ -157,22 +157,27 @@ func withVersions(ctx context.Context, a *app, root string, modules []moduleFold
 }
 
 func planModules(ctx context.Context, reg *registries, s serverFlags, modules []moduleFolder, o depot.ModuleOptions) error {
+	to, done, err := openCompared(reg, s)
+	if err != nil {
+		return err
+	}
 	plans := []modulePlan{}
 	var refused error
-	var text []string
 	for _, m := range modules {
-		p, err := plan(ctx, m.dir, m.target, o)
+		p, err := plan(ctx, to, m.dir, m.target, o)
+		if err != nil && p.Outcome == "" {
+			done()
+			return publishHint(err)
+		}
 		if err != nil {
-			return err
+			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, err))
 		}
-		conflict := p.compare(ctx, reg, s, m.target, o)
-		if conflict != nil && p.Outcome == "" {
-			return publishHint(conflict)
-		}
-		if conflict != nil {
-			refused = errors.Join(refused, fmt.Errorf("%s: %w", m.dir, conflict))
-		}
-		plans, text = append(plans, p), append(text, planText(reg.app, p))
+		plans = append(plans, p)
+	}
+	done()
+	var text []string
+	for _, p := range plans {
+		text = append(text, planText(reg.app, p))
 	}
 	return cmp.Or(reg.printResult(plans, strings.Join(text, "\n")), publishHint(refused))
 }

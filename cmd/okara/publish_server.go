@@ -27,6 +27,7 @@ GitHub Actions with the permission id-token: write, the job's own.`
 // publisher is where versions go: a registry or a front-end before it.
 type publisher interface {
 	PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o depot.ModuleOptions) (depot.Published, error)
+	ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error)
 	PublishProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Version, o depot.ProviderOptions) (depot.Published, error)
 	Versions(ctx context.Context, it addr.Item) (*depot.Listing, error)
 }
@@ -43,6 +44,15 @@ func openPublisher(reg *registries, s serverFlags) (p publisher, done func(), er
 		return nil, nil, err
 	}
 	return openDepot(reg)
+}
+
+// openCompared returns what a dry run compares with: nil if the command line and the
+// environment name neither a registry nor a front-end.
+func openCompared(reg *registries, s serverFlags) (p publisher, done func(), err error) {
+	if cmp.Or(s.url, reg.registry, reg.getenv("OKARA_SERVER"), reg.getenv("OKARA_REGISTRY")) == "" {
+		return nil, func() {}, nil
+	}
+	return openPublisher(reg, s)
 }
 
 // publishOne publishes to where the flags say, and prints what came of it.

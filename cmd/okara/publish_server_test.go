@@ -98,7 +98,9 @@ func TestPublishServer(t *testing.T) {
 		out    string
 		errOut string
 	}{
-		{"dry run", nil, append(module, "--dry-run"), exitOK, "ship\tmain.tf\t4", "nothing was pushed"},
+		{"dry run", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run"), exitOK, "ship\tmain.tf\t4", "new in the registry.*nothing was pushed"},
+		{"dry run without a token", nil, append(module, "--dry-run"), exitDenied, "", "401 Unauthorized.*\nhint: give a token"},
+		{"dry run without a server", map[string]string{"OKARA_SERVER": ""}, append(module, "--dry-run"), exitOK, "ship\tmain.tf\t4", "1.0.0: 1 files"},
 		{"no token", nil, module, exitDenied, "", "401 Unauthorized: the server says: a token is needed.*\nhint: give a token"},
 		{"wrong token", nil, append(module, "--token-file", wrong), exitDenied, "", "the token is not valid here"},
 		{"no such file", nil, append(module, "--token-file", wrong+"x"), exitUsage, "", "no such file"},
@@ -107,6 +109,9 @@ func TestPublishServer(t *testing.T) {
 		{"again", nil, append(module, "--token-file", right, "--json"), exitOK, `"existing": true`, "already published"},
 		{"conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0"}, exitConflict, "",
 			host + "/modules/acme/vpc/aws:1.0.0 is already published with other content.*1.0.1\nhint: a published version never changes"},
+		{"dry run of the same", map[string]string{"OKARA_TOKEN": serveToken}, append(module, "--dry-run", "--json"), exitOK, `"outcome": "same"`, "nothing was pushed"},
+		{"dry run of a conflict", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "module", other, "acme/vpc/aws", "1.0.0", "--dry-run", "--json"}, exitConflict,
+			`"outcome": "conflict"`, "already published with other content.*1.0.1"},
 		{"no module", nil, []string{"publish", "module", c.home, "acme/vpc/aws", "1.0.0"}, exitFailure, "", "no .tf.*\nhint: name the folder"},
 		{"a folder of modules", map[string]string{"OKARA_TOKEN": serveToken}, []string{"publish", "modules", filepath.Join(c.home, "all"), "acme/{name}/aws", "--version", "1.0.0"}, exitOK,
 			"/acme/one/aws" + version + "\n.*/acme/two/aws" + version, "^$"},

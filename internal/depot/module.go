@@ -158,9 +158,13 @@ func (d *Depot) pushModule(ctx context.Context, r *oci.Repo, m addr.ModuleVersio
 	return Published{}, errors.Join(oci.ErrExists, err)
 }
 
-// ModuleThere says what publishing this content would meet: existing if it is there,
-// a *ConflictError where it would be refused.
-func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, contentDigest string, p Policy) (existing bool, err error) {
+// ModuleThere says what publishing the plan would meet: existing if its content is
+// there, a *ConflictError where it would be refused.
+func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *ModulePlan, o ModuleOptions) (existing bool, err error) {
+	contentDigest, err := plan.Tree.ContentDigest(ctx)
+	if err != nil {
+		return false, err
+	}
 	r, err := d.Repo(d.o.Layout.Module(m.Module))
 	if err != nil {
 		return false, err
@@ -169,7 +173,7 @@ func (d *Depot) ModuleThere(ctx context.Context, m addr.ModuleVersion, contentDi
 	if err != nil {
 		return false, err
 	}
-	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, p)
+	out, err := l.there(ctx, m.Version, Published{Repository: r.String(), Tag: m.Version.Tag(), ContentDigest: contentDigest}, o.Policy)
 	return out.Existing, err
 }
 

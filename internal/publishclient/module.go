@@ -43,11 +43,36 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	if err != nil {
 		return depot.Published{}, err
 	}
-	packed, err := plan.Tree.Pack(ctx, "")
+	var out published
+	status, contentDigest, err := c.sendModule(ctx, m, plan, moduleQuery(o), &out)
 	if err != nil {
-		return depot.Published{}, err
+		return depot.Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
 	}
-	defer packed.Close()
+	if out.ContentDigest != contentDigest {
+		return depot.Published{}, fmt.Errorf("publish %s %s: packed %s, the server stored %q: %w", m.Module, m.Version, contentDigest, out.ContentDigest, oci.ErrCorrupt)
+	}
+	return out.result(status), nil
+}
+
+// ModuleThere sends the plan, and asks what publishing it would meet. It does what
+// the method of the same name of a depot does.
+func (c *Client) ModuleThere(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, o depot.ModuleOptions) (existing bool, err error) {
+	q := moduleQuery(o)
+	q.Set("dry_run", "true")
+	var out struct {
+		Outcome string `json:"outcome"`
+	}
+	if _, _, err := c.sendModule(ctx, m, plan, q, &out); err != nil {
+		return false, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
+	}
+	if out.Outcome != "new" && out.Outcome != "same" {
+		return false, fmt.Errorf("publish %s %s: the server does not compare with its registry in a dry run: %w", m.Module, m.Version, oci.ErrUnsupported)
+	}
+	return out.Outcome == "same", nil
+}
+
+// moduleQuery tells the server the options.
+func moduleQuery(o depot.ModuleOptions) url.Values {
 	q := origin(o.Annotations)
 	q.Set("packed", "true") // the ignore files have been applied
 	if o.Dir != "" {
@@ -62,19 +87,22 @@ func (c *Client) PublishModule(ctx context.Context, tree fs.FS, m addr.ModuleVer
 	if o.AllowInvalid {
 		q.Set("allow_invalid", "true")
 	}
+	return q
+}
+
+// sendModule packs the plan and sends it. The answer goes into v.
+func (c *Client) sendModule(ctx context.Context, m addr.ModuleVersion, plan *depot.ModulePlan, q url.Values, v any) (status int, contentDigest string, err error) {
+	packed, err := plan.Tree.Pack(ctx, "")
+	if err != nil {
+		return 0, "", err
+	}
+	defer packed.Close()
 	body := content{size: packed.Zip.Size, sha256: strings.TrimPrefix(packed.Zip.Digest, "sha256:")}
 	body.open = func() (io.ReadCloser, error) {
 		return depot.Watch(io.NopCloser(packed.Zip.Open()), c.o.Progress.Of(m.Module.String()+" "+m.Version.String(), body.size)), nil
 	}
-	var out published
-	status, err := c.send(ctx, http.MethodPut, ModulePath(m.Module)+"/"+m.Version.String(), q, &body, &out)
-	if err != nil {
-		return depot.Published{}, fmt.Errorf("publish %s %s: %w", m.Module, m.Version, err)
-	}
-	if out.ContentDigest != packed.ContentDigest {
-		return depot.Published{}, fmt.Errorf("publish %s %s: packed %s, the server stored %q: %w", m.Module, m.Version, packed.ContentDigest, out.ContentDigest, oci.ErrCorrupt)
-	}
-	return out.result(status), nil
+	status, err = c.send(ctx, http.MethodPut, ModulePath(m.Module)+"/"+m.Version.String(), q, &body, v)
+	return status, packed.ContentDigest, err
 }
 
 // ModulePath is where the versions of a module are on a front-end.
