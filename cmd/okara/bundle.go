@@ -243,6 +243,9 @@ status and reports. Without --key a bundle speaks only about the versions that a
 new with it: a yank, a deprecation or a scan report of a version that the registry
 has already is refused, unless --allow-status is given.
 
+A version whose number was withdrawn in the registry is refused, and the others are
+loaded.
+
 ` + policyHelp + ` It gets no tag then, and the others
 are loaded.
 

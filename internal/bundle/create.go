@@ -49,7 +49,7 @@ type Report struct {
 	Required int      `json:"required,omitempty"` // blobs left out, since an earlier bundle has them
 	Pushed   int      `json:"pushed,omitempty"`
 	Conflict []string `json:"conflicts,omitempty"` // references that exist with another digest
-	Refused  []string `json:"refused,omitempty"`   // what the policy keeps out or nobody vouches for, and why
+	Refused  []string `json:"refused,omitempty"`   // what the policy keeps out, nobody vouches for or was withdrawn, and why
 	Warnings []string `json:"warnings,omitempty"`
 }
 

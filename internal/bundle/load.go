@@ -36,7 +36,8 @@ type LoadOptions struct {
 // blobs, then manifests from the bottom up, version tags last, so that a version
 // is visible only with its signatures and its status. A tag that exists with
 // another digest is left as it is and reported, and so is a version that does not
-// fulfil the policy, which gets no tag. Repeated, it does only what is missing.
+// fulfil the policy, which gets no tag. A version whose number was withdrawn in the
+// registry is reported and left out. Repeated, it does only what is missing.
 // Repositories with a version go into the catalogue.
 //
 // A bundle reaches repositories of modules and providers below the prefix only,
@@ -96,7 +97,10 @@ func (l *loader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := slices.DeleteFunc(slices.Clone(roots), func(x root) bool { return x.have })
+	wanted, err := l.wanted(ctx, roots)
+	if err != nil {
+		return err
+	}
 	if err := l.scope(ctx, wanted); err != nil {
 		return err
 	}

@@ -143,6 +143,38 @@ func TestLoadBundleInOrder(t *testing.T) {
 	}
 }
 
+// TestLoadBundleOfAWithdrawnVersion loads a bundle where one of its versions was
+// withdrawn. An event in the bundle that takes this back changes nothing.
+func TestLoadBundleOfAWithdrawnVersion(t *testing.T) {
+	d, _ := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	inside := newLoader(t, ocitest.New(t, ocitest.Quirks{}), "inside")
+	announce := func(d *depot.Depot, an depot.Announcement) {
+		t.Helper()
+		if _, _, err := d.Announce(t.Context(), depottest.VPC().Item(), an); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publishVersions(t, d, 2)
+	if _, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	announce(inside, depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "leaks", DeleteTag: true})
+	announce(d, depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0"})
+	announce(d, depot.Announcement{Action: artifact.ActionUnyank, Version: "1.1.0"})
+	publishVersions(t, d, 3)
+	report, err := bundle.Load(t.Context(), inside, bundleOf(t, d, depottest.VPC()), bundle.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Refused) != 1 || !strings.Contains(report.Refused[0], "1.1.0 was withdrawn: leaks") || len(report.Conflict) > 0 {
+		t.Errorf("%+v, want 1.1.0 refused", report)
+	}
+	l, err := inside.Versions(t.Context(), depottest.VPC().Item())
+	if err != nil || len(l.Versions) != 2 || l.Status(depottest.MustVersion(t, "1.1.0")).Yanked == nil {
+		t.Errorf("loaded %+v, %v, want 1.0.0 and 1.2.0, and 1.1.0 still withdrawn", l, err)
+	}
+}
+
 // TestLoadBundleAddsSignatures loads a later bundle whose only news is another
 // signature; both hold below the other prefix.
 func TestLoadBundleAddsSignatures(t *testing.T) {

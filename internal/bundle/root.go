@@ -182,6 +182,41 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 	return x.kind == rootStatus, nil // an event never changes; signatures are merged
 }
 
+// wanted returns the roots that are to be loaded, and reports the versions whose
+// number the registry withdrew. It asks before anything is pushed, for the bundle
+// could bring an event that takes the withdrawal back. A withdrawal that is in the
+// bundle beside the version counts for nothing: an earlier run that was cut left it.
+func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
+	brought := map[string]bool{}
+	for _, x := range roots {
+		brought[x.String()] = x.kind == rootStatus
+	}
+	listings := map[*oci.Repo]*depot.Listing{}
+	var wanted []root
+	for _, x := range roots {
+		if x.have {
+			continue
+		}
+		v, ok := addr.VersionFromTag(x.tag)
+		if ok && listings[x.repo] == nil {
+			listing, err := depot.ReadListing(ctx, x.repo, nil)
+			if err != nil {
+				return nil, fmt.Errorf("loading %s: %w", x, err)
+			}
+			listings[x.repo] = listing
+		}
+		if ok {
+			taken, is := errors.AsType[*depot.ConflictError](listings[x.repo].Taken(v))
+			if is && !brought[x.repo.String()+":"+taken.Withdrawn.Tag] {
+				l.note(&l.report.Refused, "%v", taken)
+				continue
+			}
+		}
+		wanted = append(wanted, x)
+	}
+	return wanted, nil
+}
+
 // A scope knows the versions that are new with a bundle. Only about those
 // a bundle that nobody vouches for may speak: their scan reports, their status.
 // Otherwise the file would yank what the registry has, or call it clean.
