@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/prose"
 )
 
 // Bounds of the warnings of a provider, which both tools show on every init.
@@ -51,15 +52,7 @@ func warnings(l *catalog.Versions, now time.Time) []string {
 		if len(versions[words]) > 1 {
 			verb = " are "
 		}
-		lines = append(lines, shorten(strings.Join(versions[words], ", ")+verb+words, maxWarning))
+		lines = append(lines, prose.Clip(strings.Join(versions[words], ", ")+verb+words, maxWarning))
 	}
 	return lines
-}
-
-// shorten cuts a text at a rune.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/prose"
 )
 
 // gcResult is what a collection removed, or would remove.
@@ -68,10 +69,10 @@ func collect(ctx context.Context, a *app, storage string, o embedded.Collection)
 	if o.DryRun {
 		verb = "would free"
 	}
-	text := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, byteSize(c.Bytes), c.Blobs, byteSize(c.Used))}
+	text := []string{fmt.Sprintf("%s %s: %d blobs; %s in use", verb, prose.Size(c.Bytes), c.Blobs, prose.Size(c.Used))}
 	for _, g := range c.Repositories {
 		text = append(text, fmt.Sprintf("%s\t%s: %d tags, %d manifests, %d blobs, %d uploads",
-			cmp.Or(g.Repository, "(no repository)"), byteSize(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
+			cmp.Or(g.Repository, "(no repository)"), prose.Size(g.Bytes), g.Tags, g.Manifests, g.Blobs, g.Uploads))
 	}
 	if c.Repositories == nil {
 		c.Repositories = []embedded.Garbage{}

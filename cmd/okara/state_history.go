@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -78,7 +79,7 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), byteSize(v.Size), orDash(oneLine(v.Who, 40)), orDash(why(v)), orDash(v.Tool), mark}
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), prose.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(why(v)), orDash(v.Tool), mark}
 }
 
 // why is for what a version was written. The tools name their operations like

@@ -111,19 +111,6 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// byteSize prints a size for people, in powers of 1024.
-func byteSize(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
-}
-
 // progress returns a function that draws a bar for each upload, nil where bars
 // are not wanted. done removes the bars.
 func (a *app) progress() (report func(depot.Event), done func()) {

@@ -5,21 +5,15 @@ package access
 import (
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/prose"
 )
 
 // maxSaid bounds what a client says about itself in a record or a log.
 const maxSaid = 256
 
-// clip cuts a text at a rune.
-func clip(text string) string {
-	if len(text) <= maxSaid {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSaid-len("…")], "") + "…"
-}
+func clip(text string) string { return prose.Clip(text, maxSaid) }
 
 // Record is a decision: who wanted to do what, and which rule let them, or none.
 // No token and no link is in it.

@@ -44,6 +44,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/supply
 	internal/syntax
 	internal/trust
+	internal/prose
 statebackend: a state store is a repository with rules; nothing above it may matter to the lock
 	oci
 	oci/artifact
@@ -155,6 +156,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/syntax
 	internal/trust
 	internal/upstream
+	internal/prose
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
@@ -193,6 +195,7 @@ internal/access: who may do what; it knows names and rights, not what is behind 
 	internal/addr
 	internal/cache
 	internal/httpserve
+	internal/prose
 internal/service: what the services of a server share; it knows clients and refusals, not what is served
 	oci
 	internal/access
@@ -235,6 +238,7 @@ internal/signing: sums and signatures
 	internal/diskfile
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
+internal/prose: leaf: numbers and words as people write and read them
 internal/remedy: it says in okara's commands what helps against errors of statebackend
 	oci/artifact
 	statebackend

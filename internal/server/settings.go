@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/syntax"
 )
 
@@ -177,7 +178,7 @@ func (s *Settings) check() error {
 		return err
 	}
 	if s.Cache.Blobs != "" {
-		if _, err := parseSize(string(s.Cache.Blobs)); err != nil {
+		if _, err := prose.ParseSize(string(s.Cache.Blobs)); err != nil {
 			return settingError(s.Cache.Range, fmt.Errorf("blobs %w", err))
 		}
 	}

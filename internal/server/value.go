@@ -4,15 +4,13 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/prose"
 )
 
 // Duration is a length of time as it is written: "90s", "4h". It implements
@@ -51,7 +49,7 @@ type Size string
 
 // Set takes a number and a unit.
 func (s *Size) Set(text string) error {
-	if _, err := parseSize(text); err != nil {
+	if _, err := prose.ParseSize(text); err != nil {
 		return err
 	}
 	*s = Size(text)
@@ -64,20 +62,8 @@ func (s *Size) Type() string { return "size" }
 func (s *Size) String() string { return string(*s) }
 
 func (s Size) value() int64 {
-	n, _ := parseSize(string(s)) // checked when it was set; "" is 0
+	n, _ := prose.ParseSize(string(s)) // checked when it was set; "" is 0
 	return n
-}
-
-func parseSize(text string) (int64, error) {
-	number := strings.TrimRight(text, "BKMGTi")
-	unit, ok := map[string]uint64{
-		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	}[text[len(number):]]
-	n, err := strconv.ParseUint(number, 10, 63)
-	if !ok || err != nil || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is not a size such as 20GiB or 500MB", text)
-	}
-	return int64(n * unit), nil
 }
 
 func scopes(at hcl.Range, list []string) ([]access.Scope, error) {

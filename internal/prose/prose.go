@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prose
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ParseSize reads a whole number of bytes with a unit, as in "20GiB" or "500MB": B,
+// KB to TB in powers of 1000, KiB to TiB in powers of 1024, or none for bytes.
+func ParseSize(text string) (int64, error) {
+	number := strings.TrimRight(text, "BKMGTi")
+	unit, ok := map[string]uint64{
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}[text[len(number):]]
+	n, err := strconv.ParseUint(number, 10, 63)
+	if !ok || err != nil || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size such as 20GiB or 500MB", text)
+	}
+	return int64(n * unit), nil
+}
+
+// Size prints a number of bytes in powers of 1024, as in "512 B" or "1.5 MiB".
+func Size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// Clip cuts a text of more than limit bytes between two characters and ends it
+// with "…", which is within the limit.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}
