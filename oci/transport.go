@@ -335,7 +335,9 @@ func (p *schemeProbe) get(ctx context.Context) string {
 	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", p.addr)
 	if err != nil {
-		return "https" // not remembered; the request itself will tell the reason
+		// Not remembered. The request itself tells the reason, and names what most
+		// registries on loopback would have spoken.
+		return "http"
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
