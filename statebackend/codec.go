@@ -99,7 +99,7 @@ func (s *vault) decode(ctx context.Context, m artifact.StateManifest, stored []b
 	encoding, sealed := strings.CutSuffix(m.Encoding(), suffixSealed)
 	if sealed {
 		if s.o.Sealer == nil {
-			return nil, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, errNoKey)
+			return nil, s.closed(m, fmt.Errorf("version %d of workspace %q: %w", m.N, m.Workspace, errNoKey))
 		}
 		plain, err := s.o.Sealer.Open(ctx, stored, m.Envelope, associatedData(m.Encoding(), m.Origin))
 		if err != nil {

@@ -136,6 +136,15 @@ func (s *vault) misplaced(m artifact.StateManifest, kind RemedyKind, cause strin
 	return s.unsealed(m, fmt.Sprintf("was sealed for version %d of workspace %q in %q", o.Version, o.Workspace, o.Repository), Remedy{Kind: kind, Cause: cause})
 }
 
+// closed is about a version that is sealed, while no key is configured.
+func (s *vault) closed(m artifact.StateManifest, err error) error {
+	r := Remedy{Kind: RemedyKey, Workspace: m.Workspace, Version: m.N}
+	if s.repo != nil { // Decode needs none
+		r.Repository = s.repo.String()
+	}
+	return &RemediedError{r, err}
+}
+
 // Decode returns the state that a manifest and its stored bytes hold, without
 // a registry: for files that were copied out of one. It opens what was sealed
 // for any place, and no bytes for a version without state.
@@ -207,7 +216,7 @@ func (x *session) renew(ctx context.Context, head artifact.StateManifest, m *art
 	s := x.s
 	if s.o.Sealer == nil {
 		if sealed(head) {
-			return errNoKey
+			return s.closed(head, errNoKey)
 		}
 		return nil
 	}

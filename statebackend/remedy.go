@@ -15,6 +15,7 @@ const (
 	RemedySeal                          // seal once what was never sealed
 	RemedyDecrypt                       // open a version wherever it was found
 	RemedyPrimary                       // name the original of a copy, or open the version
+	RemedyKey                           // configure the key of Version
 )
 
 // Remedy is what may help against an error: what to do, while the edges say how

@@ -16,7 +16,9 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -42,6 +44,8 @@ func (a *app) classHint(err error) string {
 		return "chmod 600 " + open.Name
 	}
 	switch {
+	case errors.Is(err, envelope.ErrKey):
+		return "name a key that it was sealed for: " + remedy.Keys + "; `okara state keys` shows the keys of every version"
 	case errors.Is(err, statebackend.ErrNotState):
 		return "a state file is what `tofu state pull` and `okara state pull` print"
 	case hasType[*depot.UnpublishedError](err):

@@ -74,6 +74,8 @@ func remedied(r statebackend.Remedy) string {
 		how = fmt.Sprintf("if no key was ever used here, seal it once: `okara state pull %s -w %s -o FILE` without keys, then `okara state push %s FILE -w %s` with them; else somebody replaced it", repo, ws, repo, ws)
 	case statebackend.RemedyDecrypt:
 		how = decrypt
+	case statebackend.RemedyKey:
+		how = key(r)
 	case statebackend.RemedyPrimary:
 		how = "if this is a copy, name the original: primary_repository in the backend block, --primary-repository of the state commands, layout.state_primary of okara serve; " + decrypt
 	}
@@ -81,6 +83,16 @@ func remedied(r statebackend.Remedy) string {
 		return r.Cause + "; " + how
 	}
 	return r.Cause + how
+}
+
+// Keys are the settings that name a key of a sealed state.
+const Keys = "encryption in the backend block, --key or OKARA_STATE_KEYS, of age --identity or OKARA_STATE_IDENTITIES"
+
+func key(r statebackend.Remedy) string {
+	if r.Repository == "" {
+		return "name its key: " + Keys
+	}
+	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, quote(r.Workspace), Keys)
 }
 
 // Unlock is the command that ends a lock, to be pasted into a shell.
