@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/release"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -109,10 +109,8 @@ func (p *pullThrough) linked(b blobName) (addr.Provider, addr.Version, bool) {
 	if !ok || item.Kind != addr.KindMirror {
 		return addr.Provider{}, addr.Version{}, false
 	}
-	rest, ok := strings.CutPrefix(b.File, "terraform-provider-"+item.Provider.Type+"_")
-	version, _, cut := strings.Cut(rest, "_")
-	v, err := addr.ParseVersion(version)
-	return item.Provider, v, ok && cut && err == nil
+	v, _, ok := release.SplitName(item.Provider, b.File)
+	return item.Provider, v, ok
 }
 
 // fetch joins the fetch of a package, or begins it, and returns when its

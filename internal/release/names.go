@@ -23,6 +23,15 @@ func StemOf(p addr.Provider, v addr.Version) string {
 	return "terraform-provider-" + p.Type + "_" + v.String() + "_"
 }
 
+// SplitName is the inverse of [StemOf]: it reads the version out of the name of a
+// file of a release, and returns what follows the stem.
+func SplitName(p addr.Provider, name string) (v addr.Version, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(name, "terraform-provider-"+p.Type+"_")
+	version, rest, cut := strings.Cut(rest, "_")
+	v, err := addr.ParseVersion(version)
+	return v, rest, ok && cut && err == nil
+}
+
 // PackageName is how a zip of a release must be called.
 func PackageName(p addr.Provider, v addr.Version, t addr.Platform) string {
 	return StemOf(p, v) + t.String() + ".zip"

@@ -33,6 +33,22 @@ func TestPackagePlatform(t *testing.T) {
 	}
 }
 
+func TestSplitName(t *testing.T) {
+	p := addr.Provider{Hostname: "registry.opentofu.org", Namespace: "hashicorp", Type: "dns"}
+	for name, want := range map[string][2]string{
+		"terraform-provider-dns_1.2.3_linux_amd64.zip":  {"1.2.3", "linux_amd64.zip"},
+		"terraform-provider-dns_1.2.3-rc1_SHA256SUMS":   {"1.2.3-rc1", "SHA256SUMS"},
+		"terraform-provider-dns_1.2.3":                  {},
+		"terraform-provider-dns_x_linux_amd64.zip":      {},
+		"terraform-provider-dns2_1.2.3_linux_amd64.zip": {},
+	} {
+		v, rest, ok := release.SplitName(p, name)
+		if ok != (want[0] != "") || ok && (v.String() != want[0] || rest != want[1]) {
+			t.Errorf("%s: got %s, %q, %v, want %q", name, v, rest, ok, want)
+		}
+	}
+}
+
 func TestParseRegistryManifest(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string

@@ -160,12 +160,13 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
-internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys
+internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; release names the files of an index that does not
 	oci
 	oci/artifact
 	internal/addr
 	internal/cache
 	internal/depot
+	internal/release
 	internal/signing
 	internal/trust
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair

@@ -131,14 +131,9 @@ func (m *FilesystemMirror) each(p addr.Provider, f func(v addr.Version, t addr.P
 // splitPackageName is the inverse of release.PackageName. Neither operating systems nor
 // architectures contain "_"; a pre-release never does either.
 func splitPackageName(p addr.Provider, name string) (addr.Version, addr.Platform, bool) {
-	rest, ok := strings.CutPrefix(name, "terraform-provider-"+p.Type+"_")
-	rest, zip := strings.CutSuffix(rest, ".zip")
-	version, platform, found := strings.Cut(rest, "_")
-	if !ok || !zip || !found {
-		return addr.Version{}, addr.Platform{}, false
-	}
-	v, err := addr.ParseVersion(version)
-	if err != nil {
+	v, rest, ok := release.SplitName(p, name)
+	platform, zip := strings.CutSuffix(rest, ".zip")
+	if !ok || !zip {
 		return addr.Version{}, addr.Platform{}, false
 	}
 	t, err := addr.ParsePlatform(platform)
