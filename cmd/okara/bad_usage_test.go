@@ -46,6 +46,8 @@ func TestBadUsage(t *testing.T) {
 		// Too few arguments, too many, and in the wrong order.
 		{"publish module", exitUsage, "missing: DIR, NAMESPACE/NAME/SYSTEM, VERSION", "usage: okara publish module DIR NAMESPACE/NAME/SYSTEM VERSION; --help"},
 		{"publish module MODULE net/vpc/aws", exitUsage, "missing: VERSION", "usage: okara publish module DIR"},
+		{"publish module MODULE net/vpc/aws 1.0.0 --bump minor --registry REGISTRY", exitUsage, "--bump takes the place of the version", "--bump minor"},
+		{"publish module MODULE net/vpc/aws --bump build --registry REGISTRY", exitUsage, "--bump build is not major, minor or patch", "usage: "},
 		{module + "extra --registry REGISTRY", exitUsage, `"extra" is one argument too many`, "usage: okara publish module DIR"},
 		{"publish module net/vpc/aws MODULE 1.0.0 --registry REGISTRY", exitUsage, "must be NAMESPACE/NAME/SYSTEM", "usage: okara publish module DIR NAMESPACE"},
 		{"publish module MODULE 1.0.0 net/vpc/aws --registry REGISTRY", exitUsage, `module "1.0.0": must be`, "usage: okara publish module DIR NAMESPACE"},

@@ -17,12 +17,16 @@ import (
 // bumpFlag asks for the version after the highest one.
 type bumpFlag struct{ part string }
 
-// bumpArgs wants a version as the last of so many arguments, but with --bump.
-func bumpArgs(cmd *cobra.Command, args []string, n int) error {
-	if cmd.Flags().Changed("bump") {
-		n--
+// bumpArgs wants a folder, an address and a version, or --bump in its place.
+func bumpArgs(cmd *cobra.Command, args []string) error {
+	if !cmd.Flags().Changed("bump") {
+		return cobra.ExactArgs(3)(cmd, args)
 	}
-	return cobra.ExactArgs(n)(cmd, args)
+	if len(args) != 2 {
+		return withHint(usageError("--bump takes the place of the version, and %d arguments are given beside it", len(args)),
+			"write %s DIR NAMESPACE/NAME/SYSTEM --bump minor", cmd.CommandPath())
+	}
+	return nil
 }
 
 // target is what the command line names; with --bump without a version, until

@@ -32,7 +32,7 @@ func newPublishModule(reg *registries) *cobra.Command {
 	var server serverFlags
 	var bump bumpFlag
 	cmd := &cobra.Command{
-		Use:   "module DIR NAMESPACE/NAME/SYSTEM [VERSION]",
+		Use:   "module DIR NAMESPACE/NAME/SYSTEM VERSION",
 		Short: "Publish a folder as a version of a module",
 		Long: `Publish a folder as a version of a module.
 
@@ -63,7 +63,7 @@ other content, 5 denied.`,
   okara publish module ./vpc net/vpc/aws --bump minor
   okara publish module ./vpc net/vpc/aws 1.4.0 --dry-run
   okara publish module ./vpc net/vpc/aws 1.4.0 --server https://okara.example.com`,
-		Args: func(cmd *cobra.Command, args []string) error { return bumpArgs(cmd, args, 3) },
+		Args: bumpArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := bump.target(cmd.Context(), reg, args)
 			if err != nil {

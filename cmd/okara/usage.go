@@ -29,7 +29,7 @@ func usageArgs(cmd *cobra.Command) {
 			if cmd.HasSubCommands() && len(argWords(cmd)) == 0 {
 				return unknownCommand(cmd, args[0])
 			}
-			return wrongArgs(cmd, args)
+			return wrongArgs(cmd, args, err)
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -53,8 +53,9 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return withHint(err, "its commands are %s; `%s --help` says what they do", strings.Join(names, ", "), cmd.CommandPath())
 }
 
-// wrongArgs says which arguments are missing, or are too many.
-func wrongArgs(cmd *cobra.Command, args []string) error {
+// wrongArgs says which arguments are missing, or are too many; err is what the
+// command itself says.
+func wrongArgs(cmd *cobra.Command, args []string, err error) error {
 	wanted := argWords(cmd)
 	needed := slices.DeleteFunc(slices.Clone(wanted), func(word string) bool { return strings.HasPrefix(word, "[") })
 	switch {
@@ -66,8 +67,10 @@ func wrongArgs(cmd *cobra.Command, args []string) error {
 			err = withHint(err, "name a configuration file with --config: `%s --config %s`", cmd.CommandPath(), args[0])
 		}
 		return err
+	case len(args) <= len(wanted):
+		return usageError("%w", err)
 	}
-	err := usageError("%q is one argument too many", args[len(wanted)])
+	err = usageError("%q is one argument too many", args[len(wanted)])
 	if v, verr := addr.ParseVersion(args[len(args)-1]); verr == nil && strings.HasPrefix(wanted[0], "ADDRESS[@") {
 		err = withHint(err, "a version follows the address after an @: %s@%s", args[0], v)
 	}
