@@ -416,6 +416,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 		"exec":             {"--chdir", dir, "--", "true"},
 		"tofu":             {"-chdir=" + dir, "init"},
 		"terraform":        {"-chdir=" + dir, "init"},
+		"man":              {filepath.Join(u.home, "man")},
 		"state push":       {repo, state},
 	}
 	wanted := map[string]bool{"auth emit": true, "auth token": true} // print the secret on purpose
