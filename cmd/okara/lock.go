@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ Each provider gets the hashes of all its platforms, zh: and h1:, as far as the
 registry's manifests tell them, and those in the signed SHA256SUMS. No package
 is downloaded. Versions come from the lock file; a provider without an entry is
 resolved from the required_providers blocks in DIR and in the local modules it
-calls. Other entries, comments and constraints stay as they are.
+calls, to the highest version that fits and is not yanked. Other entries, comments and constraints stay as they are.
 
 A hash in the file that the registry does not know is a conflict, and so is a
 version that the configuration does not allow: nothing is written then, and the
@@ -144,6 +145,13 @@ func (o lockOptions) sources(ctx context.Context, up *upstreams, file *lockfile.
 		}
 	}
 	to.Source = supply.RepositorySource(client, layout, o.own)
+	to.Versions = func(ctx context.Context, p addr.Provider) ([]addr.Version, error) {
+		l, err := d.Versions(ctx, supply.OwnProvider(p, o.own).Item())
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(slices.Clone(l.Versions), func(v addr.Version) bool { return l.Status(v).Yanked != nil }), nil
+	}
 	if policy != nil {
 		to.Allowed = func(ctx context.Context, p addr.Provider, v addr.Version) error {
 			_, err := d.Verify(ctx, supply.OwnProvider(p, o.own).Item(), v, *policy)

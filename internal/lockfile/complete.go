@@ -21,6 +21,8 @@ type Options struct {
 	// Allowed refuses a version with an error; nil: none is refused. It is asked
 	// for every entry before any hash is read.
 	Allowed func(ctx context.Context, p addr.Provider, v addr.Version) error
+	// Versions are those that a new entry may have, highest first; nil: all of Source.
+	Versions func(ctx context.Context, p addr.Provider) ([]addr.Version, error)
 }
 
 // Result is what Complete did with one provider.
@@ -85,12 +87,16 @@ func (l *File) Complete(ctx context.Context, o Options) (text []byte, results []
 // entries returns those of the file and new ones for what the configuration
 // requires.
 func (l *File) entries(ctx context.Context, o Options) ([]Provider, error) {
+	from := o.Versions
+	if from == nil {
+		from = o.Source.Versions
+	}
 	entries := slices.Clone(l.Providers)
 	for _, r := range o.Required {
 		if _, ok := l.Find(r.Address); ok {
 			continue
 		}
-		versions, err := o.Source.Versions(ctx, r.Address)
+		versions, err := from(ctx, r.Address)
 		if err != nil {
 			return nil, err
 		}
