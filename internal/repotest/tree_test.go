@@ -28,6 +28,16 @@ func TestTopFolder(t *testing.T) {
 	}
 }
 
+// TestNames wants names that every file system takes. What a test leaves behind
+// often has the address of a server in its name.
+func TestNames(t *testing.T) {
+	for _, name := range tracked(t) {
+		if strings.ContainsAny(name, `:<>"|?*\`) {
+			t.Errorf("%s: Windows has no such names", name)
+		}
+	}
+}
+
 // TestChangelog wants each entry to be short and in the user's voice.
 func TestChangelog(t *testing.T) {
 	for _, name := range tracked(t) {
