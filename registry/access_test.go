@@ -170,7 +170,7 @@ func TestEmbedded(t *testing.T) {
 		{"publisher, provider", publisherToken, "acme/providers/acme/dns", oci.ErrDenied, oci.ErrDenied},
 		{"state writer", publisherToken, "acme/state/shop", nil, nil},
 		{"state of another", publisherToken, "acme/state/bank", oci.ErrDenied, oci.ErrDenied},
-		{"catalogue", publisherToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
+		{"catalog", publisherToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
 		{"queue", publisherToken, "acme/queue", oci.ErrDenied, oci.ErrDenied},
 		{"outside of the layout", publisherToken, "else/where", oci.ErrDenied, oci.ErrDenied},
 		{"state below a state", publisherToken, "acme/state/shop/prod", oci.ErrDenied, oci.ErrDenied},
@@ -178,11 +178,11 @@ func TestEmbedded(t *testing.T) {
 		{"reader, state", readerToken, "acme/state/shop", oci.ErrDenied, oci.ErrDenied},
 		{"reader, state below a state", readerToken, "acme/state/team/shop", oci.ErrDenied, oci.ErrDenied},
 		{"reader, state far below", readerToken, "acme/state/a/b/c/d", oci.ErrDenied, oci.ErrDenied},
-		{"reader, catalogue", readerToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
+		{"reader, catalog", readerToken, "acme/catalog", oci.ErrDenied, oci.ErrDenied},
 		{"reader, queue", readerToken, "acme/queue", oci.ErrDenied, oci.ErrDenied},
 		{"reader, outside of the layout", readerToken, "else/where", oci.ErrDenied, oci.ErrDenied},
 		{"reader, states' own path", readerToken, "acme/state", oci.ErrDenied, oci.ErrDenied},
-		{"admin, catalogue", adminToken, "acme/catalog", nil, nil},
+		{"admin, catalog", adminToken, "acme/catalog", nil, nil},
 		{"admin, queue", adminToken, "acme/queue", nil, nil},
 		{"admin, outside of the layout", adminToken, "else/where", nil, nil},
 		{"admin, state below a state", adminToken, "acme/state/team/shop", oci.ErrDenied, oci.ErrDenied},
@@ -239,7 +239,7 @@ func TestEmbedded(t *testing.T) {
 	if _, err := c.Module(t.Context(), f.services(t, c).Modules, "net/vpc/aws", "1.0.0"); err != nil {
 		t.Error(err)
 	}
-	// The server itself lists what a publisher, who may not write the catalogue, pushed.
+	// The server itself lists what a publisher, who may not write the catalog, pushed.
 	publisher := *f
 	publisher.client = as(publisherToken)
 	publisher.module(t, "net/dns/aws", "1.0.0", map[string]string{"main.tf": ""})

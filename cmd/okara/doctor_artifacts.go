@@ -20,14 +20,14 @@ func newDoctorArtifacts(reg *registries) *cobra.Command {
 		Long: `Look for what makes clients fail in modules and providers: tags that OpenTofu takes
 for versions, tags with something else than the artifact, packages that are not
 the ones that were signed, and platforms that the newest version lacks. Without an
-argument everything in the catalogue is examined. Nothing is changed, except with
+argument everything in the catalog is examined. Nothing is changed, except with
 --rebuild-catalog.
 
 Manifests alone are read, which is enough to find a package that was zipped again:
 its hash is another one. --deep reads every package as well and computes its hashes
 again, which finds packages that the registry damaged and a wrong h1:.
 
---rebuild-catalog first lists what is missing in the catalogue, which okara list
+--rebuild-catalog first lists what is missing in the catalog, which okara list
 reads: the modules and providers that are named, or all that the registry has below
 the prefix. Most hosted registries cannot be asked for all.
 
@@ -68,7 +68,7 @@ module or provider.`,
 		},
 	}
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every package and compute its hashes again")
-	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalogue what is missing there")
+	cmd.Flags().BoolVar(&rebuild, "rebuild-catalog", false, "list in the catalog what is missing there")
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func rebuildCatalog(ctx context.Context, a *app, d *depot.Depot, items []addr.It
 		return withHint(err, "name the modules and providers: okara doctor artifacts ADDRESS... --rebuild-catalog")
 	}
 	if err == nil {
-		a.note("%d repositories in the catalogue", n)
+		a.note("%d repositories in the catalog", n)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func TestDoctorPeer(t *testing.T) {
 	}
 }
 
-// TestDoctorArtifactsGone examines a catalogue that lists a module whose versions
+// TestDoctorArtifactsGone examines a catalog that lists a module whose versions
 // somebody deleted: the others are examined all the same.
 func TestDoctorArtifactsGone(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{})

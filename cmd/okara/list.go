@@ -27,7 +27,7 @@ func newList(reg *registries) *cobra.Command {
 		Short: "List modules and providers, or the versions of one",
 		Long: `List modules and providers, or the versions of one, highest first.
 
-Without an argument the catalogue is read, which holds what okara published or
+Without an argument the catalog is read, which holds what okara published or
 mirrored. ADDRESS is NAMESPACE/NAME/SYSTEM of a module, NAMESPACE/TYPE of a
 provider, or HOST/NAMESPACE/TYPE of a mirrored one, with an optional version
 constraint after "@".

@@ -52,7 +52,7 @@ func Server() Right { return Right{Admin, AnyKind, Everything} }
 
 // RightTo is the right to read or publish what a repository holds. The layout
 // says what that is. Whatever else is below its states is state as well, of
-// which only a right to all states tells; everything else, catalogue and queue
+// which only a right to all states tells; everything else, catalog and queue
 // among it, belongs to the server.
 func RightTo(l addr.Layout, action Action, repository string) Right {
 	stateAction := action

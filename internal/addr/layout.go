@@ -109,7 +109,7 @@ func (l Layout) StatePrimaryRepo(name string) (string, error) {
 	return l.StateRepo(name)
 }
 
-// CatalogRepo returns the repository of the catalogue, without host.
+// CatalogRepo returns the repository of the catalog, without host.
 func (l Layout) CatalogRepo() string { return l.render(KindCatalog, nil) }
 
 // QueueRepo returns the repository of the job queue, without host.

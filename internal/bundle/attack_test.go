@@ -152,8 +152,8 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 	}
 }
 
-// TestLoadBundlePassesOverCatalogue: a foreign entry could name anything.
-func TestLoadBundlePassesOverCatalogue(t *testing.T) {
+// TestLoadBundlePassesOverCatalog: a foreign entry could name anything.
+func TestLoadBundlePassesOverCatalog(t *testing.T) {
 	var f forged
 	f.list("catalog:"+artifact.CatalogTag("p/"+bundledModule), f.image(t, ocispec.Manifest{
 		ArtifactType: artifact.ArtifactCatalog, Annotations: map[string]string{artifact.AnnKind: artifact.KindModule, artifact.AnnAddress: "e/v/il"},
@@ -163,7 +163,7 @@ func TestLoadBundlePassesOverCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
-		t.Errorf("catalogue %v, %v", entries, err)
+		t.Errorf("catalog %v, %v", entries, err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestBundleLadder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := count.Take()["PUT manifest"]; n > 2*(9+1)+1 {
-		t.Errorf("%d manifests written, want each once for a version, two tags and the catalogue", n)
+		t.Errorf("%d manifests written, want each once for a version, two tags and the catalog", n)
 	}
 	item, err := bundle.Select(t.Context(), d, addr.Selection{Item: depottest.VPC().Item()})
 	if err != nil {

@@ -268,7 +268,7 @@ func TestLoadBundleRefusesDamageAndLists(t *testing.T) {
 	entries, err := d.Catalog(t.Context())
 	want := []artifact.CatalogEntry{{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}}
 	if diff := cmp.Diff(want, entries); err != nil || diff != "" {
-		t.Errorf("catalogue: %v\n%s", err, diff)
+		t.Errorf("catalog: %v\n%s", err, diff)
 	}
 }
 

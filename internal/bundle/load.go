@@ -38,7 +38,7 @@ type LoadOptions struct {
 // another digest is left as it is and reported, and so is a version that does not
 // fulfil the policy, which gets no tag. A version whose number was withdrawn in the
 // registry is reported and left out. Repeated, it does only what is missing.
-// Repositories with a version go into the catalogue.
+// Repositories with a version go into the catalog.
 //
 // A bundle reaches repositories of modules and providers below the prefix only,
 // and there versions, their signatures, their status and what refers to them. An

@@ -47,7 +47,7 @@ func (x root) String() string {
 	return x.repo.String() + ":" + x.tag
 }
 
-// parseRoot says where an entry of index.json goes. Entries of the catalogue
+// parseRoot says where an entry of index.json goes. Entries of the catalog
 // are passed over, since loading writes its own.
 func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	ref, err := parseReference(desc)
@@ -61,7 +61,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
 		return root{}, true, nil
 	case item.Kind == addr.KindCatalog:
-		return root{}, false, fmt.Errorf("index.json: %q is no entry of the catalogue: %w", ref.tag, oci.ErrCorrupt)
+		return root{}, false, fmt.Errorf("index.json: %q is no entry of the catalog: %w", ref.tag, oci.ErrCorrupt)
 	}
 	kind, ok := kindOfTag(ref.tag)
 	if !ok {

@@ -63,7 +63,7 @@ type Catalog struct {
 	layout addr.Layout
 
 	lists   *cache.Cache[*Versions] // repository
-	indexes *cache.Cache[*Index]    // the catalogue repository
+	indexes *cache.Cache[*Index]    // the catalog repository
 
 	manifests *manifests
 	policy    *policy

@@ -10,7 +10,7 @@
 //	versions of anything          tag list, status events           list: 30 s
 //	a version of a module         manifest under the version tag    [Options].TagTTL
 //	a version of a provider       index under the version tag       for ever
-//	what has been published       the catalogue repository          list: 30 s
+//	what has been published       the catalog repository          list: 30 s
 //
 // A tag is a version if it is strict SemVer with "_" for "+". A provider's index
 // carries the hashes of all platforms as annotations, and checksums, signature
@@ -53,7 +53,7 @@
 //
 // # Limits
 //
-// Caches are bounded in bytes, not by the registry's size. A catalogue entry that
+// Caches are bounded in bytes, not by the registry's size. A catalog entry that
 // cannot be parsed is passed over, so one damaged tag hides one repository. What
 // another process changed in a registry elsewhere is seen after half a minute; what
 // goes through this one, into a registry that it holds itself too, with the next

@@ -42,7 +42,7 @@ func (x *Index) Search(q Query) []addr.Item {
 
 func (x *Index) size() int { return 512 * len(x.Tags) }
 
-// Index returns what has been published; where there is no catalogue yet, nothing.
+// Index returns what has been published; where there is no catalog yet, nothing.
 func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 	name := c.layout.CatalogRepo()
 	x, err := c.indexes.Get(ctx, name, listPolicy(), func(ctx context.Context, old *Index, has bool) (*Index, error) {

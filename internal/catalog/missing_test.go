@@ -100,12 +100,12 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestIndex reads the catalogue: entries of another hand and ghosts are passed
+// TestIndex reads the catalog: entries of another hand and ghosts are passed
 // over, and only what is new is read again.
 func TestIndex(t *testing.T) {
 	s := newStore(t, nil)
 	if x := must(s.Index(t.Context())); len(x.Entries) != 0 {
-		t.Errorf("without a catalogue: %v", x.Entries)
+		t.Errorf("without a catalog: %v", x.Entries)
 	}
 	s.module(t, vpc, "1.0.0")
 	s.module(t, "net/dns/aws", "1.0.0")

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// RebuildCatalog adds modules and providers that have a version to the catalogue.
+// RebuildCatalog adds modules and providers that have a version to the catalog.
 // Without items it asks the registry for all repositories below the prefix; those
 // of something else are passed over. It returns how many it listed.
 func (d *Depot) RebuildCatalog(ctx context.Context, items []addr.Item) (int, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// TestRebuildCatalog loses the catalogue and makes it anew.
+// TestRebuildCatalog loses the catalog and makes it anew.
 func TestRebuildCatalog(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		lost := &ocitest.Fault{Match: inCatalog, Times: -1, Do: ocitest.Status(http.StatusForbidden, -1)}
@@ -36,7 +36,7 @@ func TestRebuildCatalog(t *testing.T) {
 		}
 		d, _ = depottest.NewDepot(t, host, oci.Options{})
 		if entries, err := d.Catalog(t.Context()); err != nil || len(entries) > 0 {
-			t.Fatalf("the catalogue that was not written: %v, %v", entries, err)
+			t.Fatalf("the catalog that was not written: %v, %v", entries, err)
 		}
 		module := artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: depottest.ModuleRepo}
 		provider := artifact.CatalogEntry{Kind: artifact.KindProvider, Address: "acme/dns", Repository: depottest.ProviderRepo}

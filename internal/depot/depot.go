@@ -125,7 +125,7 @@ func PutVersion(ctx context.Context, r *oci.Repo, tag string, m oci.Manifest) er
 	return err
 }
 
-// listed adds what was published to the catalogue. Nothing depends on it: a
+// listed adds what was published to the catalog. Nothing depends on it: a
 // failure is a warning.
 func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
 	if err := d.AddToCatalog(ctx, it); err != nil {
@@ -134,12 +134,12 @@ func (d *Depot) listed(ctx context.Context, it addr.Item) []string {
 	return nil
 }
 
-// NotListed is the warning that a repository could not be added to the catalogue.
+// NotListed is the warning that a repository could not be added to the catalog.
 func NotListed(err error) string {
 	if errors.Is(err, oci.ErrDenied) {
-		return fmt.Sprintf("not listed in the catalogue, unless the registry is okara serve, which does so itself: %v", err)
+		return fmt.Sprintf("not listed in the catalog, unless the registry is okara serve, which does so itself: %v", err)
 	}
-	return fmt.Sprintf("not listed in the catalogue: %v", err)
+	return fmt.Sprintf("not listed in the catalog: %v", err)
 }
 
 // AddToCatalog lists a module or provider.

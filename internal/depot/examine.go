@@ -25,8 +25,8 @@ type Finding struct {
 // ghostTag is what is wrong with a tag that was written by half.
 const ghostTag = "the registry lists the tag, and answers 404 for it"
 
-// ExamineAll examines modules and providers, without any those that the catalogue
-// lists, and returns how many they are. An entry of the catalogue for something
+// ExamineAll examines modules and providers, without any those that the catalog
+// lists, and returns how many they are. An entry of the catalog for something
 // without a version is a finding.
 func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (findings []Finding, examined int, err error) {
 	listed := len(items) == 0
@@ -48,7 +48,7 @@ func (d *Depot) ExamineAll(ctx context.Context, items []addr.Item, deep bool) (f
 	return findings, len(items), nil
 }
 
-// examineCatalog returns what the catalogue lists, and what is wrong with the rest
+// examineCatalog returns what the catalog lists, and what is wrong with the rest
 // of it.
 func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items []addr.Item, err error) {
 	c, err := d.catalog(ctx)
@@ -69,7 +69,7 @@ func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items [
 	return findings, items, nil
 }
 
-// noVersion is the finding that the catalogue lists a repository without a version.
+// noVersion is the finding that the catalog lists a repository without a version.
 func (d *Depot) noVersion(repository string) Finding {
 	return d.inCatalog(artifact.CatalogTag(repository), "the entry is for "+repository+", which has no version", "publish one, or delete the tag")
 }

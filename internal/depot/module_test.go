@@ -59,7 +59,7 @@ func TestPublishModule(t *testing.T) {
 		}
 		entry, err := artifact.ReadCatalogEntry(t.Context(), depottest.MustRepo(t, client, "p/catalog"), artifact.CatalogTag(r.Name()))
 		if diff := cmp.Diff(entry, artifact.CatalogEntry{Kind: artifact.KindModule, Address: "net/vpc/aws", Repository: "p/modules/net/vpc/aws"}); err != nil || diff != "" {
-			t.Errorf("catalogue: %v (-got +want)\n%s", err, diff)
+			t.Errorf("catalog: %v (-got +want)\n%s", err, diff)
 		}
 	})
 }

@@ -25,13 +25,13 @@ const catalogParallel = 8
 // Catalog is what has been published into a depot.
 type Catalog struct {
 	Entries []artifact.CatalogEntry // by kind and address
-	Tags    []string                // of the catalogue repository, sorted
+	Tags    []string                // of the catalog repository, sorted
 	Ghosts  []string                // those that are listed while their GET is 404
 
 	byTag map[string]artifact.CatalogEntry
 }
 
-// ReadCatalog reads the catalogue r. Its entries never change, so those that old
+// ReadCatalog reads the catalog r. Its entries never change, so those that old
 // has are not read again; where no tag came or went it returns old, which may be
 // nil. A tag that is no entry is passed over, and a ghost is read again each time.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, error) {
@@ -89,7 +89,7 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 }
 
 // Catalog returns what has been published into the depot, sorted by kind and
-// address. A depot without a catalogue is empty.
+// address. A depot without a catalog is empty.
 func (d *Depot) Catalog(ctx context.Context) ([]artifact.CatalogEntry, error) {
 	c, err := d.catalog(ctx)
 	return c.Entries, err

@@ -72,7 +72,7 @@ func isForm(r *http.Request) bool {
 }
 
 // changed makes the front-end know at once of what was written to the embedded
-// registry or deleted there. A version is listed in the catalogue as well: who
+// registry or deleted there. A version is listed in the catalog as well: who
 // pushed it need not have a right to that.
 func (f *Front) changed(r *http.Request) {
 	repository, c := repositoryOf(r.URL.Path), f.Protocols.Catalog()
@@ -89,7 +89,7 @@ func (f *Front) changed(r *http.Request) {
 		return
 	}
 	if err := f.depot.AddToCatalog(context.WithoutCancel(r.Context()), it); err != nil {
-		f.o.Logger.Warn("a version was pushed and is not listed in the catalogue", "repository", repository, "tag", reference, "error", err)
+		f.o.Logger.Warn("a version was pushed and is not listed in the catalog", "repository", repository, "tag", reference, "error", err)
 		return
 	}
 	c.ChangedIndex()

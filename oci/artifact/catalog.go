@@ -14,14 +14,14 @@ import (
 	"github.com/seed-141914ff/okara/oci"
 )
 
-// ArtifactCatalog is the type of an entry of the catalogue: one tag for each
+// ArtifactCatalog is the type of an entry of the catalog: one tag for each
 // repository that holds an artifact, written once. Registries rarely offer a
-// list of repositories; the catalogue replaces it. Losing it loses nothing.
+// list of repositories; the catalog replaces it. Losing it loses nothing.
 const ArtifactCatalog = "application/vnd.okara.catalog.v1"
 
 const catalogTagPrefix = "r-"
 
-// CatalogEntry is what the catalogue knows of a repository.
+// CatalogEntry is what the catalog knows of a repository.
 type CatalogEntry struct {
 	Kind       string // KindModule, KindProvider or KindMirror
 	Address    string
@@ -40,7 +40,7 @@ func IsCatalogTag(tag string) bool {
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
 }
 
-// AddCatalogEntry writes the entry into the catalogue r unless it is there.
+// AddCatalogEntry writes the entry into the catalog r unless it is there.
 func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 	tag := CatalogTag(e.Repository)
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
@@ -75,7 +75,7 @@ func ReadCatalogEntry(ctx context.Context, r *oci.Repo, tag string) (CatalogEntr
 		return CatalogEntry{}, err
 	}
 	if image.ArtifactType != ArtifactCatalog {
-		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalogue entry: %w", r, tag, oci.ErrCorrupt)
+		return CatalogEntry{}, fmt.Errorf("%s:%s is no catalog entry: %w", r, tag, oci.ErrCorrupt)
 	}
 	return CatalogEntry{Kind: image.Annotations[AnnKind], Address: image.Annotations[AnnAddress], Repository: image.Annotations[annCatalogRepository]}, nil
 }

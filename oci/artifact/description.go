@@ -5,7 +5,7 @@ package artifact
 import "encoding/json"
 
 // ModuleDescription is the document of MediaModuleDescription: what a person or
-// a catalogue wants to know of a module without fetching it.
+// a catalog wants to know of a module without fetching it.
 type ModuleDescription struct {
 	SchemaVersion int                `json:"schemaVersion"` // 1
 	Address       string             `json:"address"`

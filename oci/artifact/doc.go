@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package artifact says what each kind of thing that okara stores looks like:
-// module, provider, state, lock, status event, catalogue, depot record, job,
+// module, provider, state, lock, status event, catalog, depot record, job,
 // count, signature, report. It makes and reads their manifests over package
 // oci, and is the only package that knows them. A kind has a file of its name.
 //
@@ -52,7 +52,7 @@
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
-// Status events (status.go), the catalogue (catalog.go), the record of a depot
+// Status events (status.go), the catalog (catalog.go), the record of a depot
 // (record.go), jobs and downloads in the queue repository (job.go, count.go) and
 // the marks of a state repository (mark.go) are manifests of the same plain shape.
 // Signatures and reports (cosign.go, report.go) hang on what they are about, as

@@ -18,14 +18,14 @@ const (
 	MediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// recordTag is the tag of the record in the catalogue repository. It moves; one
+// recordTag is the tag of the record in the catalog repository. It moves; one
 // runner at a time writes it.
 const recordTag = "okara-depot"
 
 // maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
 const maxRecord = 64 << 20
 
-// ReadRecord reads the depot's record from the catalogue repository r; nil if there
+// ReadRecord reads the depot's record from the catalog repository r; nil if there
 // is none yet.
 func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
 	m, err := r.Fetch(ctx, recordTag)
