@@ -9,6 +9,7 @@ OTHERS  := $(CACHE)/tofu/1.10.10/tofu $(CACHE)/tofu/1.11.6/tofu
 TRIVY   := $(CACHE)/trivy/0.72.0/trivy
 COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
+JQ      := $(CACHE)/jq/0.12.17/jq
 NESTED  := internal/e2e internal/conformance
 
 .PHONY: build tools test lint race cover bench fuzz demo interop models docs vuln year
@@ -19,7 +20,7 @@ test: tools
 	for m in $(NESTED); do (cd $$m && go test -timeout 20m ./...) || exit 1; done
 build:
 	go build -o bin/okara ./cmd/okara
-tools: build $(TOFU) $(TIME) $(REG)
+tools: build $(TOFU) $(TIME) $(REG) $(JQ)
 lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	for m in . $(NESTED); do (cd $$m && go vet ./... && go fix -diff ./...) || exit 1; done
@@ -60,5 +61,7 @@ $(CACHE)/cosign/%/cosign: internal/e2e/cosign/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/sigstore/cosign/v2/cmd/cosign
 $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
+$(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
+	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod
 	cd internal/e2e && go run ./dist provider/time github.com/hashicorp/terraform-provider-time $(notdir $(@D)) "$(CURDIR)/$(@D)" darwin_arm64 linux_amd64 $$(go env GOOS)_$$(go env GOARCH)

@@ -45,9 +45,6 @@ func TestDocs(t *testing.T) {
 		}
 		ran++
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			if _, err := exec.LookPath("jq"); err != nil && strings.Contains(text, "| jq ") {
-				t.Skip("the page uses jq, which is not on PATH")
-			}
 			set.runPage(t, block.FindAllStringSubmatch(text, -1))
 		})
 	}
@@ -104,7 +101,7 @@ func (s tools) runPage(t *testing.T, blocks [][]string) {
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_INPUT=0", "OKARA_SERVE_LISTEN=" + address[defaultAddress],
-		"PATH=" + strings.Join([]string{filepath.Dir(s.okara), filepath.Dir(s.tofu), os.Getenv("PATH")}, string(os.PathListSeparator)),
+		"PATH=" + strings.Join([]string{filepath.Dir(s.okara), filepath.Dir(s.tofu), filepath.Dir(s.jq), os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

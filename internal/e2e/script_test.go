@@ -21,12 +21,13 @@ const (
 	tofuVersion     = "1.12.6"
 	timeVersion     = "0.14.2"
 	registryVersion = "3.1.2"
+	jqVersion       = "0.12.17" // of gojq
 )
 
 // tools are the absolute names of the programs under test.
 type tools struct {
-	root, okara, tofu, registry, dist string
-	key                               string // file of an OpenPGP key, made for this run of the tests
+	root, okara, tofu, registry, dist, jq string
+	key                                   string // file of an OpenPGP key, made for this run of the tests
 }
 
 func findTools() (tools, error) {
@@ -40,6 +41,7 @@ func findTools() (tools, error) {
 		okara:    filepath.Join(root, "bin", "okara"),
 		tofu:     filepath.Join(cache, "tofu", tofuVersion, "tofu"),
 		registry: filepath.Join(cache, "registry", registryVersion, "registry"),
+		jq:       filepath.Join(cache, "jq", jqVersion, "jq"),
 		dist:     filepath.Join(cache, "provider", "time", timeVersion),
 	}
 	if other := os.Getenv("OKARA_TEST_TOFU"); other != "" {
