@@ -237,6 +237,11 @@ internal/scan: leaf: runs a program, reads its report
 internal/scratch: leaf: temporary files and directories
 internal/signing: sums and signatures
 	internal/diskfile
+internal/instance: the life of instances is a pure machine, without input or output
+internal/run: one run of the tool; whether its attempt is still named comes in as a func
+	internal/instance
+internal/portal: the API of instances over a store that is passed in
+	internal/instance
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/prose: leaf: numbers and words as people write and read them

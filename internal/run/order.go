@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// Order is what a child reads from its standard input: the specification, and
+// all that it needs and that no argument or variable of its environment may
+// show. It is secret as a whole.
+type Order struct {
+	Spec      Spec      `json:"spec"`
+	Program   string    `json:"program"`         // absolute name of tofu or terraform
+	Okara     string    `json:"okara"`           // absolute name of this program
+	Scratch   string    `json:"scratch"`         // folder of this attempt
+	Cache     string    `json:"cache,omitempty"` // of plugins, for this source and template; "": none
+	Isolation Isolation `json:"isolation"`
+	Registry  Registry  `json:"registry"`
+	StateKeys string    `json:"state_keys,omitempty"` // as in OKARA_STATE_KEYS; "": states are not sealed
+	Server    Server    `json:"server,omitzero"`
+
+	Environment map[string]string `json:"environment,omitempty"` // of the tool: what the credentials give
+	Files       map[string][]byte `json:"files,omitempty"`       // files of the credentials; Environment names them as ${files}/NAME
+	Masked      []string          `json:"masked,omitempty"`      // further values that no log may show
+}
+
+// Registry is how the child reaches the registry.
+type Registry struct {
+	Prefix    string `json:"prefix"` // HOST[/PATH]
+	PlainHTTP bool   `json:"plain_http,omitempty"`
+	Socket    string `json:"socket,omitempty"` // of the built-in registry
+	Username  string `json:"username,omitempty"`
+	Password  string `json:"password,omitempty"`
+	Token     string `json:"token,omitempty"`
+	CA        []byte `json:"ca,omitempty"` // PEM
+}
+
+// Server is the front-end that the tool fetches modules and providers from.
+type Server struct {
+	URL    string   `json:"url"`              // base
+	Host   string   `json:"host"`             // by which modules and providers name it
+	Token  string   `json:"token,omitempty"`  // of this run
+	Mirror bool     `json:"mirror,omitempty"` // it has a network mirror
+	CA     []byte   `json:"ca,omitempty"`     // PEM
+	Hosts  []string `json:"hosts,omitempty"`  // whose providers the mirror has; nil: all
+}
+
+// Isolation says what keeps the tool from the rest of the machine.
+type Isolation struct {
+	Mode  string   `json:"mode"`            // sandbox, user, wrap or none
+	Wrap  []string `json:"wrap,omitempty"`  // command that the tool is started with
+	Bwrap string   `json:"bwrap,omitempty"` // absolute name of bubblewrap, of sandbox
+	UID   int      `json:"uid,omitempty"`   // of user
+	GID   int      `json:"gid,omitempty"`
+}
