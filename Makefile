@@ -16,8 +16,8 @@ NESTED  := internal/e2e internal/conformance
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 test: tools
-	go test ./...
-	for m in $(NESTED); do (cd $$m && go test -timeout 20m ./...) || exit 1; done
+	go test -timeout 30m ./...
+	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 build:
 	go build -o bin/okara ./cmd/okara
 tools: build $(TOFU) $(TIME) $(REG) $(JQ)
