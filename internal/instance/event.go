@@ -112,6 +112,9 @@ type (
 	Ended struct {
 		Ref    Ref
 		Result Result
+		// Connection is that of the template with the outputs in it, of an apply
+		// that is done.
+		Connection *Connection
 	}
 	// Noticed says that a notice was handed to the queue.
 	Noticed struct{ ID, Notice string }
@@ -119,8 +122,12 @@ type (
 	Removed struct{ ID string }
 	// ClockHeld stops expiry until clocks agree: Reason "" lets it go on.
 	ClockHeld struct{ Reason string }
-	// Expire removes answers that are older than their time.
+	// Prune removes answers that are older than their time.
 	Prune struct{}
+	// Pass is what the server finds due at one moment, kept in one commit. Each
+	// event counts as if it came alone, in this order, with a seed made of that of
+	// the command and its place; those that are refused are passed over.
+	Pass struct{ Events []Event }
 )
 
 // Result is how an attempt ended.
@@ -206,3 +213,4 @@ func (Noticed) event()     {}
 func (Removed) event()     {}
 func (ClockHeld) event()   {}
 func (Prune) event()       {}
+func (Pass) event()        {}
