@@ -52,8 +52,8 @@ func Server() Right { return Right{Admin, AnyKind, Everything} }
 
 // RightTo is the right to read or publish what a repository holds. The layout
 // says what that is. Whatever else is below its states is state as well, of
-// which only a right to all states tells; everything else, catalog and queue
-// among it, belongs to the server.
+// which only a right to all states tells; everything else, catalog, queue,
+// instances and their ledger among it, belongs to the server.
 func RightTo(l addr.Layout, action Action, repository string) Right {
 	stateAction := action
 	if action == Publish {
@@ -65,6 +65,8 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 		return Right{action, addr.KindModule, item.Module.String()}
 	case ok && (item.Kind == addr.KindProvider || item.Kind == addr.KindMirror):
 		return Right{action, Kind(item.Kind), item.Provider.String()}
+	case ok && item.Kind == addr.KindTemplate:
+		return Right{action, addr.KindTemplate, item.Template}
 	case ok && item.Kind == addr.KindState:
 		return Right{stateAction, addr.KindState, item.State}
 	case l.BelowState(repository):

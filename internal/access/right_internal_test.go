@@ -2,7 +2,11 @@
 
 package access
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
 
 func TestScope(t *testing.T) {
 	tests := []struct {
@@ -63,6 +67,29 @@ func TestGlob(t *testing.T) {
 	for _, tt := range tests {
 		if got := Match(tt.glob, tt.address); got != tt.want {
 			t.Errorf("%q matches %q: %v, want %v", tt.glob, tt.address, got, tt.want)
+		}
+	}
+}
+
+func TestRightToInstances(t *testing.T) {
+	for _, l := range []addr.Layout{{Prefix: "p"}, {Prefix: "p", Instances: "{prefix}/instances"}, {Prefix: "p", Instances: "{prefix}/instances/{namespace}/{name}"}} {
+		for _, action := range []Action{Read, Publish} {
+			template, err := l.Template("sandbox", "vpc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, _, err := l.Instance("sandbox", "vpc", "k7m2p9x4tq")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := RightTo(l, action, template), (Right{action, addr.KindTemplate, "sandbox/vpc"}); got != want {
+				t.Errorf("%s: %v, want %v", template, got, want)
+			}
+			for _, repository := range []string{own, l.Ledger(1), l.Ledger(7), l.QueueRepo(), "p/templates/tfe/acme", "p/templates/sandbox"} {
+				if got := RightTo(l, action, repository); got != Server() {
+					t.Errorf("%s: %v, want that to the server", repository, got)
+				}
+			}
 		}
 	}
 }

@@ -25,7 +25,9 @@
 // A [Layout] holds one template per kind of repository. Templates can be read
 // backwards: [Layout.Parse] turns a repository name into the address that is
 // stored there. [Layout.Validate] refuses templates for which this is not so,
-// and two templates that could produce the same name.
+// and two templates that could produce the same name. The repository of the
+// ledger stands for itself and for those with a number behind it; instances may
+// share a repository, which then tells only what its template names.
 //
 // # Constraints
 //

@@ -4,6 +4,7 @@ package addr
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,12 +16,15 @@ const (
 	KindState    = "state"
 	KindCatalog  = "catalog"
 	KindQueue    = "queue"
+	KindTemplate = "template" // of instances
+	KindInstance = "instance"
+	KindLedger   = "ledger" // of instances
 )
 
 // Layout maps addresses to repository names and back. Each field but Prefix is a
 // template; an empty one means the default. The placeholders are {prefix},
-// {namespace}, {name}, {system}, {type} and {hostname}; each stands alone between
-// "/" or "." and occurs once.
+// {namespace}, {name}, {system}, {type}, {hostname} and {id}; each stands alone
+// between "/" or "." and occurs once.
 type Layout struct {
 	Prefix    string // path that {prefix} stands for; if empty, its slash goes too
 	Modules   string // default "{prefix}/modules/{namespace}/{name}/{system}"
@@ -32,6 +36,13 @@ type Layout struct {
 	StatePrimary string
 	Catalog      string // default "{prefix}/catalog"
 	Queue        string // default "{prefix}/queue"
+	Templates    string // default "{prefix}/templates/{namespace}/{name}"
+	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It may
+	// leave out {id}, or all three: several instances then share a repository.
+	Instances string
+	// Ledgers is by default "{prefix}/ledger". It stands for that name and for the
+	// same with "-2", "-3" and so on behind it.
+	Ledgers string
 }
 
 // Item is what a repository holds. Kind tells which other field is set.
@@ -40,6 +51,9 @@ type Item struct {
 	Module   Module
 	Provider Provider
 	State    string
+	Template string // namespace/name, of a template or an instance; "" if instances of all share the repository
+	Instance string // its id; "" if several share the repository
+	Ledger   int    // its number, from 1 on
 }
 
 // Validate checks that every template can be read backwards and that no two of
@@ -54,7 +68,7 @@ func (l Layout) Validate() error {
 	}
 	kinds := l.kinds()
 	if l.StatePrimary != "" {
-		primary := layoutKind{"primary state", l.StatePrimary, []string{"name"}}
+		primary := layoutKind{"primary state", l.StatePrimary, [][]string{{"name"}}}
 		if err := primary.validate(l.Prefix); err != nil {
 			return err
 		}
@@ -115,6 +129,44 @@ func (l Layout) CatalogRepo() string { return l.render(KindCatalog, nil) }
 // QueueRepo returns the repository of the job queue, without host.
 func (l Layout) QueueRepo() string { return l.render(KindQueue, nil) }
 
+// Template returns the repository of the template namespace/name, without host.
+func (l Layout) Template(namespace, name string) (string, error) {
+	if err := checkTemplate(namespace, name); err != nil {
+		return "", err
+	}
+	if namespace == TemplateReserved {
+		return "", invalid("template namespace", namespace, "is taken")
+	}
+	return l.render(KindTemplate, map[string]string{"namespace": namespace, "name": name}), nil
+}
+
+// Instance returns the repository of the instance id of the template
+// namespace/name, without host, and the workspace of its state there: "default",
+// or the id where instances share the repository.
+func (l Layout) Instance(namespace, name, id string) (repository, workspace string, err error) {
+	if err := checkTemplate(namespace, name); err != nil {
+		return "", "", err
+	}
+	if err := CheckInstance(id); err != nil {
+		return "", "", err
+	}
+	if l.Instances == "" || strings.Contains(l.Instances, "{id}") {
+		workspace = "default"
+	} else {
+		workspace = id
+	}
+	return l.render(KindInstance, map[string]string{"namespace": namespace, "name": name, "id": id}), workspace, nil
+}
+
+// Ledger returns the repository of the ledger number k, from 1 on, without host.
+func (l Layout) Ledger(k int) string {
+	name := l.render(KindLedger, nil)
+	if k > 1 {
+		name += "-" + strconv.Itoa(k)
+	}
+	return name
+}
+
 // Parse returns what the repository holds. It is false for a name that no
 // template produces.
 func (l Layout) Parse(repository string) (Item, bool) {
@@ -160,15 +212,39 @@ func item(kind string, values map[string]string) (Item, bool) {
 	case KindState:
 		it.State = values["name"]
 		return it, segmentRule().problem(it.State) == ""
+	case KindTemplate:
+		it.Template = values["namespace"] + "/" + values["name"]
+		return it, checkTemplate(values["namespace"], values["name"]) == nil && values["namespace"] != TemplateReserved
+	case KindInstance:
+		return itemOfInstance(values)
+	case KindLedger:
+		it.Ledger = 1
+		if number, ok := values["number"]; ok {
+			it.Ledger, _ = strconv.Atoi(number) // match has checked it
+		}
+		return it, true
 	default:
 		return it, true
 	}
 }
 
-// layoutKind is one template with the placeholders it must have.
+// itemOfInstance has what the layout names: not the id, or nothing, where
+// instances share repositories.
+func itemOfInstance(values map[string]string) (Item, bool) {
+	it := Item{Kind: KindInstance, Instance: values["id"]}
+	if _, ok := values["name"]; !ok {
+		return it, true
+	}
+	it.Template = values["namespace"] + "/" + values["name"]
+	_, own := values["id"]
+	return it, checkTemplate(values["namespace"], values["name"]) == nil && (!own || CheckInstance(it.Instance) == nil)
+}
+
+// layoutKind is one template with the placeholders it must have: one of these
+// sets.
 type layoutKind struct {
 	kind, template string
-	placeholders   []string
+	placeholders   [][]string
 }
 
 func (l Layout) kinds() []layoutKind {
@@ -179,12 +255,15 @@ func (l Layout) kinds() []layoutKind {
 		return template
 	}
 	return []layoutKind{
-		{KindModule, or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}"), []string{"namespace", "name", "system"}},
-		{KindProvider, or(l.Providers, "{prefix}/providers/{namespace}/{type}"), []string{"namespace", "type"}},
-		{KindMirror, or(l.Mirror, "{prefix}/mirror/{hostname}/{namespace}/{type}"), []string{"hostname", "namespace", "type"}},
-		{KindState, or(l.State, "{prefix}/state/{name}"), []string{"name"}},
-		{KindCatalog, or(l.Catalog, "{prefix}/catalog"), nil},
-		{KindQueue, or(l.Queue, "{prefix}/queue"), nil},
+		{KindModule, or(l.Modules, "{prefix}/modules/{namespace}/{name}/{system}"), [][]string{{"namespace", "name", "system"}}},
+		{KindProvider, or(l.Providers, "{prefix}/providers/{namespace}/{type}"), [][]string{{"namespace", "type"}}},
+		{KindMirror, or(l.Mirror, "{prefix}/mirror/{hostname}/{namespace}/{type}"), [][]string{{"hostname", "namespace", "type"}}},
+		{KindState, or(l.State, "{prefix}/state/{name}"), [][]string{{"name"}}},
+		{KindCatalog, or(l.Catalog, "{prefix}/catalog"), [][]string{nil}},
+		{KindQueue, or(l.Queue, "{prefix}/queue"), [][]string{nil}},
+		{KindTemplate, or(l.Templates, "{prefix}/templates/{namespace}/{name}"), [][]string{{"namespace", "name"}}},
+		{KindInstance, or(l.Instances, "{prefix}/instances/{namespace}/{name}/{id}"), [][]string{{"namespace", "name", "id"}, {"namespace", "name"}, nil}},
+		{KindLedger, or(l.Ledgers, "{prefix}/ledger"), [][]string{nil}},
 	}
 }
 

@@ -18,6 +18,9 @@ func flatLayout() addr.Layout {
 		Providers: "{prefix}/providers.{namespace}.{type}",
 		Mirror:    "{prefix}/{hostname}.okara.mirror.{namespace}.{type}",
 		State:     "{prefix}/state/{name}.x",
+		Templates: "{prefix}/templates.{namespace}.{name}",
+		Instances: "{prefix}/instances",
+		Ledgers:   "{prefix}/okara.ledger",
 	}
 }
 
@@ -31,11 +34,17 @@ func TestLayoutNames(t *testing.T) {
 		want   []string
 	}{
 		{"no prefix", addr.Layout{}, []string{
-			"modules/net/vpc/aws", "providers/acme/dns", "mirror/registry.example.com_8443/acme/dns", "state/shop.prod", "catalog", "queue"}},
+			"modules/net/vpc/aws", "providers/acme/dns", "mirror/registry.example.com_8443/acme/dns", "state/shop.prod", "catalog", "queue",
+			"templates/sandbox/vpc", "instances/sandbox/vpc/k7m2p9x4tq default", "ledger", "ledger-12"}},
 		{"prefix", addr.Layout{Prefix: "a/b"}, []string{
-			"a/b/modules/net/vpc/aws", "a/b/providers/acme/dns", "a/b/mirror/registry.example.com_8443/acme/dns", "a/b/state/shop.prod", "a/b/catalog", "a/b/queue"}},
+			"a/b/modules/net/vpc/aws", "a/b/providers/acme/dns", "a/b/mirror/registry.example.com_8443/acme/dns", "a/b/state/shop.prod", "a/b/catalog", "a/b/queue",
+			"a/b/templates/sandbox/vpc", "a/b/instances/sandbox/vpc/k7m2p9x4tq default", "a/b/ledger", "a/b/ledger-12"}},
+		{"one repository a template", addr.Layout{Instances: "{prefix}/instances/{namespace}/{name}"}, []string{
+			"modules/net/vpc/aws", "providers/acme/dns", "mirror/registry.example.com_8443/acme/dns", "state/shop.prod", "catalog", "queue",
+			"templates/sandbox/vpc", "instances/sandbox/vpc k7m2p9x4tq", "ledger", "ledger-12"}},
 		{"flat", flatLayout(), []string{
-			"org/modules.net.vpc.aws", "org/providers.acme.dns", "org/registry.example.com_8443.okara.mirror.acme.dns", "org/state/shop.prod.x", "org/catalog", "org/queue"}},
+			"org/modules.net.vpc.aws", "org/providers.acme.dns", "org/registry.example.com_8443.okara.mirror.acme.dns", "org/state/shop.prod.x", "org/catalog", "org/queue",
+			"org/templates.sandbox.vpc", "org/instances k7m2p9x4tq", "org/okara.ledger", "org/okara.ledger-12"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,15 +56,32 @@ func TestLayoutNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []string{l.Module(m), l.Provider(own), l.MirrorOf(mirrored), state, l.CatalogRepo(), l.QueueRepo()}
+			template, err := l.Template("sandbox", "vpc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			repository, workspace, err := l.Instance("sandbox", "vpc", "k7m2p9x4tq")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{l.Module(m), l.Provider(own), l.MirrorOf(mirrored), state, l.CatalogRepo(), l.QueueRepo(),
+				template, repository + " " + workspace, l.Ledger(1), l.Ledger(12)}
 			if diff := cmp.Diff(got, tt.want); diff != "" {
 				t.Errorf("(-got +want)\n%s", diff)
 			}
 			want := []addr.Item{
 				{Kind: addr.KindModule, Module: m}, {Kind: addr.KindProvider, Provider: own}, {Kind: addr.KindMirror, Provider: mirrored},
 				{Kind: addr.KindState, State: "shop.prod"}, {Kind: addr.KindCatalog}, {Kind: addr.KindQueue},
+				{Kind: addr.KindTemplate, Template: "sandbox/vpc"}, {Kind: addr.KindInstance}, {Kind: addr.KindLedger, Ledger: 1}, {Kind: addr.KindLedger, Ledger: 12},
+			}
+			if strings.Contains(repository, "vpc") {
+				want[7].Template = "sandbox/vpc"
+			}
+			if workspace == "default" {
+				want[7].Instance = "k7m2p9x4tq"
 			}
 			for i, name := range got {
+				name, _, _ := strings.Cut(name, " ")
 				item, ok := l.Parse(name)
 				if diff := cmp.Diff(item, want[i]); !ok || diff != "" {
 					t.Errorf("Parse(%q), %v (-got +want)\n%s", name, ok, diff)
@@ -68,7 +94,10 @@ func TestLayoutNames(t *testing.T) {
 func TestLayoutParseRefuses(t *testing.T) {
 	l := addr.Layout{Prefix: "a"}
 	for _, name := range []string{"", "a", "modules/net/vpc/aws", "a/modules/net/vpc", "a/modules/net/vpc/a-ws", "a/modules/Net/vpc/aws",
-		"a/providers/ac_me/dns", "a/mirror/Host/acme/dns", "a/mirror/host_443/acme/dns", "a/state/x/y", "a/state/..", "a/catalog/x"} {
+		"a/providers/ac_me/dns", "a/mirror/Host/acme/dns", "a/mirror/host_443/acme/dns", "a/state/x/y", "a/state/..", "a/catalog/x",
+		"a/templates/sandbox", "a/templates/tfe/acme", "a/templates/a--b/vpc", "a/templates/a_b/vpc", "a/templates/" + strings.Repeat("a", 41) + "/vpc",
+		"a/instances/sandbox/vpc", "a/instances/sandbox/vpc/k7m2p9x4t", "a/instances/sandbox/vpc/77m2p9x4tq", "a/instances/sandbox/vpc/k7m2p9x4tl",
+		"a/ledger-1", "a/ledger-0", "a/ledger-02", "a/ledger-", "a/ledger-x", "a/ledger-99999999999", "a/ledger2"} {
 		if item, ok := l.Parse(name); ok {
 			t.Errorf("Parse(%q) = %+v, want none", name, item)
 		}
@@ -92,6 +121,13 @@ func TestLayoutValidate(t *testing.T) {
 		{"upper case", addr.Layout{Catalog: "Catalog"}, "stand alone"},
 		{"same name", addr.Layout{Queue: "{prefix}/catalog"}, "same repository"},
 		{"placeholder over literal", addr.Layout{Providers: "{prefix}/{namespace}/{type}"}, "same repository"},
+		{"part of an instance", addr.Layout{Instances: "{prefix}/instances/{namespace}/{id}"}, "{namespace}, {name}, {id} or {namespace}, {name} or none, each once"},
+		{"numbered ledger", addr.Layout{Ledgers: "{prefix}/ledger/{id}"}, "placeholders none"},
+		{"over a numbered ledger", addr.Layout{Queue: "{prefix}/ledger-7"}, "same repository"},
+		{"ledger over a literal", addr.Layout{Ledgers: "{prefix}/queue"}, "same repository"},
+		{"state over a ledger", addr.Layout{State: "{prefix}/{name}", Catalog: "c/c", Queue: "q/q"}, "same repository"},
+		{"instances over templates", addr.Layout{Instances: "{prefix}/templates/{namespace}/{name}"}, "same repository"},
+		{"templates over modules", addr.Layout{Modules: "{prefix}/{namespace}/{name}/{system}"}, "same repository"},
 		{"host over own", addr.Layout{Mirror: "{prefix}/{hostname}.{namespace}.{type}", Providers: "{prefix}/providers.{namespace}.{type}"}, "same repository"},
 	}
 	for _, tt := range tests {
@@ -103,6 +139,23 @@ func TestLayoutValidate(t *testing.T) {
 	}
 	if _, err := (addr.Layout{}).StateRepo("a/b"); err == nil {
 		t.Error("state name with a slash: want an error")
+	}
+	if err := (addr.Layout{Queue: "{prefix}/ledger-1", Catalog: "{prefix}/ledgers"}).Validate(); err != nil {
+		t.Errorf("names that no ledger has: %v", err)
+	}
+	for _, name := range []string{"tfe/vpc", "a_b/vpc", "a/", "a/B", "a/" + strings.Repeat("b", 41)} {
+		namespace, rest, _ := strings.Cut(name, "/")
+		if got, err := (addr.Layout{}).Template(namespace, rest); err == nil {
+			t.Errorf("template %q is kept in %s", name, got)
+		}
+		if _, _, err := addr.ParseTemplate(name); err == nil {
+			t.Errorf("template %q was accepted", name)
+		}
+	}
+	for _, id := range []string{"", "k7m2p9x4t", "k7m2p9x4tqq", "27m2p9x4tq", "k7m2p9x4t/", "K7m2p9x4tq", "o7m2p9x4tq"} {
+		if got, _, err := (addr.Layout{}).Instance("sandbox", "vpc", id); err == nil {
+			t.Errorf("instance %q is kept in %s", id, got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package addr
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,6 +12,7 @@ import (
 type token struct {
 	literal, placeholder string
 	dotted               bool // the value may contain dots itself
+	numbered             bool // the literal, or the literal with "-2", "-3" and so on behind it
 }
 
 const prefixSlash = "{prefix}/"
@@ -41,6 +43,10 @@ func (k layoutKind) segments(prefix string) [][]token {
 		}
 		segments = append(segments, tokens)
 	}
+	if k.kind == KindLedger {
+		last := segments[len(segments)-1]
+		last[len(last)-1].numbered = true
+	}
 	return segments
 }
 
@@ -70,11 +76,18 @@ func (k layoutKind) validate(prefix string) error {
 		}
 	}
 	slices.Sort(found)
-	want := slices.Sorted(slices.Values(k.placeholders))
-	if !slices.Equal(found, want) {
-		return invalid(what, k.template, "must have the placeholders %s, each once", "{"+strings.Join(k.placeholders, "}, {")+"}")
+	var allowed []string
+	for _, set := range k.placeholders {
+		if slices.Equal(found, slices.Sorted(slices.Values(set))) {
+			return nil
+		}
+		if len(set) == 0 {
+			allowed = append(allowed, "none")
+			continue
+		}
+		allowed = append(allowed, "{"+strings.Join(set, "}, {")+"}")
 	}
-	return nil
+	return invalid(what, k.template, "must have the placeholders %s, each once", strings.Join(allowed, " or "))
 }
 
 // match reads name backwards through the template.
@@ -94,6 +107,12 @@ func match(template [][]token, name string) (map[string]string, bool) {
 		}
 		for j, t := range tokens {
 			switch {
+			case t.numbered && parts[j] != t.literal:
+				number, ok := numberOf(t.literal, parts[j])
+				if !ok {
+					return nil, false
+				}
+				values["number"] = number
 			case t.placeholder == "" && t.literal != parts[j]:
 				return nil, false
 			case t.placeholder != "":
@@ -102,6 +121,13 @@ func match(template [][]token, name string) (map[string]string, bool) {
 		}
 	}
 	return values, true
+}
+
+// numberOf returns the number, from 2 on, that is behind literal and a dash.
+func numberOf(literal, part string) (string, bool) {
+	number, ok := strings.CutPrefix(part, literal+"-")
+	k, err := strconv.ParseUint(number, 10, 31)
+	return number, ok && err == nil && k >= 2 && strconv.FormatUint(k, 10) == number
 }
 
 // overlap reports whether two templates may produce one name. It errs on the
@@ -142,7 +168,9 @@ func overlapSegment(a, b []token) bool {
 func overlapToken(a, b token) bool {
 	switch {
 	case a.placeholder == "" && b.placeholder == "":
-		return a.literal == b.literal
+		_, behind := numberOf(a.literal, b.literal)
+		_, before := numberOf(b.literal, a.literal)
+		return a.literal == b.literal || a.numbered && behind || b.numbered && before
 	case a.placeholder == "":
 		return nameRule().problem(a.literal) == ""
 	case b.placeholder == "":

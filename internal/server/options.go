@@ -81,6 +81,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 	l := s.Layout
 	out := addr.Layout{
 		Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
+		Templates: l.Templates, Instances: l.Instances, Ledgers: l.Ledger,
 	}
 	if s.Registry != "" {
 		var err error

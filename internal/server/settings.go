@@ -85,6 +85,9 @@ type Layout struct {
 	Primary   string    `hcl:"state_primary,optional"` // where the states were that those of State are a copy of
 	Catalog   string    `hcl:"catalog,optional"`
 	Queue     string    `hcl:"queue,optional"`
+	Templates string    `hcl:"templates,optional"` // of instances, as the two below
+	Instances string    `hcl:"instances,optional"`
+	Ledger    string    `hcl:"ledger,optional"`
 	Range     hcl.Range `hcl:",def_range"`
 }
 

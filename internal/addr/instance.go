@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addr
+
+import "strings"
+
+// TemplateReserved is the namespace that no template has: it is kept for runs of
+// workspaces.
+const TemplateReserved = "tfe"
+
+// maxTemplatePart is the limit for the namespace and the name of a template. Both
+// and an id fit into one label of DNS each.
+const maxTemplatePart = 40
+
+// ParseTemplate parses "namespace/name" of a template of instances. The error is
+// a [*SyntaxError].
+func ParseTemplate(s string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok || strings.Contains(name, "/") {
+		return "", "", invalid("template", s, "must be NAMESPACE/NAME")
+	}
+	if namespace == TemplateReserved {
+		return "", "", invalid("template", s, "the namespace %q is taken", namespace)
+	}
+	return namespace, name, checkTemplate(namespace, name)
+}
+
+func checkTemplate(namespace, name string) error {
+	for _, part := range []struct{ what, value string }{{"template namespace", namespace}, {"template name", name}} {
+		if err := checkPart(part.what, part.value, dashRule()); err != nil {
+			return err
+		}
+		if len(part.value) > maxTemplatePart {
+			return invalid(part.what, part.value, "%d characters; at most %d are allowed", len(part.value), maxTemplatePart)
+		}
+	}
+	return nil
+}
+
+// Characters of the id of an instance, which is a label of DNS that is easily
+// read aloud: the first one is a letter.
+const (
+	InstanceLetters = "abcdefghjkmnpqrstvwxyz"
+	InstanceDigits  = "23456789"
+	InstanceLength  = 10
+)
+
+// CheckInstance returns why s is not the id of an instance, as a [*SyntaxError].
+func CheckInstance(s string) error {
+	if len(s) != InstanceLength || !strings.Contains(InstanceLetters, s[:1]) || strings.Trim(s, InstanceLetters+InstanceDigits) != "" {
+		return invalid("instance", s, "must be %d of the characters %s%s, the first one a letter", InstanceLength, InstanceLetters, InstanceDigits)
+	}
+	return nil
+}
