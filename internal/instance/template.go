@@ -26,7 +26,8 @@ type Template struct {
 	Max      int       `json:"max,omitempty"`       // 0: no limit
 	Approval string    `json:"approval"`            // none, request or plan
 
-	TTL        *TTL            `json:"ttl,omitempty"` // nil: no end
+	TTL        *TTL            `json:"ttl,omitempty"`     // nil: no end
+	Endless    bool            `json:"endless,omitempty"` // the template says so itself: a default of the server does not count
 	Pool       *PoolSize       `json:"pool,omitempty"`
 	Parameters []Parameter     `json:"parameters,omitempty"` // in the order of the file
 	Inputs     json.RawMessage `json:"inputs,omitempty"`     // object; strings are HCL templates
