@@ -129,6 +129,7 @@ func (x *session) notWon(ctx context.Context, res acquired) error {
 func (x *session) lockedBy(ctx context.Context, c claimID) *LockedError {
 	e := &LockedError{Workspace: x.workspace, Repository: x.s.repo.String(), Held: x.foreign.Info}
 	if c != (claimID{}) {
+		e.Tag = x.claimTag(c)
 		// A claim that is listed holds, whether or not it can be read.
 		l, err := x.s.fetchLock(ctx, x.claimTag(c), x.workspace)
 		if errors.Is(err, oci.ErrNotFound) {

@@ -36,6 +36,7 @@ type LockedError struct {
 	Held       LockInfo
 	Workspace  string
 	Repository string
+	Tag        string        // of the claim; "": an older tool's marker
 	Since      time.Duration // age of the lock; 0: unknown
 	// Unreadable: the claim is listed, but reading it says not found. Either it
 	// was released in between, or it was never acknowledged; then attempts that

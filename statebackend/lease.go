@@ -28,8 +28,9 @@ type beats struct {
 	stop  func()
 	done  sync.WaitGroup
 
-	mu        sync.Mutex // guards confirmed
+	mu        sync.Mutex // guards the fields below
 	confirmed moment     // before the last beat that the registry acknowledged was sent
+	dated     Beat       // the last list
 
 	sent      int  // with the claim itself; read after stop
 	uncertain bool // read after stop: a beat may still arrive
@@ -42,6 +43,15 @@ type moment struct {
 	at     time.Time
 	uptime time.Duration
 }
+
+// Beat is what the registry's clock and our own said at one moment.
+type Beat struct {
+	Date   time.Time     // of the registry: whole seconds
+	Now    time.Time     // [Options].Now, when the answer had come
+	Uptime time.Duration // [Options].Uptime then
+}
+
+func (x *session) dated() Beat { return Beat{x.date, x.s.o.Now(), x.s.o.Uptime()} }
 
 func (s *Store) moment() moment { return moment{time.Now(), s.o.Uptime()} }
 
@@ -56,7 +66,7 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // of a beat is that of the registry: the Date header of the last list.
 func (l *Lock) startBeats(ctx context.Context) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed}
+	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated()}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
 	if l.x.undated {
 		b.sent = 1
@@ -108,6 +118,11 @@ func (b *beats) beat(ctx context.Context) bool {
 // look tells whether the claim has not ended.
 func (b *beats) look(ctx context.Context) (ours bool, err error) {
 	v, err := b.x.list(ctx)
+	if err == nil && !b.x.date.IsZero() {
+		b.mu.Lock()
+		b.dated = b.x.dated()
+		b.mu.Unlock()
+	}
 	return v.has(b.claim) && v.ended[b.claim] == 0, err
 }
 
@@ -133,6 +148,17 @@ func (l *Lock) Lease() (age, ttl time.Duration) {
 		return 0, 0
 	}
 	return l.beats.age(), l.beats.ttl
+}
+
+// Beat returns what the clocks said when the registry last answered a beat; the
+// zero value without a lease, as where the registry tells no time.
+func (l *Lock) Beat() Beat {
+	if l.beats == nil {
+		return Beat{}
+	}
+	l.beats.mu.Lock()
+	defer l.beats.mu.Unlock()
+	return l.beats.dated
 }
 
 // clone returns a session that may be used beside x.

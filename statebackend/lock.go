@@ -197,7 +197,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	if l.wrote && !l.lost && ctx.Err() == nil && l.deletes() {
+	if l.wrote && !l.lost && !l.uncertain && ctx.Err() == nil && l.deletes() {
 		l.sweep(ctx)
 		l.prune(ctx)
 	}
@@ -223,6 +223,24 @@ func (l *Lock) Unlock(ctx context.Context) error {
 			"repository", l.s.repo.String(), "workspace", l.x.workspace, "locks", n)
 	}
 	return nil
+}
+
+// Abandon is Unlock for who does not know what became of a write, or does not
+// care to find out: the next holder skips the numbers of this lock, as after a
+// takeover.
+func (l *Lock) Abandon(ctx context.Context) error {
+	l.mu.Lock()
+	l.uncertain = true
+	l.mu.Unlock()
+	return l.Unlock(ctx)
+}
+
+// Versions returns how many versions the workspace had when the lock last listed
+// them: when it was taken, and at each Put.
+func (l *Lock) Versions() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.x.numbers)
 }
 
 // manyClaims is how many ended locks are worth a warning: each adds about 200

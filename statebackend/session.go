@@ -279,8 +279,13 @@ func blobMissing(err error) bool {
 
 func (x *session) claim(c claimID) (oci.Manifest, error) {
 	x.undated = x.date.IsZero()
+	info := x.info
+	if say := x.s.o.Claim; say != nil {
+		info = say(x.claimTag(c), info)
+		info.ID = x.info.ID
+	}
 	m, err := artifact.NewLockManifest(artifact.LockManifest{
-		Kind: artifact.KindClaim, Workspace: x.workspace, Info: x.info, Fence: c.fence, Nonce: c.x,
+		Kind: artifact.KindClaim, Workspace: x.workspace, Info: info, Fence: c.fence, Nonce: c.x,
 		Beat: x.beatTime(), TTL: x.s.o.LockTTL,
 	})
 	if err == nil {

@@ -34,8 +34,11 @@ type Options struct {
 	Tool          string        // who writes, such as "okara/1.0.0"
 	Logger        *slog.Logger  // warnings; nil: none
 	Now           func() time.Time
-	Uptime        func() time.Duration // by which a holder counts the age of its lease; nil: since the start of the machine, sleep included
+	Uptime        func() time.Duration // by which a holder counts the age of its lease; nil: [Uptime]
 	NewID         func() string
+	// Claim returns what the claim under a tag says of its holder, whose id
+	// stays; nil: what Lock was given. It is called anew for each beat.
+	Claim func(tag string, info LockInfo) LockInfo
 }
 
 // Store keeps the states of any number of workspaces in one repository. It is
@@ -60,7 +63,7 @@ func New(r *oci.Repo, o Options) *Store {
 		o.Now = time.Now
 	}
 	if o.Uptime == nil {
-		o.Uptime = uptime
+		o.Uptime = Uptime
 	}
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
@@ -109,6 +112,20 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 		return Version{}, err
 	}
 	return s.view(ctx, m, m.N, use)
+}
+
+// Newer returns the current state if its version is above n, and no state if it
+// is not: one request to look, for who follows what others write. What is current
+// is what state-W says, so it may be a while behind, and its version may fall.
+func (s *Store) Newer(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+	m, err := s.fetchState(ctx, lineOf(workspace).pointer(), workspace)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	if m.N <= n {
+		return nil, newVersion(m), nil
+	}
+	return s.read(ctx, m, m.N)
 }
 
 // GetTag returns the state under a tag of a workspace.

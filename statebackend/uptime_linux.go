@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uptime is the time since the machine started, its sleep included, which Go's
+// Uptime is the time since the machine started, its sleep included, which Go's
 // own clock leaves out.
-func uptime() time.Duration {
+func Uptime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		return wallTime() // a kernel before 2.6.39

@@ -7,4 +7,4 @@ package statebackend
 import "time"
 
 // uptime runs while the machine sleeps.
-func uptime() time.Duration { return wallTime() }
+func Uptime() time.Duration { return wallTime() }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // embeddedHost is the name under which the server asks its own registry. No
@@ -87,6 +88,9 @@ func (w *pipeWriter) WriteHeader(status int) {
 	w.response.StatusCode = status
 	w.response.Status = http.StatusText(status)
 	w.response.Header = w.header.Clone()
+	if w.response.Header.Get("Date") == "" { // leases and the ledger go by it
+		w.response.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	}
 	w.response.ContentLength = -1
 	if n, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64); err == nil {
 		w.response.ContentLength = n
