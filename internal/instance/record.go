@@ -23,6 +23,8 @@ type Clock struct {
 	At     time.Time `json:"at"`              // of the last commit; time never runs behind it
 	Held   string    `json:"held,omitempty"`  // why expiry and drain wait for a person; "": they do not
 	Accept time.Time `json:"accept,omitzero"` // when an admin confirmed the clock
+
+	Notices []Notice `json:"notices,omitempty"` // that it is held; not yet handed over
 }
 
 // Owner is who an instance belongs to. Owners are compared by Kind, Issuer and ID.
@@ -86,13 +88,21 @@ type Record struct {
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // zero: no end
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	Extends    int       `json:"extends,omitempty"`
+	// TTL is the lifetime from when it is ready or claimed; 0: no end. Since is
+	// what the template's max counts from: creation, approval or claim.
+	TTL   time.Duration `json:"ttl,omitempty"`
+	Since time.Time     `json:"since,omitzero"`
 
 	Protected string `json:"protected,omitempty"` // "", "owner" or "admin": by whom
 	Pooled    bool   `json:"pooled,omitempty"`    // it was made for a pool
 	Forced    bool   `json:"forced,omitempty"`    // an admin let it go beyond a limit
 	Applied   bool   `json:"applied,omitempty"`   // an apply was committed: there may be a state
+	Revised   bool   `json:"revised,omitempty"`   // an update gave it another snapshot
+	Archived  bool   `json:"archived,omitempty"`  // what is kept of a final record is written
+	Removing  bool   `json:"removing,omitempty"`  // its tags go, then the record
 
-	Run  *Run  `json:"run,omitempty"`  // that is due, or runs; nil: none
+	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
+	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
 
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"` // listed by the template, not sensitive
@@ -110,21 +120,27 @@ type Run struct {
 	Attempt int     `json:"attempt,omitempty"` // 0: not started yet
 	Kind    RunKind `json:"kind"`
 	Nonce   string  `json:"nonce,omitempty"`  // of the attempt; its result repeats it
+	Before  string  `json:"before,omitempty"` // nonce of the attempt before, whose lock may be left
 	Handle  string  `json:"handle,omitempty"` // of the executor
 
 	By        Actor     `json:"by,omitzero"` // who asked for it; zero: the server
 	QueuedAt  time.Time `json:"queued_at"`
 	NotBefore time.Time `json:"not_before,omitzero"` // of the next attempt
 	StartedAt time.Time `json:"started_at,omitzero"` // of the attempt; zero: it waits for a place
-	EndedAt   time.Time `json:"ended_at,omitzero"`
-	Cancel    string    `json:"cancel,omitempty"`   // why it is to end early
-	Approved  string    `json:"approved,omitempty"` // the plan that somebody let through
+	EndedAt   time.Time `json:"ended_at,omitzero"`   // of the run, or of the attempt that made a plan which waits for approval
+	Failures  int       `json:"failures,omitempty"`  // attempts that failed or were lost
+	Cancel    string    `json:"cancel,omitempty"`    // why it is to end early
+	Approved  string    `json:"approved,omitempty"`  // the plan that somebody let through
 
-	Source Source  `json:"source"`         // that it runs
-	Plan   string  `json:"plan,omitempty"` // digest of its plan file before sealing
-	Counts *Counts `json:"counts,omitempty"`
-	Error  string  `json:"error,omitempty"`  // up to 1 KiB
-	Result string  `json:"result,omitempty"` // done, failed, lost or cancelled
+	Source   Source  `json:"source"`             // that it runs
+	Snapshot string  `json:"snapshot,omitempty"` // digest of the template that it runs; "": the record's
+	From     Phase   `json:"from,omitempty"`     // of the instance when it was asked for
+	Auto     bool    `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
+	Plan     string  `json:"plan,omitempty"`     // digest of its plan file before sealing
+	Planned  int     `json:"planned,omitempty"`  // the attempt whose result has that plan
+	Counts   *Counts `json:"counts,omitempty"`
+	Error    string  `json:"error,omitempty"`  // up to 1 KiB
+	Result   string  `json:"result,omitempty"` // done, failed, lost or cancelled
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
 }
@@ -176,6 +192,7 @@ type Pool struct {
 	Failures int       `json:"failures,omitempty"`
 	Backoff  time.Time `json:"backoff,omitzero"`   // no member is made before
 	Revision string    `json:"revision,omitempty"` // template and module digest of the newest members
+	Notices  []Notice  `json:"notices,omitempty"`  // not yet handed over
 }
 
 // Request is what a repeated request is answered with.
