@@ -239,6 +239,8 @@ internal/signing: sums and signatures
 	internal/diskfile
 internal/instance: the life of instances is a pure machine, without input or output
 internal/run: one run of the tool; whether its attempt is still named comes in as a func
+	oci
+	oci/artifact
 	internal/instance
 internal/portal: the API of instances over a store that is passed in
 	internal/instance

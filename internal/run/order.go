@@ -2,6 +2,43 @@
 
 package run
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os/exec"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+)
+
+// LockID is the id of the lock that an attempt takes: who finds it lost takes
+// the lock over by that id, see [Spec.Took].
+func LockID(r instance.Ref) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", r.ID, r.N, r.Attempt, r.Nonce))
+	return hex.EncodeToString(sum[:16])
+}
+
+// toolStart is one start of the program. All its names are absolute.
+type toolStart struct {
+	Order *Order
+	Args  []string
+	Env   []string // NAME=VALUE, complete
+	Dir   string   // working directory, within Order.Scratch
+}
+
+// toolProcess is the program as it is started: Cmd has neither standard input
+// nor outputs yet. Interrupt asks the program itself, once, to end in order; Kill
+// ends it and all that it started. Both are called after Cmd was started, and
+// may be called after it ended.
+type toolProcess struct {
+	Cmd       *exec.Cmd
+	Interrupt func() error
+	Kill      func() error
+}
+
+// toolCommand makes a process that is isolated as the order says.
+type toolCommand func(toolStart) (toolProcess, error)
+
 // Order is what a child reads from its standard input: the specification, and
 // all that it needs and that no argument or variable of its environment may
 // show. It is secret as a whole.

@@ -52,6 +52,12 @@
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
+// What an instance leaves beside its state (run.go) is under tags that have its
+// id: source-<id>-<n> is what runs from n on execute, run-<id>-<n>-<a> how an
+// attempt ended, log-<id>-<n>-<a> its log so far, record-<id> the record at its
+// end. All but the source is sealed with the state keys, bound to repository and
+// tag (sealed.go).
+//
 // Status events (status.go), the catalog (catalog.go), the record of a depot
 // (record.go), jobs and downloads in the queue repository (job.go, count.go) and
 // the marks of a state repository (mark.go) are manifests of the same plain shape.

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Report is how an attempt ended: the JSON document of its run tag.
+type Report struct {
+	Version  int                        `json:"version"` // 1
+	Nonce    string                     `json:"nonce"`
+	Kind     instance.RunKind           `json:"kind"`
+	Run      string                     `json:"run"` // for people
+	Source   instance.Source            `json:"source"`
+	Outcome  string                     `json:"outcome"`
+	Counts   *instance.Counts           `json:"counts,omitempty"`
+	Plan     string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
+	PlanText string                     `json:"plan_text,omitempty"` // masked, up to 1 MiB
+	Lock     string                     `json:"lock,omitempty"`      // digest of the dependency lock file
+	Error    string                     `json:"error,omitempty"`     // up to 1 KiB
+	Outputs  map[string]json.RawMessage `json:"outputs,omitempty"`
+	// Resources is how many the last state lists; -1: it is not known.
+	Resources int       `json:"resources"`
+	State     bool      `json:"state,omitempty"` // a state was stored
+	Head      int64     `json:"head,omitempty"`  // version of the state at its end; 0: none, or not known
+	Started   time.Time `json:"started,omitzero"`
+	Ended     time.Time `json:"ended,omitzero"`
+}
+
+// Result is what the machine gets.
+func (r Report) Result() instance.Result {
+	return instance.Result{
+		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, Lock: r.Lock, Error: r.Error,
+		Outputs: r.Outputs, Resources: r.Resources, State: r.State,
+	}
+}
+
+// ReadReport reads how an attempt ended: oci.ErrNotFound if it did not yet,
+// oci.ErrCorrupt if what is there does not repeat its nonce. The files give its
+// log and its plan.
+func ReadReport(ctx context.Context, i artifact.InstanceRepo, ref instance.Ref) (Report, artifact.RunResult, error) {
+	files, err := i.Run(ctx, attemptOf(ref))
+	if err != nil {
+		return Report{}, files, err
+	}
+	var r Report
+	if err := json.Unmarshal(files.JSON, &r); err != nil {
+		return Report{}, files, fmt.Errorf("result of attempt %d of run %d of %s: %v: %w", ref.Attempt, ref.N, ref.ID, err, oci.ErrCorrupt)
+	}
+	if r.Version != 1 || r.Kind != ref.Kind {
+		return Report{}, files, fmt.Errorf("result of attempt %d of run %d of %s: version %d of kind %q: %w", ref.Attempt, ref.N, ref.ID, r.Version, r.Kind, oci.ErrCorrupt)
+	}
+	return r, files, nil
+}
+
+func attemptOf(r instance.Ref) artifact.Attempt {
+	return artifact.Attempt{ID: r.ID, N: r.N, Attempt: r.Attempt, Nonce: r.Nonce}
+}

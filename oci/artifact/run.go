@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Types of what lies in the repository of an instance beside its state.
+const (
+	ArtifactSource = "application/vnd.okara.source.v1"
+	ArtifactRun    = "application/vnd.okara.run.v1"
+	ArtifactLog    = "application/vnd.okara.log.v1"
+	ArtifactFinal  = "application/vnd.okara.record.v1" // the record at its end
+
+	MediaLockFile = "application/vnd.okara.lockfile.v1"
+	MediaSnapshot = "application/vnd.okara.template.v1+json"
+	MediaRun      = "application/vnd.okara.run.v1+json"
+	MediaRunLog   = "application/vnd.okara.log.v1+zstd"
+	MediaPlan     = "application/vnd.okara.plan.v1"
+	MediaFinal    = "application/vnd.okara.record.v1+json"
+)
+
+// Bounds, in bytes, of what is read.
+const (
+	MaxRunResult = 4 << 20
+	MaxRunLog    = 64 << 20
+	MaxPlan      = 256 << 20
+	MaxLockFile  = 1 << 20
+	maxSnapshot  = 1 << 20
+	maxFinal     = 64 << 10
+)
+
+// Kinds of [InstanceTag].
+const (
+	TagSource = "source" // what runs from N on execute
+	TagRun    = "run"    // how an attempt ended, written once
+	TagLog    = "log"    // the log of an attempt so far; it moves
+	TagFinal  = "record" // the record at its end
+)
+
+// InstanceTag names what is kept of an instance.
+type InstanceTag struct {
+	Kind       string
+	ID         string
+	N, Attempt int // of a run; Attempt of run and log only
+}
+
+// String returns the tag.
+func (t InstanceTag) String() string {
+	switch t.Kind {
+	case TagFinal:
+		return t.Kind + "-" + t.ID
+	case TagSource:
+		return t.Kind + "-" + t.ID + "-" + strconv.Itoa(t.N)
+	}
+	return t.Kind + "-" + t.ID + "-" + strconv.Itoa(t.N) + "-" + strconv.Itoa(t.Attempt)
+}
+
+var instanceTagRE = regexp.MustCompile(`^(source|run|log|record)-([a-z0-9]{1,40})(?:-([1-9][0-9]{0,8}))?(?:-([1-9][0-9]{0,8}))?$`)
+
+// ParseInstanceTag is the reverse of String. It is false for other tags.
+func ParseInstanceTag(tag string) (InstanceTag, bool) {
+	m := instanceTagRE.FindStringSubmatch(tag)
+	if m == nil {
+		return InstanceTag{}, false
+	}
+	t := InstanceTag{Kind: m[1], ID: m[2]}
+	t.N, _ = strconv.Atoi(m[3]) // the expression has digits only; none is 0
+	t.Attempt, _ = strconv.Atoi(m[4])
+	return t, t.String() == tag
+}
+
+// InstanceRepo is the repository of an instance. With a Sealer it writes sealed
+// what may be secret, and reads nothing else.
+type InstanceRepo struct {
+	Repo   *oci.Repo
+	Sealer Sealer // nil: in clear
+}
+
+// Source is what the runs of an instance execute.
+type Source struct {
+	Zip      oci.Blob // of the module; its Open is used where the repository lacks it
+	Lock     []byte   // the dependency lock file; nil: none yet
+	Template []byte   // JSON of the snapshot
+	// Annotations have names that begin with okara_ and are for people who look
+	// at the registry: nothing is decided by them.
+	Annotations map[string]string
+}
+
+const (
+	ownAnnotation  = "okara_"
+	maxAnnotations = 32
+)
+
+// PutSource writes the source of an instance from run n on, once.
+func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source) error {
+	zip := s.Zip
+	zip.MediaType = MediaZip
+	blobs := []oci.Blob{zip}
+	if s.Lock != nil {
+		blobs = append(blobs, oci.BytesBlob(MediaLockFile, s.Lock))
+	}
+	if s.Template != nil {
+		blobs = append(blobs, oci.BytesBlob(MediaSnapshot, s.Template))
+	}
+	if len(s.Annotations) > maxAnnotations {
+		return fmt.Errorf("%d annotations, at most %d: %w", len(s.Annotations), maxAnnotations, oci.ErrTooLarge)
+	}
+	ann := map[string]string{}
+	for k, v := range s.Annotations {
+		if !strings.HasPrefix(k, ownAnnotation) {
+			return fmt.Errorf("annotation %q does not begin with %s", k, ownAnnotation)
+		}
+		ann[k] = oci.PlainText(v)
+	}
+	return i.put(ctx, InstanceTag{Kind: TagSource, ID: id, N: n}, ArtifactSource, blobs, ann, true)
+}
+
+// SourceManifest is a source as it lies in the registry. Who runs it compares
+// the digests with those that the ledger has.
+type SourceManifest struct {
+	Zip         oci.Descriptor
+	Lock        *oci.Descriptor
+	Template    *oci.Descriptor
+	Annotations map[string]string
+}
+
+// Source reads what is under the tag of a source.
+func (i InstanceRepo) Source(ctx context.Context, id string, n int) (SourceManifest, error) {
+	tag := InstanceTag{Kind: TagSource, ID: id, N: n}
+	image, err := i.image(ctx, tag, ArtifactSource)
+	if err != nil {
+		return SourceManifest{}, err
+	}
+	s := SourceManifest{Annotations: maps.Clone(image.Annotations)}
+	maps.DeleteFunc(s.Annotations, func(k, _ string) bool { return !strings.HasPrefix(k, ownAnnotation) })
+	for _, l := range image.Layers {
+		switch l.MediaType {
+		case MediaZip:
+			s.Zip = l
+		case MediaLockFile:
+			s.Lock = &l
+		case MediaSnapshot:
+			s.Template = &l
+		}
+	}
+	if s.Zip.Digest == "" {
+		return s, fmt.Errorf("%s:%s has no layer of type %s: %w", i.Repo, tag, MediaZip, oci.ErrCorrupt)
+	}
+	return s, checkSHA256(s.Zip)
+}
+
+// Template reads the JSON of the snapshot of a source; nil if it has none.
+func (i InstanceRepo) Template(ctx context.Context, s SourceManifest) ([]byte, error) {
+	if s.Template == nil {
+		return nil, nil
+	}
+	return i.Repo.ReadBlob(ctx, *s.Template, maxSnapshot)
+}
+
+// Attempt names an attempt and what only its result knows.
+type Attempt struct {
+	ID         string
+	N, Attempt int
+	Nonce      string
+}
+
+func (a Attempt) tag(kind string) InstanceTag {
+	return InstanceTag{Kind: kind, ID: a.ID, N: a.N, Attempt: a.Attempt}
+}
+
+// RunFiles are what an attempt leaves.
+type RunFiles struct {
+	Result []byte // JSON with a member nonce
+	Log    []byte // nil: none
+	Plan   []byte // plan file of the tool; nil: none
+	Lock   []byte // dependency lock file, which is stored in clear; nil: none
+}
+
+// PutRun writes how an attempt ended, once: oci.ErrExists if another end is there.
+func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
+	tag := a.tag(TagRun)
+	var blobs []oci.Blob
+	for _, l := range []struct {
+		mediaType string
+		b         []byte
+	}{{MediaRun, f.Result}, {MediaRunLog, f.Log}, {MediaPlan, f.Plan}} {
+		if l.b == nil {
+			continue
+		}
+		blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), l.mediaType, l.b)
+		if err != nil {
+			return err
+		}
+		blobs = append(blobs, blob)
+	}
+	if f.Lock != nil {
+		blobs = append(blobs, oci.BytesBlob(MediaLockFile, f.Lock))
+	}
+	return i.put(ctx, tag, ArtifactRun, blobs, nil, true)
+}
+
+// RunResult is the end of an attempt, whose nonce was compared.
+type RunResult struct {
+	JSON  []byte
+	layer map[string]oci.Descriptor
+	tag   string
+	i     InstanceRepo
+}
+
+// Run reads how an attempt ended: oci.ErrNotFound if it did not yet, and
+// oci.ErrCorrupt if what is there does not repeat its nonce.
+func (i InstanceRepo) Run(ctx context.Context, a Attempt) (RunResult, error) {
+	tag := a.tag(TagRun)
+	r := RunResult{layer: map[string]oci.Descriptor{}, tag: tag.String(), i: i}
+	image, err := i.image(ctx, tag, ArtifactRun)
+	if err != nil {
+		return r, err
+	}
+	for _, l := range image.Layers {
+		r.layer[strings.TrimSuffix(l.MediaType, suffixSealed)] = l
+	}
+	if r.JSON, err = r.read(ctx, MediaRun, MaxRunResult); err != nil {
+		return r, err
+	}
+	var doc struct {
+		Nonce string `json:"nonce"`
+	}
+	err = json.Unmarshal(r.JSON, &doc)
+	if err != nil || a.Nonce == "" || subtle.ConstantTimeCompare([]byte(doc.Nonce), []byte(a.Nonce)) != 1 {
+		return RunResult{}, fmt.Errorf("%s:%s is not the result of this attempt: %w", i.Repo, tag, oci.ErrCorrupt)
+	}
+	return r, nil
+}
+
+// Log reads the whole log of the attempt; nil if it has none.
+func (r RunResult) Log(ctx context.Context) ([]byte, error) {
+	return r.read(ctx, MediaRunLog, MaxRunLog)
+}
+
+// Plan reads the plan file; nil if the attempt left none.
+func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, MediaPlan, MaxPlan) }
+
+// Lock reads the dependency lock file that the attempt left; nil if none.
+func (r RunResult) Lock(ctx context.Context) ([]byte, error) {
+	l, ok := r.layer[MediaLockFile]
+	if !ok {
+		return nil, nil
+	}
+	return r.i.Repo.ReadBlob(ctx, l, MaxLockFile)
+}
+
+func (r RunResult) read(ctx context.Context, mediaType string, limit int64) ([]byte, error) {
+	l, ok := r.layer[mediaType]
+	if !ok && mediaType == MediaRun {
+		return nil, fmt.Errorf("%s:%s has no result: %w", r.i.Repo, r.tag, oci.ErrCorrupt)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return readSealed(ctx, r.i.Repo, r.i.Sealer, r.tag, mediaType, l, limit)
+}
+
+// PutLog moves the log of an attempt, whose child alone writes it.
+func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
+	tag := a.tag(TagLog)
+	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaRunLog, log)
+	if err != nil {
+		return err
+	}
+	return i.put(ctx, tag, ArtifactLog, []oci.Blob{blob}, nil, false)
+}
+
+// Log reads the log of an attempt so far.
+func (i InstanceRepo) Log(ctx context.Context, a Attempt) ([]byte, error) {
+	return i.only(ctx, a.tag(TagLog), ArtifactLog, MediaRunLog, MaxRunLog)
+}
+
+// PutFinal writes the record of an instance at its end, once.
+func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) error {
+	tag := InstanceTag{Kind: TagFinal, ID: id}
+	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaFinal, record)
+	if err != nil {
+		return err
+	}
+	return i.put(ctx, tag, ArtifactFinal, []oci.Blob{blob}, nil, true)
+}
+
+// Final reads the record of an instance at its end.
+func (i InstanceRepo) Final(ctx context.Context, id string) ([]byte, error) {
+	return i.only(ctx, InstanceTag{Kind: TagFinal, ID: id}, ArtifactFinal, MediaFinal, maxFinal)
+}
+
+func (i InstanceRepo) only(ctx context.Context, tag InstanceTag, artifactType, mediaType string, limit int64) ([]byte, error) {
+	image, err := i.image(ctx, tag, artifactType)
+	if err != nil {
+		return nil, err
+	}
+	if len(image.Layers) != 1 {
+		return nil, fmt.Errorf("%s:%s has %d layers: %w", i.Repo, tag, len(image.Layers), oci.ErrCorrupt)
+	}
+	return readSealed(ctx, i.Repo, i.Sealer, tag.String(), mediaType, image.Layers[0], limit)
+}
+
+// LockFile reads a dependency lock file by its digest.
+func (i InstanceRepo) LockFile(ctx context.Context, d digest.Digest) ([]byte, error) {
+	desc, err := i.Repo.Stat(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("lock file %s of %s: %w", d, i.Repo, err)
+	}
+	return i.Repo.ReadBlob(ctx, desc, MaxLockFile)
+}
+
+func (i InstanceRepo) image(ctx context.Context, tag InstanceTag, artifactType string) (ocispec.Manifest, error) {
+	m, err := i.Repo.Fetch(ctx, tag.String())
+	if err != nil {
+		return ocispec.Manifest{}, err
+	}
+	image, err := m.Image()
+	if err == nil && image.ArtifactType != artifactType {
+		err = fmt.Errorf("%s:%s has artifact type %q instead of %s: %w", i.Repo, tag, image.ArtifactType, artifactType, oci.ErrCorrupt)
+	}
+	return image, err
+}
+
+// put writes a tag. One that is written once is looked at before and, where the
+// answer was lost, after; the same bytes are no error.
+func (i InstanceRepo) put(ctx context.Context, tag InstanceTag, artifactType string, blobs []oci.Blob, ann map[string]string, once bool) error {
+	var layers []oci.Descriptor
+	for _, b := range blobs {
+		layers = append(layers, b.Descriptor)
+	}
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactType, Config: emptyConfig(), Layers: layers, Annotations: ann})
+	if err != nil {
+		return err
+	}
+	if once {
+		if have, err := i.Repo.Resolve(ctx, tag.String()); err == nil {
+			return i.same(tag, have, m)
+		} else if !errors.Is(err, oci.ErrNotFound) {
+			return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
+		}
+	}
+	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
+		if _, err := i.Repo.EnsureBlob(ctx, b); err != nil {
+			return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
+		}
+	}
+	err = i.Repo.PutTag(ctx, tag.String(), m)
+	if errors.Is(err, oci.ErrUncertain) {
+		if have, rerr := i.Repo.Resolve(ctx, tag.String()); rerr == nil && have.Digest == m.Digest {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
+	}
+	return nil
+}
+
+func (i InstanceRepo) same(tag InstanceTag, have oci.Descriptor, m oci.Manifest) error {
+	if have.Digest == m.Digest {
+		return nil
+	}
+	return fmt.Errorf("%s:%s: %w", i.Repo, tag, oci.ErrExists)
+}

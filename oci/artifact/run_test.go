@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+func newInstanceSealer(t *testing.T) artifact.Sealer {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestInstanceTags(t *testing.T) {
+	for tag, want := range map[string]artifact.InstanceTag{
+		"source-abc-1":    {Kind: artifact.TagSource, ID: "abc", N: 1},
+		"run-abc-12-3":    {Kind: artifact.TagRun, ID: "abc", N: 12, Attempt: 3},
+		"log-a2-1-1":      {Kind: artifact.TagLog, ID: "a2", N: 1, Attempt: 1},
+		"record-abc":      {Kind: artifact.TagFinal, ID: "abc"},
+		"run-abc-12":      {},
+		"run-abc-01-1":    {},
+		"source-abc":      {},
+		"source-abc-1-1":  {},
+		"record-abc-1":    {},
+		"run-a/b-1-1":     {},
+		"run-abc-1-1-1":   {},
+		"state-default":   {},
+		"locked-default":  {},
+		"run-ABC-1-1":     {},
+		"run-abc-0-1":     {},
+		"log-abc-1-1 ":    {},
+		"run-abc-9999999": {},
+	} {
+		got, ok := artifact.ParseInstanceTag(tag)
+		if ok != (want != artifact.InstanceTag{}) || ok && got != want {
+			t.Errorf("%s: %+v, %v, want %+v", tag, got, ok, want)
+		}
+	}
+}
+
+func FuzzParseInstanceTag(f *testing.F) {
+	f.Add("run-abc-1-2")
+	f.Fuzz(func(t *testing.T, tag string) {
+		if got, ok := artifact.ParseInstanceTag(tag); ok && got.String() != tag {
+			t.Errorf("%q is read as %q", tag, got)
+		}
+	})
+}
+
+// TestRun writes and reads the end of an attempt on every registry.
+func TestRun(t *testing.T) {
+	sealer := newInstanceSealer(t)
+	ocitest.Each(t, func(t *testing.T, host string) {
+		ctx := t.Context()
+		i := artifact.InstanceRepo{Repo: mustRepo(t, host), Sealer: sealer}
+		a := artifact.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n1"}
+		if _, err := i.Run(ctx, a); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("no result: %v", err)
+		}
+		files := artifact.RunFiles{
+			Result: []byte(`{"nonce":"n1","outcome":"done"}`), Log: bytes.Repeat([]byte("a line\n"), 1000),
+			Plan: []byte("plan"), Lock: []byte("# lock\n"),
+		}
+		if err := i.PutRun(ctx, a, files); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.PutRun(ctx, a, files); !errors.Is(err, oci.ErrExists) {
+			t.Errorf("second result: %v", err)
+		}
+		got, err := i.Run(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, lerr := got.Log(ctx)
+		plan, perr := got.Plan(ctx)
+		lock, kerr := got.Lock(ctx)
+		if err := errors.Join(lerr, perr, kerr); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []struct{ got, want []byte }{{got.JSON, files.Result}, {log, files.Log}, {plan, files.Plan}, {lock, files.Lock}} {
+			if !bytes.Equal(f.got, f.want) {
+				t.Errorf("got %.40q, want %.40q", f.got, f.want)
+			}
+		}
+		sum := sha256.Sum256(files.Lock)
+		if lock, err := i.LockFile(ctx, digest.NewDigestFromBytes(digest.SHA256, sum[:])); err != nil || !bytes.Equal(lock, files.Lock) {
+			t.Errorf("lock file by digest: %q, %v", lock, err)
+		}
+		if _, err := i.Run(ctx, artifact.Attempt{ID: "abc", N: 2, Attempt: 1, Nonce: "n2"}); !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("another nonce: %v", err)
+		}
+		if _, err := i.Run(ctx, artifact.Attempt{ID: "abc", N: 2, Attempt: 1}); !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("no nonce: %v", err)
+		}
+	})
+}
+
+// TestRunElsewhere copies tags to other places and opens them with and without keys.
+func TestRunElsewhere(t *testing.T) {
+	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
+	sealed := artifact.InstanceRepo{Repo: repo, Sealer: newInstanceSealer(t)}
+	plain := artifact.InstanceRepo{Repo: repo}
+	a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	if err := sealed.PutRun(ctx, a, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := repo.Fetch(ctx, "run-abc-1-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.PutTag(ctx, "run-abc-1-2", m); err != nil {
+		t.Fatal(err)
+	}
+	moved := a
+	moved.Attempt = 2
+	if _, err := sealed.Run(ctx, moved); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("a result under another tag: %v", err)
+	}
+	if _, err := plain.Run(ctx, a); !errors.Is(err, oci.ErrUnsupported) {
+		t.Errorf("a sealed result without keys: %v", err)
+	}
+	other := a
+	other.N = 2
+	if err := plain.PutRun(ctx, other, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plain.Run(ctx, other); err != nil {
+		t.Errorf("a result in clear, without keys: %v", err)
+	}
+	if _, err := sealed.Run(ctx, other); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("a result in clear, with keys: %v", err)
+	}
+}
+
+func TestInstanceLogAndRecord(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		ctx := t.Context()
+		i := artifact.InstanceRepo{Repo: mustRepo(t, host), Sealer: newInstanceSealer(t)}
+		a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1}
+		for _, want := range []string{"", "one\n", "one\ntwo\n"} {
+			if err := i.PutLog(ctx, a, []byte(want)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := i.Log(ctx, a); err != nil || string(got) != want {
+				t.Errorf("log %q, %v, want %q", got, err, want)
+			}
+		}
+		if err := i.PutFinal(ctx, "abc", []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := i.Final(ctx, "abc"); err != nil || string(got) != `{}` {
+			t.Errorf("record %q, %v", got, err)
+		}
+	})
+}
+
+func TestSource(t *testing.T) {
+	ctx, repo := t.Context(), mustRepo(t, ocitest.New(t, ocitest.Quirks{}))
+	i := artifact.InstanceRepo{Repo: repo}
+	s := artifact.Source{
+		Zip: oci.BytesBlob("", []byte("PK")), Lock: []byte("lock"), Template: []byte(`{"name":"a/b"}`),
+		Annotations: map[string]string{"okara_template": "a/b"},
+	}
+	for range 2 { // the same bytes again are no error
+		if err := i.PutSource(ctx, "abc", 1, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := i.Source(ctx, "abc", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Zip.Digest != s.Zip.Digest || got.Lock == nil || got.Annotations["okara_template"] != "a/b" {
+		t.Errorf("source %+v", got)
+	}
+	if b, err := i.Template(ctx, got); err != nil || string(b) != string(s.Template) {
+		t.Errorf("template %q, %v", b, err)
+	}
+	s.Lock = []byte("another")
+	if err := i.PutSource(ctx, "abc", 1, s); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("another source: %v", err)
+	}
+	s.Annotations = map[string]string{"org.opencontainers.image.source": "x"}
+	if err := i.PutSource(ctx, "abc", 2, s); err == nil || !strings.Contains(err.Error(), "okara_") {
+		t.Errorf("foreign annotation: %v", err)
+	}
+	if _, err := i.Source(ctx, "abc", 9); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("no source: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Sealer encrypts what an instance leaves beside its state. What aad binds the
+// sealed bytes to must be the same when they are opened; ann is kept beside
+// them. Package internal/envelope has the implementation.
+type Sealer interface {
+	Seal(ctx context.Context, plain, aad []byte) (sealed []byte, ann map[string]string, err error)
+	Open(ctx context.Context, sealed []byte, ann map[string]string, aad []byte) ([]byte, error)
+}
+
+const (
+	suffixSealed = "+encrypted"
+	suffixZstd   = "+zstd"
+	// annEnvelope begins the annotations of a sealed layer.
+	annEnvelope = "vnd.okara.state.envelope"
+	// sealRoom is what sealing adds to a layer, and more.
+	sealRoom = 1 << 10
+)
+
+// sealedPlace binds sealed bytes to where they lie, and tells what they are.
+func sealedPlace(mediaType string, r *oci.Repo, tag string) []byte {
+	var b strings.Builder
+	for _, part := range [...]string{mediaType, r.Name(), tag} {
+		fmt.Fprintf(&b, "%d:%s\n", len(part), part)
+	}
+	return []byte(b.String())
+}
+
+// sealedBlob makes a layer of a tag: compressed where the type says so, then
+// sealed if there is a sealer.
+func sealedBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
+	b := plain
+	if strings.HasSuffix(mediaType, suffixZstd) {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return oci.Blob{}, err
+		}
+		b = w.EncodeAll(plain, nil)
+	}
+	if s == nil {
+		return oci.BytesBlob(mediaType, b), nil
+	}
+	mediaType += suffixSealed
+	sealed, ann, err := s.Seal(ctx, b, sealedPlace(mediaType, r, tag))
+	if err != nil {
+		return oci.Blob{}, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
+	}
+	blob := oci.BytesBlob(mediaType, sealed)
+	blob.Annotations = ann
+	return blob, nil
+}
+
+// readSealed reads a layer of at most limit bytes once it is opened and
+// expanded. With a sealer a layer in clear is refused: whoever writes to the
+// registry could have put it there.
+func readSealed(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, layer oci.Descriptor, limit int64) ([]byte, error) {
+	b, err := r.ReadBlob(ctx, layer, limit+sealRoom)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s != nil && layer.MediaType == mediaType+suffixSealed:
+		ann := maps.Clone(layer.Annotations)
+		maps.DeleteFunc(ann, func(k, _ string) bool { return !strings.HasPrefix(k, annEnvelope) })
+		if b, err = s.Open(ctx, b, ann, sealedPlace(layer.MediaType, r, tag)); err != nil {
+			return nil, fmt.Errorf("opening %s:%s: %w: %w", r, tag, err, oci.ErrCorrupt)
+		}
+	case s == nil && layer.MediaType == mediaType:
+	case s == nil:
+		return nil, fmt.Errorf("%s:%s is sealed, and there are no state keys: %w", r, tag, oci.ErrUnsupported)
+	default:
+		return nil, fmt.Errorf("%s:%s is not sealed with the state keys: %w", r, tag, oci.ErrCorrupt)
+	}
+	if !strings.HasSuffix(mediaType, suffixZstd) {
+		return b, nil
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(limit)))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if b, err = d.DecodeAll(b, nil); err != nil {
+		return nil, fmt.Errorf("%s:%s: zstd: %v: %w", r, tag, err, oci.ErrCorrupt)
+	}
+	return b, nil
+}
