@@ -40,7 +40,8 @@ type (
 	}
 	// Adopt makes a record of what a ledger lost, from its sealed result.
 	Adopt struct {
-		Record Record
+		Record   Record
+		Template *Template // snapshot of the record; nil: the document has it
 	}
 	Approve struct{ ID, Plan string } // of a request, or of exactly one plan
 	Reject  struct{ ID, Reason string }
@@ -116,9 +117,13 @@ type (
 		// that is done.
 		Connection *Connection
 	}
-	// Noticed says that a notice was handed to the queue.
+	// Noticed says that a notice was handed to the queue. ID is that of the
+	// effect.
 	Noticed struct{ ID, Notice string }
-	// Removed says that nothing of a final record is left but itself.
+	// Archived says that what is kept of a final record was written: it is cut
+	// now.
+	Archived struct{ ID string }
+	// Removed says that nothing of a final record is left but itself: it goes.
 	Removed struct{ ID string }
 	// ClockHeld stops expiry until clocks agree: Reason "" lets it go on.
 	ClockHeld struct{ Reason string }
@@ -158,7 +163,7 @@ const (
 // Each may be repeated.
 type Effect struct {
 	Kind   string // one of the constants
-	Ref    Ref    // of StartRun, CancelRun; else only its ID counts
+	Ref    Ref    // of StartRun, CancelRun; else only its ID counts: of Notify also a template, whose pool is meant, or "clock"
 	Notice Notice
 }
 
@@ -210,6 +215,7 @@ func (Started) event()     {}
 func (Wait) event()        {}
 func (Ended) event()       {}
 func (Noticed) event()     {}
+func (Archived) event()    {}
 func (Removed) event()     {}
 func (ClockHeld) event()   {}
 func (Prune) event()       {}

@@ -17,7 +17,6 @@ type Machine struct {
 type Limits struct {
 	Quotas       []Quota
 	ApprovalSelf bool // who asked for a run may approve it
-	Rate         int  // changes a minute and caller; 0: 60
 }
 
 // Quota limits live records of an owner.

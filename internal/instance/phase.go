@@ -52,6 +52,7 @@ const (
 	Waiting          = "Waiting"
 
 	WaitQueued            = "Queued"
+	WaitRetry             = "Retry" // an attempt failed, the next one has its time
 	WaitStateLocked       = "StateLocked"
 	WaitCredentialMissing = "CredentialMissing"
 )
