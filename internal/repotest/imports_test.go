@@ -243,7 +243,10 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	oci/artifact
 	internal/instance
 internal/portal: the API of instances over a store that is passed in
+	oci
 	internal/instance
+	internal/jobs
+	internal/netaddr
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/prose: leaf: numbers and words as people write and read them
