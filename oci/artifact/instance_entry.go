@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// InstanceEntry says in the queue where the state of an instance is. It is
+// written before the first run, once, so that the states can be found that no
+// ledger names any more.
+type InstanceEntry struct {
+	ID         string // of the instance
+	Template   string // namespace/name
+	Repository string // without host
+}
+
+const entryTagPrefix = "i-"
+
+// EntryTag returns the tag of an instance's entry in the queue.
+func EntryTag(id string) string { return entryTagPrefix + id }
+
+// EntryInstance returns the id of the instance that tag is the entry of, "" if it
+// is none.
+func EntryInstance(tag string) string {
+	id, ok := strings.CutPrefix(tag, entryTagPrefix)
+	if !ok || addr.CheckInstance(id) != nil {
+		return ""
+	}
+	return id
+}
+
+// AddInstanceEntry writes the entry into the queue r unless it is there.
+func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
+	tag := EntryTag(e.ID)
+	if EntryInstance(tag) == "" {
+		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
+	}
+	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
+		return err
+	}
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactCatalog,
+		Config:       emptyConfig(),
+		Layers:       []oci.Descriptor{emptyConfig()},
+		Annotations:  map[string]string{AnnKind: addr.KindInstance, AnnAddress: e.Template, annCatalogRepository: e.Repository},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+		return err
+	}
+	return r.PutTag(ctx, tag, m) // two writers of one tag write the same bytes
+}
+
+// ReadInstanceEntry reads the entry of the instance id from the queue r.
+func ReadInstanceEntry(ctx context.Context, r *oci.Repo, id string) (InstanceEntry, error) {
+	e, err := ReadCatalogEntry(ctx, r, EntryTag(id))
+	if err != nil {
+		return InstanceEntry{}, err
+	}
+	if e.Kind != addr.KindInstance || e.Repository == "" {
+		return InstanceEntry{}, fmt.Errorf("%s:%s is no entry of an instance: %w", r, EntryTag(id), oci.ErrCorrupt)
+	}
+	return InstanceEntry{ID: id, Template: e.Address, Repository: e.Repository}, nil
+}
