@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
@@ -104,7 +103,7 @@ func (p *pullThrough) rule(a addr.Provider) (PullRule, bool) {
 	if p == nil || a.Hostname == "" {
 		return PullRule{}, false
 	}
-	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return access.Match(r.Providers, a.String()) })
+	i := slices.IndexFunc(p.rules, func(r PullRule) bool { return addr.Match(r.Providers, a.String()) })
 	if i < 0 {
 		return PullRule{}, false
 	}

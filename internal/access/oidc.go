@@ -17,6 +17,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
 )
 
@@ -271,7 +272,7 @@ func (r Rule) matches(id identity) bool {
 	}
 	for name, glob := range r.Claims {
 		value, ok := claimText(id.Claims[name])
-		if !ok || !Match(glob, value) {
+		if !ok || !addr.Match(glob, value) {
 			return false
 		}
 	}

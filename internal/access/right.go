@@ -123,7 +123,7 @@ func (s Scope) allows(right Right) bool {
 	if right.Address == Everything {
 		return s.Glob == Everything
 	}
-	return Match(s.Glob, right.Address)
+	return addr.Match(s.Glob, right.Address)
 }
 
 // artifacts reports whether AnyKind stands for the kind.

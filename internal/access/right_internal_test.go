@@ -53,24 +53,6 @@ func TestParseScopeRefuses(t *testing.T) {
 	}
 }
 
-func TestGlob(t *testing.T) {
-	tests := []struct {
-		glob, address string
-		want          bool
-	}{
-		{"**", "", true}, {"**", "a/b/c", true}, {"*", "a/b", false}, {"a/*", "a/b", true}, {"a/**", "a", true},
-		{"a/**/d", "a/b/c/d", true}, {"a/**/d", "a/d", true}, {"a/**/d", "a/b", false},
-		{"**/b", "a/b", true}, {"**/b", "b/a", false}, {"a/**/c/**", "a/b/c/d", true}, {"**/**", "a", true}, {"a/", "a", false}, {"a/*", "a", false},
-		{"terraform-*", "terraform-aws", true}, {"*-aws-*", "x-aws-y", true}, {"*aws", "awsx", false},
-		{"a*b*c", "aXbYbZc", true}, {"a*b*c", "aXbYbZ", false}, {"", "", true}, {"", "a", false},
-	}
-	for _, tt := range tests {
-		if got := Match(tt.glob, tt.address); got != tt.want {
-			t.Errorf("%q matches %q: %v, want %v", tt.glob, tt.address, got, tt.want)
-		}
-	}
-}
-
 func TestRightToInstances(t *testing.T) {
 	for _, l := range []addr.Layout{{Prefix: "p"}, {Prefix: "p", Instances: "{prefix}/instances"}, {Prefix: "p", Instances: "{prefix}/instances/{namespace}/{name}"}} {
 		for _, action := range []Action{Read, Publish} {
