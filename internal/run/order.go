@@ -6,7 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os/exec"
+	"io"
+	"path/filepath"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 )
@@ -18,26 +19,32 @@ func LockID(r instance.Ref) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// toolStart is one start of the program. All its names are absolute.
-type toolStart struct {
-	Order *Order
-	Args  []string
-	Env   []string // NAME=VALUE, complete
-	Dir   string   // working directory, within Order.Scratch
+// toolCommand is one command of the tool.
+type toolCommand struct {
+	Args           []string
+	Dir            string   // absolute, in the work folder
+	Env            []string // all of it
+	Stdout, Stderr io.Writer
+	// Alone says that this process starts nothing else: whatever becomes its
+	// child by the death of a parent is of the tool, and is killed with it.
+	Alone bool
 }
 
-// toolProcess is the program as it is started: Cmd has neither standard input
-// nor outputs yet. Interrupt asks the program itself, once, to end in order; Kill
-// ends it and all that it started. Both are called after Cmd was started, and
-// may be called after it ended.
-type toolProcess struct {
-	Cmd       *exec.Cmd
-	Interrupt func() error
-	Kill      func() error
+// startedTool is a command of the tool that runs, with all that it starts.
+type startedTool interface {
+	Interrupt() error // asks it, once, to end in order
+	Kill() error      // ends it and all that it started, at once
+	Wait() error      // as of [exec.Cmd]; everything that it wrote was passed on by then
 }
 
-// toolCommand makes a process that is isolated as the order says.
-type toolCommand func(toolStart) (toolProcess, error)
+// workFolder is the folder of a scratch folder that the tool sees, and the only
+// one; tempFolder of that is its folder for temporary files.
+const (
+	workFolder = "work"
+	tempFolder = "tmp"
+)
+
+func (o *Order) work() string { return filepath.Join(o.Scratch, workFolder) }
 
 // Order is what a child reads from its standard input: the specification, and
 // all that it needs and that no argument or variable of its environment may
@@ -84,6 +91,19 @@ type Isolation struct {
 	Mode  string   `json:"mode"`            // sandbox, user, wrap or none
 	Wrap  []string `json:"wrap,omitempty"`  // command that the tool is started with
 	Bwrap string   `json:"bwrap,omitempty"` // absolute name of bubblewrap, of sandbox
-	UID   int      `json:"uid,omitempty"`   // of user
+	UID   int      `json:"uid,omitempty"`   // that the tool has, of user, and of sandbox where we are root; 0: ours
 	GID   int      `json:"gid,omitempty"`
+	Show  []string `json:"show,omitempty"` // what a sandbox shows beside system files, to be read
+	Hide  []string `json:"hide,omitempty"` // folders that it must not show
+
+	Cgroup    string `json:"cgroup,omitempty"`    // folder of the control group of this attempt; "": none
+	Processes int    `json:"processes,omitempty"` // and threads; 0: no limit
 }
+
+// Modes of isolation.
+const (
+	Sandbox     = "sandbox" // namespaces of its own, made by bubblewrap
+	OwnUser     = "user"    // a user for each place
+	Wrapped     = "wrap"    // a command of the operator
+	NoIsolation = "none"    // the tool can do what the server can
+)
