@@ -36,8 +36,9 @@ func newTokenNew(a *app) *cobra.Command {
 the server needs, and keeps, is its hash.
 
 A right is ACTION:KIND:GLOB, with an action (read, publish or admin; read or write
-for states), a kind (module, provider, mirror, state, or * for the first three) and
-a glob, in which * stands for part of a segment and ** for any number of them.
+for states; use, read, approve or admin for instances), a kind (module, provider,
+mirror, state, template, instance, or * for the first three) and a glob, in which *
+stands for part of a segment and ** for any number of them.
 
 With --token-file the token's line is added to that file. Without it, the line is
 printed to stderr.`,

@@ -16,7 +16,7 @@ import (
 // what the token of the request is: one of no other shape, on a route that takes
 // such tokens.
 func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Credential, bool, error) {
-	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) {
+	if g.o.PassThrough == nil || !g.o.PassThrough(r) || token == "" || ownToken(token) {
 		return oci.Credential{}, false, nil
 	}
 	if _, ours := now.issuers.find(token); ours {
@@ -24,6 +24,12 @@ func (g *Guard) credential(r *http.Request, now *rules, token string) (oci.Crede
 	}
 	c, err := parseCredential(token)
 	return c, err == nil, err
+}
+
+// ownToken reports whether a token has a shape of those that this server gives
+// away.
+func ownToken(token string) bool {
+	return strings.HasPrefix(token, tokenPrefix) || strings.HasPrefix(token, loginPrefix) || strings.HasPrefix(token, runPrefix)
 }
 
 // behind is who brings a credential. The registry decides what it may, so here

@@ -22,6 +22,7 @@
 //
 //	oks_<id>_<secret>   a static token; the configuration has its hash   token.go
 //	okl_<sealed>        a login by this server                           login.go
+//	okr_<sealed>        a run that this server started                   run.go
 //	a JWT of an issuer  OpenID Connect, algorithms with a public key     oidc.go
 //	anything else       where [Options].PassThrough says so, the         credential.go
 //	                    caller's own credential for the registry
@@ -40,6 +41,11 @@
 // All of it can be replaced while requests are answered ([Guard.Replace]); each
 // decision is made by one set of rules. A request that was screened by the rules
 // before these has to call the server by a name that these know.
+//
+// Templates of instances and instances are kinds of their own, which * does not
+// stand for. The address of an instance is that of its template: who may use it
+// launches it and acts on what is his own, which is for the caller of the guard to
+// compare; [Grant.Groups] are the groups that count for that, no older than a day.
 //
 // # What is recorded
 //

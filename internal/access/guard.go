@@ -28,6 +28,10 @@ type Options struct {
 	Names       []string       // hosts or URLs of this server, the only ones besides loopback where everybody may write
 	Proxies     []netip.Prefix // whose X-Forwarded-For is believed
 
+	// RunOver reports whether a run is known to have ended, so that its token is
+	// worth nothing any more; nil: only the time in the token says so.
+	RunOver func(run string) bool
+
 	Audit     *slog.Logger                // one record per decision and change; nil: none
 	Decided   func(mode, decision string) // hears of each decision; nil: nobody does
 	Logger    *slog.Logger                // what an answer does not tell; nil: none
@@ -106,11 +110,16 @@ func (g *Guard) Replace(p Policy) error {
 
 // Caller is who asks.
 type Caller struct {
-	Mode       string // "anonymous", "static", "login", "oidc", "pass-through"; "github" for a webhook; "refused"
+	Mode       string // "anonymous", "static", "login", "oidc", "run", "pass-through"; "github" for a webhook; "refused"
 	Subject    string
 	Issuer     string
+	Label      string            // what a person calls himself, for display only: no right hangs on it
+	Claims     map[string]string // those of the token that are text, as they came
 	Origin     map[string]string // "source", "revision" and "ref" that the token of a CI system proves
 	Credential *oci.Credential   // the caller's own, for the registry; nil: none
+
+	groups []string  // as the issuer has them
+	asked  time.Time // when the issuer was asked for them; zero: it is not known
 
 	scopes []Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: it is no rule
@@ -144,6 +153,24 @@ type Grant struct {
 func (g Grant) May(right Right) bool {
 	_, ok := g.may(right)
 	return ok
+}
+
+// defaultGroupAge is how long an issuer's word on who is in a group counts for
+// ownership.
+const defaultGroupAge = 24 * time.Hour
+
+// Groups are the groups of the caller's issuer that he may act for as an owner.
+// If the issuer said so longer than age ago (0: 24 hours), which a login may
+// outlive, the error is a [Refusal] that asks to log in again. Who is in no group
+// has none, whenever that was said.
+func (g Grant) Groups(age time.Duration) ([]string, error) {
+	if age == 0 {
+		age = defaultGroupAge
+	}
+	if len(g.groups) > 0 && g.guard.now().Sub(g.asked) > age {
+		return nil, &Refusal{Status: http.StatusUnauthorized, Text: "your groups were asked for too long ago to act for them: log in again"}
+	}
+	return g.groups, nil
 }
 
 // Allow decides whether the request may do something, and records that. The
@@ -239,6 +266,12 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		}
 		return Caller{}, refused
 	}
+	if strings.HasPrefix(token, runPrefix) {
+		if c, ok := g.run(r, token); ok {
+			return c, nil
+		}
+		return Caller{}, refused
+	}
 	i, ok := now.issuers.find(token)
 	if !ok {
 		return Caller{}, refused
@@ -256,7 +289,10 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 }
 
 func (l *rules) identified(mode string, id identity) Caller {
-	c := Caller{Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Origin: id.origin()}
+	c := Caller{
+		Mode: mode, Subject: id.Subject, Issuer: id.Issuer, Label: id.label(), Claims: id.texts(), Origin: id.origin(),
+		groups: id.Groups, asked: time.Unix(id.Issued, 0),
+	}
 	c.scopes, c.rules = id.scopes(l.Rules)
 	return c
 }

@@ -385,6 +385,7 @@ func (g *Guard) loggedIn(token string) (identity, bool) {
 	}
 	now, issued := g.now(), time.Unix(t.Issued, 0)
 	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !issued.Before(l.NotBefore)
+	t.identity.Issued = t.Issued
 	return t.identity, good
 }
 

@@ -152,7 +152,7 @@ func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, 
 	if !slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(i.Audiences, a) }) {
 		return identity{}, fmt.Errorf("audience %v is not for this server", t.Audience)
 	}
-	id := identity{Issuer: i.URL, Subject: t.Subject, Nonce: t.Nonce}
+	id := identity{Issuer: i.URL, Subject: t.Subject, Nonce: t.Nonce, Issued: t.IssuedAt.Unix()}
 	if err := t.Claims(&id.Claims); err != nil {
 		return identity{}, err
 	}
@@ -227,6 +227,28 @@ type identity struct {
 	Groups  []string       `json:"groups,omitempty"`
 	Claims  map[string]any `json:"claims,omitempty"`
 	Nonce   string         `json:"-"`
+	Issued  int64          `json:"-"` // Unix time at which the issuer said all this; far in the past: it did not say when
+}
+
+// label is what a person calls himself.
+func (id identity) label() string {
+	for _, name := range []string{"name", "preferred_username", "email"} {
+		if text, _ := id.Claims[name].(string); text != "" {
+			return text
+		}
+	}
+	return id.Subject
+}
+
+// texts are the claims that are text.
+func (id identity) texts() map[string]string {
+	texts := map[string]string{}
+	for name, v := range id.Claims {
+		if text, ok := v.(string); ok {
+			texts[name] = text
+		}
+	}
+	return texts
 }
 
 func groupsOf(claims map[string]any, name string) []string {

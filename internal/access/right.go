@@ -20,6 +20,9 @@ const (
 	Read    Action = "read"
 	Publish Action = "publish" // of modules, providers and mirrors
 	Write   Action = "write"   // of states
+	Run     Action = "run"     // of states: runs on the server
+	Use     Action = "use"     // of instances: launch, and act on what is one's own
+	Approve Action = "approve" // of instances: let through what others asked for
 	Admin   Action = "admin"
 
 	// List asks for a list. Everybody who is known may; what is in it is for
@@ -39,6 +42,10 @@ const AnyKind Kind = "*"
 // Everything is the address of what only the glob ** covers: the server itself,
 // and whatever has no address of its own.
 const Everything = "**"
+
+// Somewhere is the address of a right to anything of its kind, for a request
+// whose address is in the body: its right is asked for when that was read.
+const Somewhere = "?"
 
 // Right is what a request asks for.
 type Right struct {
@@ -75,10 +82,11 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 	return Server()
 }
 
-// Scope is rights in a configuration, written "action:kind:glob": an action (read,
-// publish, admin; write for states), a kind of thing (module, provider, mirror,
-// state, or * for the first three) and a glob over addresses, in which * stands
-// for part of a segment and ** for any number of segments.
+// Scope is rights in a configuration, written "action:kind:glob": an action, a kind
+// of thing (module, provider, mirror, state, template, instance, or * for the first
+// three) and a glob over addresses, in which * stands for part of a segment and **
+// for any number of segments. The address of an instance is that of its template;
+// no glob matches those of the namespace [addr.TemplateReserved].
 type Scope struct {
 	Action Action
 	Kind   Kind
@@ -92,19 +100,34 @@ func ParseScope(s string) (Scope, error) {
 		return Scope{}, fmt.Errorf("scope %q: want ACTION:KIND:GLOB, such as read:module:acme/**", s)
 	}
 	scope := Scope{Action(part[0]), Kind(part[1]), part[2]}
+	actions, of := actionsOf(scope.Kind)
 	switch {
-	case scope.Kind == AnyKind || artifacts(scope.Kind):
-		if scope.Action == Read || scope.Action == Publish || scope.Action == Admin {
-			return scope, nil
+	case actions == nil:
+		return Scope{}, fmt.Errorf("scope %q: the kind must be module, provider, mirror, state, template, instance or *", s)
+	case !slices.Contains(actions, scope.Action):
+		names := make([]string, len(actions))
+		for i, a := range actions {
+			names[i] = string(a)
 		}
-		return Scope{}, fmt.Errorf("scope %q: the action must be read, publish or admin", s)
-	case scope.Kind == addr.KindState:
-		if scope.Action == Read || scope.Action == Write {
-			return scope, nil
-		}
-		return Scope{}, fmt.Errorf("scope %q: the action for states must be read or write", s)
+		return Scope{}, fmt.Errorf("scope %q: the action%s must be %s or %s", s, of, strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 	}
-	return Scope{}, fmt.Errorf("scope %q: the kind must be module, provider, mirror, state or *", s)
+	return scope, nil
+}
+
+// actionsOf are the actions that a scope of the kind may have; nil: there is no
+// such kind.
+func actionsOf(kind Kind) (actions []Action, of string) {
+	switch {
+	case kind == AnyKind || artifacts(kind):
+		return []Action{Read, Publish, Admin}, ""
+	case kind == addr.KindState:
+		return []Action{Read, Write, Run}, " for states"
+	case kind == addr.KindTemplate:
+		return []Action{Read, Publish, Admin}, " for templates"
+	case kind == addr.KindInstance:
+		return []Action{Use, Read, Approve, Admin}, " for instances"
+	}
+	return nil, ""
 }
 
 // MarshalText returns the written form.
@@ -114,16 +137,33 @@ func (s Scope) String() string { return string(s.Action) + ":" + string(s.Kind) 
 
 // allows reports whether the scope covers a right.
 func (s Scope) allows(right Right) bool {
-	if s.Kind != right.Kind && (s.Kind != AnyKind || !artifacts(right.Kind)) {
+	if !s.covers(right.Kind, right.Action) {
 		return false
 	}
-	if s.Action != right.Action && s.Action != Admin && right.Action != Read {
-		return false
-	}
-	if right.Address == Everything {
+	switch right.Address {
+	case Everything:
 		return s.Glob == Everything
+	case Somewhere:
+		return true
+	}
+	if right.Kind == addr.KindTemplate || right.Kind == addr.KindInstance {
+		if namespace, _, _ := strings.Cut(right.Address, "/"); namespace == addr.TemplateReserved {
+			return false
+		}
 	}
 	return addr.Match(s.Glob, right.Address)
+}
+
+// covers reports whether the scope covers an action on something of a kind. Who
+// may use instances may read their templates, but not what others launched.
+func (s Scope) covers(kind Kind, action Action) bool {
+	if s.Kind == addr.KindInstance && kind == addr.KindTemplate {
+		return action == Read && (s.Action == Use || s.Action == Admin)
+	}
+	if s.Kind != kind && (s.Kind != AnyKind || !artifacts(kind)) {
+		return false
+	}
+	return s.Action == action || s.Action == Admin || action == Read && s.Action != Use
 }
 
 // artifacts reports whether AnyKind stands for the kind.
@@ -133,7 +173,10 @@ func artifacts(kind Kind) bool {
 
 // AnonymousAll are the rights of everybody on a loopback listener.
 func AnonymousAll() []Scope {
-	return []Scope{{Admin, AnyKind, Everything}, {Write, addr.KindState, Everything}}
+	return []Scope{
+		{Admin, AnyKind, Everything}, {Write, addr.KindState, Everything}, {Run, addr.KindState, Everything},
+		{Admin, addr.KindTemplate, Everything}, {Admin, addr.KindInstance, Everything},
+	}
 }
 
 // AnonymousRead are the rights to fetch every module and provider.

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// TestGroups shows what a grant tells of who owns: an issuer's word on groups counts
+// for a day, although the login is good for longer.
+func TestGroups(t *testing.T) {
+	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	keys, err := NewKeyring([]Key{{Secret: make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := Scope{Use, addr.KindInstance, "sandbox/*"}
+	g, err := New(Options{
+		Keyring: keys, Now: func() time.Time { return now },
+		Login:  &Login{Issuer: Issuer{URL: "https://issuer.example"}, ClientID: "okara", PublicURL: "https://okara.example"},
+		Policy: Policy{Rules: []Rule{{Name: "all", Allow: []Scope{use}}}, Anonymous: []Scope{use}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant := func(id identity) Grant {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, "https://okara.example/api/v1/instances", nil)
+		if id.Issuer != "" {
+			sealed, err := keys.Seal("login token", loginToken{id, now.Unix()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer okl_"+sealed)
+		}
+		grant, err := g.Allow(r, Right{Use, addr.KindInstance, Somewhere})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	anna := grant(identity{
+		Issuer: "https://issuer.example", Subject: "u1", Groups: []string{"team-a", "ops"},
+		Claims: map[string]any{"name": "Anna", "email": "anna@example.com", "department": "net", "email_verified": true},
+	})
+	carla, nobody := grant(identity{Issuer: "https://issuer.example", Subject: "u3"}), grant(identity{})
+	if anna.Issuer != "https://issuer.example" || anna.Subject != "u1" || anna.Label != "Anna" || carla.Label != "u3" {
+		t.Errorf("%+v, %+v", anna.Caller, carla.Caller)
+	}
+	if diff := cmp.Diff(anna.Claims, map[string]string{"name": "Anna", "email": "anna@example.com", "department": "net"}); diff != "" {
+		t.Errorf("claims (-got +want)\n%s", diff)
+	}
+	for _, tt := range []struct {
+		name  string
+		grant Grant
+		after time.Duration
+		age   time.Duration
+		want  []string // nil: 401
+	}{
+		{"at once", anna, 0, 0, []string{"team-a", "ops"}},
+		{"a day later", anna, 24 * time.Hour, 0, []string{"team-a", "ops"}},
+		{"a second more", anna, 24*time.Hour + time.Second, 0, nil},
+		{"as set", anna, 2 * time.Hour, time.Hour, nil},
+		{"nobody knows when", Grant{Caller: Caller{groups: []string{"ops"}}, guard: g}, 0, 0, nil},
+		{"in no group", carla, 6 * 24 * time.Hour, 0, []string{}},
+		{"anonymous", nobody, 0, 0, []string{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			began := now
+			defer func() { now = began }()
+			now = now.Add(tt.after)
+			groups, err := tt.grant.Groups(tt.age)
+			refusal, _ := errors.AsType[*Refusal](err)
+			if tt.want == nil && (refusal == nil || refusal.Status != http.StatusUnauthorized) || tt.want != nil && err != nil || !slices.Equal(groups, tt.want) {
+				t.Errorf("%v, %v; want %v", groups, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestScopeOfInstances(t *testing.T) {
+	for _, tt := range []struct {
+		scope, right string
+		want         bool
+	}{
+		{"use:instance:sandbox/*", "use:instance:sandbox/vpc", true},
+		{"use:instance:sandbox/*", "read:template:sandbox/vpc", true},
+		{"use:instance:sandbox/*", "publish:template:sandbox/vpc", false},
+		{"use:instance:sandbox/*", "admin:template:sandbox/vpc", false},
+		{"use:instance:sandbox/*", "read:template:other/vpc", false},
+		{"use:instance:sandbox/*", "read:instance:sandbox/vpc", false},
+		{"use:instance:sandbox/*", "approve:instance:sandbox/vpc", false},
+		{"use:instance:sandbox/*", "admin:instance:sandbox/vpc", false},
+		{"use:instance:sandbox/*", "use:instance:?", true},
+		{"use:instance:sandbox/*", "approve:instance:?", false},
+		{"use:instance:sandbox/*", "use:instance:**", false},
+		{"read:instance:**", "read:instance:sandbox/vpc", true},
+		{"read:instance:**", "use:instance:sandbox/vpc", false},
+		{"read:instance:**", "read:template:sandbox/vpc", false},
+		{"approve:instance:**", "read:instance:sandbox/vpc", true},
+		{"approve:instance:**", "use:instance:sandbox/vpc", false},
+		{"admin:instance:**", "use:instance:sandbox/vpc", true},
+		{"admin:instance:**", "approve:instance:sandbox/vpc", true},
+		{"admin:instance:**", "admin:instance:**", true},
+		{"admin:instance:sandbox/*", "admin:instance:**", false},
+		{"admin:instance:**", "read:template:sandbox/vpc", true},
+		{"admin:instance:**", "admin:template:sandbox/vpc", false},
+		{"admin:instance:**", "admin:module:sandbox/vpc/aws", false},
+		{"read:template:**", "read:template:sandbox/vpc", true},
+		{"read:template:**", "use:instance:sandbox/vpc", false},
+		{"publish:template:sandbox/*", "read:template:sandbox/vpc", true},
+		{"publish:template:sandbox/*", "admin:template:sandbox/vpc", false},
+		{"admin:template:**", "publish:template:sandbox/vpc", true},
+		{"admin:template:**", "use:instance:sandbox/vpc", false},
+		{"admin:*:**", "read:template:sandbox/vpc", false},
+		{"admin:*:**", "read:instance:sandbox/vpc", false},
+		{"admin:*:**", "use:instance:sandbox/vpc", false},
+		{"admin:*:**", "use:instance:?", false},
+		{"admin:instance:**", "read:instance:tfe/acme", false},
+		{"admin:instance:tfe/*", "use:instance:tfe/acme", false},
+		{"admin:template:**", "read:template:tfe/acme", false},
+		{"use:instance:**", "read:template:tfe/acme", false},
+		{"run:state:shop", "read:state:shop", true},
+		{"run:state:shop", "run:state:shop", true},
+		{"run:state:shop", "write:state:shop", false},
+		{"write:state:shop", "run:state:shop", false},
+	} {
+		s, err := ParseScope(tt.scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		right, err := ParseScope(tt.right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.allows(Right{right.Action, right.Kind, right.Glob}); got != tt.want {
+			t.Errorf("%s allows %s: %v, want %v", tt.scope, tt.right, got, tt.want)
+		}
+		if got := s.String(); got != tt.scope {
+			t.Errorf("%s is written %s", tt.scope, got)
+		}
+	}
+	for _, s := range []string{"use:template:**", "write:instance:**", "publish:instance:**", "approve:template:**", "use:*:**", "admin:state:**", "run:instance:**"} {
+		if _, err := ParseScope(s); err == nil {
+			t.Errorf("%q was accepted", s)
+		}
+	}
+	// On a loopback listener everybody has all kinds.
+	everybody := Caller{scopes: AnonymousAll()}
+	for _, right := range []Right{{Use, addr.KindInstance, "sandbox/vpc"}, {Approve, addr.KindInstance, "sandbox/vpc"}, {Publish, addr.KindTemplate, "sandbox/vpc"}, {Run, addr.KindState, "shop"}} {
+		if _, ok := everybody.may(right); !ok {
+			t.Errorf("everybody may everything, but not %v", right)
+		}
+	}
+}

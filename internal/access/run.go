@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	runPrefix  = "okr_"
+	runPurpose = "run token"
+
+	// maxRunAfter is how long a token may be good beyond the time limit of its run:
+	// the last write is repeated that long.
+	maxRunAfter = 15 * time.Minute
+)
+
+// RunToken is what a run may do with the server that started it.
+type RunToken struct {
+	Run    string        // what [Options.RunOver] is asked for
+	Scopes []Scope       // at least one
+	Limit  time.Duration // of the run, from now on; it is good for 15 minutes more
+}
+
+// runClaims are what a token says.
+type runClaims struct {
+	Run     string   `json:"r"`
+	Scopes  []string `json:"s"`
+	Expires int64    `json:"e"`
+}
+
+// NewRunToken makes a token for a run, "okr_<sealed>". Nothing of it is stored.
+func (g *Guard) NewRunToken(t RunToken) (string, error) {
+	if t.Run == "" || len(t.Scopes) == 0 || t.Limit <= 0 {
+		return "", errors.New("token of a run: its name, rights and time limit are needed")
+	}
+	claims := runClaims{Run: t.Run, Expires: g.now().Add(t.Limit + maxRunAfter).Unix()}
+	for _, s := range t.Scopes {
+		claims.Scopes = append(claims.Scopes, s.String())
+	}
+	sealed, err := g.o.Keyring.Seal(runPurpose, claims)
+	if err != nil {
+		return "", fmt.Errorf("token of run %s: %w", t.Run, err)
+	}
+	return runPrefix + sealed, nil
+}
+
+// run reads a token of a run. Pages and the API of people are not for it: what a
+// module does there would be done in the name of nobody.
+func (g *Guard) run(r *http.Request, token string) (Caller, bool) {
+	if strings.HasPrefix(r.URL.Path, "/ui/") || strings.HasPrefix(r.URL.Path, "/api/v1/") {
+		return Caller{}, false
+	}
+	var claims runClaims
+	if g.o.Keyring.Open(runPurpose, strings.TrimPrefix(token, runPrefix), &claims) != nil || g.now().Unix() >= claims.Expires {
+		return Caller{}, false
+	}
+	if g.o.RunOver != nil && g.o.RunOver(claims.Run) {
+		return Caller{}, false
+	}
+	c := Caller{Mode: "run", Subject: claims.Run}
+	for _, text := range claims.Scopes {
+		s, err := ParseScope(text)
+		if err != nil {
+			return Caller{}, false
+		}
+		c.scopes = append(c.scopes, s)
+	}
+	return c, true
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+func newKeyring(t *testing.T, secret byte) *access.Keyring {
+	t.Helper()
+	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte{secret}, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func newGuard(t *testing.T, o access.Options) *access.Guard {
+	t.Helper()
+	g, err := access.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// asking is a request with a token, "" for none.
+func asking(path, token string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "http://okara.example"+path, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
+}
+
+// statusOf is that of the refusal, 200 for none.
+func statusOf(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return http.StatusOK
+	}
+	refusal, ok := errors.AsType[*access.Refusal](err)
+	if !ok {
+		t.Fatalf("%v is no refusal", err)
+	}
+	return refusal.Status
+}
+
+// TestRunToken shows what a run may with its token, and for how long.
+func TestRunToken(t *testing.T) {
+	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	over := false
+	g := newGuard(t, access.Options{
+		Keyring: newKeyring(t, 1), Now: func() time.Time { return now }, RunOver: func(run string) bool { return run == "k7m2p9x4tq/3/1" && over },
+	})
+	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{
+		{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: access.Read, Kind: addr.KindModule, Glob: "net/**"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := access.Right{Action: access.Read, Kind: addr.KindProvider, Address: "acme/dns"}
+	for _, tt := range []struct {
+		name  string
+		path  string
+		right access.Right
+		want  int
+	}{
+		{"a provider", "/v1/providers/acme/dns/versions", provider, 200},
+		{"a module of its namespace", "/v1/modules/net/vpc/aws/versions", access.Right{Action: access.Read, Kind: addr.KindModule, Address: "net/vpc/aws"}, 200},
+		{"another module", "/v1/modules/app/vpc/aws/versions", access.Right{Action: access.Read, Kind: addr.KindModule, Address: "app/vpc/aws"}, 403},
+		{"publish", "/v1/modules/net/vpc/aws/1.0.0", access.Right{Action: access.Publish, Kind: addr.KindModule, Address: "net/vpc/aws"}, 403},
+		{"a state", "/state/shop/default", access.Right{Action: access.Read, Kind: addr.KindState, Address: "shop"}, 403},
+		{"a template", "/v2/templates/net/vpc/tags/list", access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: "net/vpc"}, 403},
+		{"the server", "/metrics", access.Server(), 403},
+		{"a list", "/v1/catalog", access.Right{Action: access.List, Kind: access.AnyKind}, 200},
+		{"a list in the API of people", "/api/v1/instances", access.Right{Action: access.List, Kind: addr.KindInstance}, 401},
+		{"the API of people", "/api/v1/instances", provider, 401},
+		{"a page", "/ui/templates", provider, 401},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			grant, err := g.Allow(asking(tt.path, token), tt.right)
+			if got := statusOf(t, err); got != tt.want {
+				t.Errorf("got %d, want %d: %v", got, tt.want, err)
+			}
+			if err == nil && (grant.Mode != "run" || grant.Subject != "k7m2p9x4tq/3/1" || grant.Issuer != "") {
+				t.Errorf("caller %+v", grant.Caller)
+			}
+		})
+	}
+
+	allowed := func() int {
+		_, err := g.Allow(asking("/v1/providers/acme/dns/versions", token), provider)
+		return statusOf(t, err)
+	}
+	now = now.Add(75*time.Minute - time.Second)
+	if got := allowed(); got != 200 {
+		t.Errorf("15 minutes beyond the time limit, less a second: %d", got)
+	}
+	now = now.Add(time.Second)
+	if got := allowed(); got != 401 {
+		t.Errorf("15 minutes beyond the time limit: %d", got)
+	}
+	now = now.Add(-time.Hour)
+	over = true
+	if got := allowed(); got != 401 {
+		t.Errorf("the run is over: %d", got)
+	}
+}
+
+// TestRunTokenForged shows that only what the server's keys sealed as a token of a
+// run is one.
+func TestRunTokenForged(t *testing.T) {
+	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	keys := newKeyring(t, 1)
+	provider := access.Right{Action: access.Read, Kind: addr.KindProvider, Address: "acme/dns"}
+	o := access.Options{Keyring: keys, Now: func() time.Time { return now }}
+	g := newGuard(t, o)
+	ask := access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}}}
+	token, err := g.NewRunToken(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := o
+	other.Keyring = newKeyring(t, 2)
+	foreign, err := newGuard(t, other).NewRunToken(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]any{"r": "k7m2p9x4tq/3/1", "s": []string{"read:provider:**"}, "e": now.Add(time.Hour).Unix()}
+	seal := func(purpose string, v any) string {
+		sealed, err := keys.Seal(purpose, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	middle := len(token) / 2
+	flipped := "A"
+	if token[middle] == 'A' {
+		flipped = "B"
+	}
+	for _, tt := range []struct{ name, token string }{
+		{"empty", "okr_"},
+		{"other keys", foreign},
+		{"a changed byte", token[:middle] + flipped + token[middle+1:]},
+		{"cut", token[:len(token)-4]},
+		{"as a login", "okl_" + strings.TrimPrefix(token, "okr_")},
+		{"sealed for logins", "okr_" + seal("login token", claims)},
+		{"sealed as a receipt", "okr_" + seal("receipt", claims)},
+		{"a right that is none", "okr_" + seal("run token", map[string]any{"r": "x", "s": []string{"eat:provider:**"}, "e": now.Add(time.Hour).Unix()})},
+		{"no end", "okr_" + seal("run token", map[string]any{"r": "x", "s": []string{"read:provider:**"}})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := g.Allow(asking("/v1/providers/acme/dns/versions", tt.token), provider)
+			if got := statusOf(t, err); got != 401 {
+				t.Errorf("got %d: %v", got, err)
+			}
+		})
+	}
+	if _, err := g.Allow(asking("/v1/providers/acme/dns/versions", token), provider); err != nil {
+		t.Errorf("the token itself: %v", err)
+	}
+	if _, err := g.Allow(asking("/v1/providers/acme/dns/versions", "okr_"+seal("run token", claims)), provider); err != nil {
+		t.Errorf("what the cases above are made of: %v", err)
+	}
+	for _, bad := range []access.RunToken{{Limit: time.Hour, Scopes: ask.Scopes}, {Run: "x", Scopes: ask.Scopes}, {Run: "x", Limit: time.Hour}} {
+		if _, err := g.NewRunToken(bad); err == nil {
+			t.Errorf("a token for %+v", bad)
+		}
+	}
+}
