@@ -34,9 +34,11 @@ type (
 		Owner      Owner
 		Name       string
 		Parameters map[string]json.RawMessage // checked
+		Sensitive  []string                   // names of Parameters that nobody is shown
 		Claims     map[string]string
 		TTL        time.Duration // 0: the template's
 		Forced     bool          // by an admin: limits do not count
+		One        bool          // the newest live one of Owner and template is the answer, if there is one
 	}
 	// Adopt makes a record of what a ledger lost, from its sealed result.
 	Adopt struct {
@@ -66,6 +68,7 @@ type (
 	Update struct {
 		ID         string
 		Parameters map[string]json.RawMessage // checked; only those marked update; nil: as they are
+		Sensitive  []string                   // as in Create, of Parameters; nil: as it is
 		Source     *Source                    // nil: as it is
 		Template   *Template                  // of the source; nil: the snapshot stays
 		Digest     string

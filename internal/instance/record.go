@@ -77,7 +77,8 @@ type Record struct {
 	Owner      Owner                      `json:"owner,omitzero"` // zero: nobody's, in a pool
 	CreatedBy  Actor                      `json:"created_by,omitzero"`
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
-	Claims     map[string]string          `json:"claims,omitempty"` // those that the template names
+	Sensitive  []string                   `json:"sensitive,omitempty"` // names of Parameters that nobody is shown
+	Claims     map[string]string          `json:"claims,omitempty"`    // those that the template names
 	Phase      Phase                      `json:"phase"`
 	Reason     string                     `json:"reason,omitempty"` // why it is in this phase
 	Conditions []Condition                `json:"conditions,omitempty"`
