@@ -168,6 +168,9 @@ type Effect struct {
 	Kind   string // one of the constants
 	Ref    Ref    // of StartRun, CancelRun; else only its ID counts: of Notify also a template, whose pool is meant, or "clock"
 	Notice Notice
+	// Again is set by [Machine.Outstanding]: whoever led before may have begun it,
+	// so an attempt is looked for before it is started.
+	Again bool
 }
 
 // Kinds of effects.

@@ -65,7 +65,9 @@ type Status struct {
 type Executor interface {
 	// Start begins an attempt. It may be repeated: the same Ref is one run.
 	Start(ctx context.Context, s Spec) (Handle, error)
-	// Observe tells how an attempt goes, after a restart and on any replica.
+	// Observe tells how an attempt goes, after a restart and on any replica. The
+	// handle is "" where nobody knows whether the attempt was started: one that
+	// was not is Gone.
 	Observe(ctx context.Context, s Spec, h Handle) (Status, error)
 	// Destroy is Start of a run that destroys.
 	Destroy(ctx context.Context, s Spec) (Handle, error)
