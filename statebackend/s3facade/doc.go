@@ -46,6 +46,10 @@
 // only to files that the same user can read. Payload hashes, Content-MD5 and
 // x-amz-checksum headers are verified, so a body cut on the way is refused.
 //
+// A caller that took the lock before the tool was started hands it over in
+// [Options].Taken. The tool then locks and unlocks as it likes, and nobody comes
+// between its commands.
+//
 // AccessDenied is never sent, since the s3 backend swallows it while listing
 // and then shows only the default workspace.
 package s3facade

@@ -65,6 +65,9 @@ func (f *Facade) list(w http.ResponseWriter, r *http.Request) error {
 
 // keys returns the sorted keys of all states under a prefix.
 func (f *Facade) keys(ctx context.Context, prefix string) ([]string, error) {
+	if f.o.Taken != nil {
+		return nil, nil // the tools know of the default workspace
+	}
 	repositories, remote := f.o.Repositories, strings.HasPrefix(prefix, remotePrefix)
 	if remote {
 		repositories = []string{strings.TrimSuffix(strings.TrimPrefix(prefix, remotePrefix), "/")}

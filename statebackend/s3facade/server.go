@@ -41,6 +41,16 @@ type Options struct {
 	// LockNote returns what is added to the Info field of the locks that the run
 	// takes, so that whoever finds one can tell where it came from; nil: nothing.
 	LockNote func() string
+	// Taken is a lock that the caller took before the run and ends after it; nil:
+	// the tool locks. It is served as the default workspace of the only one of
+	// Repositories, whatever its own workspace is called: every lock request of the
+	// tool is answered with success, so is every unlock, which ends nothing, and
+	// writes go under it. Any other state is refused, as is deleting this one.
+	Taken *statebackend.Lock
+	// Persist is for how long a write under Taken is repeated while the registry
+	// cannot be reached. Stored is told each version that was written; nil: nobody.
+	Persist time.Duration
+	Stored  func(statebackend.Version)
 	// TempDir holds the parts of multipart uploads; "": the system's.
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
@@ -99,6 +109,12 @@ func New(o Options) *Facade {
 		refused: make(map[Place]error),
 		shown:   make(map[Place]statebackend.LockInfo),
 		written: make(map[Place]bool),
+	}
+	if o.Stored == nil {
+		f.o.Stored = func(statebackend.Version) {}
+	}
+	if o.Taken != nil {
+		f.locks[o.takenPlace()] = o.Taken
 	}
 	f.uploads = uploads{o: o, write: f.write, open: make(map[string]*upload)}
 	return f
@@ -187,12 +203,18 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request) error {
 		return f.serveBucket(w, r)
 	}
 	o, ok := parseKey(key)
-	switch {
-	case !ok:
+	if !ok {
 		return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("key %q names no repository", key)}
+	}
+	if err := f.checkTaken(r, o); err != nil {
+		return err
+	}
+	switch {
 	case o.Remote && r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return &s3Error{http.StatusForbidden, "AllAccessDisabled",
 			fmt.Sprintf("terraform_remote_state only reads, and %s has no state of workspace %q", o.Repository, o.Workspace)}
+	case o.lock && f.o.Taken != nil:
+		return f.serveTakenLock(w, r, o.Place)
 	case o.lock:
 		return f.serveLock(w, r, o.Place)
 	case r.URL.Query().Has("uploads") || r.URL.Query().Has("uploadId"):

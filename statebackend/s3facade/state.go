@@ -130,8 +130,11 @@ func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
 	f.read.forget(p)
 	ctx = context.WithoutCancel(ctx)
 	return f.withLock(ctx, p, "write without a lock of the tool", func(l *statebackend.Lock) error {
-		_, err := l.Put(ctx, data)
+		v, err := Persist(ctx, l, data, f.o.Persist)
 		f.wrote(p, err)
+		if err == nil {
+			f.o.Stored(v)
+		}
 		return err
 	})
 }

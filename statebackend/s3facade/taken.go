@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package s3facade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// takenPlace is the one place that a lock taken beforehand is served as, whatever
+// its workspace is called: the tool knows only its default one.
+func (o Options) takenPlace() Place {
+	return Place{Repository: o.Repositories[0], Workspace: defaultWorkspace}
+}
+
+// checkTaken refuses what is not the state whose lock was taken beforehand.
+func (f *Facade) checkTaken(r *http.Request, p object) error {
+	if f.o.Taken == nil || p.Place == f.o.takenPlace() && (p.lock || r.Method != http.MethodDelete || r.URL.Query().Has("uploadId")) {
+		return nil
+	}
+	return &s3Error{http.StatusForbidden, "AllAccessDisabled", "this run has one state, which stays"}
+}
+
+// serveTakenLock answers for a lock that is the run's already: the tool gets what
+// it asks for, and ends nothing.
+func (f *Facade) serveTakenLock(w http.ResponseWriter, r *http.Request, p Place) error {
+	switch r.Method {
+	case http.MethodPut:
+		body, err := readBody(r, artifact.MaxLockInfo)
+		if err != nil {
+			return err
+		}
+		info, err := artifact.ParseLockInfo(body)
+		if err != nil || info.ID == "" {
+			return &s3Error{http.StatusBadRequest, "InvalidRequest", "the body of a lock object is not the LockInfo of OpenTofu or Terraform"}
+		}
+		f.mu.Lock()
+		f.shown[p] = info
+		f.mu.Unlock()
+		w.Header().Set("ETag", etag(body))
+		return nil
+	case http.MethodGet, http.MethodHead:
+		f.mu.Lock()
+		info, ok := f.shown[p]
+		f.mu.Unlock()
+		if !ok {
+			return &s3Error{http.StatusNotFound, "NoSuchKey", fmt.Sprintf("the tool holds no lock of %s", p.Repository)}
+		}
+		body, err := json.Marshal(info)
+		if err != nil {
+			return fmt.Errorf("encoding the lock of %s: %w", p.Repository, err)
+		}
+		serveBytes(w, r, body)
+		return nil
+	case http.MethodDelete:
+		f.mu.Lock()
+		delete(f.shown, p)
+		f.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return errMethod(r)
+}
+
+// Persist writes a state, again and again while the registry cannot be reached,
+// for as long as that. A write whose outcome is not known is repeated too, as the
+// next version.
+func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.Duration) (statebackend.Version, error) {
+	begin := time.Now()
+	for pause := leastPause; ; pause = min(2*pause, maxPersistPause) {
+		v, err := l.Put(ctx, data)
+		if err == nil || !passing(err) || time.Since(begin)+pause > wait {
+			return v, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return v, err
+		case <-t.C:
+		}
+	}
+}
+
+// maxPersistPause is the longest wait between two attempts to write.
+const maxPersistPause = 10 * time.Second
+
+// passing tells whether an error may be gone by itself.
+func passing(err error) bool {
+	return !errors.Is(err, statebackend.ErrLockLost) &&
+		(errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) || errors.Is(err, oci.ErrRateLimited))
+}
