@@ -242,6 +242,12 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	oci
 	oci/artifact
 	internal/instance
+internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/diskfile
+	internal/instance
 internal/portal: the API of instances over a store that is passed in
 	oci
 	internal/instance

@@ -15,14 +15,19 @@ import (
 const (
 	TagVerdict = "okara-doctor"  // what okara doctor found out about the registry
 	TagReplica = "okara-replica" // the repository is a read-only copy
+	TagLedger  = "current"       // in which repository a ledger goes on
 )
 
 // Types and annotations of these marks: one JSON document in one annotation.
 const (
 	artifactVerdict = "application/vnd.okara.verdict.v1"
 	artifactReplica = "application/vnd.okara.replica.v1"
+	artifactLedger  = "application/vnd.okara.ledger.v1"
 	annMark         = "vnd.okara.mark"
 )
+
+// maxLedger bounds the number of a ledger's repository: 5,000 commits each.
+const maxLedger = 1_000_000
 
 // Verdict is what a check of a registry found out about it.
 type Verdict struct {
@@ -92,4 +97,24 @@ func parseMark(m oci.Manifest, artifactType string, v any) error {
 		return fmt.Errorf("manifest %s: annotation %s: %v: %w", m.Digest, annMark, err, oci.ErrCorrupt)
 	}
 	return nil
+}
+
+// LedgerMark hints at the repository in which a ledger goes on.
+type LedgerMark struct {
+	Number int `json:"number"` // from 2 on
+}
+
+// NewLedgerMark encodes the manifest of TagLedger.
+func NewLedgerMark(l LedgerMark) (oci.Manifest, error) { return newMark(artifactLedger, l) }
+
+// ParseLedgerMark reads the manifest of TagLedger.
+func ParseLedgerMark(m oci.Manifest) (LedgerMark, error) {
+	var l LedgerMark
+	if err := parseMark(m, artifactLedger, &l); err != nil {
+		return l, err
+	}
+	if l.Number < 2 || l.Number > maxLedger {
+		return l, fmt.Errorf("manifest %s: ledger number %d: %w", m.Digest, l.Number, oci.ErrCorrupt)
+	}
+	return l, nil
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// chain are the repositories of a ledger, of which the last one counts. A ledger
+// has more than one where nothing can be deleted.
+type chain struct {
+	l *Ledger
+
+	mu     sync.Mutex // guards the fields below
+	number int        // of the repository that counts
+	stores map[int]*statebackend.Store
+	told   string // address of the leader, of a portal
+	failed error
+	asked  time.Time
+}
+
+func newChain(l *Ledger) *chain {
+	return &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}}
+}
+
+// store returns the store of a repository. It stays the same one, since it
+// remembers what this process holds and has seen.
+func (c *chain) store(number int) (*statebackend.Store, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.stores[number]; s != nil {
+		return s, nil
+	}
+	s, err := c.open(number)
+	if err == nil {
+		c.stores[number] = s
+	}
+	return s, err
+}
+
+func (c *chain) open(number int) (*statebackend.Store, error) {
+	repo, err := c.l.o.Repo(number)
+	if err != nil {
+		return nil, err
+	}
+	o := &c.l.o
+	return statebackend.New(repo, statebackend.Options{
+		Sealer: o.Sealer, LockTTL: lease, StrictReads: true, MaxState: maxDocument,
+		Tool: o.Tool, Logger: o.Logger, Now: o.Now, Uptime: o.Uptime, NewID: o.NewID,
+		Claim: func(tag string, info statebackend.LockInfo) statebackend.LockInfo {
+			info.Path = o.sign(repo.Name(), tag)
+			return info
+		},
+	}), nil
+}
+
+// current returns the number of the repository that counts, as far as is known.
+func (c *chain) current() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.number
+}
+
+func (c *chain) advance(number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number = max(c.number, number)
+}
+
+// begin finds the repository that counts from the hint in the first one, which
+// is believed only where the one before says the same.
+func (c *chain) begin(ctx context.Context) {
+	n := c.hint(ctx)
+	if n < 3 { // from the second one on the first says all there is to know
+		return
+	}
+	s, err := c.store(n - 1)
+	if err != nil {
+		return
+	}
+	p, _, err := read(ctx, s)
+	if err == nil && p.Moved != nil && p.Moved.Number == n {
+		c.advance(n - 1)
+	}
+}
+
+// hint returns what the tag in the first repository says; 1 without one.
+func (c *chain) hint(ctx context.Context) int {
+	s, err := c.store(1)
+	if err != nil {
+		return 1
+	}
+	m, err := s.Repo().Fetch(ctx, artifact.TagLedger)
+	if err != nil {
+		return 1
+	}
+	mark, err := artifact.ParseLedgerMark(m)
+	if err != nil {
+		return 1
+	}
+	return mark.Number
+}
+
+// read reads the newest page of a repository; a page without a document where
+// nothing was committed yet.
+func read(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
+	return opened(s.Get(ctx, workspace))
+}
+
+// opened makes a page of what a store or a lock returned.
+func opened(b []byte, v statebackend.Version, err error) (page, statebackend.Version, error) {
+	if errors.Is(err, oci.ErrNotFound) {
+		return page{}, v, nil
+	}
+	if err != nil {
+		return page{}, v, err
+	}
+	p, err := decodePage(b)
+	return p, v, err
+}
+
+// goOn goes to the repository that a page names, if that holds what it says.
+func (c *chain) goOn(ctx context.Context, m *moved) error {
+	s, err := c.store(m.Number)
+	if err != nil {
+		return err
+	}
+	b, _, err := s.GetVersion(ctx, workspace, m.Version)
+	if err == nil && digestOf(b) != m.Digest {
+		err = fmt.Errorf("version %d is not the document that the ledger went on with: %w", m.Version, oci.ErrCorrupt)
+	}
+	if _, gone := errors.AsType[*statebackend.VersionError](err); gone {
+		if v, cerr := s.Current(ctx, workspace); cerr == nil && v.N > m.Version {
+			err = nil // it was pruned
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("going on in %s: %w", s.Repo(), err)
+	}
+	c.advance(m.Number)
+	return nil
+}
+
+// addressOf returns the address that the claim under a tag of the current
+// repository names, if a replica wrote it.
+func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
+	s, err := c.store(c.current())
+	if err != nil {
+		return ""
+	}
+	return c.l.o.verify(s.Repo().Name(), tag, held)
+}
+
+// address reads who leads, for a portal, at most every two seconds.
+func (c *chain) address(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	fresh := !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
+	told, failed := c.told, c.failed
+	c.mu.Unlock()
+	if fresh {
+		return told, failed
+	}
+	told, err := c.ask(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told, c.failed, c.asked = told, err, c.l.o.Now()
+	return told, err
+}
+
+// ask looks where the hint points: what is found there has to be proven anyway.
+func (c *chain) ask(ctx context.Context) (string, error) {
+	s, err := c.open(c.hint(ctx))
+	if err != nil {
+		return "", err
+	}
+	held, err := s.Locks(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range held {
+		if address := c.l.o.verify(s.Repo().Name(), h.Tag, h.Info); address != "" {
+			return address, nil
+		}
+	}
+	return "", errors.New("nobody holds the ledger whose address can be believed")
+}

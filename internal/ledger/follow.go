@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// follow keeps the newest document at hand while somebody else leads.
+func (l *Ledger) follow(ctx context.Context) {
+	t := time.NewTicker(pollEvery)
+	defer t.Stop()
+	for {
+		if err := l.poll(ctx); err != nil && ctx.Err() == nil {
+			l.o.Logger.DebugContext(ctx, "the ledger could not be read", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// poll asks once for a newer document. A lower version than one that was seen,
+// and what does not follow what is known, is passed over.
+func (l *Ledger) poll(ctx context.Context) error {
+	l.mu.Lock()
+	leading, seen := l.tenure != nil, l.seen
+	l.mu.Unlock()
+	if leading {
+		return nil
+	}
+	number := l.book.current()
+	if number != seen.number {
+		seen.version = 0
+	}
+	s, err := l.book.store(number)
+	if err != nil {
+		return err
+	}
+	asOf := l.o.Now().UTC()
+	b, v, err := s.Newer(ctx, workspace, seen.version)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case b == nil:
+		if v.N == seen.version {
+			l.confirm(asOf, number, v.N)
+		}
+		return nil
+	}
+	p, err := decodePage(b)
+	if err != nil {
+		return err
+	}
+	if p.Moved != nil {
+		return l.book.goOn(ctx, p.Moved)
+	}
+	return l.learn(snapshot{p, number, v.N, asOf})
+}
+
+// confirm notes that what was seen is still the newest.
+func (l *Ledger) confirm(at time.Time, number int, version int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tenure == nil && l.seen.number == number && l.seen.version == version {
+		l.seen.asOf = at
+	}
+}
+
+// learn makes a snapshot the newest that is known, unless it is not.
+func (l *Ledger) learn(s snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tenure != nil || s.number < l.seen.number || s.number == l.seen.number && s.version <= l.seen.version {
+		return nil
+	}
+	if err := l.memory.known.older(s.page); err != nil {
+		return err
+	}
+	l.seen = s
+	l.memory.see(s.page)
+	l.notify()
+	return nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+var (
+	errMoved = errors.New("the ledger goes on elsewhere")
+	errOver  = errors.New("the time of this leader is over")
+	// errRefused is around every reason for which nobody may lead.
+	errRefused = errors.New("no leader may start")
+)
+
+// lead takes the lock and leads until that ends: errOver. Else the error says why
+// this replica does not lead.
+func (l *Ledger) lead(ctx context.Context) error {
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	if l.o.Sealer == nil && !l.o.BuiltIn && !l.o.InClear {
+		return fmt.Errorf("%w without state keys: who writes to the registry would own what instances own\nhint: set OKARA_STATE_KEYS, or unsealed = true", errRefused)
+	}
+	l.mu.Lock()
+	refused := errors.Is(l.refused, errRefused)
+	l.mu.Unlock()
+	s, err := l.book.store(l.book.current())
+	if err != nil {
+		return err
+	}
+	if refused { // look before locking, which leaves traces
+		p, _, err := read(ctx, s)
+		if err == nil {
+			err = l.judge(ctx, p)
+		}
+		if err != nil {
+			return refuse(err)
+		}
+	}
+	lock, err := s.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
+	if errors.Is(err, statebackend.ErrUnsafe) {
+		return refuse(err)
+	}
+	if err != nil {
+		return err
+	}
+	p, v, err := l.begin(ctx, lock)
+	if err != nil {
+		l.end(lock, (*statebackend.Lock).Unlock)
+		return err
+	}
+	t := newTenure(l, s, lock, snapshot{p, l.book.current(), v.N, l.o.Now().UTC()})
+	t.run(ctx)
+	return errOver
+}
+
+func refuse(err error) error {
+	if errors.Is(err, errRefused) || errors.Is(err, errMoved) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errRefused, err)
+}
+
+// begin reads what a new leader goes on from, under its lock.
+func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, statebackend.Version, error) {
+	if _, ttl := lock.Lease(); ttl == 0 {
+		return page{}, statebackend.Version{}, refuse(errors.New("the registry tells no time: its answers have no Date"))
+	}
+	p, v, err := opened(lock.Get(ctx))
+	if err != nil {
+		return p, v, refuse(err)
+	}
+	return p, v, l.judge(ctx, p)
+}
+
+// judge tells whether a page may be led on from. One that has moved leads to the
+// next repository.
+func (l *Ledger) judge(ctx context.Context, p page) error {
+	l.mu.Lock()
+	older := l.memory.known.older(p)
+	l.mu.Unlock()
+	switch {
+	case older != nil:
+		return fmt.Errorf("%w: %w\nhint: restore it; or go on with what is there by: okara instance ledger --accept", errRefused, older)
+	case p.Moved != nil:
+		if err := l.book.goOn(ctx, p.Moved); err != nil {
+			return refuse(err)
+		}
+		return errMoved
+	case p.doc != nil || l.o.Entries == nil || !p.Accepted.At.IsZero():
+		return nil
+	}
+	before, err := l.o.Entries(ctx)
+	if err == nil && before {
+		err = errors.New("the ledger is empty, and instances were made before\nhint: restore it; or begin anew by: okara instance ledger --accept")
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	return nil
+}
+
+// settle ends locks whose end the registry has not confirmed. Until then others
+// have to wait for their leases.
+func (l *Ledger) settle(ctx context.Context) error {
+	l.mu.Lock()
+	left := l.dangling
+	l.dangling = nil
+	l.mu.Unlock()
+	for i, lock := range left {
+		if err := lock.Abandon(ctx); err != nil {
+			l.mu.Lock()
+			l.dangling = append(l.dangling, left[i:]...)
+			l.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends a lock whatever becomes of the caller.
+func (l *Ledger) end(lock *statebackend.Lock, how func(*statebackend.Lock, context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	if err := how(lock, ctx); err != nil {
+		l.o.Logger.WarnContext(ctx, "the lock of the ledger may still look held", "error", err)
+		l.mu.Lock()
+		l.dangling = append(l.dangling, lock)
+		l.mu.Unlock()
+	}
+}

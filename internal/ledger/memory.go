@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
+)
+
+// memory is what a replica knows of the ledger when its registry forgets: the
+// highest serial, in a file where it has a folder. The owner's lock guards it.
+type memory struct {
+	file    string // "": none
+	known   known
+	written known
+}
+
+func newMemory(folder string) (*memory, error) {
+	if folder == "" {
+		return &memory{}, nil
+	}
+	m := &memory{file: filepath.Join(folder, "ledger.json")}
+	b, err := diskfile.ReadPrivate(m.file, 4<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &m.known); err != nil {
+		return nil, fmt.Errorf("%s: %w\nhint: remove it, if it cannot be restored; then a ledger that was set back is not noticed", m.file, err)
+	}
+	m.written = m.known
+	return m, nil
+}
+
+// see notes a page that counts.
+func (m *memory) see(p page) {
+	if p.doc != nil {
+		m.known.Lineage, m.known.Serial, m.known.Accepted = p.Lineage, p.Serial, p.Accepted.At
+	}
+}
+
+// beat notes that somebody led then.
+func (m *memory) beat(at time.Time) {
+	if at.After(m.known.At) {
+		m.known.At = at
+	}
+}
+
+// unsaved returns what is to be written to the file; false if it is there.
+func (m *memory) unsaved() (known, bool) {
+	return m.known, m.file != "" && m.known != m.written
+}
+
+// save writes what unsaved returned. It is called by one goroutine at a time.
+func (m *memory) save(k known) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return diskfile.Replace(m.file, b, 0o600)
+}
