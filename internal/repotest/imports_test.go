@@ -250,9 +250,12 @@ internal/ledger: the document of the machine under the lock of a state; who forw
 	internal/instance
 internal/portal: the API of instances over a store that is passed in
 	oci
+	oci/artifact
+	internal/addr
 	internal/instance
 	internal/jobs
 	internal/netaddr
+	internal/run
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/prose: leaf: numbers and words as people write and read them

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// startTries is how often an attempt is started whose start fails for another
+// reason than that something cannot be reached.
+const startTries = 3
+
+// attempt is one that this leader drives.
+type attempt struct {
+	ref   instance.Ref
+	again bool            // it may have been started before
+	over  <-chan struct{} // closed at the end of the leader's time in which it is driven
+
+	once      sync.Once
+	cancelled chan struct{} // closed when it is to end early
+}
+
+func (a *attempt) stop() { a.once.Do(func() { close(a.cancelled) }) }
+
+// closed reports whether a channel that only tells by being closed is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin drives an attempt until it ends, unless that is done already.
+func (r *Reconciler) begin(ctx context.Context, ref instance.Ref, again bool) *attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[ref]; a != nil && !closed(a.over) {
+		return a
+	}
+	a := &attempt{ref: ref, again: again, over: ctx.Done(), cancelled: make(chan struct{})}
+	r.attempts[ref] = a
+	r.wg.Go(func() {
+		err := r.drive(ctx, a)
+		if err != nil && ctx.Err() == nil {
+			r.o.Logger.WarnContext(ctx, "instances: an attempt is left alone", "instance", ref.ID, "run", ref.N, "attempt", ref.Attempt, "error", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.attempts[ref] == a {
+			delete(r.attempts, ref)
+		}
+	})
+	return a
+}
+
+// named returns the record that names an attempt; nil: none does any more.
+func (r *Reconciler) named(ctx context.Context, ref instance.Ref) (*instance.Record, *instance.Document, error) {
+	rec, d, err := r.record(ctx, ref.ID)
+	if err != nil || rec == nil || rec.Run == nil {
+		return nil, nil, err
+	}
+	if n := rec.Run; n.Kind != ref.Kind || n.N != ref.N || n.Attempt != ref.Attempt || n.Nonce != ref.Nonce {
+		return nil, nil, nil
+	}
+	return rec, d, nil
+}
+
+// drive starts an attempt, if that is to be done, and watches it to its end.
+func (r *Reconciler) drive(ctx context.Context, a *attempt) error {
+	rec, d, err := r.named(ctx, a.ref)
+	if err != nil || rec == nil {
+		return err
+	}
+	spec, t, err := r.spec(d, rec)
+	if err != nil {
+		return r.failed(ctx, rec, err)
+	}
+	x := r.o.Executors[t.Executor]
+	if x == nil {
+		return r.failed(ctx, rec, fmt.Errorf("this server has no executor %q", t.Executor))
+	}
+	handle := run.Handle(rec.Run.Handle)
+	if handle == "" && !a.again {
+		if handle, err = r.start(ctx, a, rec, t, spec, x); err != nil || handle == "" {
+			return err
+		}
+		if err := r.tell(ctx, instance.Started{Ref: a.ref, Handle: string(handle)}); err != nil {
+			return err
+		}
+	}
+	return r.watch(ctx, a, rec, t, spec, x, handle)
+}
+
+// start starts an attempt. It goes on trying where something cannot be reached.
+// Without a handle and an error the attempt is over.
+func (r *Reconciler) start(ctx context.Context, a *attempt, rec *instance.Record, t *instance.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+	told := ""
+	for n := 1; ; n++ {
+		if closed(a.cancelled) {
+			return "", r.end(ctx, rec, instance.Ended{Ref: a.ref, Result: instance.Result{Outcome: instance.Cancelled, Resources: -1}})
+		}
+		handle, err := r.startOnce(ctx, rec, t, spec, x)
+		switch {
+		case err == nil:
+			return handle, nil
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case !passing(err) && n >= startTries:
+			return "", r.failed(ctx, rec, err)
+		}
+		r.o.Logger.WarnContext(ctx, "instances: a run could not be started", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+		if text := err.Error(); text != told {
+			told = text
+			if err := r.tell(ctx, instance.Wait{Ref: a.ref, Reason: instance.WaitRetry, Message: text}); err != nil {
+				return "", err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-a.cancelled:
+		case <-time.After(min(time.Second<<min(n-1, 6), time.Minute)):
+		}
+		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
+			return "", nil
+		}
+	}
+}
+
+func (r *Reconciler) startOnce(ctx context.Context, rec *instance.Record, t *instance.Template, spec run.Spec, x run.Executor) (run.Handle, error) {
+	if err := r.pin(ctx, rec, t); err != nil {
+		return "", err
+	}
+	if spec.Ref.Kind == instance.RunDestroy {
+		return x.Destroy(ctx, spec)
+	}
+	return x.Start(ctx, spec)
+}
+
+// passing reports whether an error may go away by itself.
+func passing(err error) bool {
+	for _, kind := range []error{oci.ErrUnavailable, oci.ErrRateLimited, oci.ErrUncertain, context.DeadlineExceeded, instance.ErrNoLeader} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// watch looks at an attempt until it has ended.
+func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *instance.Record, t *instance.Template, spec run.Spec, x run.Executor, h run.Handle) error {
+	told, cancelled := instance.Condition{}, a.cancelled
+	for {
+		st, err := x.Observe(ctx, spec, h)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			r.o.Logger.WarnContext(ctx, "instances: a run cannot be looked at", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+		case st.State == run.Ended:
+			return r.end(ctx, rec, instance.Ended{Ref: a.ref, Result: st.Result, Connection: r.connection(rec, t, st.Result)})
+		case st.State == run.Gone:
+			return r.end(ctx, rec, instance.Ended{Ref: a.ref, Result: instance.Result{Outcome: instance.Lost, Resources: -1, State: true, Error: st.Message}})
+		default:
+			if c := (instance.Condition{Reason: st.Waiting, Message: st.Message}); c != told {
+				told = c
+				if err := r.tell(ctx, instance.Wait{Ref: a.ref, Reason: c.Reason, Message: c.Message}); err != nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-cancelled:
+			cancelled = nil // once; an executor that cannot lets the run end by itself
+			if c, ok := x.(run.Canceller); ok {
+				if err := c.Cancel(ctx, spec, h); err != nil {
+					cancelled = a.cancelled
+					r.o.Logger.WarnContext(ctx, "instances: a run could not be cancelled", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+				}
+			}
+			if err := pause(ctx, r.o.Observe); err != nil {
+				return err
+			}
+		case <-time.After(r.o.Observe):
+		}
+		if still, _, err := r.named(ctx, a.ref); err == nil && still == nil {
+			return nil // something else ended it
+		}
+	}
+}
+
+// failed ends an attempt that was not started.
+func (r *Reconciler) failed(ctx context.Context, rec *instance.Record, why error) error {
+	n := rec.Run
+	return r.end(ctx, rec, instance.Ended{
+		Ref:    instance.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Result: instance.Result{Outcome: instance.RunFailed, Error: why.Error(), Resources: -1},
+	})
+}
+
+// end tells the machine how an attempt ended.
+func (r *Reconciler) end(ctx context.Context, rec *instance.Record, e instance.Ended) error {
+	if err := r.tell(ctx, e); err != nil {
+		return err
+	}
+	if v, err := r.o.Store.View(ctx); err == nil {
+		r.o.Metrics.ran(e.Ref.Kind, e.Result.Outcome, v.AsOf.Sub(rec.Run.StartedAt))
+	}
+	return nil
+}
+
+// connection is how the instance is reached after an apply. What cannot be
+// rendered is said instead, since the instance itself is there.
+func (r *Reconciler) connection(rec *instance.Record, t *instance.Template, res instance.Result) *instance.Connection {
+	if rec.Run.Kind != instance.RunApply || res.Outcome != instance.Done {
+		return nil
+	}
+	scope := r.scope(rec)
+	scope.Outputs = res.Outputs
+	c, err := instance.RenderConnection(t, scope)
+	if err != nil {
+		return &instance.Connection{Type: "instructions", Message: "the connection of the template cannot be shown: " + err.Error()}
+	}
+	return c
+}

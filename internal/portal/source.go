@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// snapshot is the template that the run of a record executes.
+func snapshot(d *instance.Document, rec *instance.Record) (*instance.Template, error) {
+	key := rec.Snapshot
+	if rec.Run != nil && rec.Run.Snapshot != "" {
+		key = rec.Run.Snapshot
+	}
+	if t := d.Templates[key]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("the ledger has lost the template of instance %s", rec.ID)
+}
+
+// scope is what the expressions of a record's template name.
+func (r *Reconciler) scope(rec *instance.Record) instance.Scope {
+	s := instance.Scope{ID: rec.ID, Owner: rec.Owner, Parameters: rec.Parameters, Claims: rec.Claims, Config: r.o.Config}
+	if rec.Run != nil && rec.Run.Parameters != nil {
+		s.Parameters = rec.Run.Parameters
+	}
+	return s
+}
+
+// repo is the repository of an instance, and the workspace of its state there.
+func (r *Reconciler) repo(template, id string) (artifact.InstanceRepo, string, error) {
+	namespace, name, err := addr.ParseTemplate(template)
+	if err != nil {
+		return artifact.InstanceRepo{}, "", err
+	}
+	path, workspace, err := r.o.Layout.Instance(namespace, name, id)
+	if err != nil {
+		return artifact.InstanceRepo{}, "", err
+	}
+	repo, err := r.o.Client.Repo(path)
+	return artifact.InstanceRepo{Repo: repo, Sealer: r.o.Sealer}, workspace, err
+}
+
+// spec is the attempt that a record names.
+func (r *Reconciler) spec(d *instance.Document, rec *instance.Record) (run.Spec, *instance.Template, error) {
+	t, err := snapshot(d, rec)
+	if err != nil {
+		return run.Spec{}, nil, err
+	}
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return run.Spec{}, nil, err
+	}
+	variables, err := instance.Render(t, r.scope(rec))
+	if err != nil {
+		return run.Spec{}, nil, fmt.Errorf("variables of template %s: %w", rec.Template, err)
+	}
+	n := rec.Run
+	s := run.Spec{
+		Ref:        instance.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		Run:        fmt.Sprintf("%s %s run %d", rec.Template, rec.ID, n.N),
+		Repository: repo.Repo.String(), Workspace: workspace, Ledger: r.o.Ledger(), Source: n.Source,
+		Variables: variables, Sensitive: r.sensitive(rec, t, variables),
+		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == instance.RunPlan,
+		Took: tookOver(rec), Limits: r.o.Limits,
+	}
+	s.Limits.Timeout = t.Timeout
+	if n.Kind == instance.RunApply && n.Approved != "" && n.Plan != "" {
+		s.Plan = n.Plan
+		s.PlanTag = artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
+	}
+	return s, t, nil
+}
+
+// sensitive names the variables that no log may show. Where the schema has gone
+// with its template, all that a sensitive parameter may be in are.
+func (r *Reconciler) sensitive(rec *instance.Record, t *instance.Template, variables map[string]json.RawMessage) []string {
+	names := slices.Clone(rec.Sensitive)
+	e, ok := r.o.Templates.Current(rec.Template)
+	switch {
+	case ok && e.Schema != nil:
+		names = append(names, e.Schema.SensitiveVariables()...)
+	case len(rec.Sensitive) > 0:
+		for _, name := range sorted(variables) {
+			if !slices.ContainsFunc(t.Parameters, func(p instance.Parameter) bool { return p.Name == name }) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// tookOver is the lock that the attempt before may have left; "" if there was
+// none.
+func tookOver(rec *instance.Record) string {
+	n := rec.Run
+	if n.Before == "" {
+		return ""
+	}
+	before := instance.Ref{ID: rec.ID, N: n.N, Attempt: n.Attempt - 1, Nonce: n.Before}
+	if n.Attempt <= 1 && len(rec.Runs) > 0 {
+		before.N, before.Attempt = rec.Runs[0].N, rec.Runs[0].Attempt
+	}
+	return run.LockID(before)
+}
+
+// pin keeps what a run executes under a tag of the instance, unless the run
+// before has kept the same, so that destroying needs nobody's retention; and
+// before the first one it says in the queue where the state will be.
+func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.Template) error {
+	n := rec.Run
+	if len(rec.Runs) > 0 && rec.Runs[0].Source == n.Source && rec.Runs[0].Snapshot == n.Snapshot {
+		return nil
+	}
+	repo, _, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return err
+	}
+	if len(rec.Runs) == 0 {
+		queue, err := r.o.Client.Repo(r.o.Layout.QueueRepo())
+		if err != nil {
+			return err
+		}
+		err = artifact.AddInstanceEntry(ctx, queue, artifact.InstanceEntry{ID: rec.ID, Template: rec.Template, Repository: repo.Repo.Name()})
+		if err != nil {
+			return err
+		}
+	}
+	zip, err := r.zip(ctx, repo.Repo, n.Source, len(rec.Runs) == 0)
+	if err != nil {
+		return err
+	}
+	s := artifact.Source{Zip: zip, Annotations: map[string]string{
+		"okara_template": rec.Template, "okara_module": n.Source.Module, "okara_version": n.Source.Version,
+	}}
+	if s.Template, err = json.Marshal(t); err != nil {
+		return fmt.Errorf("encode template: %w", err)
+	}
+	if n.Source.Lock != "" {
+		if s.Lock, err = repo.LockFile(ctx, digest.Digest(n.Source.Lock)); err != nil {
+			return err
+		}
+	}
+	err = repo.PutSource(ctx, rec.ID, n.N, s)
+	if errors.Is(err, oci.ErrExists) {
+		// An attempt of an earlier ledger put it: what is run is named by digest.
+		return nil
+	}
+	return err
+}
+
+// zip is the archive of a module, in the repository of the instance or in that of
+// the module.
+func (r *Reconciler) zip(ctx context.Context, own *oci.Repo, s instance.Source, first bool) (oci.Blob, error) {
+	d := digest.Digest(s.Archive)
+	if !first {
+		if desc, err := own.Stat(ctx, d); err == nil {
+			return oci.Blob{Descriptor: desc, Open: func() (io.ReadCloser, error) { return own.Open(ctx, desc) }}, nil
+		}
+	}
+	m, err := addr.ParseModule(s.Module)
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	from, err := r.o.Client.Repo(r.o.Layout.Module(m))
+	if err != nil {
+		return oci.Blob{}, err
+	}
+	desc, err := from.Stat(ctx, d)
+	if err != nil {
+		return oci.Blob{}, fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+	}
+	return oci.Blob{Descriptor: desc, Open: func() (io.ReadCloser, error) { return from.Open(ctx, desc) }}, nil
+}
