@@ -4,6 +4,7 @@ package instance
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -44,11 +45,38 @@ type Template struct {
 	Cost        *Cost           `json:"cost,omitempty"`
 }
 
+// Values of a template's attributes.
+const (
+	ExecutorLocal = "local"
+
+	ApprovalNone    = "none"
+	ApprovalRequest = "request" // of each instance, before anything runs
+	ApprovalPlan    = "plan"    // of each plan
+
+	ExpireDestroy = "destroy"
+	ExpireKeep    = "keep" // the resources are left to people
+
+	PoolCreate = "create" // an instance on demand
+	PoolRefuse = "refuse"
+
+	UpdateManual = "manual"
+	UpdateAuto   = "auto"
+
+	ConnectionWeb          = "web"
+	ConnectionInstructions = "instructions"
+)
+
 // ModuleRef is the module of a template.
 type ModuleRef struct {
 	Address string `json:"address"`           // namespace/name/system
 	Version string `json:"version,omitempty"` // constraint, exact version or digest; "": any release
 	Path    string `json:"path,omitempty"`
+}
+
+// Pinned reports whether the version is the digest of one.
+func (m ModuleRef) Pinned() bool {
+	digest, ok := strings.CutPrefix(m.Version, "sha256:")
+	return ok && len(digest) == 64 && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
 // TTL is the lifetime of an instance.

@@ -240,6 +240,8 @@ internal/scratch: leaf: temporary files and directories
 internal/signing: sums and signatures
 	internal/diskfile
 internal/instance: the life of instances is a pure machine, without input or output
+	internal/addr
+	internal/syntax
 internal/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact

@@ -68,6 +68,40 @@ func checkJSONToken(t json.Token, name string, depth int) (int, error) {
 	return depth, nil
 }
 
+// CheckData checks JSON whose strings are only text: its nesting, its numbers, and
+// that nothing follows it.
+func CheckData(src []byte, depth int) error {
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	for open, seen := 0, false; ; seen = true {
+		t, err := dec.Token()
+		if err == io.EOF && seen && open == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("not valid JSON: %w", err)
+		}
+		switch v := t.(type) {
+		case json.Delim:
+			if v == '[' || v == '{' {
+				open++
+			} else {
+				open--
+			}
+		case json.Number:
+			if !plainNumber(v.String()) {
+				return fmt.Errorf("a number of more than %d digits or over 1e%d: %w", maxDigits, maxExponent, ErrTooComplex)
+			}
+		}
+		if open > depth {
+			return fmt.Errorf("nested more than %d deep: %w", depth, ErrTooComplex)
+		}
+		if open == 0 && dec.More() {
+			return fmt.Errorf("not valid JSON: %w", errors.New("more than one value"))
+		}
+	}
+}
+
 // ascii returns valid JSON with escapes for everything that is not ASCII, which
 // it only has in strings.
 func ascii(src []byte) []byte {

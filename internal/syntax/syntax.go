@@ -61,12 +61,18 @@ func Decode(src []byte, name string, to any) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
-	if body, ok := file.Body.(*hclsyntax.Body); ok {
-		if err := checkBody(body); err != nil {
+	return DecodeBody(file.Body, name, to)
+}
+
+// DecodeBody fills the struct that to points to with a body of a file that Parse
+// returned.
+func DecodeBody(body hcl.Body, name string, to any) hcl.Diagnostics {
+	if native, ok := body.(*hclsyntax.Body); ok {
+		if err := checkBody(native); err != nil {
 			return diagnostics(err, name)
 		}
 	}
-	return gohcl.DecodeBody(file.Body, nil, to)
+	return gohcl.DecodeBody(body, nil, to)
 }
 
 // ParseExpression parses one expression in HCL.
@@ -75,6 +81,15 @@ func ParseExpression(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 		return nil, diagnostics(err, name)
 	}
 	return hclsyntax.ParseExpression([]byte(src), name, hcl.InitialPos)
+}
+
+// ParseTemplate parses text with ${…} and %{…} in it, such as a string of a file
+// in JSON.
+func ParseTemplate(src, name string) (hclsyntax.Expression, hcl.Diagnostics) {
+	if err := checkTokens([]byte(src), name, hclsyntax.LexTemplate); err != nil {
+		return nil, diagnostics(err, name)
+	}
+	return hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 }
 
 // Source checks a file and returns what may be given to a parser in its place:
