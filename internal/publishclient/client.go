@@ -144,6 +144,15 @@ func document(v any) (content, error) {
 // send makes a request, again if need be, and reads the answer into v. The path
 // is below that of the server.
 func (c *Client) send(ctx context.Context, method, path string, q url.Values, body *content, v any) (status int, err error) {
+	r, err := c.request(ctx, method, path, q, body)
+	if err != nil {
+		return 0, err
+	}
+	return c.do(r, v)
+}
+
+// request makes a request that [Client.do] or [Client.open] sends.
+func (c *Client) request(ctx context.Context, method, path string, q url.Values, body *content) (*retryablehttp.Request, error) {
 	u := c.o.Server.JoinPath(path)
 	u.RawQuery = q.Encode()
 	var raw any
@@ -155,20 +164,22 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	}
 	r, err := retryablehttp.NewRequestWithContext(ctx, method, u.String(), raw)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	r.Header.Set("User-Agent", c.o.UserAgent)
 	if body != nil && body.sha256 != "" {
 		sum, err := hex.DecodeString(body.sha256)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		r.Header.Set("Content-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":")
 		r.Header.Set("Expect", "100-continue") // a refusal comes before the bytes
 	}
-	if err := c.authorize(r.Request); err != nil {
-		return 0, err
-	}
+	return r, c.authorize(r.Request)
+}
+
+// do sends a request and reads the answer into v.
+func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 	resp, err := c.http.Do(r)
 	if resp != nil {
 		defer resp.Body.Close()
@@ -180,14 +191,14 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		b = bytes.ReplaceAll(b, []byte(token), []byte("[token]")) // whatever is shown of the answer
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
+	if resp.StatusCode >= http.StatusMultipleChoices {
 		return resp.StatusCode, c.refusal(r.Request, resp, b)
 	}
 	if err != nil {
 		return 0, broken(r.Request, err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", method, where(u), oci.ErrCorrupt)
+		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, where(r.URL), oci.ErrCorrupt)
 	}
 	return resp.StatusCode, nil
 }
@@ -214,6 +225,7 @@ type Error struct {
 	Method, URL string
 	Status      int
 	Text        string // the server's own words
+	Reason      string // the server's word for it, "" for none
 	TokenFrom   string // where the token was found, "" for none
 }
 
@@ -255,6 +267,7 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) erro
 	e := &Error{Method: r.Method, URL: where(r.URL), Status: resp.StatusCode, TokenFrom: c.o.TokenFrom}
 	var doc struct {
 		Errors []refused `json:"errors"`
+		Reason string    `json:"reason"`
 	}
 	switch {
 	case json.Unmarshal(body, &doc) == nil:
@@ -262,7 +275,7 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) erro
 		for _, one := range doc.Errors {
 			texts = append(texts, string(one))
 		}
-		e.Text = plain(strings.Join(texts, "; "))
+		e.Text, e.Reason = plain(strings.Join(texts, "; ")), plain(doc.Reason)
 	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")): // of a proxy, or of another server; a page says nothing
 		e.Text = plain(strings.TrimSpace(string(body)))
 	}

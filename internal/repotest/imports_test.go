@@ -149,9 +149,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
-	internal/instance
 	internal/netaddr
-	internal/portal
 	internal/scratch
 	internal/service
 	internal/supply
@@ -260,6 +258,11 @@ internal/portal: the API of instances over a store that is passed in
 	internal/jobs
 	internal/netaddr
 	internal/run
+internal/portaldoc: leaf: what the API of instances says
+internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
+	oci
+	internal/portaldoc
+	internal/publishclient
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/prose: leaf: numbers and words as people write and read them

@@ -51,10 +51,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.GitHub, err = s.github(env); err != nil {
 		return o, err
 	}
-	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
-		return o, err
-	}
-	o.instances, err = s.instances(env)
+	o.PullThrough, err = s.pullRules(env, o.Metrics)
 	return o, err
 }
 

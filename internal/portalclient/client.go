@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalclient
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Client asks one front-end. It is safe for concurrent use.
+type Client struct {
+	Front *publishclient.Client
+	// Key is that of the next change, where it goes on with one whose answer got
+	// lost; "": each change has a new one. It is good for one change.
+	Key string
+}
+
+// root is where the API is below the address of a server.
+const root = "api/v1/"
+
+// maxListed bounds what a server makes this process keep.
+const maxListed = 100_000
+
+// get reads what a path names.
+func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+	var v T
+	_, err := c.Front.Call(ctx, http.MethodGet, root+path, q, nil, nil, &v)
+	return v, err
+}
+
+// change asks for a change, and returns what came of it.
+func change[T any](ctx context.Context, c *Client, method, path string, body any) (T, int, error) {
+	var v T
+	key := c.Key
+	if key == "" {
+		key = rand.Text()
+	}
+	status, err := c.Front.Call(ctx, method, root+path, nil, http.Header{portaldoc.IdempotencyKey: {key}}, body, &v)
+	return v, status, err
+}
+
+// idPath is where an instance is. What nothing can be named is not asked for: the
+// address would be another one.
+func idPath(id string) (string, error) {
+	if id == "" || len(id) > 40 {
+		return "", fmt.Errorf("instance %.60q: %w", id, oci.ErrNotFound)
+	}
+	for _, r := range id {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			return "", fmt.Errorf("instance %q: %w", id, oci.ErrNotFound)
+		}
+	}
+	return "instances/" + id, nil
+}
+
+// Templates returns those that the caller may see, by name.
+func (c *Client) Templates(ctx context.Context) ([]portaldoc.Template, error) {
+	var all []portaldoc.Template
+	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	for len(all) < maxListed {
+		page, err := get[portaldoc.Templates](ctx, c, "templates", q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Templates...)
+		if page.Next == "" || len(page.Templates) == 0 {
+			break
+		}
+		q.Set("after", page.Next)
+	}
+	return all, nil
+}
+
+// Template returns one; name is NAMESPACE/NAME.
+func (c *Client) Template(ctx context.Context, name string) (portaldoc.Template, error) {
+	return get[portaldoc.Template](ctx, c, "templates/"+name, nil)
+}
+
+// Pause stops new instances of a template, Resume allows them.
+func (c *Client) Pause(ctx context.Context, name, reason string) (portaldoc.Template, error) {
+	t, _, err := change[portaldoc.Template](ctx, c, http.MethodPost, "templates/"+name+"/pause", portaldoc.Pause{Reason: reason})
+	return t, err
+}
+
+// Resume allows new instances of a template again.
+func (c *Client) Resume(ctx context.Context, name string) (portaldoc.Template, error) {
+	t, _, err := change[portaldoc.Template](ctx, c, http.MethodPost, "templates/"+name+"/resume", nil)
+	return t, err
+}
+
+// Me returns who the server takes the caller for.
+func (c *Client) Me(ctx context.Context) (portaldoc.Me, error) {
+	return get[portaldoc.Me](ctx, c, "me", nil)
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalclient
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxFrame bounds one event of a stream, in bytes.
+const maxFrame = 256 << 10
+
+// event is one frame of a stream of server-sent events.
+type event struct{ id, name, data string }
+
+// events reads a stream, whose lines end with a line feed as those of the server
+// do. It ends with the stream: io.EOF.
+func events(from io.Reader, each func(event) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxFrame)
+	var e event
+	for lines.Scan() {
+		line := lines.Text()
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case line == "" && e.data != "":
+			if err := each(e); err != nil {
+				return err
+			}
+			e = event{}
+		case line == "":
+			e = event{}
+		case name == "id":
+			e.id = value
+		case name == "event":
+			e.name = value
+		case name == "data":
+			e.data += value
+		}
+		if len(e.data) > maxFrame {
+			return fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+// errEnd says that a stream told its end.
+var errEnd = errors.New("end of the stream")
+
+// followPause is how long to wait before a stream that broke is opened again.
+const followPause = 500 * time.Millisecond
+
+// Follow writes the log of a run, and what comes of it until the run is over. A
+// stream that breaks is opened again where it broke, on whatever replica answers.
+// Result is how the run ended.
+func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
+	last, out := int64(0), &checked{to: to}
+	took := func(e event) error {
+		switch e.name {
+		case "end":
+			var end struct{ Result string }
+			_ = json.Unmarshal([]byte(e.data), &end) // how it ended is told by the instance as well
+			result = end.Result
+			return errEnd
+		case "attempt": // another one, whose log begins
+			last = 0
+			_, err := fmt.Fprintf(out, "\n--- attempt %s ---\n", Plain(e.data))
+			return err
+		case "":
+			at, text := int64(0), ""
+			if at, err = strconv.ParseInt(e.id, 10, 64); err != nil || at < last || json.Unmarshal([]byte(e.data), &text) != nil {
+				return fmt.Errorf("the log: %w", oci.ErrCorrupt)
+			}
+			last = at
+			_, err := io.WriteString(out, plainLines(text))
+			return err
+		}
+		return nil
+	}
+	for {
+		header := http.Header{"Accept": {"text/event-stream"}}
+		if last > 0 {
+			header.Set("Last-Event-ID", strconv.FormatInt(last, 10))
+		}
+		from, err := c.open(ctx, id, n, "log", header)
+		if err != nil {
+			return "", err
+		}
+		err = events(from, took)
+		_ = from.Close() // it was read
+		if errors.Is(err, errEnd) {
+			return result, nil
+		}
+		if out.err != nil || errors.Is(err, oci.ErrCorrupt) {
+			return "", err
+		}
+		select { // the stream broke: a server that ends, an hour that is over
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(followPause):
+		}
+	}
+}
+
+// checked tells an error of where a log goes from one of where it comes from.
+type checked struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checked) Write(p []byte) (n int, err error) {
+	n, w.err = w.to.Write(p)
+	return n, w.err
+}
+
+// Plain makes foreign text safe for one line of a terminal.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// plainLines is Plain for text of many lines.
+func plainLines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

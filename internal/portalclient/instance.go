@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// pageSize is how many a list is asked for at once.
+const pageSize = 500
+
+// Filter says which instances are listed. An empty field is any.
+type Filter struct {
+	Owner    string // me, mine (groups as well) or KIND:ID
+	Template string // glob
+	Phase    string // phases with commas between them, or live
+}
+
+// Instances returns those that the caller may see, the newest first, all in one
+// page.
+func (c *Client) Instances(ctx context.Context, f Filter) (portaldoc.Instances, error) {
+	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	for name, v := range map[string]string{"owner": f.Owner, "template": f.Template, "phase": f.Phase} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	all, err := get[portaldoc.Instances](ctx, c, "instances", q)
+	for err == nil && all.Next != "" && len(all.Instances) < maxListed {
+		q.Set("after", all.Next)
+		var page portaldoc.Instances
+		if page, err = get[portaldoc.Instances](ctx, c, "instances", q); err == nil {
+			all.Instances, all.Next = append(all.Instances, page.Instances...), page.Next
+		}
+	}
+	return all, err
+}
+
+// Create launches a template. Status is 201 if something was made or claimed, 200
+// if there was one, 202 if it waits for approval.
+func (c *Client) Create(ctx context.Context, body portaldoc.Create) (one portaldoc.Instance, status int, err error) {
+	return change[portaldoc.Instance](ctx, c, http.MethodPost, "instances", body)
+}
+
+// Instance returns one.
+func (c *Client) Instance(ctx context.Context, id string) (portaldoc.Instance, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return portaldoc.Instance{}, err
+	}
+	return get[portaldoc.Instance](ctx, c, path, nil)
+}
+
+// Destroy begins the end of an instance.
+func (c *Client) Destroy(ctx context.Context, id string) (portaldoc.Instance, error) {
+	return c.verb(ctx, http.MethodDelete, id, "", nil)
+}
+
+// Verb does to an instance what one of the verbs of the API says. The body is
+// that of package portaldoc for it; nil: none.
+func (c *Client) Verb(ctx context.Context, id, verb string, body any) (portaldoc.Instance, error) {
+	return c.verb(ctx, http.MethodPost, id, "/"+verb, body)
+}
+
+func (c *Client) verb(ctx context.Context, method, id, verb string, body any) (portaldoc.Instance, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return portaldoc.Instance{}, err
+	}
+	one, _, err := change[portaldoc.Instance](ctx, c, method, path+verb, body)
+	return one, err
+}
+
+// Runs returns those of an instance that are known, the newest first.
+func (c *Client) Runs(ctx context.Context, id string) ([]portaldoc.Run, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := get[portaldoc.Runs](ctx, c, path+"/runs", nil)
+	return all.Runs, err
+}
+
+// Outputs returns those that the template lists.
+func (c *Client) Outputs(ctx context.Context, id string) (portaldoc.Outputs, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return portaldoc.Outputs{}, err
+	}
+	return get[portaldoc.Outputs](ctx, c, path+"/outputs", nil)
+}
+
+// Reveal returns one output as the state has it. The server records that.
+func (c *Client) Reveal(ctx context.Context, id, name string) (portaldoc.Revealed, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return portaldoc.Revealed{}, err
+	}
+	one, _, err := change[portaldoc.Revealed](ctx, c, http.MethodPost, path+"/outputs/reveal", portaldoc.Reveal{Name: name})
+	return one, err
+}
+
+// Plan returns the plan of a run as text. The caller closes it.
+func (c *Client) Plan(ctx context.Context, id string, n int) (io.ReadCloser, error) {
+	return c.open(ctx, id, n, "plan", nil)
+}
+
+// Log returns what there is of the log of a run. The caller closes it.
+func (c *Client) Log(ctx context.Context, id string, n int) (io.ReadCloser, error) {
+	return c.open(ctx, id, n, "log", nil)
+}
+
+func (c *Client) open(ctx context.Context, id string, n int, what string, header http.Header) (io.ReadCloser, error) {
+	path, err := idPath(id)
+	if err != nil {
+		return nil, err
+	}
+	return c.Front.Open(ctx, root+path+"/runs/"+strconv.Itoa(n)+"/"+what, header)
+}

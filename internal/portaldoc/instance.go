@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaldoc
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Masked stands for a value that nobody is shown.
+const Masked = "(sensitive)"
+
+// Instances is the answer to GET instances.
+type Instances struct {
+	Instances []Instance `json:"instances"` // the newest first
+	Count     int        `json:"count"`     // of all that match, not only of this page
+	Limit     int        `json:"limit"`     // of the caller's own live instances; 0: none
+	Used      int        `json:"used"`      // the caller's own that live
+	Shared    int        `json:"shared"`    // those that live and belong to groups of the caller
+	Next      string     `json:"next,omitempty"`
+}
+
+// Instance is one launch of a template.
+type Instance struct {
+	ID         string                     `json:"id"`
+	Name       string                     `json:"name,omitempty"`
+	Template   string                     `json:"template"`
+	Role       string                     `json:"role,omitempty"` // what the caller is to it: owner, admin, approver or reader
+	Source     Source                     `json:"source"`
+	Owner      *Owner                     `json:"owner,omitempty"` // absent: nobody's, in a pool
+	CreatedBy  *Person                    `json:"created_by,omitempty"`
+	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
+	Phase      string                     `json:"phase"`
+	Reason     string                     `json:"reason,omitempty"`
+	Conditions []Condition                `json:"conditions,omitempty"`
+
+	CreatedAt  time.Time `json:"created_at"`
+	ReadyAt    time.Time `json:"ready_at,omitzero"`
+	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // absent: no end
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	Next       time.Time `json:"next,omitzero"` // when something is due
+
+	Extends    int    `json:"extends"`               // times that it was extended
+	ExtendsMax int    `json:"extends_max,omitempty"` // of that many
+	Protected  string `json:"protected,omitempty"`   // owner or admin: by whom
+	Pooled     bool   `json:"pooled,omitempty"`
+	Forced     bool   `json:"forced,omitempty"`
+
+	Run        *Run                       `json:"run,omitempty"`  // that is due, or runs
+	Plan       string                     `json:"plan,omitempty"` // what an approval has to name
+	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
+	Connection *Connection                `json:"connection,omitempty"`
+	Events     []Event                    `json:"events,omitempty"` // the newest first
+}
+
+// Source is the module that an instance runs.
+type Source struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	Digest  string `json:"digest,omitempty"`
+	Path    string `json:"path,omitempty"`
+}
+
+// Owner is who an instance belongs to.
+type Owner struct {
+	Kind   string `json:"kind"` // user, group or claim
+	Issuer string `json:"issuer,omitempty"`
+	ID     string `json:"id"`
+	Label  string `json:"label,omitempty"`
+}
+
+// Person is somebody who did something.
+type Person struct {
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject"`
+	Label   string `json:"label,omitempty"`
+}
+
+// Condition is what is true of an instance beside its phase.
+type Condition struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Connection tells how to reach what was made.
+type Connection struct {
+	Type    string `json:"type"` // web or instructions
+	URL     string `json:"url,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Event is one thing that happened to an instance.
+type Event struct {
+	At       time.Time `json:"at"`
+	Instance string    `json:"instance,omitempty"` // in the stream of all
+	Template string    `json:"template,omitempty"`
+	Phase    string    `json:"phase,omitempty"` // after it
+	Actor    string    `json:"actor,omitempty"` // "": the server
+	Action   string    `json:"action"`
+	Detail   string    `json:"detail,omitempty"`
+}
+
+// Run is one execution of the tool for an instance.
+type Run struct {
+	N         int       `json:"n"`
+	Attempt   int       `json:"attempt,omitempty"`
+	Kind      string    `json:"kind"`
+	By        *Person   `json:"by,omitempty"` // absent: the server
+	QueuedAt  time.Time `json:"queued_at"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	StartedAt time.Time `json:"started_at,omitzero"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Source    Source    `json:"source"`
+	Plan      string    `json:"plan,omitempty"`
+	Counts    *Counts   `json:"counts,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
+}
+
+// Counts are the changes of a plan or of an apply.
+type Counts struct {
+	Add     int `json:"add"`
+	Change  int `json:"change"`
+	Remove  int `json:"remove"`
+	Replace int `json:"replace,omitempty"`
+}
+
+// Runs is the answer to GET instances/ID/runs.
+type Runs struct {
+	Runs []Run `json:"runs"` // the newest first
+}
+
+// Outputs is the answer to GET instances/ID/outputs. Sensitive ones are [Masked].
+type Outputs struct {
+	Outputs    map[string]json.RawMessage `json:"outputs"`
+	Connection *Connection                `json:"connection,omitempty"`
+}
+
+// Revealed is the answer to POST instances/ID/outputs/reveal.
+type Revealed struct {
+	Name      string          `json:"name"`
+	Value     json.RawMessage `json:"value"`
+	Sensitive bool            `json:"sensitive"`
+}
