@@ -20,6 +20,7 @@ type Report struct {
 	Kind     instance.RunKind           `json:"kind"`
 	Run      string                     `json:"run"` // for people
 	Source   instance.Source            `json:"source"`
+	Snapshot string                     `json:"snapshot,omitempty"` // digest of the template
 	Outcome  string                     `json:"outcome"`
 	Counts   *instance.Counts           `json:"counts,omitempty"`
 	Plan     string                     `json:"plan,omitempty"`      // digest of the plan file before sealing

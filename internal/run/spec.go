@@ -20,6 +20,7 @@ type Spec struct {
 	Workspace  string          `json:"workspace"`  // of its state there
 	Ledger     string          `json:"ledger"`     // repository of the ledger, which must name this attempt
 	Source     instance.Source `json:"source"`
+	Snapshot   string          `json:"snapshot,omitempty"` // digest of the template, for the report
 
 	Variables   map[string]json.RawMessage `json:"variables,omitempty"` // for plan, as a JSON file
 	Sensitive   []string                   `json:"sensitive,omitempty"` // names of Variables whose values are masked
