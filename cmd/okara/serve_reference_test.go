@@ -66,7 +66,7 @@ func settings(body reflect.Type, prefix string) []string {
 		case "label":
 			names = append(names, strings.TrimSuffix(prefix, ".")+" LABEL")
 		case "block":
-			names = append(names, settings(field.Type.Elem(), name+".")...)
+			names = append(names, settings(field.Type.Elem(), prefix+name+".")...)
 		}
 	}
 	return names

@@ -149,7 +149,9 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/depot
 	internal/embedded
 	internal/httpserve
+	internal/instance
 	internal/netaddr
+	internal/portal
 	internal/scratch
 	internal/service
 	internal/supply

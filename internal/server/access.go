@@ -124,18 +124,23 @@ func (s *Settings) silent() bool {
 }
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing
-// else is said, and refuses to do so elsewhere.
+// else is said, and refuses to do so elsewhere, and where modules run on this
+// machine.
 func (s *Settings) checkOpen(policy *access.Policy) error {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
 		return &SettingError{fmt.Errorf("--listen %q: %w", s.Listen, err)}
 	}
-	if !s.silent() {
+	if !s.silent() || s.Instances != nil && s.Instances.Role == rolePortal { // who leads decides about those that a portal hands on
 		return nil
 	}
 	if !netaddr.IsLoopback(host) {
 		return &SettingError{fmt.Errorf("%s is reachable from other machines, and nothing says who may use it\n"+
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
+	}
+	if len(s.Executors) > 0 {
+		return settingError(s.Executors[0].Range, errors.New("modules that run here would be everybody, and nothing says who may use this server\n"+
+			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
 	policy.Anonymous = access.AnonymousAll()
 	return nil

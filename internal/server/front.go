@@ -36,6 +36,8 @@ type Options struct {
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
+	instances *instances // nil: none are launched here
+
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own
 }

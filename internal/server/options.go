@@ -51,7 +51,10 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.GitHub, err = s.github(env); err != nil {
 		return o, err
 	}
-	o.PullThrough, err = s.pullRules(env, o.Metrics)
+	if o.PullThrough, err = s.pullRules(env, o.Metrics); err != nil {
+		return o, err
+	}
+	o.instances, err = s.instances(env)
 	return o, err
 }
 

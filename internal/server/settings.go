@@ -61,6 +61,13 @@ type Settings struct {
 	Require  []Require `hcl:"require,block"`
 	Pulls    []Pull    `hcl:"pull_through,block"`
 
+	Instances   *Instances       `hcl:"instances,block"` // nil: none are launched here
+	Executors   []Executor       `hcl:"executor,block"`
+	Credentials []Credential     `hcl:"credential,block"`
+	Sources     []TemplateSource `hcl:"template_source,block"`
+	Quotas      []Quota          `hcl:"quota,block"`
+	Notify      *Notify          `hcl:"notify,block"` // nil: nobody is told
+
 	// What no file says.
 	File           string // that was read last
 	TokenFile      string // tokens and their scopes, one per line

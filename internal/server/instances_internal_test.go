@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// sealer stands for the state keys.
+type sealer struct{ statebackend.Sealer }
+
+// instanceEnv is a process with or without state keys.
+func instanceEnv(keys bool) Env {
+	env := Env{Supply: Supply{Secret: func(_, file string) (string, error) {
+		b, err := os.ReadFile(file)
+		return string(b), err
+	}}}
+	if keys {
+		env.States.Sealer = sealer{}
+	}
+	return env
+}
+
+// readInstances reads a file in which <DIR> is a folder, <KEY> a file with a key, and
+// <SECRET> one with a secret.
+func readInstances(t *testing.T, text string, env Env) (*instances, error) {
+	t.Helper()
+	dir := t.TempDir()
+	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
+	for file, content := range map[string]string{key: strings.Repeat("ab", 32), secret: "sixteen bytes or more"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text = strings.NewReplacer("<DIR>", fmt.Sprintf("%q", dir), "<KEY>", fmt.Sprintf("%q", key), "<SECRET>", fmt.Sprintf("%q", secret)).Replace(text)
+	file := filepath.Join(dir, "okara.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Defaults()
+	if err := s.Read(file); err != nil {
+		return nil, err
+	}
+	return s.instances(env)
+}
+
+// TestInstances reads every setting of instances.
+func TestInstances(t *testing.T) {
+	o, err := readInstances(t, `
+registry = "registry.example.com/platform"
+instances {
+  templates                = <DIR>
+  role                     = "all"
+  advertise                = "http://10.0.0.5:8080/"
+  portal_session_key_files = [<KEY>]
+  forward_plain            = true
+  group_age                = "1h"
+  rate                     = 7
+  runs                     = 3
+  config                   = { domain = "sandbox.example.com" }
+  approval_self            = true
+  ttl {
+    default   = "8h"
+    max       = "72h"
+    extend    = "2h"
+    extends   = 5
+    failed    = "4h"
+    on_expire = "keep"
+  }
+  quota {
+    user  = 5
+    group = 20
+  }
+  connection {
+    type = "web"
+    url  = "https://$${id}.$${config.domain}"
+  }
+}
+executor "local" {
+  program   = "terraform"
+  isolation = "wrap"
+  wrap      = ["nice"]
+  reads     = ["net/**"]
+}
+credential "aws" {
+  env_from = ["AWS_REGION"]
+  files    = { AWS_SHARED_CREDENTIALS_FILE = "/etc/okara/aws" }
+  command  = ["vend"]
+}
+template_source "acme/*" {
+  versions    = "~> 1.0"
+  modules     = ["acme/*/*"]
+  credentials = ["aws"]
+  max         = 20
+}
+quota "students" {
+  groups    = ["students"]
+  user      = 1
+  templates = ["lab/*"]
+}
+notify {
+  url         = "https://chat.example.com/hook"
+  secret_file = <SECRET>
+}
+`, instanceEnv(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type seen struct {
+		Role, Advertise, Notify, Secret string
+		Plain, InClear                  bool
+		Config                          map[string]string
+		TTL                             *instance.TTL
+		Connection                      *instance.Connection
+		Limits                          instance.Limits
+		GroupAge                        time.Duration
+		Rate, Runs, Keys                int
+		Program, Isolation              string
+		Sources, Credentials            int
+	}
+	got := seen{
+		o.role, o.advertise.String(), o.notify.url.String(), string(o.notify.secret), o.forwardPlain, o.inClear, o.config, o.ttl, o.connection, o.limits,
+		o.groupAge, o.rate, o.runs, len(o.portalKeys), o.executor.Program, o.executor.Isolation, len(o.sources), len(o.credentials),
+	}
+	want := seen{
+		"all", "http://10.0.0.5:8080", "https://chat.example.com/hook", "sixteen bytes or more", true, false, map[string]string{"domain": "sandbox.example.com"},
+		&instance.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, Extend: 2 * time.Hour, Extends: 5, Failed: 4 * time.Hour, OnExpire: "keep"},
+		&instance.Connection{Type: "web", URL: "https://${id}.${config.domain}"},
+		instance.Limits{ApprovalSelf: true, Quotas: []instance.Quota{{User: 5, Group: 20}, {Name: "students", Groups: []string{"students"}, Templates: []string{"lab/*"}, User: 1}}},
+		time.Hour, 7, 3, 1, "terraform", "wrap", 1, 1,
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("instances (-got +want)\n%s", diff)
+	}
+
+	o, err = readInstances(t, "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {}\n", instanceEnv(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.role != "all" || o.rate != 60 || o.runs != 4 || o.ttl != nil || o.executor.Program != "tofu" || o.executor.Isolation != "sandbox" || o.groupAge != 0 {
+		t.Errorf("of which nothing is said: %+v", o)
+	}
+	if o, err := readInstances(t, "listen = \":1\"\n", instanceEnv(false)); o != nil || err != nil {
+		t.Errorf("without a block: %+v, %v", o, err)
+	}
+	if _, err := readInstances(t, "registry = \"r.example.com/p\"\ninstances {\n  role = \"portal\"\n  portal_session_key_files = [<KEY>]\n}\n", instanceEnv(false)); err != nil {
+		t.Errorf("a portal: %v", err)
+	}
+}
+
+// TestInstancesRefused holds mistakes against the file: each is named with its
+// line.
+func TestInstancesRefused(t *testing.T) {
+	const (
+		local  = "executor \"local\" {}\n"
+		good   = "instances {\n  templates = <DIR>\n}\n" + local
+		remote = "registry = \"r.example.com/p\"\n"
+		portal = remote + "instances {\n  role = \"portal\"\n  portal_session_key_files = [<KEY>]\n}\n"
+	)
+	in := func(line string) string { return "instances {\n  templates = <DIR>\n  " + line + "\n}\n" + local }
+	for _, tt := range []struct {
+		name, text string
+		keys       bool
+		want       string
+	}{
+		{"executor alone", "\n" + local, false, "okara.hcl:2: a block executor means nothing"},
+		{"credential alone", "credential \"a\" {}\n", false, "okara.hcl:1: a block credential means nothing"},
+		{"source alone", "template_source \"a/*\" {}\n", false, "a block template_source means nothing"},
+		{"quota alone", "quota \"a\" {}\n", false, "a block quota means nothing"},
+		{"notify alone", "notify {\n  url = \"x\"\n  secret_file = \"y\"\n}\n", false, "a block notify means nothing"},
+		{"role", in(`role = "boss"`), false, `okara.hcl:1: the role "boss" is not`},
+		{"no templates", "instances {}\n" + local, false, "nothing says what may be launched"},
+		{"templates are no folder", "instances {\n  templates = <KEY>\n}\n" + local, false, "is not a folder"},
+		{"no executor", "instances {\n  templates = <DIR>\n}\n", false, "nothing says what runs tofu"},
+		{"no state keys", remote + good, false, "okara.hcl:2: instances need the state keys"},
+		{"keys and unsealed", in("unsealed = true"), true, "one of the two is not meant"},
+		{"rate", in("rate = -1"), false, "at least 1 change a minute"},
+		{"runs", in("runs = 65"), false, "from 1 to 64"},
+		{"group age", in(`group_age = "soon"`), false, `group_age "soon" is not a duration`},
+		{"config", in(`config = { "a b" = "x" }`), false, `"a b" is not a name`},
+		{"ttl without an end", in("ttl {\n    default = \"none\"\n    max = \"1h\"\n  }"), false, "okara.hcl:3: a lifetime without an end"},
+		{"ttl too short", in("ttl {\n    default = \"9m\"\n  }"), false, "at least 10m"},
+		{"ttl no duration", in("ttl {\n    default = \"8 h\"\n  }"), false, "is not a duration"},
+		{"ttl over max", in("ttl {\n    default = \"8h\"\n    max = \"4h\"\n  }"), false, "max 4h is less than default 8h"},
+		{"extends alone", in("ttl {\n    default = \"8h\"\n    extends = 2\n  }"), false, "go together"},
+		{"on expire", in("ttl {\n    default = \"8h\"\n    on_expire = \"sell\"\n  }"), false, `on_expire "sell"`},
+		{"connection", in("connection {\n    type = \"web\"\n  }"), false, "needs a url"},
+		{"connection of no type", in("connection {\n    type = \"mail\"\n    message = \"x\"\n  }"), false, "is of type web"},
+		{"empty quota", in("quota {}"), false, "at least 1"},
+		{"executor elsewhere", in("") + "executor \"flux-helm\" {}\n", false, "run on a cluster"},
+		{"executor twice", in("") + local, false, "is there twice"},
+		{"isolation", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  isolation = \"trust\"\n}\n", false, `okara.hcl:4: executor "local": the isolation "trust"`},
+		{"wrap without a command", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  isolation = \"wrap\"\n}\n", false, "go together"},
+		{"reads", "instances {\n  templates = <DIR>\n}\nexecutor \"local\" {\n  reads = [\"net\"]\n}\n", false, `"net" is not a glob over modules`},
+		{"credential of nothing", good + "credential \"a\" {}\n", false, `okara.hcl:5: credential "a": it gives nothing`},
+		{"credential twice", good + "credential \"a\" {\n  command = [\"x\"]\n}\ncredential \"a\" {\n  command = [\"x\"]\n}\n", false, "is there twice"},
+		{"relative file", good + "credential \"a\" {\n  files = { A = \"x\" }\n}\n", false, "not an absolute path"},
+		{"path", good + "credential \"a\" {\n  env_from = [\"PATH\"]\n}\n", false, "PATH is not for credentials"},
+		{"the state keys", good + "credential \"a\" {\n  env_from = [\"OKARA_STATE_KEYS\"]\n}\n", false, "OKARA_STATE_KEYS is not for credentials"},
+		{"how tofu behaves", good + "credential \"a\" {\n  env_from = [\"TF_CLI_ARGS\"]\n}\n", false, "TF_CLI_ARGS is not for credentials"},
+		{"one variable twice", good + "credential \"a\" {\n  env_from = [\"A\"]\n  files = { A = \"/x\" }\n}\n", false, "A is there twice"},
+		{"no variable", good + "credential \"a\" {\n  env_from = [\"A=B\"]\n}\n", false, "is not the name of a variable"},
+		{"source glob", good + "template_source \"acme\" {}\n", false, "is not a glob over NAMESPACE/NAME"},
+		{"source taken", good + "template_source \"tfe/*\" {}\n", false, "is taken"},
+		{"source versions", good + "template_source \"acme/*\" {\n  versions = \"new\"\n}\n", false, `okara.hcl:5: template_source "acme/*"`},
+		{"source credential", good + "template_source \"acme/*\" {\n  credentials = [\"aws\"]\n}\n", false, `no block credential "aws"`},
+		{"source module", good + "template_source \"acme/*\" {\n  modules = [\"acme/*\"]\n}\n", false, "is not a glob over NAMESPACE/NAME/SYSTEM"},
+		{"source max", good + "template_source \"acme/*\" {\n  max = -1\n}\n", false, "less than nothing"},
+		{"quota twice", good + "quota \"a\" {\n  user = 1\n}\nquota \"a\" {\n  user = 2\n}\n", false, "is there twice"},
+		{"quota of nobody", good + "quota \"a\" {}\n", false, "at least 1"},
+		{"quota glob", good + "quota \"a\" {\n  user = 1\n  templates = [\"lab\"]\n}\n", false, "is not a glob"},
+		{"advertise", in(`advertise = "10.0.0.5:80"`), false, "is not an URL"},
+		{"advertise plain", in(`advertise = "http://10.0.0.5:80"`), false, "it is not https"},
+		{"advertise a path", in(`advertise = "https://10.0.0.5/x"`), false, "and nothing else"},
+		{"advertise a user", in(`advertise = "https://u:planted@10.0.0.5"`), false, "and nothing else"},
+		{"runner nowhere", in(`role = "runner"`), false, "nothing says where it is reached"},
+		{"portal key", in("portal_session_key_files = [<SECRET>]"), false, "not a secret in hexadecimal"},
+		{"notify secret", good + "notify {\n  url = \"https://x.example\"\n  secret_file = \"/nowhere\"\n}\n", false, "okara.hcl:5: "},
+		{"notify plain", good + "notify {\n  url = \"http://x.example\"\n  secret_file = <SECRET>\n}\n", false, "okara.hcl:5: notify: url must be https"},
+		{"portal with keys", portal, true, "must not have the state keys"},
+		{"portal with archive keys", portal + "archives {\n  key_files = [<KEY>]\n}\n", false, "must not have archives.key_files"},
+		{"portal with templates", remote + "instances {\n  role = \"portal\"\n  templates = <DIR>\n  portal_session_key_files = [<KEY>]\n}\n", false, "a portal has only"},
+		{"portal with an executor", portal + local, false, "a portal has no executor"},
+		{"portal without a key", remote + "instances {\n  role = \"portal\"\n}\n", false, "needs portal_session_key_files"},
+		{"portal of its own", strings.TrimPrefix(portal, remote), false, "a portal needs a registry"},
+		{"portal with a depot", portal + "depot = \"x.hcl\"\n", false, "serves instances alone"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := readInstances(t, tt.text, instanceEnv(tt.keys))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "okara.hcl:") {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "planted") {
+				t.Errorf("the error repeats a password: %v", err)
+			}
+		})
+	}
+}
+
+// TestInstancesNobody shows that modules which run on a machine are not everybody on
+// its loopback address, unless that was written out.
+func TestInstancesNobody(t *testing.T) {
+	s := Defaults()
+	s.Instances, s.Executors = &Instances{}, []Executor{{Name: localExecutor}}
+	if policy, err := s.access(); err == nil || !strings.Contains(err.Error(), "modules that run here would be everybody") {
+		t.Errorf("%+v, %v", policy, err)
+	}
+	s.Anonymous = []string{}
+	if policy, err := s.access(); err != nil || len(policy.Anonymous) > 0 {
+		t.Errorf("nothing for everybody: %+v, %v", policy, err)
+	}
+	s.Anonymous, s.AnonymousWrite = nil, true
+	if policy, err := s.access(); err != nil || len(policy.Anonymous) == 0 {
+		t.Errorf("everything, written out: %+v, %v", policy, err)
+	}
+	portal := Defaults()
+	portal.Listen, portal.Instances = ":8080", &Instances{Role: rolePortal}
+	if policy, err := portal.access(); err != nil || len(policy.Anonymous) > 0 {
+		t.Errorf("a portal: %+v, %v", policy, err)
+	}
+}
