@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	runs "github.com/seed-141914ff/okara/internal/run"
+)
+
+// newInstanceExec is what a run of an instance starts the tool with, inside its
+// sandbox: it has no other use.
+func newInstanceExec() *cobra.Command {
+	var o runs.ExecOptions
+	cmd := &cobra.Command{
+		Use:    "instance-exec [flags] -- PROGRAM [ARG...]",
+		Short:  "Limit this process and become another program",
+		Hidden: true,
+		Args:   cobra.MinimumNArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return runs.Exec(o, args, os.Environ()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "", "`FOLDER` to work in")
+	f.IntVar(&o.UID, "uid", 0, "user `ID` to become; 0: stay who we are")
+	f.IntVar(&o.GID, "gid", 0, "group `ID`, with --uid")
+	f.Int64Var(&o.Memory, "memory", 0, "`BYTES` of data of each process")
+	f.Int64Var(&o.FileSize, "file-size", 0, "`BYTES` of each file")
+	f.IntVar(&o.Processes, "processes", 0, "`NUMBER` of processes and threads of the user")
+	return cmd
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExecOptions are what [Exec] sets before the tool runs. Zero sets nothing.
+type ExecOptions struct {
+	UID, GID  int
+	Dir       string
+	Memory    int64 // bytes of data, of each process
+	FileSize  int64 // bytes, of each file
+	Processes int   // and threads, of the user
+}
+
+// Exec limits this process, gives up its user, and becomes another program. It
+// returns only if it cannot.
+func Exec(o ExecOptions, line, env []string) error {
+	limits := []struct {
+		what  string
+		which int
+		value uint64
+		set   bool
+	}{
+		{"core files", unix.RLIMIT_CORE, 0, true},
+		{"the size of files", unix.RLIMIT_FSIZE, uint64(o.FileSize), o.FileSize > 0},
+		{"memory", unix.RLIMIT_DATA, uint64(o.Memory), o.Memory > 0},
+		{"processes", unix.RLIMIT_NPROC, uint64(o.Processes), o.Processes > 0},
+	}
+	for _, l := range limits {
+		if !l.set {
+			continue
+		}
+		var now unix.Rlimit
+		if err := unix.Getrlimit(l.which, &now); err != nil {
+			return fmt.Errorf("limiting %s: %w", l.what, err)
+		}
+		value := min(l.value, now.Max) // nobody but root may raise it
+		if err := unix.Setrlimit(l.which, &unix.Rlimit{Cur: value, Max: value}); err != nil {
+			return fmt.Errorf("limiting %s: %w", l.what, err)
+		}
+	}
+	if o.UID > 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(o.GID, o.GID, o.GID), syscall.Setresuid(o.UID, o.UID, o.UID)); err != nil {
+			return fmt.Errorf("becoming user %d: %w", o.UID, err)
+		}
+	}
+	if o.Dir != "" { // only now: it may be readable for that user alone
+		if err := os.Chdir(o.Dir); err != nil {
+			return err
+		}
+		env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "PWD=") })
+		env = append(env, "PWD="+o.Dir)
+	}
+	return fmt.Errorf("starting %s: %w", line[0], syscall.Exec(line[0], line, env))
+}
+
+// cgroups of version 2 are files below this folder, or where that has those of
+// version 1, below unified (cgroups(7)).
+func cgroupRoot() string {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
+		return "/sys/fs/cgroup/unified"
+	}
+	return "/sys/fs/cgroup"
+}
+
+// serverCgroup is the control group that the server is in beside those of its
+// runs: only one without processes may pass controllers on to others.
+const serverCgroup = "server"
+
+// delegatedCgroup is the control group that systemd let us divide, "" if there
+// is none (systemd.resource-control(5), Delegate=): the one that we are in, or
+// with DelegateSubgroup=server the one above it. Merely being root is no
+// permission: the groups of a host are somebody's.
+func delegatedCgroup() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !ok {
+			continue
+		}
+		own := filepath.Join(cgroupRoot(), name)
+		switch {
+		case delegated(own):
+			return own, joinCgroup(filepath.Join(own, serverCgroup), os.Getpid())
+		case filepath.Base(own) == serverCgroup && delegated(filepath.Dir(own)):
+			return filepath.Dir(own), nil
+		}
+	}
+	return "", nil
+}
+
+// delegated tells by the attribute that systemd sets on what it delegates.
+func delegated(dir string) bool {
+	value := make([]byte, 8)
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		if n, err := unix.Getxattr(dir, name, value); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+func joinCgroup(dir string, pid int) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+}
+
+// newCgroup makes the control group of an attempt below a delegated one.
+// Controllers that were not delegated limit nothing.
+func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
+	dir := filepath.Join(parent, name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("making a control group: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if err != nil {
+		return "", fmt.Errorf("reading what control groups are delegated: %w", err)
+	}
+	const period = 100_000 // microseconds, the kernel's own
+	for _, c := range strings.Fields(string(b)) {
+		var file, value string
+		switch {
+		case c == "memory" && memory > 0:
+			file, value = "memory.max", strconv.FormatInt(memory, 10)
+		case c == "pids" && pids > 0:
+			file, value = "pids.max", strconv.Itoa(pids)
+		case c == "cpu" && cpus > 0:
+			file, value = "cpu.max", fmt.Sprintf("%d %d", int64(cpus*period), period)
+		default:
+			continue
+		}
+		err := errors.Join(
+			os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+c), 0o644),
+			os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644))
+		if err != nil {
+			return "", fmt.Errorf("limiting %s: %w", c, err)
+		}
+	}
+	return dir, nil
+}
+
+// killCgroup ends all that is in a control group, at once.
+func killCgroup(dir string) error {
+	err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the group is gone, or the kernel is older than 5.14: the other ways do
+	}
+	return err
+}
+
+// cgroupProcesses lists what is in a control group.
+func cgroupProcesses(dir string) ([]process, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []process
+	for _, f := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, err
+		}
+		if p, err := readProc(pid); err == nil {
+			list = append(list, p.process)
+		}
+	}
+	return list, nil
+}
