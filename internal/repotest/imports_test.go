@@ -257,10 +257,13 @@ internal/portal: the API of instances over a store that is passed in
 	oci
 	oci/artifact
 	internal/addr
+	internal/httpserve
 	internal/instance
 	internal/jobs
 	internal/netaddr
+	internal/portaldoc
 	internal/run
+	internal/service
 internal/portaldoc: leaf: what the API of instances says
 internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
 	oci

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/portal"
 )
 
@@ -389,7 +388,7 @@ func (c Credential) check() error {
 func (s *Settings) instancePeers(o *instances, _ Env) error {
 	in := s.Instances
 	if in.Advertise != "" {
-		u, err := checkPeer(in.Advertise, in.ForwardPlain)
+		u, err := portal.CheckPeer(in.Advertise, in.ForwardPlain)
 		if err != nil {
 			return settingError(in.Range, fmt.Errorf("advertise: %w", err))
 		}
@@ -409,21 +408,6 @@ func (s *Settings) instancePeers(o *instances, _ Env) error {
 		o.portalKeys = append(o.portalKeys, key)
 	}
 	return nil
-}
-
-// checkPeer refuses addresses of replicas to which a token must not go.
-func checkPeer(text string, plain bool) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("it is not an URL such as https://10.0.0.5:8443")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return nil, errors.New("it has a scheme, a host and a port, and nothing else")
-	case u.Scheme == "http" && !plain && !netaddr.IsLoopback(u.Host):
-		return nil, errors.New("it is not https, and everybody's tokens go there\nhint: set forward_plain = true if that network is trusted")
-	}
-	u.Path = ""
-	return u, nil
 }
 
 // instanceNotices reads who is told.

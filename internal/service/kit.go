@@ -65,8 +65,11 @@ func (k *Kit) Handle(h Handler, fail Fail) http.Handler {
 func (k *Kit) contain(h Handler, w *Recorder, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
-		if p == nil {
+		switch p {
+		case nil:
 			return
+		case http.ErrAbortHandler: // the connection is to be cut
+			panic(http.ErrAbortHandler)
 		}
 		k.Log(r).Error("panic", "path", LogPath(r), "panic", p, "stack", string(debug.Stack()))
 		if w.status != 0 {
