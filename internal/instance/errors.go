@@ -2,7 +2,11 @@
 
 package instance
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // Errors of [Machine.Step] and of checks. What refuses is wrapped around them.
 var (
@@ -21,14 +25,44 @@ var (
 	ErrNoLeader  = errors.New("no leader answers") // of the store
 )
 
-// QuotaError refuses what would go beyond a limit.
-type QuotaError struct {
-	Limit, Used int
-	What        string   // whose limit: you, group g, template t, pool p
-	IDs         []string // live instances that count
+// refusal is an error of one of the kinds above with a text of its own.
+type refusal struct {
+	kind error
+	text string
 }
 
-func (e *QuotaError) Error() string { return "quota of " + e.What + " used up" }
+func (e *refusal) Error() string { return e.text }
+func (e *refusal) Unwrap() error { return e.kind }
+
+func refuse(kind error, format string, args ...any) error {
+	return &refusal{kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+// QuotaError refuses what would go beyond a limit, or tells how much of one is
+// used.
+type QuotaError struct {
+	Limit, Used int
+	What        string   // whose limit: you, group g, template t
+	Of          string   // template that it counts; "": more than one
+	IDs         []string // live instances that count, sorted; nil of a template's
+}
+
+func (e *QuotaError) Error() string {
+	has := " has "
+	if e.What == "you" {
+		has = " have "
+	}
+	text := fmt.Sprintf("%s%s%d of %d instances", e.What, has, e.Used, e.Limit)
+	if e.Of != "" && e.What != "template "+e.Of {
+		text += " of " + e.Of
+	}
+	if ids := e.IDs; len(ids) > 10 {
+		return text + ": " + strings.Join(ids[:10], ", ") + ", …"
+	} else if len(ids) > 0 {
+		return text + ": " + strings.Join(ids, ", ")
+	}
+	return text
+}
 
 // FieldError says what is wrong with one value.
 type FieldError struct {

@@ -99,6 +99,7 @@ type Record struct {
 	Forced    bool   `json:"forced,omitempty"`    // an admin let it go beyond a limit
 	Applied   bool   `json:"applied,omitempty"`   // an apply was committed: there may be a state
 	Revised   bool   `json:"revised,omitempty"`   // an update gave it another snapshot
+	Kept      bool   `json:"kept,omitempty"`      // orphaned by its end: counts until an admin removes it
 	Archived  bool   `json:"archived,omitempty"`  // what is kept of a final record is written
 	Removing  bool   `json:"removing,omitempty"`  // its tags go, then the record
 
@@ -138,6 +139,7 @@ type Run struct {
 	From     Phase   `json:"from,omitempty"`     // of the instance when it was asked for
 	Auto     bool    `json:"auto,omitempty"`     // its plan is applied by itself, unless it destroys or replaces
 	Plan     string  `json:"plan,omitempty"`     // digest of its plan file before sealing
+	Applied  bool    `json:"applied,omitempty"`  // an attempt of it was an apply
 	Planned  int     `json:"planned,omitempty"`  // the attempt whose result has that plan
 	Counts   *Counts `json:"counts,omitempty"`
 	Error    string  `json:"error,omitempty"`  // up to 1 KiB

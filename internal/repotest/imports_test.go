@@ -242,6 +242,7 @@ internal/signing: sums and signatures
 internal/instance: the life of instances is a pure machine, without input or output
 	internal/addr
 	internal/syntax
+	internal/prose
 internal/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+const maxRecord = 16 << 10 // bytes of a record as JSON, but for what a pending update brings
+
+// weight is about how many bytes a record takes as JSON.
+func (r *Record) weight() int {
+	n := 700 + len(r.Name) + len(r.Template) + len(r.Snapshot) + len(r.Reason) + len(r.Key)
+	n += rawSize(r.Parameters) + rawSize(r.Outputs) + claimsSize(r.Claims)
+	n += len(r.Owner.ID) + len(r.Owner.Issuer) + len(r.Owner.Label)
+	for _, run := range []*Run{r.Run, r.Then} {
+		if run != nil {
+			n += run.weight()
+		}
+	}
+	for i := range r.Runs {
+		n += r.Runs[i].weight()
+	}
+	for i := range r.Events {
+		n += 100 + len(r.Events[i].Actor) + len(r.Events[i].Detail)
+	}
+	for i := range r.Conditions {
+		n += 60 + len(r.Conditions[i].Message)
+	}
+	n += 150 * len(r.Notices)
+	if r.Connection != nil {
+		n += 60 + len(r.Connection.URL) + len(r.Connection.Message)
+	}
+	return n
+}
+
+func (r *Run) weight() int {
+	return 500 + len(r.Error) + len(r.Cancel) + len(r.Source.Module) + 3*71 + 2*len(r.Plan) + rawSize(r.Parameters)
+}
+
+// weight is about how many bytes all records and templates take.
+func (d *Document) weight() int {
+	n := 200 * len(d.Requests)
+	for _, r := range d.Records {
+		n += r.weight()
+	}
+	for _, t := range d.Templates {
+		n += 2000 + len(t.Inputs) + len(t.Description)
+	}
+	return n
+}
+
+// size is how many bytes a record takes, but for the parameters of a run.
+func (r *Record) size() int {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return maxRecord + 1
+	}
+	n := len(body)
+	if r.Run != nil {
+		n -= rawSize(r.Run.Parameters)
+	}
+	return n
+}
+
+// fit drops from a record what is least missed until it is small enough: texts
+// of old runs, old events and runs, then outputs, the largest first.
+func (r *Record) fit() {
+	if 2*r.weight() <= maxRecord || r.size() <= maxRecord {
+		return
+	}
+	for i := range r.Runs {
+		if i > 0 {
+			r.Runs[i].Error = clip(r.Runs[i].Error, 120)
+		}
+	}
+	for _, keep := range []int{6, 3, 1} {
+		if r.size() <= maxRecord {
+			return
+		}
+		r.Events = r.Events[:min(len(r.Events), keep)]
+		r.Runs = r.Runs[:min(len(r.Runs), keep)]
+	}
+	if len(r.Outputs) > 0 {
+		r.Outputs = maps.Clone(r.Outputs)
+	}
+	for len(r.Outputs) > 0 && r.size() > maxRecord {
+		names := sortedKeys(r.Outputs)
+		delete(r.Outputs, slices.MaxFunc(names, func(a, b string) int { return len(r.Outputs[a]) - len(r.Outputs[b]) }))
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
