@@ -309,12 +309,10 @@ func (m *Machine) Outstanding(d *Document) []Effect {
 	return all
 }
 
-// outstanding is what may not have been done of an attempt.
+// outstanding is what may not have been done of an attempt. One that was started
+// is named as well: its end is still to be seen.
 func (r *Run) outstanding(ref Ref) []Effect {
-	var all []Effect
-	if r.Handle == "" {
-		all = append(all, Effect{Kind: StartRun, Ref: ref})
-	}
+	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {
 		all = append(all, Effect{Kind: CancelRun, Ref: ref})
 	}

@@ -54,8 +54,6 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*askTime)
-	defer cancel()
 	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		t.again = time.After(tryEvery) // a leader died in between
@@ -93,11 +91,11 @@ func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, num
 	if err != nil {
 		return nil, err
 	}
-	n, _, err := putBytes(ctx, lock, b)
+	v, err := lock.Put(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	return &moved{Number: number, Version: n, Digest: digestOf(b)}, nil
+	return &moved{Number: number, Version: v.N, Digest: digestOf(b)}, nil
 }
 
 // leaveHint says in the first repository which one counts. It saves who begins the

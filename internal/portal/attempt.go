@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/run"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // startTries is how often an attempt is started whose start fails for another
@@ -115,6 +117,8 @@ func (r *Reconciler) start(ctx context.Context, a *attempt, rec *instance.Record
 			return handle, nil
 		case ctx.Err() != nil:
 			return "", ctx.Err()
+		case a.ref.Kind == instance.RunDestroy && errors.Is(err, oci.ErrNotFound) && r.neverRan(ctx, rec):
+			return "", r.end(ctx, rec, instance.Ended{Ref: a.ref, Result: instance.Result{Outcome: instance.Done}})
 		case !passing(err) && n >= startTries:
 			return "", r.failed(ctx, rec, err)
 		}
@@ -145,6 +149,23 @@ func (r *Reconciler) startOnce(ctx context.Context, rec *instance.Record, t *ins
 		return x.Destroy(ctx, spec)
 	}
 	return x.Start(ctx, spec)
+}
+
+// neverRan reports whether the state of an instance was never even locked: where
+// its module is gone that is why nothing ran, and so there is nothing to destroy.
+func (r *Reconciler) neverRan(ctx context.Context, rec *instance.Record) bool {
+	repo, workspace, err := r.repo(rec.Template, rec.ID)
+	if err != nil {
+		return false
+	}
+	list, err := repo.Repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return true
+	}
+	return err == nil && !slices.ContainsFunc(list.Tags, func(tag string) bool {
+		t, ok := artifact.ParseStateTag(tag)
+		return ok && t.Fragment == workspace
+	})
 }
 
 // passing reports whether an error may go away by itself.

@@ -187,14 +187,11 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 	if err != nil || !view.Leading {
 		return lookEvery
 	}
-	p := instance.Pass{Events: r.due(view)}
-	if len(p.Events) == 0 {
-		return nextDue(view)
-	}
-	c := r.command(p)
+	events, next := r.due(view)
+	c := r.command(instance.Pass{Events: events})
 	// The machine is asked first: what changes nothing costs no commit.
 	if after, _, _, err := r.o.Machine.Step(view.Document, c, view.AsOf); err != nil || after == view.Document {
-		return nextDue(view)
+		return next
 	}
 	if _, err := r.o.Store.Do(ctx, c); err != nil {
 		if ctx.Err() == nil {
@@ -206,29 +203,27 @@ func (r *Reconciler) pass(ctx context.Context) time.Duration {
 }
 
 // due are the events that may change something now, in the order in which they
-// count: what ends makes room for what begins.
-func (r *Reconciler) due(v instance.View) []instance.Event {
+// count: what ends makes room for what begins. The time is how long nothing else
+// is due.
+func (r *Reconciler) due(v instance.View) ([]instance.Event, time.Duration) {
 	var events []instance.Event
-	d, now := v.Document, v.AsOf
-	for _, id := range sorted(d.Records) {
-		if next := d.Records[id].Next; !next.IsZero() && !next.After(now) {
-			events = append(events, instance.Tick{ID: id})
-		}
+	d, wait := v.Document, lookEvery
+	ids, next := d.Due(v.AsOf)
+	if !next.IsZero() {
+		wait = min(wait, next.Sub(v.AsOf))
+	}
+	for _, id := range ids {
+		events = append(events, instance.Tick{ID: id})
 	}
 	for _, q := range d.Requests {
-		if now.Sub(q.At) > 2*time.Hour { // twice as long as they are kept
+		if v.AsOf.Sub(q.At) > 2*time.Hour { // twice as long as they are kept
 			events = append(events, instance.Prune{})
 			break
 		}
 	}
 	events = append(events, r.fills(d)...)
 	events = append(events, r.offers(d)...)
-	for _, rec := range d.Records {
-		if waits(rec) {
-			return append(events, instance.Schedule{Places: r.o.Places})
-		}
-	}
-	return events
+	return append(events, instance.Schedule{Places: r.o.Places}), wait
 }
 
 // waits reports whether a run of the record has no attempt.
@@ -280,26 +275,6 @@ func (r *Reconciler) offers(d *instance.Document) []instance.Event {
 		}
 	}
 	return events
-}
-
-// nextDue returns how long nothing is due in a document.
-func nextDue(v instance.View) time.Duration {
-	next := v.AsOf.Add(lookEvery)
-	sooner := func(t time.Time) {
-		if t.After(v.AsOf) && t.Before(next) {
-			next = t
-		}
-	}
-	for _, rec := range v.Document.Records {
-		sooner(rec.Next)
-		if waits(rec) {
-			sooner(rec.Run.NotBefore)
-		}
-	}
-	for _, p := range v.Document.Pools {
-		sooner(p.Backoff)
-	}
-	return next.Sub(v.AsOf)
 }
 
 // command is an event of the server.

@@ -108,24 +108,32 @@ func (r *Reconciler) sensitive(rec *instance.Record, t *instance.Template, varia
 // none.
 func tookOver(rec *instance.Record) string {
 	n := rec.Run
-	if n.Before == "" {
-		return ""
+	switch {
+	case n.Before != "":
+		return run.LockID(instance.Ref{ID: rec.ID, N: n.N, Attempt: n.Attempt - 1, Nonce: n.Before})
+	case len(rec.Runs) > 0 && rec.Runs[0].Nonce != "":
+		last := rec.Runs[0]
+		return run.LockID(instance.Ref{ID: rec.ID, N: last.N, Attempt: last.Attempt, Nonce: last.Nonce})
 	}
-	before := instance.Ref{ID: rec.ID, N: n.N, Attempt: n.Attempt - 1, Nonce: n.Before}
-	if n.Attempt <= 1 && len(rec.Runs) > 0 {
-		before.N, before.Attempt = rec.Runs[0].N, rec.Runs[0].Attempt
-	}
-	return run.LockID(before)
+	return ""
 }
 
-// pin keeps what a run executes under a tag of the instance, unless the run
-// before has kept the same, so that destroying needs nobody's retention; and
-// before the first one it says in the queue where the state will be.
-func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.Template) error {
+// pinned reports whether the run before, which was done, has kept what this one
+// executes.
+func pinned(rec *instance.Record) bool {
 	n := rec.Run
-	if len(rec.Runs) > 0 && rec.Runs[0].Source == n.Source && rec.Runs[0].Snapshot == n.Snapshot {
+	return len(rec.Runs) > 0 && rec.Runs[0].Result == instance.Done && rec.Runs[0].Source == n.Source &&
+		(n.Snapshot == "" || n.Snapshot == rec.Snapshot)
+}
+
+// pin keeps what a run executes under a tag of the instance, so that destroying
+// needs nobody's retention; and before the first one it says in the queue where
+// the state will be.
+func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.Template) error {
+	if pinned(rec) {
 		return nil
 	}
+	n := rec.Run
 	repo, _, err := r.repo(rec.Template, rec.ID)
 	if err != nil {
 		return err
