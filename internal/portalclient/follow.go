@@ -146,3 +146,22 @@ func plainLines(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "?"))
 }
+
+// PlainWriter makes the foreign text that is written safe for a terminal.
+func PlainWriter(to io.Writer) io.Writer { return plainWriter{to} }
+
+type plainWriter struct{ to io.Writer }
+
+func (w plainWriter) Write(p []byte) (int, error) {
+	// Bytes, not characters: one that comes in two pieces stays whole.
+	kept := make([]byte, 0, len(p))
+	for _, b := range p {
+		if b == '\n' || b == '\t' || b >= ' ' && b != 0x7f {
+			kept = append(kept, b)
+		}
+	}
+	if _, err := w.to.Write(kept); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

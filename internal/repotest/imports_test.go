@@ -257,6 +257,8 @@ internal/ledger: the document of the machine under the lock of a state; who forw
 internal/portal: the API of instances over a store that is passed in
 	oci
 	oci/artifact
+	statebackend
+	internal/access
 	internal/addr
 	internal/httpserve
 	internal/instance
@@ -265,6 +267,7 @@ internal/portal: the API of instances over a store that is passed in
 	internal/portaldoc
 	internal/run
 	internal/service
+	internal/statefile
 internal/portaldoc: leaf: what the API of instances says
 internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
 	oci
@@ -281,6 +284,8 @@ internal/ocitest: test package
 internal/tofutest: test package
 	*
 internal/depottest: test package
+	*
+internal/portaltest: test package
 	*
 internal/repotest: it reads the tree, not the code
 internal/conformance: a test module: other people's registries and clients on our packages
@@ -377,7 +382,7 @@ oras.land/oras-go: the registry client
 
 // testOnly packages are imported by _test.go files, by each other and by the
 // test modules only.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "internal/portaltest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
 
 // row is one entry of a table: who or what, which packages, and why.
 type row struct {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// events answers what happens to the instances that the caller may see. The id of
+// an event is its time: after a break the stream goes on behind it, on any replica.
+// A record keeps the newest ten, so who was away for long has to look again.
+func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
+	since, resumed, err := lastEvent(r.Request)
+	if err != nil {
+		return err
+	}
+	f := &feed{s: s, c: r.caller, newest: map[string]instance.History{}}
+	if resumed {
+		f.since = time.Unix(0, since)
+	} else {
+		f.remember(r.view.Document)
+	}
+	again := func(ctx context.Context) error {
+		c, err := s.caller(r.Request)
+		if err == nil {
+			_, c, err = s.knownIn(r.Request, c, r.view)
+			f.c = c
+		}
+		return err
+	}
+	return s.eventStream(w, r.Request, r.caller, again, f.next)
+}
+
+// feed is what one caller was told.
+type feed struct {
+	s      *server
+	c      caller
+	since  time.Time // older events were told before the stream broke
+	last   *instance.Document
+	newest map[string]instance.History // by instance: the last one that was told
+}
+
+// remember takes all that is there for told.
+func (f *feed) remember(d *instance.Document) {
+	f.last = d
+	for id, r := range d.Records {
+		if len(r.Events) > 0 {
+			f.newest[id] = r.Events[0]
+		}
+	}
+}
+
+func (f *feed) next(ctx context.Context, out *stream) (bool, error) {
+	v, err := f.s.o.Store.View(ctx)
+	if err != nil {
+		return true, err
+	}
+	if v.Document == f.last {
+		return false, nil
+	}
+	for _, e := range f.fresh(v.Document) {
+		out.send(strconv.FormatInt(e.At.UnixNano(), 10), "instance", e)
+	}
+	f.remember(v.Document)
+	for id := range f.newest {
+		if _, there := v.Document.Records[id]; !there {
+			delete(f.newest, id)
+		}
+	}
+	return false, nil
+}
+
+// fresh are the events that were not told yet, in the order of time.
+func (f *feed) fresh(d *instance.Document) []portaldoc.Event {
+	var all []portaldoc.Event
+	for id, r := range d.Records {
+		told, known := f.newest[id]
+		if reserved(r.Template) || len(r.Events) == 0 || known && r.Events[0] == told {
+			continue
+		}
+		have := f.c.role(d, r)
+		if have&reads == 0 {
+			continue
+		}
+		for _, h := range r.Events {
+			if known && h == told || !known && !h.At.After(f.since) {
+				break
+			}
+			e := eventDoc(h, have)
+			e.Instance, e.Template, e.Phase = id, r.Template, string(r.Phase)
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b portaldoc.Event) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Instance, b.Instance))
+	})
+	return all
+}

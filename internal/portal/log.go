@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// maxLog bounds what is sent of one log: as much as one may be kept.
+const maxLog = 64 << 20
+
+// log answers the log of a run: as text what there is, as events also what comes.
+func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
+	if s.o.Results == nil {
+		return notHere("logs")
+	}
+	if !wantsEvents(r.Request) {
+		return s.logText(w, r)
+	}
+	offset, _, err := lastEvent(r.Request)
+	if err != nil {
+		return err
+	}
+	if offset > maxLog {
+		return &service.Error{Status: http.StatusBadRequest, Text: "Last-Event-ID: no log is so long"}
+	}
+	tail := &tail{s: s, r: r, offset: offset}
+	again := func(ctx context.Context) error {
+		_, err := tail.run(ctx, true)
+		return err
+	}
+	return s.eventStream(w, r.Request, r.caller, again, tail.next)
+}
+
+// wantsEvents reports whether a client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	for one := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if mediaType, _, err := mime.ParseMediaType(one); err == nil && mediaType == "text/event-stream" {
+			return true
+		}
+	}
+	return false
+}
+
+// logText sends what there is of a log.
+func (s *server) logText(w http.ResponseWriter, r call[runOf]) error {
+	from, err := s.o.Results.Log(r.Context(), r.at.record, r.at.run, 0)
+	if err != nil {
+		return absent(err, "log")
+	}
+	defer from.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	// The status is sent; who reads a log that was cut sees that it ends early.
+	_, _ = io.Copy(service.NewPaced(w, streamStall), io.LimitReader(from, maxLog))
+	return nil
+}
+
+// tail follows the log of a run.
+type tail struct {
+	s       *server
+	r       call[runOf]
+	offset  int64
+	attempt int // whose log that is; 0: none yet
+}
+
+// run returns the run as it is now, or an error if the caller may not see its log
+// any more.
+func (t *tail) run(ctx context.Context, ask bool) (runOf, error) {
+	v, err := t.s.o.Store.View(ctx)
+	if err != nil {
+		return runOf{}, err
+	}
+	c := t.r.caller
+	if ask {
+		if c, err = t.s.caller(t.r.Request); err != nil {
+			return runOf{}, err
+		}
+	}
+	of, _, err := t.s.runIn(owns|administers)(t.r.Request, c, v)
+	return of, err
+}
+
+// next sends what is new, and says when the run is over.
+func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
+	of, err := t.run(ctx, false)
+	if err != nil {
+		return true, err
+	}
+	if t.attempt != of.run.Attempt { // the log of another attempt begins at 0
+		if t.attempt != 0 {
+			t.offset = 0
+			out.send("0", "attempt", of.run.Attempt)
+		}
+		t.attempt = of.run.Attempt
+	}
+	err = t.copy(ctx, out, of)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return true, err
+	}
+	if over(of.run) {
+		out.send("", "end", map[string]string{"result": of.run.Result})
+		return true, nil
+	}
+	return false, nil
+}
+
+// over reports whether nothing more comes of a run.
+func over(u *instance.Run) bool { return u.Result != "" }
+
+// logPiece is how much of a log one frame carries, in bytes.
+const logPiece = 16 << 10
+
+// copy sends what there is from the offset on.
+func (t *tail) copy(ctx context.Context, out *stream, of runOf) error {
+	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.offset)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	buf, kept := make([]byte, logPiece), 0
+	for out.broken == nil && t.offset < maxLog {
+		n, err := io.ReadFull(from, buf[kept:])
+		n += kept
+		whole := n
+		if err == nil || !over(of.run) {
+			whole = wholeRunes(buf[:n])
+		}
+		if whole > 0 {
+			t.offset += int64(whole)
+			out.send(strconv.FormatInt(t.offset, 10), "", strings.ToValidUTF8(string(buf[:whole]), "\uFFFD"))
+			kept = copy(buf, buf[whole:n])
+		} else {
+			kept = n
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeRunes is how many of the bytes are whole characters: the last one may come
+// in two pieces.
+func wholeRunes(b []byte) int {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(b)
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// listTemplates answers those that the caller may see, without the hidden ones.
+func (s *server) listTemplates(w http.ResponseWriter, r call[struct{}]) error {
+	p, err := pageOf(r.Request)
+	if err != nil {
+		return err
+	}
+	doc := portaldoc.Templates{Templates: []portaldoc.Template{}}
+	last := ""
+	for _, e := range s.o.Catalog.All() {
+		if !e.Template.Visible || !r.mayRead(e.Template.Name) {
+			continue
+		}
+		doc.Count++
+		switch {
+		case e.Template.Name <= p.after || doc.Next != "":
+		case len(doc.Templates) == p.limit:
+			doc.Next = last
+		default:
+			one := s.entryDoc(r.caller, r.view.Document, &e)
+			one.Schema, one.Parameters = nil, nil // a list is for choosing
+			doc.Templates = append(doc.Templates, one)
+			last = one.Name
+		}
+	}
+	if doc.Count == 0 {
+		if err := r.nothing(); err != nil {
+			return err
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// nothing refuses those without a token to whom no template is shown, and who
+// might have meant to send one.
+func (c caller) nothing() error {
+	if c.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}) || c.mayAny(access.Use) {
+		return nil
+	}
+	return c.unknown()
+}
+
+func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
+	doc, ok := s.templateDoc(r.caller, r.view.Document, r.at)
+	if !ok {
+		return noTemplate()
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// templateDoc is a template as the caller sees it; false: it is not there.
+func (s *server) templateDoc(c caller, d *instance.Document, name string) (portaldoc.Template, bool) {
+	e, ok := s.o.Catalog.Current(name)
+	if !ok {
+		return portaldoc.Template{}, false
+	}
+	return s.entryDoc(c, d, e), true
+}
+
+func (s *server) entryDoc(c caller, d *instance.Document, e *Entry) portaldoc.Template {
+	t := e.Template
+	doc := portaldoc.Template{
+		Name: t.Name, Title: t.Title, Description: t.Description, Icon: t.Icon, Category: t.Category, Enabled: t.Enabled, Visible: t.Visible, Digest: e.Digest,
+		Module: t.Module.Address, Version: t.Module.Version, Owner: t.Owner, Groups: t.Groups, PerOwner: t.PerOwner, Max: t.Max, Approval: t.Approval,
+		Outputs: t.Outputs, Protection: t.Protection, Update: t.Update, Pool: poolDoc(d, t),
+	}
+	if l := t.TTL; l != nil {
+		doc.TTL = &portaldoc.TTL{
+			Default: portaldoc.Duration(l.Default), Max: portaldoc.Duration(l.Max), Extend: portaldoc.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
+		}
+	}
+	if t.Cost != nil {
+		doc.Cost = &portaldoc.Cost{Hourly: t.Cost.Hourly, Currency: t.Cost.Currency}
+	}
+	if e.Schema != nil {
+		doc.Schema = e.Schema.JSON()
+	}
+	for _, p := range t.Parameters {
+		one := portaldoc.Parameter{
+			Name: p.Name, Title: p.Title, Help: p.Help, Default: p.Default, Enum: p.Enum, Pattern: p.Pattern, Minimum: p.Minimum, Maximum: p.Maximum, Update: p.Update,
+		}
+		if one.Sensitive = e.Schema == nil || e.Schema.Sensitive(p.Name); one.Sensitive {
+			one.Default = nil
+		}
+		doc.Parameters = append(doc.Parameters, one)
+	}
+	if pool := d.Pools[t.Name]; pool != nil {
+		doc.Paused = pool.Paused
+	}
+	if e.Problem != "" {
+		doc.Invalid = "it cannot be launched now"
+		if c.May(access.Right{Action: access.Publish, Kind: addr.KindTemplate, Address: t.Name}) || c.may(access.Admin, t.Name) {
+			doc.Invalid = e.Problem
+		}
+	}
+	if c.may(access.Use, t.Name) {
+		s.own(c, d, t, &doc)
+	}
+	return doc
+}
+
+// own is what is left of the caller's limits, and as whom he may launch it.
+func (s *server) own(c caller, d *instance.Document, t *instance.Template, doc *portaldoc.Template) {
+	owners, err := c.owners(t)
+	if err != nil {
+		return // why not, he is told when he launches it
+	}
+	for _, o := range owners {
+		doc.Owners = append(doc.Owners, *ownerDoc(o))
+	}
+	if len(owners) != 1 {
+		return
+	}
+	doc.Quota = &portaldoc.Quota{}
+	for _, q := range s.o.Machine.Quotas(d, t, owners[0], c.actor) { // the tightest is the one that counts
+		if doc.Quota.Limit == 0 || q.Limit-q.Used < doc.Quota.Limit-doc.Quota.Used {
+			*doc.Quota = portaldoc.Quota{Limit: q.Limit, Used: q.Used}
+		}
+	}
+}
+
+// poolDoc counts the instances of a pool: available, claimed, all that live.
+func poolDoc(d *instance.Document, t *instance.Template) *portaldoc.Pool {
+	if t.Pool == nil {
+		return nil
+	}
+	doc := &portaldoc.Pool{Size: t.Pool.Size}
+	for _, r := range d.Records {
+		if r.Template != t.Name || !r.Pooled || !r.Phase.Live() {
+			continue
+		}
+		doc.Total++
+		switch {
+		case r.Phase == instance.Available:
+			doc.Available++
+		case r.Owner.Kind != "":
+			doc.Claimed++
+		}
+	}
+	return doc
+}
+
+// adminTemplates answers all templates, those that are gone and have instances
+// among them.
+func (s *server) adminTemplates(w http.ResponseWriter, r call[struct{}]) error {
+	d := r.view.Document
+	byName := map[string]*portaldoc.AdminTemplate{}
+	for _, e := range s.o.Catalog.All() {
+		byName[e.Template.Name] = &portaldoc.AdminTemplate{Template: s.entryDoc(r.caller, d, &e)}
+	}
+	for _, record := range d.Records {
+		if reserved(record.Template) {
+			continue
+		}
+		one := byName[record.Template]
+		if one == nil {
+			one = &portaldoc.AdminTemplate{Template: portaldoc.Template{Name: record.Template}, Gone: true}
+			byName[record.Template] = one
+		}
+		if one.Phases == nil {
+			one.Phases = map[string]int{}
+		}
+		one.Phases[string(record.Phase)]++
+		if record.Phase.Live() {
+			one.Live++
+		}
+	}
+	doc := portaldoc.AdminTemplates{Templates: []portaldoc.AdminTemplate{}}
+	for name, one := range byName {
+		if pool := d.Pools[name]; pool != nil {
+			one.Failures, one.Backoff, one.PausedBy = pool.Failures, pool.Backoff, pool.By
+		}
+		doc.Templates = append(doc.Templates, *one)
+	}
+	slices.SortFunc(doc.Templates, func(a, b portaldoc.AdminTemplate) int { return strings.Compare(a.Name, b.Name) })
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// adminInstances answers all instances, and what an admin has to know of them.
+func (s *server) adminInstances(w http.ResponseWriter, r call[struct{}]) error {
+	list, err := s.list(r, administers)
+	if err != nil {
+		return err
+	}
+	doc := portaldoc.AdminInstances{Instances: list, Phases: map[string]int{}, ClockHeld: r.view.Document.Clock.Held}
+	for _, record := range r.view.Document.Records {
+		if !reserved(record.Template) {
+			doc.Phases[string(record.Phase)]++
+		}
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// me answers who the server takes the caller for.
+func (s *server) me(w http.ResponseWriter, r call[struct{}]) error {
+	used, shared := r.counts(r.view.Document)
+	doc := portaldoc.Me{
+		Mode: r.Mode, Issuer: r.actor.Issuer, Subject: r.actor.Subject, Label: r.actor.Label, Groups: r.actor.Groups,
+		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
+		Approver: r.mayAny(access.Approve),
+		Quota:    &portaldoc.Quota{Limit: s.userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
+		Server: portaldoc.Settings{Rate: s.rate.most}, AsOf: r.view.AsOf,
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaltest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// Issuer is an OpenID Connect issuer in process.
+type Issuer struct {
+	*httptest.Server
+	key *ecdsa.PrivateKey
+}
+
+// NewIssuer starts one.
+func NewIssuer(t testing.TB) *Issuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &Issuer{key: key}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/a", "token_endpoint": i.URL + "/t"})
+	})
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	})
+	i.Server = httptest.NewServer(mux)
+	t.Cleanup(i.Close)
+	return i
+}
+
+// Token is that of a person who is in groups.
+func (i *Issuer) Token(t testing.TB, subject string, groups ...string) string {
+	t.Helper()
+	now := time.Now()
+	return i.Sign(t, map[string]any{
+		"iss": i.URL, "aud": "okara", "sub": subject, "name": "Name of " + subject, "groups": groups,
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+	})
+}
+
+// Sign makes a token of claims.
+func (i *Issuer) Sign(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// Rule gives rights to those who are in a group.
+func Rule(t testing.TB, group string, scopes ...string) access.Rule {
+	t.Helper()
+	r := access.Rule{Name: group, Groups: []string{group}}
+	for _, s := range scopes {
+		scope, err := access.ParseScope(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Allow = append(r.Allow, scope)
+	}
+	return r
+}

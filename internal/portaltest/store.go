@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portaltest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+)
+
+// Store is a store of instances in memory. What is kept is what the machine says.
+type Store struct {
+	Machine *instance.Machine
+
+	mu      sync.Mutex // guards the fields below
+	doc     *instance.Document
+	now     time.Time
+	commits int
+	err     error // what Do answers instead; nil: it does its work
+	lost    bool  // it does its work, and the answer gets lost
+}
+
+// NewStore returns an empty one. Its clock stands still.
+func NewStore(l instance.Limits) *Store {
+	return &Store{
+		Machine: &instance.Machine{Limits: l}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
+		doc: &instance.Document{Version: 1, Templates: map[string]*instance.Template{}, Records: map[string]*instance.Record{}, Pools: map[string]*instance.Pool{}, Requests: map[string]*instance.Request{}},
+	}
+}
+
+// View is that of a leader.
+func (s *Store) View(context.Context) (instance.View, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return instance.View{Document: s.doc, AsOf: s.now, Leading: true}, nil
+}
+
+// Do keeps a command.
+func (s *Store) Do(_ context.Context, c instance.Command) (instance.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return instance.Answer{}, s.err
+	}
+	doc, _, answer, err := s.Machine.Step(s.doc, c, s.now)
+	if err != nil {
+		return instance.Answer{}, err
+	}
+	if doc != s.doc {
+		s.doc = doc
+		s.commits++
+	}
+	if s.lost {
+		return instance.Answer{}, instance.ErrNoLeader
+	}
+	return answer, nil
+}
+
+// Commits is how often the document changed.
+func (s *Store) Commits() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.commits
+}
+
+// Break makes Do answer an error: before it does its work, or afterwards. Nil
+// mends it.
+func (s *Store) Break(before error, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.lost = before, after
+}
+
+// Pass lets time pass.
+func (s *Store) Pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// Serve does what the server itself says.
+func (s *Store) Serve(t testing.TB, e instance.Event) {
+	t.Helper()
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(s.Commits()))
+	if _, err := s.Do(t.Context(), instance.Command{Event: e, Seed: sha256.Sum256(n[:])}); err != nil {
+		t.Fatalf("%T: %v", e, err)
+	}
+}
+
+// Record returns an instance.
+func (s *Store) Record(t testing.TB, id string) *instance.Record {
+	t.Helper()
+	v, _ := s.View(t.Context())
+	r := v.Document.Records[id]
+	if r == nil {
+		t.Fatalf("there is no instance %s", id)
+	}
+	return r
+}
+
+// Start begins the run that waits, and returns which attempt that is.
+func (s *Store) Start(t testing.TB, id string) instance.Ref {
+	t.Helper()
+	s.Serve(t, instance.Schedule{Places: 100})
+	u := s.Record(t, id).Run
+	if u == nil || u.Attempt == 0 {
+		t.Fatalf("instance %s has no run that was started", id)
+	}
+	ref := instance.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	s.Serve(t, instance.Started{Ref: ref, Handle: "test"})
+	return ref
+}
+
+// Finish lets the run that waits, or runs, end.
+func (s *Store) Finish(t testing.TB, id string, res instance.Result) {
+	t.Helper()
+	u := s.Record(t, id).Run
+	if u == nil {
+		t.Fatalf("instance %s has no run", id)
+	}
+	ref := instance.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	if u.StartedAt.IsZero() {
+		ref = s.Start(t, id)
+	}
+	s.Serve(t, instance.Ended{Ref: ref, Result: res})
+}
