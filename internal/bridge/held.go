@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// HeldOptions are those of a [HeldServer].
+type HeldOptions struct {
+	Lock       *statebackend.Lock
+	Repository string // HOST/PATH, by which the tool names the state; it need not be the real name
+	Dir        string // private folder of the run, which the tool reads
+	Temp       string // for parts of large states; the tool need not see it
+	Persist    time.Duration
+	Stored     func(statebackend.Version)
+	Failed     func(error)
+}
+
+// HeldServer serves one state to any number of commands of a tool, under a lock
+// that its owner took before and ends after it.
+type HeldServer struct {
+	facade *s3facade.Facade
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	served error
+	dir    string
+}
+
+// ServeHeld begins to serve on loopback.
+func ServeHeld(ctx context.Context, o HeldOptions) (*HeldServer, error) {
+	key := rand.Text()
+	h := &HeldServer{dir: o.Dir, facade: s3facade.New(s3facade.Options{
+		AccessKey: key, Repositories: []string{o.Repository}, Taken: o.Lock, Persist: o.Persist, Stored: o.Stored,
+		Failed: o.Failed, TempDir: o.Temp,
+	})}
+	server, err := httpserve.Listen(httpserve.Options{Addr: "127.0.0.1:0", Handler: h.facade})
+	if err != nil {
+		return nil, fmt.Errorf("serving the state: %w", err)
+	}
+	if err := writeProfile(o.Dir, server.URL(), key); err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h.stop = stop
+	h.done.Go(func() { h.served = server.Serve(serving) })
+	return h, nil
+}
+
+// Environment is what the tool needs of it, NAME=VALUE.
+func (h *HeldServer) Environment() []string { return []string{runVariable + "=" + h.dir} }
+
+// Close waits for the requests under way, and ends the server.
+func (h *HeldServer) Close() error {
+	h.stop()
+	h.done.Wait()
+	return errors.Join(h.served, h.facade.Close())
+}
+
+// CheckHeldEnvironment refuses variables that would lead the tool to another
+// state.
+func CheckHeldEnvironment(getenv func(string) string) error { return checkEnvironment(getenv) }
+
+// PrepareHeld puts the backend of a [HeldServer] into a root module that nobody
+// else runs, whatever backend it has itself. A module that encrypts its state
+// itself, keeps it in a cloud workspace, or has an override file that would win,
+// is refused.
+func PrepareHeld(dir, repository string) error {
+	for _, ext := range []string{".tf", ".tf.json", ".tofu", ".tofu.json"} {
+		name := strings.TrimSuffix(overrideName, ".tf") + ext
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("preparing the root module: %w", err)
+		}
+	}
+	for _, tofu := range []bool{true, false} {
+		primary, override, err := configFiles(dir, tofu)
+		if err != nil {
+			return err
+		}
+		m := module{sources: map[string][]byte{}}
+		for i, name := range append(primary, override...) {
+			body, diags := m.parse(name)
+			err := diagnosticsError(diags)
+			if err == nil {
+				err = checkHeldFile(body, filepath.Base(name), i >= len(primary))
+			}
+			if e, ok := errors.AsType[*positionError](err); ok {
+				e.file = filepath.Base(e.file) // the folder is nobody's business
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	c := Config{Declared: true, Backend: Backend{Repository: repository}}
+	return diskfile.Replace(filepath.Join(dir, overrideName), c.Override(), 0o644)
+}
+
+func checkHeldFile(body hcl.Body, name string, override bool) error {
+	if body == nil {
+		return fmt.Errorf("reading %s of the root module", name)
+	}
+	content, _, diags := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}})
+	if diags.HasErrors() {
+		return diagnosticsError(diags)
+	}
+	for _, b := range content.Blocks {
+		inner, _, diags := b.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+			{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}, {Type: "encryption"},
+		}})
+		if diags.HasErrors() {
+			return diagnosticsError(diags)
+		}
+		for _, i := range inner.Blocks {
+			if i.Type != "backend" {
+				return at(i.DefRange, fmt.Errorf("the root module of an instance cannot have a block %q: its state is kept by okara, sealed with the state keys of the server", i.Type))
+			}
+			if override && name > overrideName {
+				return at(i.DefRange, fmt.Errorf("this override file is read after %s and would replace the backend of the instance", overrideName))
+			}
+		}
+	}
+	return nil
+}
