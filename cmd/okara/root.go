@@ -67,7 +67,7 @@ func newRoot(a *app) *cobra.Command {
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
-	root.AddCommand(newVersion(a), newMan(a), newInstanceExec())
+	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstanceRun(a))
 	usageArgs(root)
 	return root
 }

@@ -246,7 +246,16 @@ internal/instance: the life of instances is a pure machine, without input or out
 internal/run: one run of the tool; whether its attempt is still named comes in as a func
 	oci
 	oci/artifact
+	statebackend
+	statebackend/s3facade
+	internal/archive
+	internal/bridge
 	internal/diskfile
+	internal/envelope
+	internal/httpserve
+	internal/prose
+	internal/remedy
+	internal/scratch
 	internal/instance
 internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 func commands() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
 		execCommand: execTestCommand,
+		"init":      stubTool("init"),
+		"plan":      stubTool("plan"),
+		"apply":     stubTool("apply"),
+		"show":      stubTool("show"),
 	}
 }
 

@@ -255,6 +255,25 @@ func (r RunResult) Log(ctx context.Context) ([]byte, error) {
 // Plan reads the plan file; nil if the attempt left none.
 func (r RunResult) Plan(ctx context.Context) ([]byte, error) { return r.read(ctx, MediaPlan, MaxPlan) }
 
+// PlanAt reads the plan file under the tag of an attempt whose nonce nobody has
+// any more. The caller compares its digest with the one that was approved.
+func (i InstanceRepo) PlanAt(ctx context.Context, tag string) ([]byte, error) {
+	t, ok := ParseInstanceTag(tag)
+	if !ok || t.Kind != TagRun {
+		return nil, fmt.Errorf("%q is no tag of an attempt: %w", tag, oci.ErrNotFound)
+	}
+	image, err := i.image(ctx, t, ArtifactRun)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range image.Layers {
+		if strings.TrimSuffix(l.MediaType, suffixSealed) == MediaPlan {
+			return readSealed(ctx, i.Repo, i.Sealer, tag, MediaPlan, l, MaxPlan)
+		}
+	}
+	return nil, fmt.Errorf("%s:%s has no plan: %w", i.Repo, tag, oci.ErrNotFound)
+}
+
 // Lock reads the dependency lock file that the attempt left; nil if none.
 func (r RunResult) Lock(ctx context.Context) ([]byte, error) {
 	l, ok := r.layer[MediaLockFile]

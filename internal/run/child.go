@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// ChildOptions are those of [Child].
+type ChildOptions struct {
+	Order Order
+	// Named asks the ledger: does it name this attempt, and why is it to end early,
+	// "" if it is not? Nil reads the ledger of the order.
+	Named func(ctx context.Context, ref instance.Ref) (named bool, cancel string, err error)
+	// Getenv reads what is passed on to the tool: proxies and certificates; required.
+	Getenv    func(string) string
+	UserAgent string
+}
+
+// Child executes one attempt to its end: it takes the lock of the state, serves
+// the state to the tool, and leaves log and result in the repository of the
+// instance. How the tool ended is in the result; an error means that there is
+// none. A cancelled ctx ends the attempt in order.
+func Child(ctx context.Context, o ChildOptions) error {
+	return newChild(o, pace{}).run(ctx)
+}
+
+// pace is how long the steps of a child may take; zero fields have defaults.
+type pace struct {
+	lease   time.Duration // of the lock
+	held    time.Duration // for how long somebody else's lock is waited for
+	poll    time.Duration // between two looks at ledger and lock
+	persist time.Duration // for how long the last write and the result are repeated
+	pause   time.Duration // the longest, between two attempts
+	grace   time.Duration // between interrupt and kill
+	push    time.Duration // between two copies of the log
+}
+
+func (p pace) withDefaults() pace {
+	return pace{
+		lease: cmp.Or(p.lease, 10*time.Minute), held: cmp.Or(p.held, time.Minute), poll: cmp.Or(p.poll, 30*time.Second),
+		persist: cmp.Or(p.persist, 15*time.Minute), pause: cmp.Or(p.pause, 10*time.Second),
+		grace: cmp.Or(p.grace, 5*time.Minute), push: cmp.Or(p.push, 30*time.Second),
+	}
+}
+
+// Limits where a spec says nothing.
+const (
+	defaultTimeout = 30 * time.Minute
+	defaultLog     = 16 << 20
+)
+
+// operation is what the lock and the versions of a run say that they are of.
+const operation = "instance-run"
+
+type child struct {
+	ChildOptions
+	pace pace
+	// start starts a command of the tool.
+	start func(toolCommand) (startedTool, error)
+
+	repo  artifact.InstanceRepo
+	store *statebackend.Store
+	lock  *statebackend.Lock
+	masks *masks
+	log   *runLog
+	stop  *stopper
+
+	mu       sync.Mutex // guards the fields below
+	failures []error    // of the facade
+	stored   bool       // a state was
+
+	report   Report
+	replaced int    // resources that the plan makes again
+	plan     []byte // sealed with the result
+	lockFile []byte // the dependency lock file that init left, if it is new
+}
+
+func newChild(o ChildOptions, p pace) *child {
+	c := &child{ChildOptions: o, pace: p.withDefaults(), stop: newStopper()}
+	c.start = func(t toolCommand) (startedTool, error) { return c.Order.startTool(t) }
+	if c.Named == nil {
+		c.Named = (&ledgerReader{order: &c.Order, userAgent: o.UserAgent, number: 1}).named
+	}
+	c.masks = newMasks(o.Order.secrets())
+	s := o.Order.Spec
+	c.report = Report{
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Resources: -1, Started: time.Now().UTC(),
+	}
+	return c
+}
+
+// errNotNamed ends an attempt of which the ledger knows nothing: nobody reads a
+// result.
+var errNotNamed = errors.New("the ledger does not name this attempt")
+
+func (c *child) run(ctx context.Context) (err error) {
+	if err := c.open(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(c.Order.Scratch, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|diskfile.NoFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	c.log = newRunLog(c.masks, int(cmp.Or(c.Order.Spec.Limits.Log, defaultLog)), file)
+	defer context.AfterFunc(ctx, func() { c.stop.ask(instance.Cancelled, "the run was told to end") })()
+	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
+	err = c.takeLock(ctx)
+	if err == nil {
+		err = c.locked(ctx)
+	}
+	if errors.Is(err, errNotNamed) {
+		return c.unlock(ctx)
+	}
+	c.finish(ctx, err)
+	return errors.Join(c.putResult(ctx), c.unlock(ctx))
+}
+
+// logFile and resultFile of a scratch folder are what the registry has, for
+// readers on this machine, and where it does not answer.
+const (
+	logFile    = "log"
+	resultFile = "result.json"
+)
+
+func (c *child) open() error {
+	o := &c.Order
+	for _, dir := range []string{o.Scratch, o.work(), filepath.Join(o.work(), tempFolder)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	repo, err := o.OpenRepo(o.Spec.Repository, c.UserAgent)
+	if err != nil {
+		return err
+	}
+	sealer, err := o.Sealer()
+	if err != nil {
+		return err
+	}
+	so := statebackend.Options{LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true}
+	c.repo = artifact.InstanceRepo{Repo: repo}
+	if sealer != nil {
+		so.Sealer, c.repo.Sealer = sealer, sealer
+	}
+	c.store = statebackend.New(repo, so)
+	return nil
+}
+
+// locked is what is done under the lock.
+func (c *child) locked(ctx context.Context) error {
+	if err := c.mayGoOn(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	beside.Go(func() { c.watch(ctx) })
+	beside.Go(func() { c.guard(ctx) })
+	beside.Go(func() {
+		_ = c.log.push(ctx, c.pace.push, func(ctx context.Context, b []byte) error { return c.repo.PutLog(ctx, attemptOf(c.Order.Spec.Ref), b) })
+	})
+	timeout := cmp.Or(c.Order.Spec.Limits.Timeout, defaultTimeout)
+	defer time.AfterFunc(timeout, func() {
+		c.stop.ask(instance.RunFailed, fmt.Sprintf("the run took longer than its limit of %s", timeout))
+	}).Stop()
+	return c.attempt(ctx)
+}
+
+// attempt is the run itself.
+func (c *child) attempt(ctx context.Context) (err error) {
+	spec := c.Order.Spec
+	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
+	if err := c.keepFork(ctx); err != nil {
+		return err
+	}
+	c.storeLeftovers(ctx)
+	p, err := c.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := bridge.ServeHeld(ctx, bridge.HeldOptions{
+		Lock: c.lock, Repository: spec.Repository, Dir: p.profile, Temp: c.Order.Scratch, Persist: c.pace.persist,
+		Stored: c.wasStored, Failed: c.failed,
+	})
+	if err != nil {
+		return err
+	}
+	p.env = append(p.env, server.Environment()...)
+	defer func() {
+		err = errors.Join(err, server.Close()) // it waits for a write under way
+		c.storeOwn(ctx, p)
+	}()
+	return c.steps(ctx, p)
+}
+
+func (c *child) wasStored(statebackend.Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = true
+}
+
+// failed is told what the facade could not do. A lock that is lost ends the run:
+// what the tool changes from here on nobody records.
+func (c *child) failed(err error) {
+	c.mu.Lock()
+	c.failures = append(c.failures, err)
+	c.mu.Unlock()
+	c.log.line("okara: %s", oci.PlainText(remedy.Text(err)))
+	if errors.Is(err, statebackend.ErrLockLost) {
+		c.stop.ask(instance.RunFailed, remedy.Text(err))
+	}
+}
+
+// finish fills the report.
+func (c *child) finish(ctx context.Context, err error) {
+	r := &c.report
+	r.Outcome = instance.Done
+	c.mu.Lock()
+	r.State = c.stored
+	failures := c.failures
+	c.mu.Unlock()
+	if err != nil {
+		r.Outcome = instance.RunFailed
+		texts := []string{remedy.Text(err)}
+		if e, ok := errors.AsType[*stopError](err); ok {
+			r.Outcome = e.outcome
+		}
+		for _, f := range failures {
+			if !strings.Contains(texts[0], f.Error()) {
+				texts = append(texts, remedy.Text(f))
+			}
+		}
+		r.Error = plainError(c.masks, texts...)
+		c.log.line("okara: %s: %s", r.Outcome, r.Error)
+	}
+	if c.lock != nil {
+		c.collect(ctx)
+	}
+	c.log.end()
+	r.Ended = time.Now().UTC()
+}
+
+// putResult writes the result, again and again while the registry cannot be
+// reached. It also lies in the scratch folder.
+func (c *child) putResult(ctx context.Context) error {
+	b, err := json.Marshal(c.report)
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	local := diskfile.Replace(filepath.Join(c.Order.Scratch, resultFile), b, 0o600)
+	a := attemptOf(c.Order.Spec.Ref)
+	err = c.persistently(ctx, func() error {
+		err := c.repo.PutRun(ctx, a, artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile})
+		if errors.Is(err, oci.ErrExists) {
+			_, err = c.repo.Run(ctx, a) // ours, if an answer was lost
+		}
+		return err
+	})
+	return errors.Join(err, local)
+}
+
+// unlock ends the lock, if there is one.
+func (c *child) unlock(ctx context.Context) error {
+	if c.lock == nil {
+		return nil
+	}
+	return c.persistently(ctx, func() error { return c.lock.Unlock(ctx) })
+}
+
+// persistently repeats what fails for want of the registry.
+func (c *child) persistently(ctx context.Context, do func() error) error {
+	begin := time.Now()
+	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
+		err := do()
+		passing := errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) || errors.Is(err, oci.ErrRateLimited)
+		if err == nil || !passing || time.Since(begin)+pause > c.pace.persist || wait(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

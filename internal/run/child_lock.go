@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/diskfile"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/s3facade"
+)
+
+// takeLock takes the lock of the state for the whole run. That of an attempt which
+// is lost is ended; anybody else's is waited for.
+func (c *child) takeLock(ctx context.Context) error {
+	spec := c.Order.Spec
+	info := statebackend.NewLockInfo(operation, c.UserAgent)
+	info.ID = LockID(spec.Ref)
+	info.Info = fmt.Sprintf("%s, attempt %d; %s", spec.Run, spec.Ref.Attempt, info.Info)
+	info.Path = spec.Repository
+	begin := time.Now()
+	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
+		if err := c.stop.err(); err != nil {
+			return err
+		}
+		err := c.persistently(ctx, func() (err error) {
+			c.lock, err = c.store.Lock(ctx, spec.Workspace, info)
+			return err
+		})
+		held, ok := errors.AsType[*statebackend.LockedError](err)
+		if !ok {
+			return err
+		}
+		if spec.Took != "" && held.Held.ID == artifact.ShownID(spec.Took) {
+			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
+			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+				return fmt.Errorf("taking over the lock of the attempt before: %w", err)
+			}
+			continue
+		}
+		if time.Since(begin)+pause > c.pace.held {
+			return &stopError{instance.Held, held.Error() + "; to end it: " + remedy.Unlock(spec.Repository, spec.Workspace, held.Held.ID)}
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// heads returns the head and, where it is the seal of a takeover, what it is a copy
+// of: they are all one state. Nothing is no error.
+func (c *child) heads(ctx context.Context) ([]statebackend.Version, error) {
+	v, err := c.lock.Head(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := []statebackend.Version{v}
+	for v.Operation == artifact.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
+		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
+			break // pruned
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+const (
+	maxSeals = 20 // that are followed to what they are copies of
+	maxForks = 50 // versions among which a fork is looked for
+)
+
+// keepFork looks for what an overtaken run stored last. Where its lock was forced
+// while it ran, that is a version beside the current one: it is brought back if
+// nobody wrote since, and otherwise a person must decide.
+func (c *child) keepFork(ctx context.Context) error {
+	heads, err := c.heads(ctx)
+	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
+		return err
+	}
+	fork, fits, err := c.fork(ctx, heads)
+	if err != nil || fork.N == 0 {
+		return err
+	}
+	ws := c.Order.Spec.Workspace
+	if !fits {
+		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by somebody else meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
+	}
+	state, _, err := c.store.GetVersion(ctx, ws, fork.N)
+	if err != nil {
+		return err
+	}
+	v, err := c.lock.Restore(ctx, state)
+	if err != nil {
+		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
+	}
+	c.wasStored(v)
+	c.log.line("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
+	return nil
+}
+
+// fork returns the newest version that a run stored beside the current one, and
+// whether nothing came after what it was made from.
+func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
+	same := map[int64]bool{}
+	for _, v := range heads {
+		same[v.N] = true
+	}
+	seen := 0
+	for v, err := range c.store.History(ctx, c.Order.Spec.Workspace) {
+		if err != nil {
+			return fork, false, err
+		}
+		if seen++; seen > maxForks {
+			break
+		}
+		beside := !same[v.N] && v.Operation == operation && !v.Empty && v.N < heads[0].N
+		if beside && same[v.Parent] && v.N > heads[len(heads)-1].N {
+			return v, true, nil
+		}
+		if beside && v.LockID == artifact.ShownID(c.Order.Spec.Took) && c.Order.Spec.Took != "" && !c.ancestor(ctx, v.N, heads[len(heads)-1]) {
+			fork = v
+			break
+		}
+	}
+	return fork, false, nil
+}
+
+// ancestor tells whether version n led to v.
+func (c *child) ancestor(ctx context.Context, n int64, v statebackend.Version) bool {
+	for range maxForks {
+		if v.Parent == n {
+			return true
+		}
+		if v.Parent < n {
+			return false
+		}
+		var err error
+		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// attemptFile of a scratch folder says what the attempt began with.
+const attemptFile = "attempt.json"
+
+type attemptNote struct {
+	LockID string `json:"lock_id"`
+	Base   int64  `json:"base"`   // version of the state; 0: none
+	Module string `json:"module"` // folder of the root module, below the work folder
+}
+
+func (c *child) writeNote(ctx context.Context, module string) error {
+	n := attemptNote{LockID: LockID(c.Order.Spec.Ref), Module: module}
+	heads, err := c.heads(ctx)
+	if err != nil {
+		return err
+	}
+	if len(heads) > 0 {
+		n.Base = heads[0].N
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return diskfile.Replace(filepath.Join(c.Order.Scratch, attemptFile), b, 0o600)
+}
+
+// erroredFile is where the tool leaves a state that it could not store.
+const erroredFile = "errored.tfstate"
+
+// maxState bounds what is read of it: what a store takes.
+const maxState = 512 << 20
+
+// storeLeftovers stores the state that an attempt left on this machine whose child
+// was killed, where it is what comes next; otherwise the log says where it lies.
+func (c *child) storeLeftovers(ctx context.Context) {
+	parent := filepath.Dir(c.Order.Scratch)
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if !e.IsDir() || dir == c.Order.Scratch {
+			continue
+		}
+		file, err := c.storeLeftover(ctx, dir)
+		if err != nil {
+			host, _ := os.Hostname() // without it the line still says where
+			c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
+		}
+	}
+}
+
+// errNewer says that others know more than a state that was left.
+var errNewer = errors.New("another run stored a state since")
+
+func (c *child) storeLeftover(ctx context.Context, dir string) (file string, err error) {
+	b, err := diskfile.ReadPrivate(filepath.Join(dir, attemptFile), maxEvent)
+	var note attemptNote
+	if err != nil || json.Unmarshal(b, &note) != nil || !filepath.IsLocal(note.Module) {
+		return "", nil // it did not come that far
+	}
+	name := filepath.Join(note.Module, erroredFile)
+	work := filepath.Join(dir, workFolder)
+	state, err := readLeft(work, name, maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	file = filepath.Join(work, name)
+	if err != nil {
+		return file, err
+	}
+	heads, err := c.heads(ctx)
+	if err != nil {
+		return file, err
+	}
+	last := statebackend.Version{}
+	if len(heads) > 0 {
+		last = heads[len(heads)-1]
+	}
+	fits := last.N == 0 && note.Base == 0 || last.LockID == note.LockID
+	for _, v := range heads {
+		fits = fits || v.N == note.Base
+	}
+	if !fits {
+		return file, errNewer
+	}
+	return file, c.storeErrored(ctx, work, name, state)
+}
+
+// storeErrored stores a state that the tool could not, and removes the file.
+func (c *child) storeErrored(ctx context.Context, work, name string, state []byte) error {
+	if err := statebackend.CheckState(state); err != nil {
+		return err
+	}
+	head, same, err := c.lock.Succeeds(ctx, state)
+	if err != nil {
+		return err
+	}
+	if !same {
+		if head, err = s3facade.Persist(ctx, c.lock, state, c.pace.persist); err != nil {
+			return err
+		}
+		c.wasStored(head)
+	}
+	c.log.line("okara: the state that the tool could not store is now version %d", head.N)
+	root, err := os.OpenRoot(work)
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.Remove(name), root.Close())
+}
+
+// storeOwn does the same for this attempt, when its tool has ended.
+func (c *child) storeOwn(ctx context.Context, p prepared) {
+	name := filepath.Join(p.module, erroredFile)
+	state, err := readLeft(c.Order.work(), name, maxState)
+	if err == nil {
+		err = c.storeErrored(ctx, c.Order.work(), name, state)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		host, _ := os.Hostname() // as above
+		file := filepath.Join(c.Order.work(), name)
+		c.failed(fmt.Errorf("host %s holds the newest state in %s: %w\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file))
+	}
+}
+
+// readLeft reads a file that the tool left below a folder: a regular file of at
+// most so many bytes, and no link.
+func readLeft(dir, name string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return readIn(root, name, most)
+}

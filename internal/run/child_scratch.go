@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Names below the work folder, which is all that the tool sees.
+const (
+	moduleFolder  = "module"
+	profileFolder = "run"   // of the bridge
+	filesFolder   = "files" // of the credentials
+	homeFolder    = "home"
+	configFile    = "tofu.rc"
+	variablesFile = "variables.tfvars.json"
+	planFile      = "plan"
+	trustFile     = "ca.pem"
+
+	lockFileName = ".terraform.lock.hcl"
+)
+
+// maxModule bounds the archive of a module, in bytes; archive has the bounds of
+// what is in it.
+const maxModule = 256 << 20
+
+// prepared is a work folder in which the tool can be started.
+type prepared struct {
+	module  string // the root module, below the work folder
+	dir     string // the same, absolute
+	profile string
+	env     []string
+	locked  bool // there is a dependency lock file, which is to be kept
+}
+
+// prepare fills the work folder.
+func (c *child) prepare(ctx context.Context) (prepared, error) {
+	o := &c.Order
+	p := prepared{module: path.Join(moduleFolder, o.Spec.Source.Path), profile: filepath.Join(o.work(), profileFolder)}
+	if !filepath.IsLocal(p.module) || p.module != moduleFolder && !strings.HasPrefix(p.module, moduleFolder+"/") {
+		return p, fmt.Errorf("path %q of the module leaves its archive", o.Spec.Source.Path)
+	}
+	p.dir = filepath.Join(o.work(), p.module)
+	for _, dir := range []string{moduleFolder, profileFolder, filesFolder, homeFolder} {
+		if err := os.Mkdir(filepath.Join(o.work(), dir), 0o700); err != nil {
+			return p, fmt.Errorf("preparing the run: %w", err)
+		}
+	}
+	if err := c.unpack(ctx); err != nil {
+		return p, fmt.Errorf("module %s %s: %w", o.Spec.Source.Module, o.Spec.Source.Version, err)
+	}
+	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() {
+		return p, fmt.Errorf("module %s %s has no folder %q", o.Spec.Source.Module, o.Spec.Source.Version, o.Spec.Source.Path)
+	}
+	if err := clean(p.dir); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	if err := c.putLockFile(ctx, &p); err != nil {
+		return p, err
+	}
+	if err := bridge.PrepareHeld(p.dir, o.Spec.Repository); err != nil {
+		return p, err
+	}
+	if err := c.writeFiles(); err != nil {
+		return p, fmt.Errorf("preparing the run: %w", err)
+	}
+	var err error
+	if p.env, err = c.environment(); err != nil {
+		return p, err
+	}
+	return p, c.writeNote(ctx, p.module)
+}
+
+// unpack writes the module, which is found by the digest that the ledger has, and
+// not by what a tag says.
+func (c *child) unpack(ctx context.Context) error {
+	d, err := c.stat(ctx, c.Order.Spec.Source.Archive)
+	if err != nil {
+		return err
+	}
+	if d.Size > maxModule {
+		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxModule, oci.ErrTooLarge)
+	}
+	f, done, err := scratch.File(c.Order.Scratch)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = c.persistently(ctx, func() error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		r, err := c.repo.Repo.Open(ctx, d)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, r)
+		return errors.Join(err, r.Close())
+	})
+	if err != nil {
+		return err
+	}
+	return archive.Unpack(ctx, f, d.Size, filepath.Join(c.Order.work(), moduleFolder), archive.Limits{})
+}
+
+func (c *child) stat(ctx context.Context, name string) (d oci.Descriptor, err error) {
+	id, err := digest.Parse(name)
+	if err != nil || id.Algorithm() != digest.SHA256 {
+		return d, fmt.Errorf("%q is no digest of its archive", name)
+	}
+	err = c.persistently(ctx, func() (err error) {
+		d, err = c.repo.Repo.Stat(ctx, id)
+		return err
+	})
+	return d, err
+}
+
+// clean removes what a module has of its author's own runs: values that would win
+// over defaults, states, and what init left.
+func clean(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		values, _ := strings.CutSuffix(name, ".json")
+		switch {
+		case values == "terraform.tfvars", strings.HasSuffix(values, ".auto.tfvars"), name == ".terraform", name == lockFileName,
+			strings.HasSuffix(name, ".tfstate"), strings.Contains(name, ".tfstate."):
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putLockFile writes the dependency lock file that belongs to the source.
+func (c *child) putLockFile(ctx context.Context, p *prepared) error {
+	want := c.Order.Spec.Source.Lock
+	if want == "" {
+		return nil
+	}
+	id, err := digest.Parse(want)
+	if err != nil {
+		return fmt.Errorf("dependency lock file %q: %w", want, err)
+	}
+	var b []byte
+	err = c.persistently(ctx, func() (err error) {
+		b, err = c.repo.LockFile(ctx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.locked = true
+	return os.WriteFile(filepath.Join(p.dir, lockFileName), b, 0o600)
+}
+
+func (c *child) writeFiles() error {
+	o := &c.Order
+	values := o.Spec.Variables
+	if values == nil {
+		values = map[string]json.RawMessage{}
+	}
+	variables, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	config, err := o.Server.cliConfig()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{variablesFile: variables, configFile: []byte(config)}
+	for name, b := range o.Files {
+		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+			return fmt.Errorf("file %q of a credential has a folder", name)
+		}
+		files[filepath.Join(filesFolder, name)] = b
+	}
+	if len(o.Server.CA) > 0 {
+		files[trustFile] = append(append(systemTrust(c.Getenv), '\n'), o.Server.CA...)
+	}
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(o.work(), name), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// systemTrust are the certificates that programs trust on this machine. A file
+// of certificates takes their place, so it must have them too.
+func systemTrust(getenv func(string) string) []byte {
+	for _, name := range []string{
+		getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
+	} {
+		if name == "" {
+			continue
+		}
+		if b, err := os.ReadFile(name); err == nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// environment is all that the tool gets: what it needs, proxies and certificates
+// of this process, and what the credentials give.
+func (c *child) environment() ([]string, error) {
+	o := &c.Order
+	work := func(name string) string { return filepath.Join(o.work(), name) }
+	tmp := work(tempFolder)
+	if o.Isolation.Mode == Sandbox {
+		tmp = "/tmp" // the same folder: names of sockets are short
+	}
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": work(homeFolder), "TMPDIR": tmp, "LANG": "C.UTF-8",
+		"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": work(configFile),
+	}
+	if o.Cache != "" {
+		env["TF_PLUGIN_CACHE_DIR"] = o.Cache
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if v := c.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	if len(o.Server.CA) > 0 {
+		env["SSL_CERT_FILE"] = work(trustFile)
+	}
+	for name, value := range o.Environment {
+		if _, taken := env[name]; taken || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
+			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
+		}
+		env[name] = strings.ReplaceAll(value, "${files}", work(filesFolder))
+	}
+	if err := bridge.CheckHeldEnvironment(func(name string) string { return env[name] }); err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, nil
+}
+
+// cliConfig is the CLI configuration of the tool: where the services of the host
+// are, the token of this run, and the mirror. Both tools read it.
+func (s Server) cliConfig() (string, error) {
+	var b strings.Builder
+	b.WriteString("disable_checkpoint = true\n")
+	if s.URL == "" {
+		return b.String(), nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.User != nil {
+		return "", fmt.Errorf("%q is no address of a server", s.URL)
+	}
+	for _, text := range append([]string{s.URL, s.Host, s.Token}, s.Hosts...) {
+		if strings.ContainsAny(text, "\"\\\n${}") {
+			return "", errors.New("the server's address, host or token has a character that no configuration can hold")
+		}
+	}
+	base := strings.TrimSuffix(s.URL, "/")
+	if s.Host != "" {
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n  }\n}\n", s.Host, base+"/v1/modules/", base+"/v1/providers/")
+	}
+	hosts := []string{s.Host, u.Host}
+	slices.Sort(hosts)
+	for _, host := range slices.Compact(hosts) {
+		if host != "" && s.Token != "" {
+			fmt.Fprintf(&b, "credentials %q {\n  token = %q\n}\n", host, s.Token)
+		}
+	}
+	if !s.Mirror || u.Scheme != "https" { // the tools want https for it
+		return b.String(), nil
+	}
+	if s.Hosts == nil {
+		fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    exclude = [%q]\n  }\n  direct {}\n}\n", base+"/mirror/", s.Host+"/*/*")
+		return b.String(), nil
+	}
+	var mirrored []string
+	for _, h := range s.Hosts {
+		mirrored = append(mirrored, fmt.Sprintf("%q", h+"/*/*"))
+	}
+	list := strings.Join(mirrored, ", ")
+	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
+	return b.String(), nil
+}
+
+// checkScratch refuses to go on with a work folder that is too large.
+func (c *child) checkScratch() error {
+	limit := c.Order.Spec.Limits.Scratch
+	if limit == 0 {
+		limit = defaultScratch
+	}
+	root, err := os.OpenRoot(c.Order.work())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var sum int64
+	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil // it may go meanwhile
+		}
+		if info, err := e.Info(); err == nil {
+			sum += info.Size()
+		}
+		return nil
+	})
+	if err == nil && sum > limit {
+		err = fmt.Errorf("the run takes %d bytes of disk, its limit is %d", sum, limit)
+	}
+	return err
+}
+
+// readIn reads a regular file of at most so many bytes, and no link: a root keeps
+// links from leading out, but not to another file of the run. Nothing of the tool
+// runs any more.
+func readIn(root *os.Root, name string, most int64) ([]byte, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d: %w", name, info.Size(), most, oci.ErrTooLarge)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
+		return nil, fmt.Errorf("%s changed while it was read", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s grew to more than %d bytes: %w", name, most, oci.ErrTooLarge)
+	}
+	return b, err
+}

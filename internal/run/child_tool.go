@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// steps runs the commands of the tool.
+func (c *child) steps(ctx context.Context, p prepared) error {
+	spec := c.Order.Spec
+	if err := c.init(ctx, p); err != nil {
+		return err
+	}
+	plan := filepath.Join(c.Order.work(), planFile)
+	switch {
+	case spec.Ref.Kind == instance.RunDrift:
+		return c.drift(ctx, p)
+	case spec.Plan != "":
+		if err := c.approvedPlan(ctx, plan); err != nil {
+			return err
+		}
+	default:
+		if err := c.makePlan(ctx, p, plan); err != nil {
+			return err
+		}
+		if spec.Approve || spec.Ref.Kind == instance.RunPlan {
+			return c.keepPlan(ctx, p, plan)
+		}
+	}
+	if err := c.checkScratch(); err != nil {
+		return err
+	}
+	if err := c.persistently(ctx, func() error { return c.lock.Check(ctx) }); err != nil {
+		return err
+	}
+	if err := c.mayGoOn(ctx); err != nil {
+		return err
+	}
+	return c.apply(ctx, p, plan)
+}
+
+// init fetches modules and providers, and takes the dependency lock file that
+// comes of it the first time.
+func (c *child) init(ctx context.Context, p prepared) error {
+	args := []string{"init", "-input=false", "-no-color"}
+	if p.locked {
+		args = append(args, "-lockfile=readonly")
+	}
+	out := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, args, out, out)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("init: %s", out.text())
+	}
+	if err := c.checkScratch(); err != nil {
+		return err
+	}
+	if p.locked {
+		c.report.Lock = c.Order.Spec.Source.Lock
+		return nil
+	}
+	b, err := readLeft(c.Order.work(), filepath.Join(p.module, lockFileName), artifact.MaxLockFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no providers
+	}
+	if err != nil {
+		return fmt.Errorf("dependency lock file: %w", err)
+	}
+	c.lockFile, c.report.Lock = b, digest.FromBytes(b).String()
+	return nil
+}
+
+func (c *child) makePlan(ctx context.Context, p prepared, file string) error {
+	args := []string{"plan", "-json", "-input=false", "-out=" + file, "-var-file=" + filepath.Join(c.Order.work(), variablesFile)}
+	if c.Order.Spec.Ref.Kind == instance.RunDestroy {
+		args = append(args, "-destroy")
+	}
+	_, err := c.jsonCommand(ctx, p, args, 0)
+	return err
+}
+
+// drift looks for what changed outside; the tool's status is 2 if anything did.
+func (c *child) drift(ctx context.Context, p prepared) error {
+	args := []string{"plan", "-json", "-input=false", "-refresh-only", "-detailed-exitcode", "-var-file=" + filepath.Join(c.Order.work(), variablesFile)}
+	e, err := c.jsonCommand(ctx, p, args, 0, 2)
+	if err != nil {
+		return err
+	}
+	c.report.Counts = &e.drift
+	if e.code == 2 && e.drift == (instance.Counts{}) {
+		c.report.Counts = &instance.Counts{Change: 1} // only outputs
+	}
+	return nil
+}
+
+// maxPlanText bounds the plan as text, in bytes.
+const maxPlanText = 1 << 20
+
+// keepPlan keeps a plan for somebody to approve.
+func (c *child) keepPlan(ctx context.Context, p prepared, file string) error {
+	b, err := readLeft(c.Order.work(), planFile, artifact.MaxPlan)
+	if err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	text := &bytes.Buffer{}
+	errs := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, []string{"show", "-no-color", file}, &firstBytes{text, maxPlanText}, errs)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("showing the plan: %s", errs.text())
+	}
+	c.plan, c.report.Plan = b, digest.FromBytes(b).String()
+	c.report.PlanText = c.masks.text(text.String())
+	return nil
+}
+
+// approvedPlan fetches exactly the plan that somebody let through.
+func (c *child) approvedPlan(ctx context.Context, file string) error {
+	spec := c.Order.Spec
+	var b []byte
+	err := c.persistently(ctx, func() (err error) {
+		b, err = c.repo.PlanAt(ctx, spec.PlanTag)
+		return err
+	})
+	if errors.Is(err, oci.ErrNotFound) {
+		return &stopError{instance.Stale, "the approved plan is gone"}
+	}
+	if err != nil {
+		return fmt.Errorf("reading the approved plan: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(spec.Plan)) != 1 {
+		return fmt.Errorf("the plan under %s is not the one that was approved: %w", spec.PlanTag, oci.ErrCorrupt)
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+func (c *child) apply(ctx context.Context, p prepared, file string) error {
+	e, err := c.jsonCommand(ctx, p, []string{"apply", "-json", "-input=false", file}, 0)
+	if err != nil && e != nil && e.stale() {
+		return &stopError{instance.Stale, "the state changed since the plan was made"}
+	}
+	return err
+}
+
+// ended is what a command with -json told.
+type ended struct {
+	events
+	code int
+}
+
+// jsonCommand runs a command whose output is events. Other codes than those are
+// errors, with what the tool said.
+func (c *child) jsonCommand(ctx context.Context, p prepared, args []string, codes ...int) (*ended, error) {
+	e := &ended{events: events{log: c.log}}
+	errs := &lastLines{log: c.log}
+	code, err := c.command(ctx, p, args, e, errs)
+	e.end()
+	e.code = code
+	if e.counts != nil {
+		c.report.Counts = e.counts
+		c.report.Counts.Replace = min(max(e.again, c.replaced), e.counts.Remove)
+		c.replaced = c.report.Counts.Replace
+	}
+	switch {
+	case err != nil:
+		return e, err
+	case slices.Contains(codes, code):
+		return e, nil
+	case len(e.errs) == 0:
+		return e, fmt.Errorf("%s: exit status %d: %s", args[0], code, errs.text())
+	}
+	var list []error
+	for _, text := range e.errs {
+		list = append(list, errors.New(text))
+	}
+	return e, errors.Join(list...)
+}
+
+// command runs the tool once. When the run is to end, it is interrupted, once,
+// and killed if it does not end in time; its error is then why.
+func (c *child) command(ctx context.Context, p prepared, args []string, out, errs io.Writer) (code int, err error) {
+	if err := c.stop.err(); err != nil {
+		return 0, err
+	}
+	t, err := c.start(toolCommand{Args: args, Dir: p.dir, Env: p.env, Stdout: out, Stderr: errs, Alone: true})
+	if err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- t.Wait() }()
+	select {
+	case err = <-ended:
+	case <-c.stop.asked:
+		c.log.line("okara: the tool is interrupted: %s", c.stop.err())
+		_ = t.Interrupt() // if that fails, it is killed
+		grace := time.NewTimer(c.pace.grace)
+		defer grace.Stop()
+		select {
+		case err = <-ended:
+		case <-grace.C:
+			err = c.end(t, ended)
+		case <-c.stop.killed:
+			err = c.end(t, ended)
+		}
+	}
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return 0, nil
+	case !failed:
+		return 0, fmt.Errorf("%s: %w", args[0], err)
+	case c.stop.err() != nil:
+		return exit.ExitCode(), c.stop.err()
+	case exit.ExitCode() < 0:
+		return exit.ExitCode(), fmt.Errorf("%s: the tool was killed (%s), perhaps for want of memory", args[0], exit)
+	}
+	return exit.ExitCode(), nil
+}
+
+func (c *child) end(t startedTool, ended <-chan error) error {
+	c.log.line("okara: the tool did not end in time and is killed")
+	if err := t.Kill(); err != nil {
+		c.log.line("okara: %v", err)
+	}
+	return <-ended
+}
+
+// collect reads what the last state says.
+func (c *child) collect(ctx context.Context) {
+	var state []byte
+	err := c.persistently(ctx, func() error {
+		b, v, err := c.lock.Get(ctx)
+		if err == nil {
+			state, c.report.Head = b, v.N
+		}
+		return err
+	})
+	if errors.Is(err, oci.ErrNotFound) {
+		c.report.Resources = 0
+		return
+	}
+	var s struct {
+		Outputs map[string]struct {
+			Value     json.RawMessage `json:"value"`
+			Sensitive bool            `json:"sensitive"`
+		} `json:"outputs"`
+		Resources []struct {
+			Mode      string            `json:"mode"`
+			Instances []json.RawMessage `json:"instances"`
+		} `json:"resources"`
+	}
+	if err != nil || json.Unmarshal(state, &s) != nil {
+		return
+	}
+	c.report.Resources = 0
+	for _, r := range s.Resources {
+		if r.Mode != "data" {
+			c.report.Resources += len(r.Instances)
+		}
+	}
+	for _, name := range c.Order.Spec.Outputs {
+		o, ok := s.Outputs[name]
+		if !ok || o.Sensitive || len(o.Value) > maxOutput {
+			continue
+		}
+		value := json.RawMessage(c.masks.text(string(o.Value)))
+		if !json.Valid(value) {
+			continue
+		}
+		if c.report.Outputs == nil {
+			c.report.Outputs = map[string]json.RawMessage{}
+		}
+		c.report.Outputs[name] = value
+	}
+}
+
+// maxOutput bounds one output, in bytes of JSON.
+const maxOutput = 4 << 10
+
+// firstBytes keeps the beginning of what is written.
+type firstBytes struct {
+	to   *bytes.Buffer
+	room int
+}
+
+// Write implements [io.Writer].
+func (f *firstBytes) Write(p []byte) (int, error) {
+	n := min(len(p), f.room)
+	f.to.Write(p[:n])
+	f.room -= n
+	return len(p), nil
+}
