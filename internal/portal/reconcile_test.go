@@ -291,11 +291,11 @@ func (w *world) launch(t *testing.T, tpl *instance.Template, who string) *instan
 }
 
 func digestOf(t *instance.Template) string {
-	b, err := json.Marshal(t)
+	d, err := t.Digest()
 	if err != nil {
 		panic(err)
 	}
-	return oci.BytesBlob("", b).Digest.String()
+	return d
 }
 
 // bulk makes ready instances, without a run of each.

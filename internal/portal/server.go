@@ -22,6 +22,7 @@ type Options struct {
 	Store   Store
 	Catalog Catalog
 	Results Results           // what runs left behind; nil: 501 for logs, plans and reveal
+	Adopter *Adopter          // finds what the ledger lost; nil: 501
 	Machine *instance.Machine // that of the store, which says what limits there are
 	Rate    int               // changes a minute and caller; 0: 60
 	// GroupAge is how long what an issuer says of groups counts for ownership; 0: 24 h.
@@ -133,6 +134,7 @@ func (s *server) routes() http.Handler {
 	stream("events", to(s, s.knownIn, s.events))
 	get("admin/instances", to(s, s.adminIn, s.adminInstances))
 	get("admin/templates", to(s, s.adminIn, s.adminTemplates))
+	post("admin/adopt", to(s, s.adminIn, s.adopt))
 	mux.Handle("/api/v1/", s.wrap(unknown))
 	return mux
 }

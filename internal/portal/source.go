@@ -3,6 +3,7 @@
 package portal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ func (r *Reconciler) spec(d *instance.Document, rec *instance.Record) (run.Spec,
 	s := run.Spec{
 		Ref:        instance.Ref{ID: rec.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
 		Run:        fmt.Sprintf("%s %s run %d", rec.Template, rec.ID, n.N),
-		Repository: repo.Repo.String(), Workspace: workspace, Ledger: r.o.Ledger(), Source: n.Source,
+		Repository: repo.Repo.String(), Workspace: workspace, Ledger: r.o.Ledger(), Source: n.Source, Snapshot: cmp.Or(n.Snapshot, rec.Snapshot),
 		Variables: variables, Sensitive: r.sensitive(rec, t, variables),
 		Outputs: t.Outputs, Credentials: t.Credentials, Approve: n.Kind == instance.RunPlan,
 		Took: tookOver(rec), Limits: r.o.Limits,
@@ -155,8 +156,8 @@ func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.
 	s := artifact.Source{Zip: zip, Annotations: map[string]string{
 		"okara_template": rec.Template, "okara_module": n.Source.Module, "okara_version": n.Source.Version,
 	}}
-	if s.Template, err = json.Marshal(t); err != nil {
-		return fmt.Errorf("encode template: %w", err)
+	if s.Template, err = t.Canonical(); err != nil {
+		return err
 	}
 	if n.Source.Lock != "" {
 		if s.Lock, err = repo.LockFile(ctx, digest.Digest(n.Source.Lock)); err != nil {

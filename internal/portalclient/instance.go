@@ -48,6 +48,12 @@ func (c *Client) Create(ctx context.Context, body portaldoc.Create) (one portald
 	return change[portaldoc.Instance](ctx, c, http.MethodPost, "instances", body)
 }
 
+// Adopt makes a record of what the ledger lost.
+func (c *Client) Adopt(ctx context.Context, body portaldoc.Adopt) (portaldoc.Instance, error) {
+	one, _, err := change[portaldoc.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
+	return one, err
+}
+
 // Instance returns one.
 func (c *Client) Instance(ctx context.Context, id string) (portaldoc.Instance, error) {
 	path, err := idPath(id)

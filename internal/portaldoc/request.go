@@ -56,3 +56,9 @@ type Transfer struct {
 type Reveal struct {
 	Name string `json:"name"`
 }
+
+// Adopt is the body of admin/adopt.
+type Adopt struct {
+	Repository string `json:"repository"`   // of the state, with or without its host
+	ID         string `json:"id,omitempty"` // of the instance, where several share the repository
+}

@@ -15,19 +15,22 @@ import (
 
 // Report is how an attempt ended: the JSON document of its run tag.
 type Report struct {
-	Version  int                        `json:"version"` // 1
-	Nonce    string                     `json:"nonce"`
-	Kind     instance.RunKind           `json:"kind"`
-	Run      string                     `json:"run"` // for people
-	Source   instance.Source            `json:"source"`
-	Snapshot string                     `json:"snapshot,omitempty"` // digest of the template
-	Outcome  string                     `json:"outcome"`
-	Counts   *instance.Counts           `json:"counts,omitempty"`
-	Plan     string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
-	PlanText string                     `json:"plan_text,omitempty"` // masked, up to 1 MiB
-	Lock     string                     `json:"lock,omitempty"`      // digest of the dependency lock file
-	Error    string                     `json:"error,omitempty"`     // up to 1 KiB
-	Outputs  map[string]json.RawMessage `json:"outputs,omitempty"`
+	Version  int              `json:"version"` // 1
+	Nonce    string           `json:"nonce"`
+	Kind     instance.RunKind `json:"kind"`
+	Run      string           `json:"run"` // for people
+	Source   instance.Source  `json:"source"`
+	Snapshot string           `json:"snapshot,omitempty"` // digest of the template
+	Outcome  string           `json:"outcome"`
+	// Variables are those of the plan: who adopts an instance that the ledger lost
+	// has its parameters from them. The document is sealed where any are sensitive.
+	Variables map[string]json.RawMessage `json:"variables,omitempty"`
+	Counts    *instance.Counts           `json:"counts,omitempty"`
+	Plan      string                     `json:"plan,omitempty"`      // digest of the plan file before sealing
+	PlanText  string                     `json:"plan_text,omitempty"` // masked, up to 1 MiB
+	Lock      string                     `json:"lock,omitempty"`      // digest of the dependency lock file
+	Error     string                     `json:"error,omitempty"`     // up to 1 KiB
+	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
 	// Resources is how many the last state lists; -1: it is not known.
 	Resources int       `json:"resources"`
 	State     bool      `json:"state,omitempty"` // a state was stored
