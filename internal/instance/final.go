@@ -5,6 +5,7 @@ package instance
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 const maxFinal = 20 // final records of an owner
@@ -149,16 +150,17 @@ func (w *work) removed(id string) {
 // cut leaves of a final record what lists show: about 1 KiB.
 func (r *Record) cut() {
 	r.Parameters, r.Claims, r.Outputs, r.Connection = nil, nil, nil, nil
-	r.Snapshot = ""
+	r.Snapshot, r.Source.Archive, r.Source.Lock = "", "", ""
 	r.Reason = clip(r.Reason, maxDetail)
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		run.Source, run.Snapshot, run.Parameters = Source{}, "", nil
-		run.Plan, run.Approved, run.Nonce, run.Before = "", "", "", ""
+		run.By, run.Before, run.From = Actor{}, "", ""
+		run.Plan, run.Approved, run.Nonce = "", "", ""
 		run.Error = clip(run.Error, 80)
 	}
-	r.Events = slices.Clone(r.Events[:min(len(r.Events), 2)])
+	r.TTL, r.Since, r.Events = 0, time.Time{}, slices.Clone(r.Events[:min(len(r.Events), 1)])
 	for i := range r.Events {
 		r.Events[i].Detail = clip(r.Events[i].Detail, 40)
 	}
