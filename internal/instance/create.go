@@ -274,6 +274,13 @@ func (w *work) checkAdopt(r *Record, t *Template) error {
 
 // validID reports whether an id is one that a machine makes.
 func validID(id string) bool {
-	return len(id) == 10 && strings.IndexByte(alphabet, id[0]) < 22 &&
-		!strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune(alphabet, c) })
+	if len(id) != 10 || strings.IndexByte(alphabet, id[0]) >= letters {
+		return false
+	}
+	for i := range len(id) {
+		if strings.IndexByte(alphabet, id[i]) < 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -23,14 +23,15 @@ func (v Violation) String() string { return fmt.Sprintf("%s %s: %s", v.Rule, v.I
 // that go beyond one is the wrong one.
 func Check(d *Document) []Violation {
 	var all []Violation
-	for _, id := range sortedKeys(d.Records) {
-		r := d.Records[id]
-		for _, rule := range rules() {
-			if text := rule.broken(d, id, r); text != "" {
-				all = append(all, Violation{Rule: rule.name, ID: id, Text: text})
+	rules := rules()
+	for id, r := range d.Records {
+		for i := range rules {
+			if text := rules[i].broken(d, id, r); text != "" {
+				all = append(all, Violation{Rule: rules[i].name, ID: id, Text: text})
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
 	return append(all, d.overfull()...)
 }
 
@@ -205,41 +206,49 @@ func attempts(_ *Document, _ string, r *Record) string {
 	return ""
 }
 
+// scope is what a limit counts: instances of a template, of an owner if there is
+// one.
+type scope struct {
+	owner    Owner
+	template string
+}
+
+type limit struct {
+	of   scope
+	most int
+}
+
 // overfull looks at the limits of templates (I3). Of the records that were made
 // when a limit was n or less there are n at most: later ones may have come under
 // a higher one. Those that an admin forced, or whose template an update changed,
 // came by other rules.
 func (d *Document) overfull() []Violation {
-	type limit struct {
-		what string
-		most int
-	}
 	limits := map[limit]bool{}
-	have := map[string][]int{} // limits of those that count, by template or owner
+	have := map[scope][]int{} // limits of those that count
 	for _, r := range d.Records {
 		t := d.Templates[r.Snapshot]
 		if !r.counts() || t == nil || r.Forced || r.Revised {
 			continue
 		}
 		if n := t.most(); n > 0 {
-			what := "template " + r.Template
+			what := scope{template: r.Template}
 			limits[limit{what, n}], have[what] = true, append(have[what], n)
 		}
 		if n := t.PerOwner; n > 0 && r.Owner.ID != "" {
-			what := strings.Join([]string{"owner", r.Owner.Kind, r.Owner.Issuer, r.Owner.ID, r.Template}, " ")
+			what := scope{r.Owner.key(), r.Template}
 			limits[limit{what, n}], have[what] = true, append(have[what], n)
 		}
 	}
 	var all []Violation
 	for l := range limits {
 		n := 0
-		for _, most := range have[l.what] {
+		for _, most := range have[l.of] {
 			if most <= l.most {
 				n++
 			}
 		}
 		if n > l.most {
-			all = append(all, Violation{Rule: "I3", Text: fmt.Sprintf("%s: %d where %d may be", l.what, n, l.most)})
+			all = append(all, Violation{Rule: "I3", Text: fmt.Sprintf("%s %s of %s: %d where %d may be", l.of.owner.Kind, l.of.owner.ID, l.of.template, n, l.most)})
 		}
 	}
 	return all

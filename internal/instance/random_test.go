@@ -18,7 +18,7 @@ import (
 // TestRandomSteps takes random events and looks at the whole document after each:
 // OKARA_TEST_STEPS of them.
 func TestRandomSteps(t *testing.T) {
-	steps := 50_000
+	steps := 100_000
 	if testing.Short() {
 		steps = 5_000
 	}
@@ -61,7 +61,7 @@ type chaos struct {
 	real  map[string]bool         // instances that have resources
 	alive map[string]instance.Ref // attempts that run
 	ever  map[string]bool         // ids that were used
-	held  bool
+	later []instance.Event        // what effects are followed by
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -115,6 +115,12 @@ func (c *chaos) actor() instance.Actor {
 }
 
 func (c *chaos) step() {
+	if len(c.later) > 0 {
+		e := c.later[0]
+		c.later = c.later[1:]
+		c.do(instance.Actor{}, e)
+		return
+	}
 	c.now = c.now.Add(time.Duration(c.r.IntN(600)) * time.Second)
 	if c.r.IntN(40) == 0 {
 		c.now = c.now.Add(time.Duration(c.r.IntN(30)) * time.Hour)
@@ -268,6 +274,9 @@ func (c *chaos) do(a instance.Actor, e instance.Event) {
 		}
 		return
 	}
+	if after == before {
+		return
+	}
 	c.d = after
 	if v := instance.Check(after); len(v) > 0 {
 		c.t.Fatalf("step %d, after %#v: %v", c.n, e, v)
@@ -378,6 +387,9 @@ func (c *chaos) carry(effects []instance.Effect, e instance.Event) {
 			if r == nil || r.Phase.Live() {
 				c.t.Fatalf("%#v: %s of what lives", e, x.Kind)
 			}
+			if c.r.IntN(5) > 0 {
+				c.later = append(c.later, map[string]instance.Event{instance.Archive: instance.Archived{ID: r.ID}, instance.Remove: instance.Removed{ID: r.ID}}[x.Kind])
+			}
 		}
 	}
 }
@@ -395,6 +407,9 @@ func (c *chaos) settle() {
 		}
 	}
 	for range 2000 {
+		if len(c.left()) == 0 {
+			return
+		}
 		c.do(instance.Actor{}, instance.Schedule{Places: 8})
 		for id, ref := range c.alive {
 			delete(c.alive, id)
@@ -412,10 +427,18 @@ func (c *chaos) settle() {
 			c.now = next
 		}
 	}
-	for id, r := range c.d.Records {
-		endless := r.Template == "sandbox/team" || r.ExpiresAt.IsZero()
-		if r.Phase.Live() && !endless {
-			c.t.Errorf("%s is still %s: %s", id, r.Phase, r.Reason)
+	for _, r := range c.left() {
+		c.t.Errorf("%s is still %s: %s", r.ID, r.Phase, r.Reason)
+	}
+}
+
+// left are the instances that live and have an end.
+func (c *chaos) left() []*instance.Record {
+	var left []*instance.Record
+	for _, r := range c.d.Records {
+		if r.Phase.Live() && r.Template != "sandbox/team" && (!r.ExpiresAt.IsZero() || r.Run != nil || r.Phase != instance.Failed) {
+			left = append(left, r)
 		}
 	}
+	return left
 }

@@ -162,8 +162,11 @@ func (w *work) who() string {
 	return clip(a.Subject, 128)
 }
 
-// alphabet has nothing that is taken for something else; its first 22 are letters.
-const alphabet = "abcdefghjkmnpqrstvwxyz23456789"
+// alphabet has nothing that is taken for something else: letters first.
+const (
+	alphabet = "abcdefghjkmnpqrstvwxyz23456789"
+	letters  = 22
+)
 
 // newID makes an id that no record has.
 func (w *work) newID() string {
@@ -173,7 +176,7 @@ func (w *work) newID() string {
 		for i := range id {
 			n := uint64(len(alphabet))
 			if i == 0 {
-				n = 22 // a DNS label begins with a letter
+				n = letters // a DNS label begins with a letter
 			}
 			id[i] = alphabet[uint64(binary.BigEndian.Uint16(sum[2*i:]))%n]
 		}

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+)
+
+// person is one of many people.
+func person(n int) instance.Actor {
+	return instance.Actor{Issuer: "https://id", Subject: fmt.Sprintf("p%d", n)}
+}
+
+// Two never win one member: 200 claims on 5.
+func TestClaims(t *testing.T) {
+	w := newWorld(t)
+	five := with(func(t *instance.Template) {
+		t.Pool = &instance.PoolSize{Size: 5, WhenEmpty: "refuse"}
+	})
+	w.fill(five)
+	w.runAll(good)
+	won := map[string]bool{}
+	for n := range 200 {
+		a, err := w.try(person(n), creation(person(n), five))
+		switch {
+		case errors.Is(err, instance.ErrPoolEmpty):
+		case err != nil:
+			t.Fatal(err)
+		case won[a.Record.ID]:
+			t.Fatalf("%s was given away twice", a.Record.ID)
+		default:
+			won[a.Record.ID] = true
+		}
+	}
+	if len(won) != 5 {
+		t.Errorf("%d won", len(won))
+	}
+	if available, claimed, total := w.d.Occupancy(five.Name); available != 0 || claimed != 5 || total != 5 {
+		t.Errorf("%d available, %d claimed, %d in all", available, claimed, total)
+	}
+}
+
+// An instance ends although its template, its snapshot even, is gone.
+func TestEndWithoutTemplate(t *testing.T) {
+	for _, snapshot := range []bool{true, false} {
+		w := newWorld(t)
+		id := w.create(anna, plain())
+		w.run(id, good)
+		if !snapshot {
+			d := *w.d
+			d.Templates = nil
+			w.d = &d
+		}
+		w.pass(8 * time.Hour)
+		due, _ := w.d.Due(w.now)
+		if !slices.Equal(due, []string{id}) {
+			t.Fatalf("due are %v", due)
+		}
+		d, _, _, err := w.m.Step(w.d, instance.Command{Event: instance.Tick{ID: id}}, w.now)
+		if err != nil || d.Records[id].Phase != instance.Destroying || d.Records[id].Run.Kind != instance.RunDestroy {
+			t.Errorf("%v: %s", err, d.Records[id].Phase)
+		}
+	}
+}
+
+// Limits are exact: of a template for an owner, of all templates, of groups, and
+// of a template for everybody.
+func TestQuotas(t *testing.T) {
+	two := with(func(t *instance.Template) { t.PerOwner = 2 })
+	lab := with(func(t *instance.Template) { t.Name = "lab/vm" })
+	six := with(func(t *instance.Template) { t.Max = 6; t.Name = "six/vm" })
+	w := newWorld(t)
+	w.m.Limits.Quotas = []instance.Quota{
+		{Name: "", User: 5, Group: 20}, {Name: "more", Groups: []string{"team-b"}, User: 7, Templates: []string{"lab/*"}},
+	}
+	count := func(a instance.Actor, tmpl *instance.Template) (n int, text string) {
+		for range 50 {
+			_, err := w.try(a, creation(a, tmpl))
+			if err == nil {
+				n++
+				continue
+			}
+			q, ok := errors.AsType[*instance.QuotaError](err)
+			if !ok || q.Used != q.Limit {
+				t.Fatal(err)
+			}
+			text = err.Error()
+		}
+		return n, text
+	}
+	if n, text := count(anna, two); n != 2 || !strings.HasPrefix(text, "you have 2 of 2 instances of sandbox/vpc: ") {
+		t.Errorf("of one template: %d, %s", n, text)
+	}
+	if n, text := count(anna, lab); n != 3 || !strings.HasPrefix(text, "you have 5 of 5 instances: ") || strings.Count(text, ",") != 4 {
+		t.Errorf("of all: %d, %s", n, text)
+	}
+	if n, _ := count(ben, lab); n != 7 {
+		t.Errorf("of a group with a higher limit: %d", n)
+	}
+	if n, text := count(person(1), six); n != 5 || text == "" {
+		t.Errorf("of another: %d", n)
+	}
+	if n, text := count(person(2), six); n != 1 || text != "template six/vm has 6 of 6 instances" {
+		t.Errorf("of a template: %d, %s", n, text)
+	}
+	forced := creation(admin, six)
+	forced.Forced = true
+	if a := w.must(admin, forced); !a.Record.Forced {
+		t.Error("an admin's is not marked")
+	}
+	forced.Owner = user(person(2))
+	w.refused(person(2), forced, instance.ErrDenied, "")
+}
+
+// A failed one counts, one that is destroyed does not.
+func TestQuotaIsFreed(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *instance.Template) { t.Max = 1 })
+	id := w.create(anna, one)
+	w.broke(id)
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Fatal("a failed one does not count")
+	}
+	w.must(anna, instance.DestroyNow{ID: id})
+	if _, err := w.try(ben, creation(ben, one)); err == nil {
+		t.Fatal("one that is destroying does not count")
+	}
+	w.run(id, gone)
+	w.must(ben, creation(ben, one))
+}
+
+// 20 first requests at once make one instance, and 20 good answers.
+func TestOneForEachOwner(t *testing.T) {
+	w := newWorld(t)
+	one := with(func(t *instance.Template) { t.PerOwner = 1 })
+	ids := map[string]int{}
+	for n := range 20 {
+		a := w.must(anna, creation(anna, one))
+		if want := 200; n > 0 && a.Status != want {
+			t.Errorf("answer %d", a.Status)
+		}
+		ids[a.Record.ID]++
+	}
+	if len(ids) != 1 || len(w.d.Records) != 1 {
+		t.Errorf("%v", ids)
+	}
+	e := creation(ben, plain())
+	e.One = true
+	first := w.must(ben, e)
+	if second := w.must(ben, e); second.Record.ID != first.Record.ID || second.Status != 200 {
+		t.Errorf("got %d %s", second.Status, second.Record.ID)
+	}
+}
+
+// Passing trouble is not a failure.
+func TestPassingTrouble(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	for _, r := range []instance.Result{broken, lost} {
+		w.run(id, r)
+		w.want(id, instance.Provisioning)
+		w.pass(time.Minute)
+	}
+	w.run(id, good)
+	w.want(id, instance.Ready)
+	if text := mustJSON(t, w.d); strings.Contains(text, `"phase":"failed"`) || strings.Contains(text, `"kind":"failed"`) {
+		t.Errorf("it failed: %s", text)
+	}
+}
+
+// A template that is deleted leaves what was claimed.
+func TestDeletedTemplateLeavesClaimed(t *testing.T) {
+	w := newWorld(t)
+	w.reach(instance.Available)
+	id := w.must(anna, creation(anna, pooled())).Record.ID
+	w.serve(instance.Fill{Name: pooled().Name})
+	w.want(id, instance.Ready)
+	w.serve(instance.Offer{ID: id})
+	w.want(id, instance.Ready)
+	if n := len(w.all(instance.Available)); n != 0 {
+		t.Errorf("%d members stay", n)
+	}
+}
+
+// An invalid pool is paused after one look, and told of once; a pool whose
+// members fail after three, each wait longer than that before.
+func TestPoolPauses(t *testing.T) {
+	w := newWorld(t)
+	bad := instance.Fill{Name: "sandbox/pool", Invalid: "module net/vpc/aws has no version 9"}
+	w.serve(bad)
+	if len(w.effects) != 1 || w.effects[0].Ref.ID != "sandbox/pool" || w.effects[0].Notice.Kind != instance.NoticePool {
+		t.Errorf("effects %v", w.effects)
+	}
+	before := w.d
+	w.serve(bad)
+	if w.d != before {
+		t.Error("it is paused again")
+	}
+	w.serve(instance.Noticed{ID: "sandbox/pool", Notice: w.d.Pools["sandbox/pool"].Notices[0].ID})
+	w.fill(pooled())
+	if n := len(w.all(instance.Provisioning)); n != 2 {
+		t.Fatalf("valid again, %d are made", n)
+	}
+	failures := 0
+	for w.d.Pools["sandbox/pool"].Paused == "" {
+		if failures++; failures > 10 {
+			t.Fatal("it is never paused")
+		}
+		for range 3 {
+			w.runAll(broken)
+			w.pass(time.Minute)
+		}
+		w.fill(pooled())
+		if p := w.d.Pools["sandbox/pool"]; p.Paused == "" {
+			if got := w.all(instance.Provisioning); p.Backoff.After(w.now) && len(got) != 0 {
+				t.Errorf("until %s nothing is made, and %v are", p.Backoff, got)
+			}
+			w.now = p.Backoff
+			w.fill(pooled())
+		}
+	}
+	if n := len(w.all(instance.Failed)); n != 1 {
+		t.Errorf("%d are kept as evidence", n)
+	}
+	p := w.d.Pools["sandbox/pool"]
+	if p.Failures < 3 || p.Paused != "members failed: no such image" {
+		t.Errorf("%+v", p)
+	}
+	w.pass(2 * time.Hour)
+	w.fill(pooled())
+	if n := len(w.all(instance.Provisioning)); n != 0 {
+		t.Errorf("paused, %d are made", n)
+	}
+	newer := instance.Fill{Name: "sandbox/pool", Template: pooled(), Digest: digestOf(pooled()), Source: source("1.0.1")}
+	w.serve(newer)
+	if n := len(w.all(instance.Provisioning)); n != 2 {
+		t.Errorf("changed, %d are made", n)
+	}
+}
+
+// A pool never goes beyond the limit of its template, and gives room to
+// successors where it is used up.
+func TestPoolWithinMax(t *testing.T) {
+	w := newWorld(t)
+	tight := with(func(t *instance.Template) { t.Pool = &instance.PoolSize{Size: 3, Max: 3, WhenEmpty: "refuse"} })
+	w.fill(tight)
+	w.runAll(good)
+	w.must(anna, creation(anna, tight))
+	w.fill(tight)
+	if n := len(w.all(instance.Provisioning)); n != 0 {
+		t.Errorf("%d are made beyond the limit", n)
+	}
+	newer := instance.Fill{Name: tight.Name, Template: tight, Digest: digestOf(tight), Source: source("2.0.0")}
+	for range 20 {
+		w.serve(newer)
+		w.runAll(instance.Result{Outcome: instance.Done})
+		if _, _, total := w.d.Occupancy(tight.Name); total > 3 {
+			t.Fatalf("%d in all", total)
+		}
+	}
+	n := 0
+	for _, id := range w.all(instance.Available) {
+		if w.record(id).Source.Version == "2.0.0" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d are of the newer version", n)
+	}
+}
+
+// What people call, extend or give away stays the same: its source, its runs, its
+// parameters, its repository.
+func TestChangesLeaveTheState(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(instance.Ready)
+	before := w.record(id)
+	w.must(anna, instance.Extend{ID: id})
+	w.must(anna, instance.Rename{ID: id, Name: "other"})
+	w.must(admin, instance.Transfer{ID: id, To: user(ben)})
+	w.must(ben, instance.Protect{ID: id, On: true})
+	after := w.record(id)
+	for name, pair := range map[string][2]any{
+		"id": {before.ID, after.ID}, "source": {before.Source, after.Source}, "snapshot": {before.Snapshot, after.Snapshot},
+		"runs": {before.Runs, after.Runs}, "parameters": {before.Parameters, after.Parameters}, "phase": {before.Phase, after.Phase},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s was %v and is %v", name, pair[0], pair[1])
+		}
+	}
+	if after.Run != nil {
+		t.Errorf("it runs %+v", after.Run)
+	}
+}
+
+// A request that comes again is answered as before; another one under its key is
+// refused.
+func TestRepeatedRequests(t *testing.T) {
+	w := newWorld(t)
+	c := instance.Command{Event: creation(anna, plain()), Actor: anna, Key: "k1", Caller: "anna", Digest: "d1"}
+	first, err := w.command(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.d
+	again, err := w.command(c)
+	if err != nil || !again.Repeat || again.Status != first.Status || again.Record.ID != first.Record.ID || w.d != before {
+		t.Errorf("got %+v %v", again, err)
+	}
+	c.Digest = "d2"
+	if _, err := w.command(c); !errors.Is(err, instance.ErrKeyReused) {
+		t.Errorf("got %v", err)
+	}
+	w.pass(2 * time.Hour)
+	w.serve(instance.Prune{})
+	if n := len(w.d.Requests); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+	c.Digest = "d1"
+	if a, err := w.command(c); err != nil || a.Record.ID != first.Record.ID || a.Status != 200 {
+		t.Errorf("after an hour: %+v %v", a, err)
+	}
+	c.Event, c.Key = instance.Rename{ID: "nobody"}, "k2"
+	if _, err := w.command(c); !errors.Is(err, instance.ErrNotFound) || w.d.Requests["k2"] != nil {
+		t.Errorf("a refusal is kept: %v", err)
+	}
+}
+
+// Of 2,000 answers the oldest of who has most goes.
+func TestAnswersAreBounded(t *testing.T) {
+	m, d := instance.Machine{}, &instance.Document{Version: 1, Requests: map[string]*instance.Request{}}
+	for n := range 2000 {
+		caller := "many"
+		if n < 10 {
+			caller = "few"
+		}
+		d.Requests[fmt.Sprintf("%04d", n)] = &instance.Request{Caller: caller, Status: 200, At: epoch.Add(time.Duration(n) * time.Millisecond)}
+	}
+	c := instance.Command{Event: instance.Resume{Template: "a/b"}, Actor: admin, Key: "new", Caller: "third"}
+	after, _, _, err := m.Step(d, c, epoch.Add(time.Minute))
+	if err != nil || len(after.Requests) != 2000 || after.Requests["0010"] != nil || after.Requests["0000"] == nil || after.Requests["new"] == nil {
+		t.Errorf("%v: %d are kept", err, len(after.Requests))
+	}
+}
+
+// Clocks that disagree hold back what takes something away, and nothing else.
+func TestHeldClock(t *testing.T) {
+	w := newWorld(t)
+	id := w.reach(instance.Ready)
+	member := w.reach(instance.Available)
+	w.serve(instance.ClockHeld{Reason: "the registry is 3h ahead"})
+	if len(w.effects) != 1 || w.effects[0].Notice.Kind != instance.NoticeClock {
+		t.Errorf("effects %v", w.effects)
+	}
+	w.serve(instance.Noticed{ID: "clock", Notice: w.effects[0].Notice.ID})
+	w.pass(1000 * time.Hour)
+	if due, _ := w.d.Due(w.now); len(due) != 0 {
+		t.Errorf("due are %v", due)
+	}
+	before := w.d
+	w.serve(instance.Tick{ID: id})
+	w.serve(instance.Tick{ID: member})
+	if w.d != before {
+		t.Error("something ended")
+	}
+	w.must(anna, instance.Rename{ID: id, Name: "still here"})
+	w.serve(instance.Fill{Name: pooled().Name})
+	w.want(member, instance.Available)
+	w.refused(anna, instance.AcceptClock{}, instance.ErrDenied, "")
+	w.must(admin, instance.AcceptClock{})
+	due, _ := w.d.Due(w.now)
+	for _, id := range due {
+		w.serve(instance.Tick{ID: id})
+	}
+	w.want(id, instance.Destroying)
+	w.want(member, instance.Destroying)
+}
+
+// Time never runs behind the last commit.
+func TestTimeNeverRunsBack(t *testing.T) {
+	w := newWorld(t)
+	w.create(anna, plain())
+	w.pass(-time.Hour)
+	id := w.create(ben, plain())
+	if r := w.record(id); !r.CreatedAt.Equal(epoch) || !w.d.Clock.At.Equal(epoch) {
+		t.Errorf("created at %s", r.CreatedAt)
+	}
+}
+
+// Notices before an end come once each, and again for another end.
+func TestNoticesBeforeTheEnd(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, with(func(t *instance.Template) {
+		t.Notices = []time.Duration{24 * time.Hour, 2 * time.Hour, 30 * time.Minute}
+	}))
+	w.run(id, good)
+	told := func() (kinds []string) {
+		for range 40 {
+			due, _ := w.d.Due(w.now)
+			for _, id := range due {
+				w.serve(instance.Tick{ID: id})
+				for _, e := range w.effects {
+					if e.Kind == instance.Notify {
+						kinds = append(kinds, e.Notice.Kind)
+						w.serve(instance.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+					}
+				}
+			}
+			w.pass(12 * time.Minute)
+			if w.record(id).ExpiresAt.Sub(w.now) <= 12*time.Minute {
+				break
+			}
+		}
+		return kinds
+	}
+	want := []string{"expires_2h0m0s", "expires_30m0s"}
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("told of %v", got)
+	}
+	w.must(anna, instance.Extend{ID: id})
+	w.must(anna, instance.Extend{ID: id})
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("told of %v", got)
+	}
+}
+
+// Destroys come first, then what a person waits for, then pools, then drift;
+// owners in turn, none with more than half the places.
+func TestSchedule(t *testing.T) {
+	w := newWorld(t)
+	drifting := with(func(t *instance.Template) { t.Name, t.Drift = "sandbox/drift", &instance.Drift{Every: time.Hour} })
+	drift := w.create(person(1), drifting)
+	w.run(drift, good)
+	gone := w.create(person(2), plain())
+	w.run(gone, good)
+	w.pass(time.Hour)
+	w.serve(instance.Tick{ID: drift})
+	w.fill(pooled())
+	var annas []string
+	for range 5 {
+		annas = append(annas, w.create(anna, plain()))
+	}
+	w.pass(time.Second)
+	bens := w.create(ben, plain())
+	w.must(person(2), instance.DestroyNow{ID: gone})
+	if q := w.d.Queue(w.now); len(q) != 10 || q[0] != gone || q[9] != drift {
+		t.Errorf("queue %v", q)
+	}
+	started := func(places int) (ids []string) {
+		w.serve(instance.Schedule{Places: places})
+		for _, e := range w.effects {
+			ids = append(ids, e.Ref.ID)
+		}
+		return ids
+	}
+	if got := started(3); got[0] != gone || !slices.Contains(annas, got[1]) || got[2] != bens {
+		t.Errorf("first start %v, of anna %v, of ben %s", got, annas, bens)
+	}
+	got := started(5)
+	if len(got) != 2 || !slices.Contains(annas, got[0]) || !slices.Contains(annas, got[1]) {
+		t.Errorf("then start %v", got)
+	}
+	if got = started(6); len(got) != 1 || w.record(got[0]).Owner.ID != "" {
+		t.Errorf("anna has half the places, and %v start", got)
+	}
+}
+
+// An auto update is planned first, and stops where it would destroy.
+func TestAutoUpdate(t *testing.T) {
+	auto := with(func(t *instance.Template) { t.Update = "auto" })
+	offer := func(id, version string) instance.Offer {
+		return instance.Offer{ID: id, Template: auto, Digest: digestOf(auto), Source: source(version)}
+	}
+	w := newWorld(t)
+	id := w.create(anna, auto)
+	w.run(id, good)
+	w.serve(offer(id, "1.0.0"))
+	w.want(id, instance.Ready)
+	w.serve(offer(id, "1.1.0"))
+	w.want(id, instance.Updating)
+	w.run(id, plan("sha256:safe", instance.Counts{Change: 1}))
+	w.run(id, good)
+	if r := w.want(id, instance.Ready); r.Source.Version != "1.1.0" || r.Runs[0].Approved != "sha256:safe" {
+		t.Errorf("got %+v", r)
+	}
+	w.serve(offer(id, "1.2.0"))
+	w.run(id, plan("sha256:unsafe", instance.Counts{Remove: 1, Add: 1, Replace: 1}))
+	r := w.want(id, instance.Ready)
+	if r.Source.Version != "1.1.0" || r.Conditions[0].Type != instance.UpdateAvailable || r.Conditions[0].Reason != "Destroys" {
+		t.Errorf("got %+v", r)
+	}
+	before := w.d
+	w.serve(offer(id, "1.2.0"))
+	if w.d != before {
+		t.Error("it is tried again")
+	}
+	manual := w.create(ben, plain())
+	w.run(manual, good)
+	w.serve(offer(manual, "1.2.0"))
+	if r := w.want(manual, instance.Ready); r.Conditions[0].Message != "version 1.2.0" {
+		t.Errorf("got %v", r.Conditions)
+	}
+}
+
+// A new leader repeats what nobody knows to be done.
+func TestOutstanding(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(anna, plain())
+	w.start()
+	kinds := func() (all []string) {
+		for _, e := range w.m.Outstanding(w.d) {
+			if !e.Again {
+				t.Errorf("%v is not marked", e)
+			}
+			all = append(all, e.Kind)
+		}
+		return all
+	}
+	if got := kinds(); !slices.Equal(got, []string{instance.StartRun}) {
+		t.Errorf("got %v", got)
+	}
+	w.serve(instance.Started{Ref: w.ref(id), Handle: "h"})
+	if got := kinds(); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	w.must(anna, instance.DestroyNow{ID: id})
+	if got := kinds(); !slices.Equal(got, []string{instance.CancelRun}) {
+		t.Errorf("got %v", got)
+	}
+	w.end(id, lost)
+	w.run(id, gone)
+	if got := kinds(); !slices.Equal(got, []string{instance.Notify, instance.Archive}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What a ledger lost comes back, and ends.
+func TestAdopt(t *testing.T) {
+	w := newWorld(t)
+	r := instance.Record{ID: "abcdefghjk", Template: "sandbox/vpc", Snapshot: digestOf(plain()), Source: source("1.0.0"), Owner: user(anna), Phase: instance.Ready, CreatedAt: epoch}
+	w.refused(anna, instance.Adopt{Record: r, Template: plain()}, instance.ErrDenied, "")
+	w.refused(admin, instance.Adopt{Record: r}, instance.ErrInvalid, "")
+	w.must(admin, instance.Adopt{Record: r, Template: plain()})
+	w.refused(admin, instance.Adopt{Record: r, Template: plain()}, instance.ErrPhase, "")
+	w.pass(8 * time.Hour)
+	w.serve(instance.Tick{ID: r.ID})
+	w.want(r.ID, instance.Destroying)
+}
+
+// A record and a document have an upper bound.
+func TestBounds(t *testing.T) {
+	w := newWorld(t)
+	outputs := map[string]json.RawMessage{}
+	var names []string
+	for n := range 10 {
+		name := fmt.Sprintf("o%d", n)
+		names, outputs[name] = append(names, name), json.RawMessage(`"`+strings.Repeat("x", 4000)+`"`)
+	}
+	e := creation(anna, with(func(t *instance.Template) { t.Outputs = names }))
+	e.Parameters = map[string]json.RawMessage{"p": json.RawMessage(`"` + strings.Repeat("y", 8000) + `"`)}
+	id := w.must(anna, e).Record.ID
+	for range 12 {
+		w.run(id, instance.Result{Outcome: instance.Done, Outputs: outputs})
+		w.must(anna, instance.Update{ID: id})
+		w.broke(id)
+		w.must(anna, instance.Retry{ID: id})
+		if n := len(mustJSON(t, w.record(id))); n > 16<<10 {
+			t.Fatalf("a record has %d bytes", n)
+		}
+	}
+	e.Parameters["q"] = json.RawMessage(`"` + strings.Repeat("y", 400) + `"`)
+	w.refused(anna, e, instance.ErrInvalid, "")
+
+	d := &instance.Document{Version: 1, Records: map[string]*instance.Record{}}
+	for n := range 5000 {
+		id := fmt.Sprintf("a%09d", n)
+		d.Records[id] = &instance.Record{ID: id, Phase: instance.Destroyed, FinishedAt: epoch}
+	}
+	if _, _, _, err := w.m.Step(d, instance.Command{Event: creation(anna, plain()), Actor: anna}, epoch); !errors.Is(err, instance.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+}
