@@ -48,6 +48,7 @@ type ResponseError struct {
 	Codes      []string // of the distribution API, such as MANIFEST_BLOB_UNKNOWN, in the registry's order; often one, may be none
 	Message    string
 	RetryAfter time.Duration // zero if the registry did not say
+	Date       time.Time     // the Date header; zero if none
 
 	sentinel error
 }
@@ -97,6 +98,9 @@ func (s *session) responseError(resp *http.Response) error {
 	e := &ResponseError{
 		Method: resp.Request.Method, URL: safeURL(resp.Request.URL), Status: resp.StatusCode,
 		RetryAfter: retryAfter(resp, time.Now()),
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		e.Date = t
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what arrived is all we can quote
 	e.Codes, e.Message = parseErrors(body)

@@ -4,6 +4,7 @@ package statebackend_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,26 @@ func TestNewer(t *testing.T) {
 		c.Take()
 		if b, got, err := reader.Newer(t.Context(), "prod", v.N); err != nil || b != nil || got.N != v.N || sum(c.Take()) != 1 {
 			t.Errorf("nothing new: %q, %+v, %v", b, got, err)
+		}
+		mustUnlock(t, l)
+	})
+}
+
+// A lease begins with the claim, also in a repository that nobody has written to.
+func TestLeaseOfEmptyRepository(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{RoundTripper: direct{h}}
+		a := newStore(t, ghostHost, &ocitest.Fault{Base: g, Match: ocitest.On("GET", "tags"), Nth: 2, Times: -1, Do: func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			g.closed.Store(true) // after its claim
+			return nil, errors.New("killed")
+		}}, statebackend.Options{LockTTL: time.Minute})
+		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "a"}); err == nil {
+			t.Fatal("locked by who was killed")
+		}
+		l, err := polls(t, newStore(t, ghostHost, direct{h}, statebackend.Options{}), "b", 10*time.Minute)
+		if err != nil {
+			t.Fatal(err)
 		}
 		mustUnlock(t, l)
 	})

@@ -21,7 +21,10 @@ type records struct {
 func (r *records) snapshot(ctx context.Context) (oci.TagList, error) {
 	l, err := r.repo.Snapshot(ctx)
 	if errors.Is(err, oci.ErrNotFound) {
-		return oci.TagList{}, nil
+		if e, ok := errors.AsType[*oci.ResponseError](err); ok {
+			l.Date = e.Date // a claim that does not say when it was written has no lease
+		}
+		return oci.TagList{Date: l.Date}, nil
 	}
 	if err == nil && l.Cached && !r.o.UnsafeLocking {
 		err = fmt.Errorf("the tag list of %s came from a cache: %w", r.repo, ErrUnsafe)

@@ -94,6 +94,8 @@ func (c *chain) begin(ctx context.Context) {
 
 // hint returns what the tag in the first repository says; 1 without one.
 func (c *chain) hint(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	s, err := c.store(1)
 	if err != nil {
 		return 1
@@ -112,6 +114,8 @@ func (c *chain) hint(ctx context.Context) int {
 // read reads the newest page of a repository; a page without a document where
 // nothing was committed yet.
 func read(ctx context.Context, s *statebackend.Store) (page, statebackend.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	return opened(s.Get(ctx, workspace))
 }
 
@@ -177,6 +181,8 @@ func (c *chain) address(ctx context.Context) (string, error) {
 
 // ask looks where the hint points: what is found there has to be proven anyway.
 func (c *chain) ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
 	s, err := c.open(c.hint(ctx))
 	if err != nil {
 		return "", err

@@ -43,6 +43,8 @@ func (l *Ledger) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	asOf := l.o.Now().UTC()
 	b, v, err := s.Newer(ctx, workspace, seen.version)
 	switch {

@@ -71,6 +71,8 @@ func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, stat
 	if _, ttl := lock.Lease(); ttl == 0 {
 		return page{}, statebackend.Version{}, refuse(errors.New("the registry tells no time: its answers have no Date"))
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	p, v, err := opened(lock.Get(ctx))
 	if err != nil {
 		return p, v, refuse(err)
@@ -81,6 +83,8 @@ func (l *Ledger) begin(ctx context.Context, lock *statebackend.Lock) (page, stat
 // judge tells whether a page may be led on from. One that has moved leads to the
 // next repository.
 func (l *Ledger) judge(ctx context.Context, p page) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	l.mu.Lock()
 	older := l.memory.known.older(p)
 	l.mu.Unlock()

@@ -28,6 +28,9 @@ const (
 	tryEvery = 8 * time.Second
 	// pollEvery is how often a follower asks for a newer document.
 	pollEvery = 2 * time.Second
+	// askTime bounds what is asked of the registry at once: a commit, or reading
+	// the document.
+	askTime = 30 * time.Second
 	// endTime bounds how long the end of a leader's time may take.
 	endTime = 10 * time.Second
 	// maxDocument is the largest document that is read.

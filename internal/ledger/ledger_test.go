@@ -11,16 +11,20 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 const host = "registry.test"
@@ -63,25 +67,25 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
-// tiny is a machine with one command, Create: it makes the instance of that name,
-// or returns the one there is. Names that begin with "!" are refused.
+// tiny is a machine with one command, Create: it makes an instance of that name,
+// once for each key, or refuses a name that begins with "!".
 func tiny(d *instance.Document, c instance.Command, now time.Time) (*instance.Document, []instance.Effect, instance.Answer, error) {
+	if now.Before(d.Clock.At) {
+		return nil, nil, instance.Answer{}, fmt.Errorf("%v is before %v", now, d.Clock.At)
+	}
 	next := *d
 	next.Clock.At = now
 	switch e := c.Event.(type) {
 	case instance.Create:
-		if e.Name[0] == '!' {
+		if strings.HasPrefix(e.Name, "!") {
 			return nil, nil, instance.Answer{}, instance.ErrInvalid
 		}
-		if r := d.Records[e.Name]; r != nil {
-			return d, nil, instance.Answer{Status: 200, Record: r}, nil
+		if q := d.Requests[c.Key]; q != nil {
+			return d, nil, instance.Answer{Status: 200, Record: d.Records[q.ID], Repeat: true}, nil
 		}
-		r := &instance.Record{ID: e.Name, Phase: instance.Provisioning, CreatedAt: now}
-		next.Records = maps.Clone(d.Records)
-		if next.Records == nil {
-			next.Records = map[string]*instance.Record{}
-		}
-		next.Records[e.Name] = r
+		id := fmt.Sprintf("i%d", len(d.Records)+1)
+		r := &instance.Record{ID: id, Name: e.Name, Phase: instance.Provisioning, CreatedAt: now}
+		next.Records, next.Requests = with(d.Records, id, r), with(d.Requests, c.Key, &instance.Request{ID: id})
 		return &next, []instance.Effect{{Kind: instance.StartRun, Ref: instance.Ref{ID: e.Name}}}, instance.Answer{Status: 201, Record: r}, nil
 	case instance.ClockHeld:
 		next.Clock.Held = e.Reason
@@ -91,6 +95,15 @@ func tiny(d *instance.Document, c instance.Command, now time.Time) (*instance.Do
 		return nil, nil, instance.Answer{}, errors.ErrUnsupported
 	}
 	return &next, nil, instance.Answer{Status: 200}, nil
+}
+
+func with[V any](m map[string]V, k string, v V) map[string]V {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[k] = v
+	return m
 }
 
 // replica is one server with a ledger.
@@ -106,8 +119,14 @@ type replica struct {
 
 func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica {
 	t.Helper()
+	return startAt(t, "acme", transport, o)
+}
+
+// startAt starts a replica whose ledger is below a prefix.
+func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.Options) *replica {
+	t.Helper()
 	r := &replica{gate: &gate{RoundTripper: transport}}
-	client, err := oci.New(host+"/acme", oci.Options{Transport: r.gate, PlainHTTP: true})
+	client, err := oci.New(host+"/"+prefix, oci.Options{Transport: r.gate, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +137,15 @@ func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica
 		}
 		return client.Repo(name)
 	}
+	behind := repoBehind(t, prefix, transport)
 	o.InClear = o.Sealer == nil
 	o.Effects = func(_ context.Context, effects []instance.Effect) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, e := range effects {
+			if !kept(t, behind, e.Ref.ID) {
+				t.Errorf("the effect of %s began before it was kept", e.Ref.ID)
+			}
 			r.effects = append(r.effects, e.Ref.ID)
 		}
 	}
@@ -144,6 +167,28 @@ func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica
 	return r
 }
 
+// repoBehind is the first ledger, by a way without faults.
+func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.Repo {
+	t.Helper()
+	if a, ok := transport.(*armed); ok {
+		transport = direct{a.h}
+	}
+	r, err := oci.OpenRepo(host+"/"+prefix+"/ledger", oci.Options{Transport: transport, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// kept tells whether a ledger has an instance of that name.
+func kept(t testing.TB, repo *oci.Repo, name string) bool {
+	b, _, err := statebackend.New(repo, statebackend.Options{StrictReads: true}).Get(t.Context(), "ledger")
+	if err != nil && t.Context().Err() == nil {
+		t.Error(err)
+	}
+	return err != nil || bytes.Contains(b, fmt.Appendf(nil, "%q", name))
+}
+
 // end stops a replica and waits until it has ended.
 func (r *replica) end() {
 	r.stop()
@@ -157,7 +202,7 @@ func (r *replica) kill() {
 }
 
 func create(name string) instance.Command {
-	return instance.Command{Event: instance.Create{Name: name}}
+	return instance.Command{Event: instance.Create{Name: name}, Key: "key of " + name}
 }
 
 func mustDo(t testing.TB, r *replica, name string, status int) {
@@ -191,13 +236,16 @@ func mustHave(t testing.TB, r *replica, names ...string) {
 		t.Error(err)
 		return
 	}
-	for _, n := range names {
-		if v.Document.Records[n] == nil {
-			t.Errorf("no instance %s", n)
-		}
+	got := map[string]int{}
+	for _, rec := range v.Document.Records {
+		got[rec.Name]++
 	}
-	if len(v.Document.Records) != len(names) {
-		t.Errorf("%d instances, want %d", len(v.Document.Records), len(names))
+	want := map[string]int{}
+	for _, n := range names {
+		want[n] = 1
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("instances by name (-want +got):\n%s", d)
 	}
 }
 

@@ -178,10 +178,14 @@ func seed() (s [32]byte) {
 
 func (t *tenure) apply(c instance.Command) (*waiter, error) {
 	head := t.head()
+	doc := head
 	if _, ok := c.Event.(instance.AcceptClock); ok {
 		t.clock.accept()
+		copied := *head
+		copied.Clock.At = t.clock.now() // even where the last commit was ahead
+		doc = &copied
 	}
-	next, effects, answer, err := t.l.step(head, c, t.clock.now())
+	next, effects, answer, err := t.l.step(doc, c, t.clock.now())
 	if err != nil {
 		return nil, err
 	}
@@ -281,9 +285,15 @@ func put(ctx context.Context, lock *statebackend.Lock, p page) (version int64, s
 	if err != nil {
 		return 0, 0, err
 	}
+	return putBytes(ctx, lock, b)
+}
+
+func putBytes(ctx context.Context, lock *statebackend.Lock, b []byte) (version int64, size int, err error) {
 	if len(b) > maxDocument {
 		return 0, 0, fmt.Errorf("the ledger would have %d bytes: %w", len(b), oci.ErrTooLarge)
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	v, err := lock.Put(ctx, b)
 	return v.N, len(b), err
 }

@@ -54,6 +54,8 @@ func (t *tenure) rollOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*askTime)
+	defer cancel()
 	lock, err := store.Lock(ctx, workspace, statebackend.NewLockInfo("lead", l.o.Tool))
 	if _, held := errors.AsType[*statebackend.LockedError](err); held {
 		t.again = time.After(tryEvery) // a leader died in between
@@ -91,11 +93,11 @@ func (t *tenure) first(ctx context.Context, lock *statebackend.Lock, p page, num
 	if err != nil {
 		return nil, err
 	}
-	v, err := lock.Put(ctx, b)
+	n, _, err := putBytes(ctx, lock, b)
 	if err != nil {
 		return nil, err
 	}
-	return &moved{Number: number, Version: v.N, Digest: digestOf(b)}, nil
+	return &moved{Number: number, Version: n, Digest: digestOf(b)}, nil
 }
 
 // leaveHint says in the first repository which one counts. It saves who begins the

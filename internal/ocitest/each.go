@@ -21,6 +21,13 @@ import (
 // refuse, such as a late tag list, are not among them; use [New].
 func Each(t *testing.T, f func(t *testing.T, host string)) {
 	t.Helper()
+	EachHandler(t, func(t *testing.T, h http.Handler) { f(t, serve(t, h)) })
+}
+
+// EachHandler is [Each] without listeners, so that waits take no time in a
+// synctest bubble.
+func EachHandler(t *testing.T, f func(t *testing.T, h http.Handler)) {
+	t.Helper()
 	for _, v := range []struct {
 		name string
 		q    Quirks
@@ -33,9 +40,9 @@ func Each(t *testing.T, f func(t *testing.T, host string)) {
 		{"no-digest-header", Quirks{NoDigestHeader: true}},
 		{"absolute-links", Quirks{PageSize: 3, AbsoluteLinks: true}},
 	} {
-		t.Run(v.name, func(t *testing.T) { f(t, New(t, v.q)) })
+		t.Run(v.name, func(t *testing.T) { f(t, Handler(t, v.q)) })
 	}
-	t.Run("ociregistry", func(t *testing.T) { f(t, serve(t, newMem())) })
+	t.Run("ociregistry", func(t *testing.T) { f(t, newMem()) })
 }
 
 // New starts a distribution registry in memory with the quirks and returns
