@@ -103,11 +103,13 @@ func (c *clock) observe(b statebackend.Beat) {
 	c.reason = reason
 }
 
-// accept is a person's word that the clock is right, even where the last commit
-// was ahead of it.
-func (c *clock) accept() {
-	c.latch, c.reason, c.floor = "", "", time.Time{}
-	c.apart, c.base = c.last.Date.Sub(c.last.Now.Round(0)), c.last
+// accepted is the clock once a person has said that it is right, even where the
+// last commit was ahead of it.
+func (c *clock) accepted() *clock {
+	a := *c
+	a.latch, a.reason, a.floor = "", "", time.Time{}
+	a.apart, a.base = a.last.Date.Sub(a.last.Now.Round(0)), a.last
+	return &a
 }
 
 // now is the time, never behind what it was.

@@ -3,6 +3,7 @@
 package ledger_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,9 @@ func TestFaultAtEachRequest(t *testing.T) {
 		quirks ocitest.Quirks
 	}{{"delete", ocitest.Quirks{}}, {"no delete", ocitest.Quirks{NoDelete: true}}} {
 		for _, f := range faults {
+			if q.quirks.NoDelete && f.name != "lost after" && f.name != "killed after" {
+				continue // what differs is how a lock ends
+			}
 			t.Run(q.name+"/"+f.name, func(t *testing.T) {
 				n := 1
 				for ; commitsWithFault(t, ocitest.Handler(t, q.quirks), n, f.do, f.dies); n++ {
@@ -121,6 +125,9 @@ func commitsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies 
 		synctest.Wait()
 		b := start(t, direct{h}, ledger.Options{})
 		ask(t, "one", a, b)
+		for _, r := range []*replica{a, b} {
+			_, _ = r.Do(t.Context(), instance.Command{Event: instance.Schedule{Places: 10}, Seed: sha256.Sum256([]byte("start"))})
+		}
 		ask(t, "two", a, b)
 		time.Sleep(15 * time.Second)
 		hit = fault.Seen() >= n

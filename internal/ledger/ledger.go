@@ -103,7 +103,6 @@ func (n Limits) withDefaults() Limits {
 // Ledger keeps the document of all instances. It is safe for concurrent use.
 type Ledger struct {
 	o    Options
-	step stepFunc
 	book *chain // of repositories
 
 	mu       sync.Mutex    // guards the fields below
@@ -115,8 +114,6 @@ type Ledger struct {
 	memory   *memory
 	dangling []*statebackend.Lock // whose end the registry has not confirmed
 }
-
-type stepFunc func(*instance.Document, instance.Command, time.Time) (*instance.Document, []instance.Effect, instance.Answer, error)
 
 // snapshot is a document as it was committed.
 type snapshot struct {
@@ -146,9 +143,6 @@ func New(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{o: o, memory: m, changed: make(chan struct{})}
-	if o.Machine != nil {
-		l.step = o.Machine.Step
-	}
 	l.book = newChain(l)
 	return l, nil
 }

@@ -5,10 +5,10 @@ package ledger_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,43 +67,37 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.RoundTripper.RoundTrip(r)
 }
 
-// tiny is a machine with one command, Create: it makes an instance of that name,
-// once for each key, or refuses a name that begins with "!".
-func tiny(d *instance.Document, c instance.Command, now time.Time) (*instance.Document, []instance.Effect, instance.Answer, error) {
-	if now.Before(d.Clock.At) {
-		return nil, nil, instance.Answer{}, fmt.Errorf("%v is before %v", now, d.Clock.At)
+// plain is a template without limits.
+func plain() *instance.Template {
+	return &instance.Template{
+		Name: "sandbox/vpc", Enabled: true, Visible: true, Owner: "user", Approval: "none", Executor: "local",
+		TTL:     &instance.TTL{Default: 8 * time.Hour, Max: 72 * time.Hour, OnExpire: "destroy"},
+		Timeout: 30 * time.Minute, Retries: 2, Update: "manual",
 	}
-	next := *d
-	next.Clock.At = now
-	switch e := c.Event.(type) {
-	case instance.Create:
-		if strings.HasPrefix(e.Name, "!") {
-			return nil, nil, instance.Answer{}, instance.ErrInvalid
-		}
-		if q := d.Requests[c.Key]; q != nil {
-			return d, nil, instance.Answer{Status: 200, Record: d.Records[q.ID], Repeat: true}, nil
-		}
-		id := fmt.Sprintf("i%d", len(d.Records)+1)
-		r := &instance.Record{ID: id, Name: e.Name, Phase: instance.Provisioning, CreatedAt: now}
-		next.Records, next.Requests = with(d.Records, id, r), with(d.Requests, c.Key, &instance.Request{ID: id})
-		return &next, []instance.Effect{{Kind: instance.StartRun, Ref: instance.Ref{ID: e.Name}}}, instance.Answer{Status: 201, Record: r}, nil
-	case instance.ClockHeld:
-		next.Clock.Held = e.Reason
-	case instance.AcceptClock:
-		next.Clock.Held, next.Clock.Accept = "", now
-	default:
-		return nil, nil, instance.Answer{}, errors.ErrUnsupported
-	}
-	return &next, nil, instance.Answer{Status: 200}, nil
 }
 
-func with[V any](m map[string]V, k string, v V) map[string]V {
-	m = maps.Clone(m)
-	if m == nil {
-		m = map[string]V{}
+var source = instance.Source{Module: "net/vpc/aws", Version: "1.0.0", Digest: "sha256:1", Archive: "sha256:2"}
+
+func user(name string) instance.Owner {
+	return instance.Owner{Kind: instance.OwnerUser, Issuer: "https://id", ID: name}
+}
+
+// launch is the request of an owner for an instance of a template, under a key.
+func launch(t *instance.Template, owner, name, key string) instance.Command {
+	return instance.Command{
+		Event: instance.Create{Template: t, Digest: "sha256:" + t.Name, Source: source, Owner: user(owner), Name: name},
+		Actor: instance.Actor{Issuer: "https://id", Subject: owner}, Key: key, Caller: owner, Seed: sha256.Sum256([]byte("seed of " + key)),
 	}
-	m[k] = v
-	return m
+}
+
+// create is anna's request for an instance of a name, always under the same key. A
+// name that begins with "!" is refused.
+func create(name string) instance.Command {
+	c := launch(plain(), "anna", name, "key of "+name)
+	if strings.HasPrefix(name, "!") {
+		c.Event = instance.DestroyNow{ID: name}
+	}
+	return c
 }
 
 // replica is one server with a ledger.
@@ -125,6 +119,13 @@ func start(t testing.TB, transport http.RoundTripper, o ledger.Options) *replica
 // startAt starts a replica whose ledger is below a prefix.
 func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.Options) *replica {
 	t.Helper()
+	o.InClear = o.Sealer == nil
+	return startWith(t, prefix, transport, o, nil)
+}
+
+// startWith changes the options last.
+func startWith(t testing.TB, prefix string, transport http.RoundTripper, o ledger.Options, change func(*ledger.Options)) *replica {
+	t.Helper()
 	r := &replica{gate: &gate{RoundTripper: transport}}
 	client, err := oci.New(host+"/"+prefix, oci.Options{Transport: r.gate, PlainHTTP: true})
 	if err != nil {
@@ -138,12 +139,14 @@ func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.
 		return client.Repo(name)
 	}
 	behind := repoBehind(t, prefix, transport)
-	o.InClear = o.Sealer == nil
+	if o.Machine == nil {
+		o.Machine = &instance.Machine{}
+	}
 	o.Effects = func(_ context.Context, effects []instance.Effect) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, e := range effects {
-			if !kept(t, behind, e.Ref.ID) {
+			if o.Sealer == nil && !moves(o) && !kept(t, behind, e.Ref.ID) {
 				t.Errorf("the effect of %s began before it was kept", e.Ref.ID)
 			}
 			r.effects = append(r.effects, e.Ref.ID)
@@ -153,10 +156,12 @@ func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.
 		begin := time.Now()
 		o.Uptime = func() time.Duration { return time.Since(begin) }
 	}
+	if change != nil {
+		change(&o)
+	}
 	if r.Ledger, err = ledger.New(o); err != nil {
 		t.Fatal(err)
 	}
-	ledger.SetStep(r.Ledger, tiny)
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	r.ended.Go(func() {
@@ -170,8 +175,15 @@ func startAt(t testing.TB, prefix string, transport http.RoundTripper, o ledger.
 // repoBehind is the first ledger, by a way without faults.
 func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.Repo {
 	t.Helper()
-	if a, ok := transport.(*armed); ok {
+	switch a := transport.(type) {
+	case *armed:
 		transport = direct{a.h}
+	case *stopped:
+		transport = a.RoundTripper
+	case *ocitest.Count:
+		transport = a.Base
+	case *ocitest.Fault:
+		return repoBehind(t, prefix, a.Base)
 	}
 	r, err := oci.OpenRepo(host+"/"+prefix+"/ledger", oci.Options{Transport: transport, PlainHTTP: true})
 	if err != nil {
@@ -179,6 +191,9 @@ func repoBehind(t testing.TB, prefix string, transport http.RoundTripper) *oci.R
 	}
 	return r
 }
+
+// moves tells whether a ledger will be in other repositories than the first.
+func moves(o ledger.Options) bool { return o.Limits.Roll > 0 }
 
 // kept tells whether a ledger has an instance of that name.
 func kept(t testing.TB, repo *oci.Repo, name string) bool {
@@ -201,10 +216,6 @@ func (r *replica) kill() {
 	r.end()
 }
 
-func create(name string) instance.Command {
-	return instance.Command{Event: instance.Create{Name: name}, Key: "key of " + name}
-}
-
 func mustDo(t testing.TB, r *replica, name string, status int) {
 	t.Helper()
 	a, err := r.Do(t.Context(), create(name))
@@ -216,17 +227,25 @@ func mustDo(t testing.TB, r *replica, name string, status int) {
 // leads waits until a replica leads.
 func leads(t testing.TB, r *replica) {
 	t.Helper()
-	for {
-		changed := r.Changed()
-		if v, err := r.View(t.Context()); err == nil && v.Leading {
-			return
+	leader(t, r)
+}
+
+// leader waits until one of the replicas leads.
+func leader(t testing.TB, replicas ...*replica) *replica {
+	t.Helper()
+	for range 10 * 60 * 10 {
+		for _, r := range replicas {
+			if v, err := r.View(t.Context()); err == nil && v.Leading {
+				return r
+			}
 		}
 		select {
-		case <-changed:
-		case <-t.Context().Done():
-			t.Fatal("it never led")
+		case <-replicas[0].Changed():
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
+	t.Fatal("nobody leads: ", replicas[0].Status().Refused)
+	return nil
 }
 
 func mustHave(t testing.TB, r *replica, names ...string) {
@@ -258,8 +277,8 @@ func TestTwoReplicas(t *testing.T) {
 		leads(t, a)
 		b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
 		mustDo(t, a, "one", 201)
-		mustDo(t, a, "one", 200)
-		if _, err := a.Do(t.Context(), create("!")); !errors.Is(err, instance.ErrInvalid) {
+		mustDo(t, a, "one", 201)
+		if _, err := a.Do(t.Context(), create("!")); !errors.Is(err, instance.ErrNotFound) {
 			t.Errorf("refused: %v", err)
 		}
 		time.Sleep(10 * time.Second)

@@ -70,9 +70,9 @@ func (p page) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the ledger: %w", err)
 	}
-	body, err := json.Marshal(p.doc)
+	body, err := instance.Encode(p.doc)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the ledger: %w", err)
+		return nil, err
 	}
 	b := make([]byte, 0, len(head)+len(body))
 	b = append(b, head[:len(head)-1]...)
@@ -80,18 +80,55 @@ func (p page) encode() ([]byte, error) {
 	return append(b, body[1:]...), nil
 }
 
-// decodePage reads what encode wrote.
+// decodePage reads what encode wrote. Records that break a rule of the machine are
+// set aside, and those that do so no more come back.
 func decodePage(b []byte) (page, error) {
+	doc, err := instance.Decode(b) // bounds size and depth of all
+	if err != nil {
+		return page{}, corrupt(err)
+	}
 	p, err := decodeHead(b)
 	if err != nil {
 		return page{}, corrupt(err)
 	}
-	p.doc = &instance.Document{}
-	if err := json.Unmarshal(b, p.doc); err != nil {
-		return page{}, corrupt(err)
-	}
-	p.size = len(b)
+	p.doc, p.size = doc, len(b)
+	p.sift()
 	return p, nil
+}
+
+// sift sets aside what breaks a rule.
+func (p *page) sift() {
+	d, before := p.doc, p.Aside
+	p.Aside = nil
+	for id, a := range before {
+		if d.Records[id] != nil || a.Record.ID != id {
+			p.setAside(id, a) // there is another one of its name
+			continue
+		}
+		if d.Records == nil {
+			d.Records = map[string]*instance.Record{}
+		}
+		d.Records[id] = a.Record
+		if a.Template != nil && d.Templates[a.Record.Snapshot] == nil {
+			if d.Templates == nil {
+				d.Templates = map[string]*instance.Template{}
+			}
+			d.Templates[a.Record.Snapshot] = a.Template
+		}
+	}
+	for _, v := range instance.Check(d) {
+		if r := d.Records[v.ID]; r != nil {
+			p.setAside(v.ID, &aside{Why: v.Rule + ": " + v.Text, Record: r, Template: d.Templates[r.Snapshot]})
+			delete(d.Records, v.ID)
+		}
+	}
+}
+
+func (p *page) setAside(id string, a *aside) {
+	if p.Aside == nil {
+		p.Aside = map[string]*aside{}
+	}
+	p.Aside[id] = a
 }
 
 func corrupt(err error) error { return fmt.Errorf("the ledger: %v: %w", err, oci.ErrCorrupt) }

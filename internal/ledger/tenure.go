@@ -116,10 +116,10 @@ func (t *tenure) begin() {
 	l := t.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.o.Machine != nil {
-		t.effects.add(l.o.Machine.Outstanding(t.committed.doc))
+	t.effects.add(l.o.Machine.Outstanding(t.committed.doc))
+	if err := t.tick(); err != nil {
+		t.stop(err)
 	}
-	t.tick()
 }
 
 // fresh tells whether this replica still leads: the registry has confirmed a beat
@@ -178,17 +178,18 @@ func seed() (s [32]byte) {
 
 func (t *tenure) apply(c instance.Command) (*waiter, error) {
 	head := t.head()
-	doc := head
+	doc, clock := head, t.clock
 	if _, ok := c.Event.(instance.AcceptClock); ok {
-		t.clock.accept()
+		clock = clock.accepted()
 		copied := *head
-		copied.Clock.At = t.clock.now() // even where the last commit was ahead
+		copied.Clock.At = clock.now() // even where the last commit was ahead
 		doc = &copied
 	}
-	next, effects, answer, err := t.l.step(doc, c, t.clock.now())
+	next, effects, answer, err := t.l.o.Machine.Step(doc, c, clock.now())
 	if err != nil {
 		return nil, err
 	}
+	t.clock = clock
 	w := &waiter{done: make(chan struct{}), answer: answer}
 	b := t.pending
 	switch {
