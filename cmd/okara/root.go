@@ -53,6 +53,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: "artifacts", Title: "Modules and providers:"},
 		&cobra.Group{ID: "state", Title: "State:"},
+		&cobra.Group{ID: "instances", Title: "Instances:"},
 		&cobra.Group{ID: "server", Title: "Server and clients:"},
 		&cobra.Group{ID: "access", Title: "Access:"},
 	)
@@ -65,6 +66,7 @@ func newRoot(a *app) *cobra.Command {
 	completeItems(reg, stored...)
 	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
+	addTo(root, "instances", newInstance(reg))
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstanceRun(a))

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -67,12 +68,11 @@ func (s *server) launchOne(w http.ResponseWriter, r *http.Request, c caller, v i
 // creation makes the event of a request to launch a template.
 func (s *server) creation(ctx context.Context, c caller, body portaldoc.Create) (instance.Create, error) {
 	e, err := s.o.Catalog.Pin(ctx, body.Template, body.Version)
-	if err != nil {
-		return instance.Create{}, err
-	}
 	switch {
-	case e == nil:
+	case errors.Is(err, instance.ErrNotFound):
 		return instance.Create{}, noTemplate()
+	case err != nil:
+		return instance.Create{}, err
 	case !e.Template.Enabled:
 		return instance.Create{}, fmt.Errorf("template %s is switched off: %w", body.Template, instance.ErrPaused)
 	case e.Problem != "":

@@ -40,8 +40,8 @@ type Catalog interface {
 	Current(name string) (*Entry, bool)
 	All() []Entry
 	// Pin is the template with a version of its module that a caller names; ""
-	// is [Catalog.Current] for now. An error is [instance.ErrInvalid] where the
-	// template does not take it.
+	// is [Catalog.Current] for now. An error is [instance.ErrNotFound] where there
+	// is no template, and [instance.ErrInvalid] where it does not take the version.
 	Pin(ctx context.Context, name, version string) (*Entry, error)
 }
 

@@ -4,6 +4,7 @@ package portal
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -53,10 +54,10 @@ func (s *server) updating(r call[*instance.Record], b portaldoc.Update) (instanc
 	}
 	now, err := s.o.Catalog.Pin(r.Context(), r.at.Template, version)
 	switch {
+	case errors.Is(err, instance.ErrNotFound):
+		return nil, fmt.Errorf("%w: template %s is not there any more, so nothing can be updated", instance.ErrPhase, r.at.Template)
 	case err != nil:
 		return nil, err
-	case now == nil:
-		return nil, fmt.Errorf("%w: template %s is not there any more, so nothing can be updated", instance.ErrPhase, r.at.Template)
 	case now.Problem != "":
 		return nil, &apiError{Status: http.StatusConflict, Reason: portaldoc.ReasonPaused, Text: "template " + r.at.Template + ": " + now.Problem}
 	}

@@ -147,7 +147,7 @@ func (c *Catalog) All() []portal.Entry {
 func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, error) {
 	e, ok := c.Current(name)
 	if !ok {
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
 	}
 	switch version {
 	case "", "1.0.0":

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/portalclient"
+)
+
+func newInstanceOutputs(reg *registries) *cobra.Command {
+	var f portalFlags
+	var reveal bool
+	cmd := &cobra.Command{
+		Use:   "outputs ID [NAME]",
+		Short: "Print the outputs of an instance",
+		Long: `Print the outputs of an instance that its template lists, or the value of one.
+Sensitive ones are shown as (sensitive). With --reveal the owner gets the value of
+one as the state has it, which the server records.
+
+` + instanceHelp,
+		Example: `  okara instance outputs abcdefgh23
+  okara instance outputs abcdefgh23 password --reveal`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			switch {
+			case len(args) == 2 && reveal:
+				one, err := c.Reveal(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return reg.printResult(one, valueText(one.Value))
+			case reveal:
+				return usageError("--reveal is for one output; name it")
+			}
+			return printOutputs(ctx, reg.app, c, args)
+		}),
+	}
+	f.add(reg, cmd, false)
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "print a sensitive value as well; the server records that")
+	return cmd
+}
+
+func printOutputs(ctx context.Context, a *app, c *portalclient.Client, args []string) error {
+	all, err := c.Outputs(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		v, ok := all.Outputs[args[1]]
+		if !ok {
+			return usageError("instance %s has no output %q; it has %v", args[0], args[1], slices.Sorted(maps.Keys(all.Outputs)))
+		}
+		return a.printResult(v, portalclient.Plain(valueText(v)))
+	}
+	rows := [][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all.Outputs)) {
+		rows = append(rows, []string{portalclient.Plain(name), portalclient.Plain(valueText(all.Outputs[name]))})
+	}
+	return a.printResult(all, table(rows))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/portalclient"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+func newInstanceWait(reg *registries) *cobra.Command {
+	var f portalFlags
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait until an instance has done what it does",
+		Long: `Wait until an instance is ready, or is gone if it is being destroyed. One that
+waits for approval is not waited for. Ctrl-C ends the waiting only: the instance
+goes on.
+
+` + instanceHelp + `
+6 it failed, 1 with --timeout: it is not done yet.`,
+		Example: `  okara instance wait abcdefgh23
+  okara instance wait abcdefgh23 --timeout 20m && okara instance outputs abcdefgh23`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.asking(reg, func(ctx context.Context, c *portalclient.Client, args []string) error {
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return waitForInstance(ctx, reg.app, c, args[0])
+		}),
+	}
+	f.add(reg, cmd, false)
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait no longer than this; 0: without an end")
+	return cmd
+}
+
+// waitPause is how often the server is asked.
+const waitPause = 2 * time.Second
+
+// waitForInstance waits until an instance has done what it does, prints it, and returns an
+// error if it failed.
+func waitForInstance(ctx context.Context, a *app, c *portalclient.Client, id string) error {
+	said := ""
+	for {
+		one, err := c.Instance(ctx, id)
+		if err == nil {
+			if line := waitLine(one); line != said {
+				a.note("%s", line)
+				said = line
+			}
+			if settled(one) {
+				return waited(a, one)
+			}
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(waitPause):
+				continue
+			}
+		}
+		if ctx.Err() == nil {
+			return err
+		}
+		text := "instance %s goes on by itself"
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			text = "instance %s is not done yet; it goes on by itself"
+		}
+		return withHint(fmt.Errorf(text+": %w", id, ctx.Err()), "wait again with `okara instance wait %s`, or end it with `okara instance destroy %s`", id, id)
+	}
+}
+
+// settled reports whether nothing comes of an instance without somebody.
+func settled(one portaldoc.Instance) bool {
+	switch one.Phase {
+	case "provisioning", "updating", "destroying":
+		return false
+	}
+	return true
+}
+
+// waitLine says what is waited for.
+func waitLine(one portaldoc.Instance) string {
+	line := one.ID + " " + one.Phase
+	if one.Run != nil {
+		line += ", run " + runWords(one.Run)
+	}
+	for _, c := range one.Conditions {
+		if c.Type == "Waiting" {
+			line += ", waits: " + c.Reason
+			if c.Message != "" {
+				line += " (" + c.Message + ")"
+			}
+		}
+	}
+	return portalclient.Plain(line)
+}
+
+// waited prints how an instance is in the end.
+func waited(a *app, one portaldoc.Instance) error {
+	if err := printInstance(a, one); err != nil {
+		return err
+	}
+	switch one.Phase {
+	case "failed", "destroy_failed":
+		err := partlyError("instance %s: %s", one.ID, portalclient.Plain(one.Phase+": "+one.Reason))
+		return withHint(err, "`okara instance logs %s` says why; then `okara instance retry %s`", one.ID, one.ID)
+	case "rejected":
+		return partlyError("instance %s was rejected: %s", one.ID, portalclient.Plain(one.Reason))
+	case "requested", "planned":
+		a.note("it waits until somebody approves it")
+	}
+	return nil
+}
