@@ -70,21 +70,28 @@ func (it Item) Versioned() bool {
 	return it.Kind == KindModule || it.Kind == KindProvider || it.Kind == KindMirror
 }
 
-// String returns the address of the module or provider.
+// String returns the address of the module, provider or template.
 func (it Item) String() string {
-	if it.Kind == KindModule {
+	switch it.Kind {
+	case KindModule:
 		return it.Module.String()
+	case KindTemplate:
+		return it.Template
 	}
 	return it.Provider.String()
 }
 
-// Repository is where a layout keeps a module or a provider.
+// Repository is where a layout keeps a module, a provider or a template.
 func (it Item) Repository(l Layout) string {
 	switch it.Kind {
 	case KindModule:
 		return l.Module(it.Module)
 	case KindMirror:
 		return l.MirrorOf(it.Provider)
+	case KindTemplate:
+		namespace, name, _ := strings.Cut(it.Template, "/")
+		repository, _ := l.Template(namespace, name) // "" for what is no template
+		return repository
 	}
 	return l.Provider(it.Provider)
 }

@@ -34,7 +34,15 @@ func (m *manifests) at(ctx context.Context, repository string, v addr.Version, l
 		return d, nil
 	}
 	item, _ := m.layout.Parse(repository)
-	if item.Kind == addr.KindModule {
+	switch item.Kind {
+	case addr.KindTemplate:
+		r, err := m.client.Repo(repository)
+		if err != nil {
+			return oci.Descriptor{}, err
+		}
+		d, err := r.Resolve(ctx, v.Tag())
+		return d, asGhost(err)
+	case addr.KindModule:
 		mv, err := m.module(ctx, repository, v)
 		if err != nil {
 			return oci.Descriptor{}, err

@@ -34,12 +34,14 @@ func ValidateRequire(kind string, o trust.Policy) error {
 		return name != trust.RequireOpenPGP && name != trust.RequireCosign && name != trust.RequireScan
 	})
 	switch {
-	case !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror}, kind):
-		return fmt.Errorf("require: the kind %q is not module, provider or mirror", kind)
+	case !slices.Contains([]string{addr.KindModule, addr.KindProvider, addr.KindMirror, addr.KindTemplate}, kind):
+		return fmt.Errorf("require: the kind %q is not module, provider, mirror or template", kind)
 	case unknown >= 0:
 		return fmt.Errorf("require %s: unknown requirement %q", kind, o.Require[unknown])
 	case len(o.Require) == 0 && o.Block == "":
 		return fmt.Errorf("require %s: nothing is required", kind)
+	case kind == addr.KindTemplate && (o.Block != "" || !slices.Equal(o.Require, []string{trust.RequireCosign})):
+		return errors.New("require template: templates are signed with cosign, and nothing else is known of them")
 	case kind == addr.KindModule && signed:
 		return errors.New("require module: modules have no OpenPGP signature; cosign is theirs")
 	case signed != (len(o.OpenPGP) > 0):

@@ -60,6 +60,9 @@ func (d *Depot) examineCatalog(ctx context.Context) (findings []Finding, items [
 	}
 	for _, e := range c.Entries {
 		it, ok := d.o.Layout.Parse(e.Repository)
+		if ok && it.Kind == addr.KindTemplate {
+			continue // what it may hold is the server's affair
+		}
 		if !ok || !it.Versioned() {
 			findings = append(findings, d.noVersion(e.Repository))
 			continue

@@ -3,14 +3,60 @@
 package portal
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
+// templatesEvery is how often templates are read again.
+const templatesEvery = 30 * time.Second
+
+// TemplatesOptions say where templates come from. Catalog is required.
+type TemplatesOptions struct {
+	Dir      string           // of files *.hcl; "": none
+	Sources  []TemplateSource // the first whose glob fits counts
+	Catalog  *catalog.Catalog // of modules, and of templates that are artifacts
+	Defaults instance.Defaults
+	Known    instance.Known // what templates may name
+	Logger   *slog.Logger   // nil: none
+}
+
+// TemplateSource lets templates come from the registry, and says what they may
+// lend themselves.
+type TemplateSource struct {
+	Templates   string // glob of names
+	Versions    addr.Constraint
+	Modules     []string // globs; none: those of the template's namespace
+	Credentials []string // none: none
+	Max         int      // most instances of each; 0: what the template says
+}
+
 // Templates are those that may be launched now. It is safe for concurrent use.
-type Templates struct{}
+type Templates struct {
+	o TemplatesOptions
+
+	reading sync.Mutex // guards files and artifacts: one reads at a time
+
+	files     map[string]templateFile     // by name of the file
+	artifacts map[string]templateArtifact // by name of the template
+
+	mu       sync.Mutex // guards the fields below, whose values never change
+	entries  map[string]*Entry
+	problems []TemplateProblem
+}
 
 // Entry is one template, and the module version that it means now.
 type Entry struct {
@@ -18,7 +64,7 @@ type Entry struct {
 	Digest   string           // of Template
 	Source   instance.Source  // zero while there is a Problem
 	Schema   *instance.Schema // nil while there is a Problem
-	From     string           // FILE:LINE, or REPOSITORY:TAG@DIGEST
+	From     string           // FILE, or REPOSITORY:TAG@DIGEST
 	// Problem is why no instance can be made of it now: the module is not to be
 	// had or does not fit. "": it can. A pool pauses with it.
 	Problem string
@@ -27,18 +73,322 @@ type Entry struct {
 // TemplateProblem is what is wrong with a file or an artifact. The templates
 // that were read of it last stay.
 type TemplateProblem struct {
-	From string // file or repository
+	From string // file or name of a template
 	Text string // template NAME: FILE:LINE: …
 }
 
-// Run reads the templates again every 30 s until ctx ends.
-func (t *Templates) Run(ctx context.Context) error { return errors.ErrUnsupported }
+// NewTemplates returns templates that [Templates.Load] or [Templates.Run] fills.
+func NewTemplates(o TemplatesOptions) *Templates {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*Entry{}}
+}
+
+// Run reads the templates, and again every 30 s until ctx ends.
+func (t *Templates) Run(ctx context.Context) error {
+	ticker := time.NewTicker(templatesEvery)
+	defer ticker.Stop()
+	for {
+		t.Load(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Load reads the templates once. What cannot be read stays as it was, and is one
+// of [Templates.Problems].
+func (t *Templates) Load(ctx context.Context) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	found, problems := map[string]*Entry{}, []TemplateProblem{}
+	problems = append(problems, t.readFiles(found)...)
+	problems = append(problems, t.readArtifacts(ctx, found)...)
+	for name, e := range found {
+		found[name] = t.resolved(ctx, e)
+	}
+	if ctx.Err() != nil {
+		return // what was asked last was not answered
+	}
+	t.mu.Lock()
+	before := t.problems
+	t.entries, t.problems = found, problems
+	t.mu.Unlock()
+	for _, p := range problems {
+		if !slices.Contains(before, p) {
+			t.o.Logger.Error("a template cannot be used as it is", "from", p.From, "reason", p.Text)
+		}
+	}
+}
 
 // Current returns the template of a name.
-func (t *Templates) Current(name string) (*Entry, bool) { return nil, false }
+func (t *Templates) Current(name string) (*Entry, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.entries[name]
+	return e, ok
+}
 
 // All are the templates, by name.
-func (t *Templates) All() []Entry { return nil }
+func (t *Templates) All() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []Entry
+	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+		all = append(all, *t.entries[name])
+	}
+	return all
+}
 
 // Problems are what is wrong now with files and artifacts.
-func (t *Templates) Problems() []TemplateProblem { return nil }
+func (t *Templates) Problems() []TemplateProblem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.problems)
+}
+
+// resolved is an entry with the module that it means now.
+func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
+	out := *e
+	out.Template = e.Template.WithDefaults(t.o.Defaults)
+	err := out.Template.CheckExpressions(t.o.Known)
+	if err == nil {
+		out.Digest, err = out.Template.Digest()
+	}
+	if err != nil {
+		out.Problem = err.Error()
+		return &out
+	}
+	before, known := t.Current(e.Template.Name)
+	known = known && before.Digest == out.Digest && before.Problem == ""
+	source, description, err := ResolveModule(ctx, t.o.Catalog, out.Template.Module)
+	switch {
+	case err != nil && known && temporary(err):
+		return before
+	case err != nil:
+		out.Problem = err.Error()
+		return &out
+	case known && before.Source == source:
+		return before
+	}
+	out.Schema, err = instance.NewSchema(out.Template, description)
+	if err != nil {
+		out.Problem = err.Error()
+		return &out
+	}
+	out.Source = source
+	return &out
+}
+
+// temporary reports whether it is the registry that failed.
+func temporary(err error) bool {
+	return slices.ContainsFunc([]error{oci.ErrUnavailable, oci.ErrRateLimited, context.Canceled, context.DeadlineExceeded}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// ResolveModule returns the version of a module that a template means now, by its
+// digests, and what the module says of itself.
+func ResolveModule(ctx context.Context, c *catalog.Catalog, ref instance.ModuleRef) (instance.Source, instance.Module, error) {
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return instance.Source{}, instance.Module{}, err
+	}
+	v, err := chooseVersion(ctx, c, m, ref)
+	if err != nil {
+		return instance.Source{}, instance.Module{}, fmt.Errorf("module %s: %w", m, err)
+	}
+	mv, err := c.ModuleVersion(ctx, m, v)
+	if err != nil {
+		return instance.Source{}, instance.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	source := instance.Source{Module: m.String(), Version: v.String(), Digest: mv.Manifest.Digest.String(), Archive: mv.Zip.Digest.String(), Path: ref.Path}
+	if ref.Pinned() && source.Digest != ref.Version {
+		return source, instance.Module{}, fmt.Errorf("module %s %s has the digest %s now, not %s", m, v, source.Digest, ref.Version)
+	}
+	d, err := c.Description(ctx, mv)
+	if err != nil {
+		return source, instance.Module{}, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	described, err := DescribedModule(d, ref.Path)
+	if err != nil {
+		return source, described, fmt.Errorf("module %s %s: %w", m, v, err)
+	}
+	return source, described, nil
+}
+
+// chooseVersion is the highest version that fits, or the one of a digest.
+func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref instance.ModuleRef) (addr.Version, error) {
+	versions, err := c.Module(ctx, m)
+	if err != nil {
+		return addr.Version{}, err
+	}
+	if !ref.Pinned() {
+		fits, err := addr.ParseConstraint(ref.Version)
+		if err != nil {
+			return addr.Version{}, err
+		}
+		v, ok := versions.Highest(fits.Allows)
+		if !ok {
+			return v, fmt.Errorf("no version fits %q: %w", ref.Version, oci.ErrNotFound)
+		}
+		return v, nil
+	}
+	for _, v := range versions.Listed {
+		mv, err := c.ModuleVersion(ctx, m, v)
+		if err == nil && mv.Manifest.Digest.String() == ref.Version {
+			return v, nil
+		}
+		if err != nil && temporary(err) {
+			return v, err
+		}
+	}
+	return addr.Version{}, fmt.Errorf("no version has the digest %s: %w", ref.Version, oci.ErrNotFound)
+}
+
+// DescribedModule is what a description says of a module, or of one below it.
+func DescribedModule(d artifact.ModuleDescription, path string) (instance.Module, error) {
+	described := d.Root
+	if path != "" {
+		i := slices.IndexFunc(d.Submodules, func(m artifact.DescribedModule) bool { return m.Path == path })
+		if i < 0 {
+			return instance.Module{}, fmt.Errorf("it has no module %s; those below modules/ can be launched", path)
+		}
+		described = d.Submodules[i]
+	}
+	out := instance.Module{Inputs: described.Inputs, Outputs: map[string]bool{}}
+	for _, o := range described.Outputs {
+		out.Outputs[o.Name] = o.Sensitive
+	}
+	return out, nil
+}
+
+// templateArtifact is what was read last of a template in the registry.
+type templateArtifact struct {
+	template *instance.Template
+	from     string
+}
+
+// readArtifacts adds what the registry has and a source lets in. A file of the
+// same name wins.
+func (t *Templates) readArtifacts(ctx context.Context, found map[string]*Entry) []TemplateProblem {
+	if len(t.o.Sources) == 0 {
+		return nil
+	}
+	var problems []TemplateProblem
+	names, err := t.published(ctx)
+	if err != nil {
+		problems = append(problems, TemplateProblem{"catalog", fmt.Sprintf("templates cannot be listed: %v", err)})
+		names = slices.Sorted(maps.Keys(t.artifacts))
+	}
+	now := map[string]templateArtifact{}
+	for _, name := range names {
+		source, ok := t.source(name)
+		if _, file := found[name]; file || !ok {
+			continue
+		}
+		a, err := t.readArtifact(ctx, name, source)
+		if err != nil {
+			problems = append(problems, TemplateProblem{name, fmt.Sprintf("template %s: %v", name, strings.TrimPrefix(err.Error(), "template "+name+": "))})
+			if a, ok = t.artifacts[name]; !ok || withdrawn(err) {
+				continue
+			}
+		}
+		now[name] = a
+		found[name] = &Entry{Template: a.template, From: a.from}
+	}
+	t.artifacts = now
+	return problems
+}
+
+// withdrawn reports whether a version is served to nobody any more.
+func withdrawn(err error) bool {
+	_, refused := errors.AsType[*catalog.RefusedError](err)
+	return refused || errors.Is(err, oci.ErrNotFound)
+}
+
+// source is the first one that lets a template in.
+func (t *Templates) source(name string) (TemplateSource, bool) {
+	i := slices.IndexFunc(t.o.Sources, func(s TemplateSource) bool { return addr.Match(s.Templates, name) })
+	if i < 0 {
+		return TemplateSource{}, false
+	}
+	return t.o.Sources[i], true
+}
+
+// published names the templates of the catalog, and those that a source names
+// without a star.
+func (t *Templates) published(ctx context.Context) ([]string, error) {
+	index, err := t.o.Catalog.Index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, e := range index.Entries {
+		if _, _, err := addr.ParseTemplate(e.Address); e.Kind == addr.KindTemplate && err == nil {
+			found[e.Address] = true
+		}
+	}
+	for _, s := range t.o.Sources {
+		if !strings.Contains(s.Templates, "*") {
+			found[s.Templates] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+func (t *Templates) readArtifact(ctx context.Context, name string, source TemplateSource) (templateArtifact, error) {
+	it := addr.Item{Kind: addr.KindTemplate, Template: name}
+	versions, err := t.o.Catalog.Versions(ctx, it)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	v, ok := versions.Highest(source.Versions.Allows)
+	if !ok {
+		return templateArtifact{}, fmt.Errorf("no version fits %q: %w", source.Versions, oci.ErrNotFound)
+	}
+	m, body, err := t.o.Catalog.TemplateVersion(ctx, name, v)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	from := fmt.Sprintf("%s:%s@%s", versions.Repository, v.Tag(), m.Manifest.Digest)
+	if before := t.artifacts[name]; before.from == from {
+		return before, nil
+	}
+	known := instance.Known{Credentials: append([]string{}, source.Credentials...), Config: t.o.Known.Config}
+	tmpl, err := instance.ParseCanonical(body, known)
+	if err != nil {
+		return templateArtifact{}, err
+	}
+	if err := source.admits(name, tmpl); err != nil {
+		return templateArtifact{}, err
+	}
+	if source.Max > 0 {
+		tmpl.Max = min(cmp.Or(tmpl.Max, source.Max), source.Max)
+	}
+	return templateArtifact{tmpl, from}, nil
+}
+
+// admits refuses a template that is another one, or takes what is not lent to it.
+func (s TemplateSource) admits(name string, t *instance.Template) error {
+	modules := s.Modules
+	if len(modules) == 0 {
+		namespace, _, _ := strings.Cut(name, "/")
+		modules = []string{namespace + "/*/*"}
+	}
+	switch {
+	case t.Name != name:
+		return fmt.Errorf("it is the template %s", t.Name)
+	case t.Executor != instance.ExecutorLocal:
+		return fmt.Errorf("template_source %q does not let it use the executor %s", s.Templates, t.Executor)
+	case !slices.ContainsFunc(modules, func(glob string) bool { return addr.Match(glob, t.Module.Address) }):
+		return fmt.Errorf("template_source %q does not let it use the module %s", s.Templates, t.Module.Address)
+	}
+	for _, credential := range t.Credentials {
+		if !slices.Contains(s.Credentials, credential) {
+			return fmt.Errorf("template_source %q does not lend it the credential %s", s.Templates, credential)
+		}
+	}
+	return nil
+}

@@ -269,6 +269,7 @@ internal/portal: the API of instances over a store that is passed in
 	statebackend
 	internal/access
 	internal/addr
+	internal/catalog
 	internal/httpserve
 	internal/instance
 	internal/jobs

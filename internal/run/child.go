@@ -102,7 +102,7 @@ func newChild(o ChildOptions, p pace) *child {
 	c.masks = newMasks(o.Order.secrets())
 	s := o.Order.Spec
 	c.report = Report{
-		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Resources: -1, Started: time.Now().UTC(),
+		Version: 1, Nonce: s.Ref.Nonce, Kind: s.Ref.Kind, Run: s.Run, Snapshot: s.Snapshot, Source: s.Source, Variables: s.Variables, Resources: -1, Started: time.Now().UTC(),
 	}
 	return c
 }

@@ -224,3 +224,15 @@ func (x *verifier) protocols(index artifact.ProviderIndex, md artifact.ProviderM
 	x.add("protocols", "ok", "%s", strings.Join(index.Protocols, ", "))
 	return nil
 }
+
+// template takes what is one. Its reader checks what is in it.
+func (x *verifier) template(context.Context) error {
+	t, err := artifact.ParseTemplate(x.Manifest)
+	if err == nil && (t.Name != x.Item.Template || t.Version != x.Version) {
+		err = fmt.Errorf("it is version %s of %s: %w", t.Version, t.Name, oci.ErrCorrupt)
+	}
+	if err != nil {
+		return x.fail("template", err)
+	}
+	return nil
+}

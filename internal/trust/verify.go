@@ -83,9 +83,12 @@ func Verify(ctx context.Context, s Subject, o Policy) ([]Check, error) {
 		return nil, err
 	}
 	x := &verifier{Subject: s, o: o}
-	artifact := x.module
-	if s.Item.Kind != addr.KindModule {
-		artifact = x.provider
+	artifact := x.provider
+	switch s.Item.Kind {
+	case addr.KindModule:
+		artifact = x.module
+	case addr.KindTemplate:
+		artifact = x.template
 	}
 	for _, check := range []func(context.Context) error{x.digest, artifact, x.cosign, x.scan, x.yanked} {
 		if err := check(ctx); err != nil {

@@ -58,6 +58,13 @@
 // end. All but the source is sealed with the state keys, bound to repository and
 // tag (sealed.go).
 //
+// A template of instances (template.go, tag "1.0.0") has one layer, the template in
+// HCL's JSON syntax:
+//
+//	artifactType: application/vnd.okara.template.v1
+//	layers:
+//	- application/vnd.okara.template.v1+json
+//
 // Status events (status.go), the catalog (catalog.go), the record of a depot
 // (record.go), jobs and downloads in the queue repository (job.go, count.go) and
 // the marks of a state repository (mark.go) are manifests of the same plain shape.

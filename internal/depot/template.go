@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"context"
+	"errors"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// PublishTemplate publishes a version of a template of instances, as the JSON that
+// it is. A version is written once; other content is a [*ConflictError].
+func (d *Depot) PublishTemplate(ctx context.Context, name string, v addr.Version, body []byte) (Published, error) {
+	it := addr.Item{Kind: addr.KindTemplate, Template: name}
+	repository := it.Repository(d.o.Layout)
+	r, err := d.Repo(repository)
+	if err != nil {
+		return Published{}, err
+	}
+	defer d.lock(repository)()
+	out := Published{Repository: r.String(), Tag: v.Tag(), ContentDigest: digest.FromBytes(body).String()}
+	list, err := ReadListing(ctx, r, nil)
+	if err != nil {
+		return out, err
+	}
+	if e := list.Status(v).Yanked; e != nil {
+		return out, &ConflictError{Repository: r.String(), Tag: v.Tag(), Offered: out.ContentDigest, Withdrawn: e}
+	}
+	put, existing, err := artifact.PutTemplate(ctx, r, name, v, body)
+	if errors.Is(err, oci.ErrExists) {
+		return out, &ConflictError{Repository: r.String(), Tag: v.Tag(), Stored: put.Digest.String(), Offered: out.ContentDigest}
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Digest, out.Existing = put.Digest.String(), existing
+	out.Warnings = d.listed(ctx, it)
+	return out, nil
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// A template of instances: one layer with the template in the JSON syntax of HCL,
+// under a tag that is its version and is written once.
+const (
+	ArtifactTemplate = "application/vnd.okara.template.v1"
+	MediaTemplate    = "application/vnd.okara.template.v1+json"
+
+	// MaxTemplate bounds the layer, in bytes.
+	MaxTemplate = 64 << 10
+)
+
+// TemplateManifest is one version of a template.
+type TemplateManifest struct {
+	Manifest oci.Manifest
+	Name     string // namespace/name
+	Version  addr.Version
+	Layer    oci.Descriptor
+}
+
+// NewTemplate encodes a version of a template and the blob that belongs to it.
+func NewTemplate(name string, v addr.Version, body []byte) (oci.Manifest, oci.Blob, error) {
+	if len(body) > MaxTemplate {
+		return oci.Manifest{}, oci.Blob{}, fmt.Errorf("template %s has %d bytes, at most %d: %w", name, len(body), MaxTemplate, oci.ErrTooLarge)
+	}
+	blob := oci.BytesBlob(MediaTemplate, body)
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactTemplate,
+		Config:       emptyConfig(),
+		Layers:       []oci.Descriptor{blob.Descriptor},
+		Annotations: map[string]string{
+			AnnTitle: name, AnnVersion: v.String(), AnnKind: addr.KindTemplate, AnnAddress: name, AnnOkaraVersion: v.String(),
+		},
+	})
+	return m, blob, err
+}
+
+// ParseTemplate reads the manifest of a template; anything else is
+// [oci.ErrCorrupt].
+func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
+	image, err := m.Image()
+	if err != nil {
+		return TemplateManifest{}, err
+	}
+	if image.ArtifactType != ArtifactTemplate || len(image.Layers) != 1 || image.Layers[0].MediaType != MediaTemplate {
+		return TemplateManifest{}, fmt.Errorf("manifest %s is no template: %w", m.Descriptor.Digest, oci.ErrCorrupt)
+	}
+	out := TemplateManifest{Manifest: m, Name: image.Annotations[AnnAddress], Layer: image.Layers[0]}
+	if out.Version, err = addr.ParseVersion(image.Annotations[AnnOkaraVersion]); err != nil {
+		return TemplateManifest{}, fmt.Errorf("template %s: %w: %w", m.Descriptor.Digest, err, oci.ErrCorrupt)
+	}
+	return out, nil
+}
+
+// ReadTemplate reads the template under a tag, or of a digest.
+func ReadTemplate(ctx context.Context, r *oci.Repo, ref string) (TemplateManifest, []byte, error) {
+	m, err := r.Fetch(ctx, ref)
+	if err != nil {
+		return TemplateManifest{}, nil, err
+	}
+	t, err := ParseTemplate(m)
+	if err != nil {
+		return TemplateManifest{}, nil, err
+	}
+	body, err := r.ReadBlob(ctx, t.Layer, MaxTemplate)
+	return t, body, err
+}
+
+// PutTemplate publishes a version of a template. Existing says that it was there
+// before with the same content; other content under its tag is [oci.ErrExists].
+func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, body []byte) (d oci.Descriptor, existing bool, err error) {
+	m, blob, err := NewTemplate(name, v, body)
+	if err != nil {
+		return d, false, err
+	}
+	switch have, err := r.Resolve(ctx, v.Tag()); {
+	case err == nil && have.Digest == m.Digest:
+		return have, true, nil
+	case err == nil:
+		return have, false, fmt.Errorf("%s:%s has other content already: %w", r, v.Tag(), oci.ErrExists)
+	case !errors.Is(err, oci.ErrNotFound):
+		return d, false, err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return d, false, err
+		}
+	}
+	putErr := r.PutTag(ctx, v.Tag(), m)
+	have, err := r.Resolve(ctx, v.Tag())
+	switch {
+	case err == nil && have.Digest == m.Digest: // also when the answer to the PUT was lost
+		return have, false, nil
+	case err == nil: // somebody else was first
+		return have, false, fmt.Errorf("%s:%s has other content already: %w", r, v.Tag(), oci.ErrExists)
+	}
+	return d, false, errors.Join(putErr, err)
+}

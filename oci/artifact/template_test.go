@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestTemplate publishes a template, again, and with other content, on every
+// registry.
+func TestTemplate(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		ctx, r := t.Context(), mustRepo(t, host)
+		v, err := addr.ParseVersion("1.0.0+b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := artifact.ReadTemplate(ctx, r, v.Tag()); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("no template: %v", err)
+		}
+		for i := range 2 {
+			d, existing, err := artifact.PutTemplate(ctx, r, "sandbox/vpc", v, []byte(`{"a":1}`))
+			if err != nil || existing != (i == 1) || d.Digest == "" {
+				t.Errorf("put %d: %v, %v, %v", i, d.Digest, existing, err)
+			}
+		}
+		if _, _, err := artifact.PutTemplate(ctx, r, "sandbox/vpc", v, []byte(`{"a":2}`)); !errors.Is(err, oci.ErrExists) {
+			t.Errorf("other content: %v", err)
+		}
+		m, body, err := artifact.ReadTemplate(ctx, r, v.Tag())
+		if err != nil || string(body) != `{"a":1}` || m.Name != "sandbox/vpc" || m.Version != v {
+			t.Errorf("got %s of %s %s, %v", body, m.Name, m.Version, err)
+		}
+		if _, _, err := artifact.PutTemplate(ctx, r, "a/b", v, make([]byte, artifact.MaxTemplate+1)); !errors.Is(err, oci.ErrTooLarge) {
+			t.Errorf("too large: %v", err)
+		}
+		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Time: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := artifact.ReadTemplate(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("template of a job: %v", err)
+		}
+	})
+}
