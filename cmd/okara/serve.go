@@ -131,6 +131,7 @@ func addServeFlags(fl *pflag.FlagSet, s *server.Settings) {
 	fl.StringVar(&s.TokenFile, "token-file", "", "`FILE` of tokens and their scopes, one per line")
 	fl.BoolVar(&s.AnonymousRead, "anonymous-read", false, "let everybody read modules and providers")
 	fl.BoolVar(&s.AnonymousWrite, "anonymous-write", false, "let everybody do everything")
+	fl.BoolVar(&s.NoUI, "no-ui", false, "serve no pages for browsers under /ui/")
 	fl.BoolVar(&s.Pass, "pass-through", false, "use the caller's own registry credential, which okara auth token prints, as the token")
 	fl.StringVar(&s.AuditLog, "audit-log", "", "`FILE` that gets one JSON line per decision and change, - for stderr")
 	fl.StringVar(&s.LogFormat, "log-format", s.LogFormat, "`FORMAT` of the log on stderr: text or json")

@@ -157,6 +157,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/supply
 	internal/syntax
 	internal/trust
+	internal/web
 	internal/upstream
 	internal/prose
 internal/blobcache: files by digest; what they are of is their readers' affair
@@ -283,6 +284,16 @@ internal/portalclient: it asks a front-end for instances; how one is reached is 
 	oci
 	internal/portaldoc
 	internal/publishclient
+internal/web: the pages show what the catalog has, to whom the guard lets; they know no registry and no other server
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/cache
+	internal/catalog
+	internal/prose
+	internal/service
+internal/webtest: a real browser for tests; it knows no page
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
 internal/prose: leaf: numbers and words as people write and read them
@@ -353,6 +364,14 @@ github.com/hashicorp/hcl/v2/hclwrite: the override file
 	internal/bridge
 github.com/hashicorp/hcl/v2/json: files are parsed with bounds
 	internal/syntax
+github.com/alecthomas/chroma: colors in readmes
+	internal/web
+github.com/chromedp: a real browser
+	internal/webtest
+github.com/microcosm-cc/bluemonday: what a readme may be made of
+	internal/web
+github.com/yuin/goldmark: Markdown
+	internal/web
 github.com/hashicorp/terraform-config-inspect: module descriptions
 	internal/moduledoc
 github.com/klauspost/compress: deflate, gzip and zstd
@@ -392,7 +411,7 @@ oras.land/oras-go: the registry client
 
 // testOnly packages are imported by _test.go files, by each other and by the
 // test modules only.
-var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "internal/portaltest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
+var testOnly = []string{"internal/ocitest", "internal/tofutest", "internal/depottest", "internal/portaltest", "internal/webtest", "internal/repotest", "internal/conformance", "internal/e2e", "internal/e2e/dist"}
 
 // row is one entry of a table: who or what, which packages, and why.
 type row struct {

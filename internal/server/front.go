@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -37,6 +38,8 @@ type Options struct {
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
 	instances *instances // nil: none are launched here
+	Pages     bool       // below /ui/
+	Version   string     // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own
@@ -51,9 +54,10 @@ type Front struct {
 	kit     *service.Kit
 	keys    *access.Keyring
 	depot   *depot.Depot
-	adding  []offer     // those that add to the discovery document
-	ready   atomic.Bool // the registry has answered once
-	closing atomic.Bool // shutdown has begun
+	pages   http.Handler // nil: there are none
+	adding  []offer      // those that add to the discovery document
+	ready   atomic.Bool  // the registry has answered once
+	closing atomic.Bool  // shutdown has begun
 }
 
 // New returns a front, or an error that names the option at fault. It makes no
@@ -98,9 +102,25 @@ func newFront(o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Front{
+	f := &Front{
 		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
-	}, nil
+	}
+	if o.Pages {
+		f.pages, err = web.New(web.Options{
+			Kit: kit, Catalog: protocols.Catalog(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+		})
+	}
+	return f, err
+}
+
+// toPages leads a browser to the pages. Other clients find nothing here.
+func toPages(w http.ResponseWriter, r *http.Request) error {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return &service.Error{Status: http.StatusNotFound, Text: "not found"}
+	}
+	w.Header().Set("Location", "ui/")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
 // guard returns what decides about requests.

@@ -23,6 +23,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 			Modules: registry.Modules{Answer: s.Modules.Answer, Registry: s.Modules.Registry},
 		},
 		BasePath: s.BasePath, PublicURL: s.PublicURL, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
+		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	if s.Pass && s.Registry == "" {
 		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}

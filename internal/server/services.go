@@ -22,6 +22,8 @@ func (f *Front) services() []offer {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []offer{
 		{"/", f.Protocols, registry.Discovery},
+		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
+		{"/ui/", f.pages, nil},
 		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.o.State != nil, f.state), nil},
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},

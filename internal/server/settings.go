@@ -52,6 +52,7 @@ type Settings struct {
 	Archives *Archives `hcl:"archives,block"`
 	Cache    *Cache    `hcl:"cache,block"`
 	GC       *GC       `hcl:"gc,block"`
+	UI       *UI       `hcl:"ui,block"`
 	Tokens   []Token   `hcl:"token,block"`
 	Issuers  []Issuer  `hcl:"issuer,block"`
 	Rules    []Rule    `hcl:"rule,block"`
@@ -73,6 +74,7 @@ type Settings struct {
 	TokenFile      string // tokens and their scopes, one per line
 	AnonymousRead  bool   // everybody may read modules and providers, whatever Anonymous says
 	AnonymousWrite bool   // everybody may do everything
+	NoUI           bool   // no pages, whatever UI says
 }
 
 // TLS is the certificate of the server: from files, or made with a local CA.
@@ -121,6 +123,11 @@ type Cache struct {
 	Range  hcl.Range `hcl:",def_range"`
 }
 
+// UI says what there is to look at with a browser.
+type UI struct {
+	Enabled *bool `hcl:"enabled,optional"` // pages below /ui/; nil: there are
+}
+
 // GC says when the built-in registry frees space.
 type GC struct {
 	Interval Duration  `hcl:"interval,optional"` // how often; 0: never
@@ -136,6 +143,7 @@ func Defaults() *Settings {
 		Archives: &Archives{TTL: "4h0m0s", Redirect: "auto"},
 		Cache:    &Cache{TagTTL: "30s"},
 		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s"},
+		UI:       &UI{},
 	}
 }
 

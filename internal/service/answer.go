@@ -14,9 +14,11 @@ import (
 	"strings"
 )
 
-// Answer is one JSON document, encoded. It is complete before a status is
-// written, and one Answer may be sent any number of times.
+// Answer is one document, encoded. It is complete before a status is written,
+// and one Answer may be sent any number of times.
 type Answer struct {
+	contentType, vary string
+
 	plain  encoded
 	zipped encoded // for clients that take gzip; without body: not worth it
 }
@@ -42,7 +44,16 @@ func Encode(v any) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{plain: newEncoded(b)}
+	return newAnswer("application/json", "Authorization, Accept-Encoding", b)
+}
+
+// Page returns a page of HTML, which a browser shows to whoever its cookie says.
+func Page(html []byte) (*Answer, error) {
+	return newAnswer("text/html; charset=utf-8", "Cookie, Authorization, Accept-Encoding", html)
+}
+
+func newAnswer(contentType, vary string, b []byte) (*Answer, error) {
+	a := &Answer{contentType: contentType, vary: vary, plain: newEncoded(b)}
 	if len(b) < zipFrom {
 		return a, nil
 	}
@@ -85,9 +96,9 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 // Write sends an answer, or 304 if the client has it.
 func (a *Answer) Write(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", a.contentType)
 	h.Set("Cache-Control", cacheControl)
-	h.Set("Vary", "Authorization, Accept-Encoding")
+	h.Set("Vary", a.vary)
 	f := a.plain
 	if a.zipped.body != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
 		f = a.zipped

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// inputs are those of a module, in the order of its files.
+type inputs struct {
+	Required, Optional []input
+	Block              string // a module block that sets those required
+}
+
+// input is one variable.
+type input struct {
+	Name, Type, Description string
+	Default                 string // as JSON; "" if it is required
+	Required                bool
+	Sensitive, Deprecated   bool
+	Ephemeral               bool
+}
+
+// maxShown is how much of a default or type a page shows, in bytes.
+const maxShown = 64 << 10
+
+// newInputs reads the variables out of their JSON Schema. One is required exactly
+// if it has no default.
+func newInputs(d artifact.DescribedModule) inputs {
+	var schema struct {
+		Properties map[string]struct {
+			Description string          `json:"description"`
+			Default     json.RawMessage `json:"default"`
+			Type        string          `json:"x-okara-type"`
+			WriteOnly   bool            `json:"writeOnly"`
+			Deprecated  bool            `json:"deprecated"`
+			Ephemeral   bool            `json:"x-okara-ephemeral"`
+		} `json:"properties"`
+		Required []string `json:"required"`
+	}
+	var all inputs
+	if len(d.Inputs) == 0 || json.Unmarshal(d.Inputs, &schema) != nil {
+		return all
+	}
+	for _, name := range d.InputOrder {
+		p := schema.Properties[name]
+		in := input{
+			Name: name, Type: prose.Clip(p.Type, maxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
+			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
+		}
+		if in.Required {
+			all.Required = append(all.Required, in)
+			continue
+		}
+		in.Default = indented(p.Default)
+		all.Optional = append(all.Optional, in)
+	}
+	return all
+}
+
+// indented is JSON as people read it; what is absent is null.
+func indented(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	if len(raw) < 60 {
+		return string(raw)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return prose.Clip(string(raw), maxShown)
+	}
+	return prose.Clip(b.String(), maxShown)
+}
+
+// block is a module block with the given source, version and required inputs.
+func block(name, source, version string, required []input) string {
+	width := len("source")
+	if version != "" {
+		width = len("version")
+	}
+	for _, in := range required {
+		width = max(width, len(in.Name))
+	}
+	var b strings.Builder
+	line := func(name, value string) {
+		b.WriteString("  " + name + strings.Repeat(" ", width-len(name)) + " = " + value + "\n")
+	}
+	b.WriteString("module \"" + name + "\" {\n")
+	line("source", quoted(source))
+	if version != "" {
+		line("version", quoted(version))
+	}
+	if len(required) > 0 {
+		b.WriteString("\n")
+	}
+	for _, in := range required {
+		line(in.Name, "null # "+strings.Join(strings.Fields(prose.Clip(in.Type, 60)), " "))
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// quoted is a text as HCL writes it.
+func quoted(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(s) != nil {
+		return `""`
+	}
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strings.TrimSuffix(b.String(), "\n"))
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"html"
+	"html/template"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/chroma/v2"
+	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
+	"github.com/alecthomas/chroma/v2/lexers"
+	"github.com/alecthomas/chroma/v2/styles"
+	"github.com/microcosm-cc/bluemonday"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	mdhtml "github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"github.com/seed-141914ff/okara/internal/cache"
+)
+
+// Bounds of a text that somebody wrote. What is beyond them is shown as it was
+// written, or not at all.
+const (
+	maxSource  = 256 << 10              // bytes
+	maxLine    = 10000                  // bytes
+	maxNesting = 32                     // of quotes and lists
+	maxColored = 64 << 10               // bytes of one block of code
+	colorLine  = 2000                   // bytes: the expressions of the lexers backtrack
+	rendering  = 2                      // texts at a time
+	renderTime = 200 * time.Millisecond // for one, then it is shown as written
+	keptBytes  = 64 << 20               // of texts that were rendered
+)
+
+// markdown renders what others wrote. It is safe for concurrent use.
+type markdown struct {
+	md       goldmark.Markdown
+	policy   *bluemonday.Policy
+	places   chan struct{}
+	rendered *cache.Cache[rendered]
+	now      func() time.Time
+}
+
+// rendered is a text as a browser gets it.
+type rendered struct {
+	html     template.HTML
+	headings []heading
+	cut      bool
+}
+
+// heading is an entry of a table of contents.
+type heading struct {
+	Level    int
+	ID, Text string
+}
+
+func newMarkdown(now func() time.Time) *markdown {
+	md := goldmark.New(
+		goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
+	)
+	return &markdown{
+		md: md, policy: policy(), places: make(chan struct{}, rendering), now: now,
+		rendered: cache.New("page", keptBytes, func(r rendered) int { return len(r.html) + 256 }, now, func(string, string) {}),
+	}
+}
+
+// policy lets text through, and nothing that acts or looks like a part of okara.
+func policy() *bluemonday.Policy {
+	p := bluemonday.NewPolicy()
+	p.AllowElements("h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "ul", "ol", "li", "em", "strong", "b", "i", "del",
+		"kbd", "sub", "sup", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "span", "div", "input")
+	p.AllowAttrs("id").Matching(regexp.MustCompile(`^md-[\p{L}\p{N}_-]{1,100}$`)).OnElements("h2", "h3", "h4", "h5", "h6")
+	p.AllowAttrs("align").Matching(regexp.MustCompile(`^(left|right|center)$`)).OnElements("th", "td")
+	p.AllowAttrs("class").Matching(regexp.MustCompile(`^(language-[\w-]{1,30}|chroma|[a-z]{1,3}[0-9]?)$`)).OnElements("code", "pre", "span")
+	p.AllowAttrs("open").Matching(regexp.MustCompile(`^$`)).OnElements("details")
+	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[0-9]{1,6}$`)).OnElements("ol")
+	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
+	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
+	p.AllowAttrs("href").OnElements("a")
+	p.AllowURLSchemes("http", "https", "mailto")
+	p.RequireParseableURLs(true)
+	p.AllowRelativeURLs(false)
+	return p
+}
+
+// render returns a text as HTML, from memory if it was rendered before.
+func (m *markdown) render(source string) rendered {
+	sum := sha256.Sum256([]byte(source))
+	key := string(sum[:])
+	if r, ok := m.rendered.Peek(key); ok {
+		return r
+	}
+	select {
+	case m.places <- struct{}{}:
+	default:
+		return asWritten(source) // busy: not kept
+	}
+	done := make(chan rendered, 1)
+	go func() {
+		defer func() { <-m.places }() // only now: what is stuck keeps its place
+		defer func() {
+			if recover() != nil {
+				done <- asWritten(source)
+			}
+		}()
+		done <- m.make(source)
+	}()
+	late := time.NewTimer(renderTime)
+	defer late.Stop()
+	var r rendered
+	select {
+	case r = <-done:
+	case <-late.C:
+		r = asWritten(source)
+	}
+	m.rendered.Put(key, r)
+	return r
+}
+
+// asWritten shows a text without reading it.
+func asWritten(source string) rendered {
+	cut := len(source) > maxSource
+	if cut {
+		source = strings.ToValidUTF8(source[:maxSource], "")
+	}
+	return rendered{html: template.HTML("<pre>" + html.EscapeString(clean(source)) + "</pre>"), cut: cut} // escaped
+}
+
+func (m *markdown) make(source string) rendered {
+	if len(source) > maxSource || nested(source) {
+		return asWritten(source)
+	}
+	src := []byte(clean(source))
+	doc := m.md.Parser().Parse(text.NewReader(src))
+	headings, title := settle(doc, src)
+	if title != nil {
+		doc.RemoveChild(doc, title) // the page has that heading
+	}
+	var b bytes.Buffer
+	if m.md.Renderer().Render(&b, src, doc) != nil {
+		return asWritten(source)
+	}
+	safe := m.policy.SanitizeBytes(b.Bytes())
+	return rendered{html: template.HTML(safe), headings: headings} // sanitized
+}
+
+// clean takes out what makes a text look like another one: control characters,
+// and those that turn the direction of what follows.
+func clean(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '\n' || c == '\t':
+			return c
+		case c == '\r' || c < 0x20 || c >= 0x7f && c < 0xa0:
+			return -1
+		case c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 || c == 0x200e || c == 0x200f || c == 0x061c:
+			return '\ufffd'
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
+// nested reports whether a text is beyond what is parsed: in the length of a line,
+// or in how deep its quotes and lists are.
+func nested(source string) bool {
+	for line := range strings.SplitSeq(source, "\n") {
+		if len(line) > maxLine {
+			return true
+		}
+		depth := 0
+		for _, c := range line {
+			if c == '>' || c == '-' || c == '*' || c == '+' {
+				depth++
+			} else if c != ' ' && c != '\t' {
+				break
+			}
+		}
+		if indent := len(line) - len(strings.TrimLeft(line, " \t")); depth > maxNesting && strings.Trim(line, "-* \t") != "" || indent > 8*maxNesting {
+			return true
+		}
+	}
+	return false
+}
+
+// settle puts the headings below that of the page, gives their ids a prefix of
+// their own, makes links of images, and returns what a table of contents shows.
+// Title is a first heading of level one, which the page has already.
+func settle(doc ast.Node, src []byte) (contents []heading, title ast.Node) {
+	var headings []*ast.Heading
+	var images []*ast.Image
+	stop := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			if n.Level == 1 && n == doc.FirstChild() {
+				title = n
+				return ast.WalkSkipChildren, nil
+			}
+			headings = append(headings, n)
+		case *ast.Image:
+			images = append(images, n)
+		}
+		return ast.WalkContinue, nil
+	})
+	if stop != nil {
+		return nil, nil
+	}
+	for _, image := range images {
+		linked(image)
+	}
+	return leveled(headings, src), title
+}
+
+// leveled gives headings the levels from two on, without gaps.
+func leveled(headings []*ast.Heading, src []byte) (contents []heading) {
+	highest, last := 6, 1
+	for _, h := range headings {
+		highest = min(highest, h.Level)
+	}
+	for _, h := range headings {
+		h.Level = min(h.Level-highest+2, last+1, 6)
+		last = h.Level
+		id := ""
+		if raw, ok := h.AttributeString("id"); ok {
+			b, _ := raw.([]byte)
+			id = "md-" + string(b)
+			h.SetAttributeString("id", []byte(id))
+		}
+		if h.Level <= 3 && len(contents) < rowsPerPage {
+			contents = append(contents, heading{h.Level, id, plain(h, src)})
+		}
+	}
+	return contents
+}
+
+// linked makes a link of an image: pages load none from elsewhere.
+func linked(image *ast.Image) {
+	l := ast.NewLink()
+	l.Destination = image.Destination
+	for c := image.FirstChild(); c != nil; {
+		next := c.NextSibling()
+		l.AppendChild(l, c)
+		c = next
+	}
+	if l.ChildCount() == 0 {
+		l.AppendChild(l, ast.NewString([]byte("image")))
+	}
+	parent := image.Parent()
+	if _, ok := parent.(*ast.Link); ok { // links do not nest
+		for c := l.FirstChild(); c != nil; {
+			next := c.NextSibling()
+			parent.InsertBefore(parent, image, c)
+			c = next
+		}
+		parent.RemoveChild(parent, image)
+		return
+	}
+	parent.ReplaceChild(parent, image, l)
+}
+
+// plain is the text of a node.
+func plain(n ast.Node, src []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering {
+			b.Write(t.Segment.Value(src))
+		}
+		return ast.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// codeRenderer colors blocks of code in a language of this field.
+type codeRenderer struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (c *codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, c.block)
+}
+
+func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	f, ok := n.(*ast.FencedCodeBlock)
+	if !ok {
+		return ast.WalkContinue, nil
+	}
+	var b strings.Builder
+	for i := range f.Lines().Len() {
+		line := f.Lines().At(i)
+		b.Write(line.Value(src))
+	}
+	if lexer := lexerOf(string(f.Language(src)), b.String()); lexer != nil && color(w, lexer, b.String()) == nil {
+		return ast.WalkSkipChildren, nil
+	}
+	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
+	return ast.WalkSkipChildren, err
+}
+
+// lexerOf is the lexer for a block of code, nil for one that is shown plain.
+func lexerOf(language, code string) chroma.Lexer {
+	if len(code) > maxColored {
+		return nil
+	}
+	for line := range strings.SplitSeq(code, "\n") {
+		if len(line) > colorLine {
+			return nil
+		}
+	}
+	switch language {
+	case "hcl", "terraform", "tf", "tofu":
+		return lexers.Get("terraform")
+	case "json", "yaml", "diff":
+		return lexers.Get(language)
+	case "sh", "bash", "shell", "console":
+		return lexers.Get("bash")
+	}
+	return nil
+}
+
+func color(w io.Writer, lexer chroma.Lexer, code string) error {
+	tokens, err := lexer.Tokenise(nil, code)
+	if err != nil {
+		return err
+	}
+	return chromahtml.New(chromahtml.WithClasses(true)).Format(w, styles.Fallback, tokens)
+}

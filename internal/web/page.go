@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// page is what a template shows. It is complete before the template runs: none of
+// them asks anything.
+type page struct {
+	Template string // file below templates
+	Status   int    // 0: 200
+	Title    string // of the window and, where Heading is empty, of the page
+	Crumbs   []link // the way here, without the page itself
+	Command  string // that gives the same
+	Body     any
+
+	// What all pages have.
+	Up      string
+	Path    string // of this page, below Up
+	Query   string // in the field of the search
+	Caller  string
+	Theme   string // light, dark or ""
+	Version string
+	Assets  assetNames
+}
+
+// link is a link below Up.
+type link struct{ Text, Href string }
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// readTemplates returns the pages by file, each with the layout around it.
+func readTemplates() (map[string]*template.Template, error) {
+	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	entries, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*template.Template{}
+	for _, e := range entries {
+		own, err := base.Clone()
+		if err != nil {
+			return nil, err
+		}
+		if all[e.Name()], err = own.ParseFS(templateFiles, "templates/"+e.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// functions are what templates may call: none reads or asks anything.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"size":  prose.Size,
+		"short": func(digest string) string { return prose.Clip(strings.TrimPrefix(digest, "sha256:"), 12) },
+		"day":   func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
+	}
+}
+
+// escapePath escapes each segment of a path.
+func escapePath(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return strings.Join(segments, "/")
+}
+
+// contentPolicy lets a page load what this server has for it, and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// secure sets what each page says to the browser.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+}
+
+// page makes a handler of what a page shows.
+func (s *server) page(answer func(*request) (*page, error)) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		p, err := answer(&request{Request: r})
+		if err != nil {
+			return err
+		}
+		return s.write(w, r, p)
+	})
+}
+
+// handle is what is around all of them: limits, panics, and a page for an error.
+func (s *server) handle(h service.Handler) http.Handler {
+	return s.o.Kit.Handle(s.o.Kit.Limit(h), s.fail)
+}
+
+// write renders a page and then sends it, or 304 if the browser has it.
+func (s *server) write(w http.ResponseWriter, r *http.Request, p *page) error {
+	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r)
+	var b bytes.Buffer
+	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
+		return fmt.Errorf("page %s: %w", p.Template, err)
+	}
+	secure(w.Header())
+	if p.Status != 0 {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(p.Status)
+		_, _ = w.Write(b.Bytes()) // the browser is gone; there is nobody to tell
+		return nil
+	}
+	a, err := service.Page(b.Bytes())
+	if err != nil {
+		return err
+	}
+	a.Write(w, r, "private, no-cache")
+	return nil
+}
+
+// errorBody is the page of an error.
+type errorBody struct {
+	Status    int
+	Text      string
+	Hint      string
+	RequestID string
+}
+
+// fail shows an error as a page.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, text, ok := service.Own(err)
+	body := errorBody{Text: text}
+	switch {
+	case ok:
+	case errors.Is(err, oci.ErrNotFound):
+		status, body.Text = http.StatusNotFound, "there is no such page"
+	default:
+		status, body.Text = http.StatusBadGateway, "the registry does not answer as it should"
+	}
+	body.Status, body.RequestID = status, service.RequestID(r)
+	switch status {
+	case http.StatusUnauthorized:
+		body.Hint = "These pages show what everybody may read. With a token, okara list and okara show tell the rest."
+		w.Header().Set("WWW-Authenticate", access.Challenge(r))
+	case http.StatusNotFound:
+		body.Hint = "It may have been withdrawn, or the address may be misspelt. The search knows all that you may read."
+	case http.StatusForbidden:
+		body.Hint = "Who runs this server can give you the right."
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+		body.Hint = "Try again in a moment."
+	case http.StatusBadGateway:
+		body.Hint = "Try again in a moment; the log of the server has the reason under the number of this request."
+	}
+	if status >= http.StatusInternalServerError {
+		s.o.Kit.Log(r).Error("page failed", "path", service.LogPath(r), "status", status, "error", err)
+	}
+	p := &page{Template: "error.html", Status: status, Title: http.StatusText(status), Body: body}
+	if err := s.write(w, r, p); err != nil {
+		s.o.Kit.Fail(w, r, err)
+	}
+}
+
+func notFound(format string, args ...any) error {
+	return &service.Error{Status: http.StatusNotFound, Text: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// TestPages looks for what each page must say.
+func TestPages(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.full(t)
+	for _, c := range []struct {
+		path, has, not string
+		status         int
+	}{
+		{"", `href="./modules/net"`, "", 200},
+		{"search?q=vpc", `href="./modules/net/vpc/aws"`, "labels", 200},
+		{"search?q=aws&kind=provider", "Nothing found", "", 200},
+		{"search?q=vpx", "Did you mean", "", 200},
+		{"search?q=%3Cscript%3E", "&lt;script&gt;", "<script>", 200},
+		{"search?q=" + strings.Repeat("a", 201), "a query has at most 8 words", "", 400},
+		{"search?q=a+b+c+d+e+f+g+h+i", "a query has at most 8 words", "", 400},
+		{"modules/net", "2 modules", "", 200},
+		{"modules/none", "there is no module in none", "", 404},
+		{"modules/net/vpc/aws", "Version 1.10.0", "Version 2.0.0", 200}, // neither text order nor a pre-release
+		{"modules/net/vpc/aws/2.0.0-rc.1", "pre-release", "", 200},
+		{"modules/net/vpc/aws/1.10.0/inputs", "&lt;b&gt;10.0.0.0/16&lt;/b&gt;", "<b>", 200},
+		{"modules/net/vpc/aws/1.10.0/outputs", "sensitive", "", 200},
+		{"modules/net/vpc/aws/1.10.0/resources", "aws_region", "", 200},
+		{"modules/net/vpc/aws/1.10.0/dependencies", `href="./../../../../../modules/net/labels/null"`, "", 200},
+		{"modules/net/vpc/aws/1.10.0/usage", "?digest=sha256:", "", 200},
+		{"modules/net/vpc/aws/1.10.0/none", "no page", "", 404},
+		{"modules/net/vpc/aws/1.10.0/submodules/modules/subnet", "zone", "", 200},
+		{"modules/net/vpc/aws/1.10.0/examples/examples/simple", "A directory of", "", 200},
+		{"modules/net/vpc/aws/1.10.0/submodules/none", "no directory", "", 404},
+		{"modules/net/vpc/aws/versions", "pre-release", "", 200},
+		{"modules/net/vpc/aws/compare?from=1.0.0&to=1.10.0", "password", "breaking", 200},
+		{"modules/net/vpc/aws/compare?from=1.10.0&to=1.0.0", "breaking", "", 200},
+		{"modules/net/vpc/aws/compare?from=x&to=1.0.0", "version", "", 404},
+		{"modules/net/vpc/aws/9.9.9", "there is no module net/vpc/aws, or not this version of it", "", 404},
+		{"modules/NET/vpc/aws", "upper-case", "", 404},
+		{"providers/acme/dns", "linux_amd64", "", 200},
+		{"providers/acme/dns/1.2.3/keys", "<code>", "", 200},
+		{"providers/acme/dns/1.2.3/usage", "required_providers", "", 200},
+		{"providers/acme/dns/versions", "latest", "", 200},
+		{"providers/acme/none", "there is no provider acme/none", "", 404},
+		{"mirror/registry.example.com/acme/dns", "there is no provider", "", 404},
+		{"me", "anybody", "", 200},
+		{"nowhere", "there is no such page", "", 404},
+		{"assets/0/app.css", "there is no such file", "", 404},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			status, body := s.get(t, "/ui/"+c.path)
+			if status != c.status || !strings.Contains(body, c.has) || c.not != "" && strings.Contains(body, c.not) {
+				t.Errorf("status %d, want %d; %q is in it: %v, %q: %v\n%s", status, c.status, c.has, strings.Contains(body, c.has), c.not, strings.Contains(body, c.not), body)
+			}
+		})
+	}
+}
+
+// TestRights gives everybody one namespace, and looks for the other one.
+func TestRights(t *testing.T) {
+	s := newSite(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "open/**"})
+	s.module(t, "open/vpc/aws", "1.0.0", map[string]string{"main.tf": `module "x" { source = "okara.example.com/shut/vault/aws" }`})
+	s.module(t, "shut/vault/aws", "1.0.0", map[string]string{"main.tf": ``})
+	for _, path := range []string{"", "search", "search?q=vault", "search?q=valt", "modules/open", "modules/open/vpc/aws/1.0.0/dependencies"} {
+		status, body := s.get(t, "/ui/"+path)
+		if status != http.StatusOK || strings.Contains(strings.ReplaceAll(body, "okara.example.com/shut/vault/aws", ""), "shut") {
+			t.Errorf("%s: status %d names what nobody may read:\n%s", path, status, body)
+		}
+	}
+	for _, path := range []string{"modules/shut/vault/aws", "modules/shut/none/aws", "modules/shut/vault/aws/1.0.0/inputs", "modules/shut/vault/aws/versions", "modules/shut/vault/aws/compare", "providers/acme/dns"} {
+		if status, _ := s.get(t, "/ui/"+path); status != http.StatusUnauthorized {
+			t.Errorf("%s: status %d, whether it is there or not", path, status)
+		}
+	}
+	if status, _ := s.get(t, "/ui/modules/shut"); status != http.StatusNotFound {
+		t.Errorf("the namespace is %d", status)
+	}
+}
+
+// TestWarm counts what a page asks the registry that was shown before: nothing.
+func TestWarm(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.full(t)
+	for _, path := range []string{"", "search?q=vpc", "modules/net", "modules/net/vpc/aws", "modules/net/vpc/aws/1.10.0/inputs", "modules/net/vpc/aws/versions", "providers/acme/dns"} {
+		s.get(t, "/ui/"+path)
+		s.count.Take()
+		if s.get(t, "/ui/"+path); len(s.count.Take()) != 0 {
+			t.Errorf("%s asks the registry again", path)
+		}
+	}
+}
+
+// TestNothingWritten follows no link, but asks for each page, and wants every
+// request to be one that only reads.
+func TestNothingWritten(t *testing.T) {
+	s := newSite(t, access.AnonymousAll()...)
+	s.full(t)
+	s.count.Take()
+	for _, path := range []string{"", "search", "modules/net/vpc/aws", "providers/acme/dns", "me"} {
+		s.get(t, "/ui/"+path)
+	}
+	for request := range s.count.Take() {
+		if method, _, _ := strings.Cut(request, " "); method != http.MethodGet && method != http.MethodHead {
+			t.Errorf("a page did %s", request)
+		}
+	}
+}
+
+// TestTheme changes the one thing that a page changes.
+func TestTheme(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	for _, c := range []struct {
+		name, form, origin, contentType string
+		status                          int
+		location                        string
+	}{
+		{"dark", "theme=dark&return=modules/net", "", "application/x-www-form-urlencoded", 303, "./modules/net"},
+		{"another site", "theme=dark", "https://evil.example.com", "application/x-www-form-urlencoded", 403, ""},
+		{"another host to return to", "theme=dark&return=//evil.example.com/", "", "application/x-www-form-urlencoded", 303, "./"},
+		{"scheme to return to", "theme=dark&return=javascript:alert(1)", "", "application/x-www-form-urlencoded", 303, "./"},
+		{"above", "theme=dark&return=../v2/", "", "application/x-www-form-urlencoded", 303, "./"},
+		{"backslash", `theme=dark&return=\evil`, "", "application/x-www-form-urlencoded", 303, "./"},
+		{"no form", "{}", "", "application/json", 415, ""},
+		{"large", "theme=" + strings.Repeat("a", 5000), "", "application/x-www-form-urlencoded", 413, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/theme", strings.NewReader(c.form))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", c.contentType)
+			if c.origin != "" {
+				req.Header.Set("Origin", c.origin)
+			}
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != c.status || resp.Header.Get("Location") != c.location {
+				t.Errorf("status %d, location %q", resp.StatusCode, resp.Header.Get("Location"))
+			}
+		})
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme != "http" {
+		t.Fatal("the cookie would need TLS")
+	}
+}
+
+// TestTemplates keeps what the policy of content forbids out of the files.
+func TestTemplates(t *testing.T) {
+	bad := regexp.MustCompile(`(?i)\sstyle=|\son[a-z]+=|javascript:|https?://|<style|<script>`)
+	err := fs.WalkDir(os.DirFS("templates"), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile("templates/" + path)
+		if found := bad.Find(b); found != nil {
+			t.Errorf("%s: %q", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, most := range map[string]int64{"assets/app.css": 24 << 10, "assets/app.js": 12 << 10} {
+		if info, err := os.Stat(file); err != nil || info.Size() > most {
+			t.Errorf("%s: %v, more than %d bytes", file, err, most)
+		}
+	}
+}

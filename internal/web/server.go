@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// Options is what the pages need. Kit and Catalog are required.
+type Options struct {
+	Kit      *service.Kit
+	Catalog  *catalog.Catalog
+	Registry string // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname string // by which clients call this server; "": the host that the browser used
+	Version  string // of okara
+	Now      func() time.Time
+}
+
+// server answers the pages. It keeps nothing but texts that it rendered.
+type server struct {
+	o         Options
+	templates map[string]*template.Template
+	assets    assetSet
+	markdown  *markdown
+	cross     *http.CrossOriginProtection
+}
+
+// New returns the pages, for everything below /ui/.
+func New(o Options) (http.Handler, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	templates, err := readTemplates()
+	if err != nil {
+		return nil, err
+	}
+	assets, err := newAssets()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), cross: http.NewCrossOriginProtection()}
+	return s.routes(), nil
+}
+
+// routes is every page, with the right that it takes.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	show := func(pattern string, answer func(*request) (*page, error)) { mux.Handle(pattern, s.page(answer)) }
+
+	show("GET /ui/{$}", s.home)                                   // lists what may be read
+	show("GET /ui/search", s.search)                              // the same
+	show("GET /ui/modules/{namespace}/{$}", s.namespace)          // at least one module that may be read
+	show("GET /ui/modules/{namespace}", s.namespace)              //
+	show("GET /ui/modules/{namespace}/{name}/{system}", s.module) // read:module
+	show("GET /ui/modules/{namespace}/{name}/{system}/{version}", s.module)
+	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/{tab}", s.module)
+	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/submodules/{path...}", s.submodule)
+	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/examples/{path...}", s.submodule)
+	show("GET /ui/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
+	show("GET /ui/modules/{namespace}/{name}/{system}/compare", s.compare)
+	show("GET /ui/providers/{namespace}/{type}", s.provider) // read:provider
+	show("GET /ui/providers/{namespace}/{type}/{version}", s.provider)
+	show("GET /ui/providers/{namespace}/{type}/{version}/{tab}", s.provider)
+	show("GET /ui/mirror/{hostname}/{namespace}/{type}", s.provider) // read:mirror
+	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
+	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
+	show("GET /ui/me", s.me) // anybody
+
+	mux.Handle("POST /ui/theme", s.handle(s.setTheme)) // anybody; changes a cookie only
+	mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
+	show("/ui/", func(r *request) (*page, error) { return nil, notFound("there is no such page") })
+	return mux
+}
+
+// request is a request for a page that may be made.
+type request struct {
+	*http.Request
+	grant access.Grant
+}
+
+// may asks for a right, and keeps who the caller is for the page.
+func (s *server) may(r *request, right access.Right) error {
+	g, err := s.o.Kit.Guard.Allow(r.Request, right)
+	r.grant = g
+	return err
+}
+
+// list is the right to lists, in which each sees what he may read.
+func (s *server) list(r *request) error {
+	return s.may(r, access.Right{Action: access.List, Kind: access.AnyKind})
+}
+
+// readable reports whether the caller of a page may read an item.
+func (r *request) readable(it addr.Item) bool {
+	return r.grant.May(access.Right{Action: access.Read, Kind: access.Kind(it.Kind), Address: it.String()})
+}
+
+// up is the way from the page of a request to /ui/.
+func up(path string) string {
+	return "./" + strings.Repeat("../", strings.Count(strings.TrimPrefix(path, "/ui/"), "/"))
+}
+
+// host is by which clients call this server.
+func (s *server) host(r *request) string {
+	if s.o.Hostname != "" {
+		return s.o.Hostname
+	}
+	return r.Host
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// snippet is a text to copy.
+type snippet struct {
+	Title, Note, Text string
+}
+
+func sizeText(n int64) string { return prose.Size(n) }
+
+func escapeQuery(s string) string { return url.QueryEscape(s) }
+
+// registry is the host of the artifacts, for whoever reads them without us.
+func (s *server) registry(r *request) string {
+	if s.o.Registry != "" {
+		return s.o.Registry
+	}
+	return s.host(r)
+}
+
+// constraint allows what is compatible with a version.
+func constraint(v addr.Version) string {
+	if v.Prerelease() || v.Edition() {
+		return v.String()
+	}
+	text := v.String()
+	return "~> " + text[:strings.LastIndexByte(text, '.')]
+}
+
+// moduleSnippets are the ways to use a version of a module.
+func (s *server) moduleSnippets(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion) []snippet {
+	repository := s.registry(r) + "/" + mv.Repository
+	digest := mv.Manifest.Digest.String()
+	return []snippet{
+		{
+			Title: "From this server", Note: "OpenTofu and Terraform; the version may move within its constraint.",
+			Text: block(m.Name, s.host(r)+"/"+m.String(), constraint(v), nil),
+		},
+		{
+			Title: "From the registry, by tag", Note: "OpenTofu 1.10 or later, with no server between.",
+			Text: block(m.Name, "oci://"+repository+"?tag="+v.Tag(), "", nil),
+		},
+		{
+			Title: "From the registry, by digest", Note: "These bytes and no others, for ever.",
+			Text: block(m.Name, "oci://"+repository+"?digest="+digest, "", nil),
+		},
+		{
+			Title: "With Flux", Note: "The source of a Terraform or OpenTofu resource on a cluster.",
+			Text: "apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata:\n  name: " + m.Name + "\nspec:\n  interval: 10m\n  url: oci://" + repository +
+				"\n  ref:\n    semver: \"" + constraintRange(v) + "\"\n",
+		},
+		{Title: "On the command line", Note: "Fetch it, or prove who made it.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\nokara verify " + m.String() + "@" + v.String() + "\n"},
+	}
+}
+
+// constraintRange is constraint in the words of SemVer ranges.
+func constraintRange(v addr.Version) string {
+	if v.Prerelease() || v.Edition() {
+		return v.String()
+	}
+	return "^" + v.String()
+}
+
+// providerSnippets are the ways to use a version of a provider.
+func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version) []snippet {
+	source := s.host(r) + "/" + p.String()
+	if p.Hostname != "" {
+		source = p.String()
+	}
+	all := []snippet{{
+		Title: "Require it", Note: "In the root module.",
+		Text: "terraform {\n  required_providers {\n    " + p.Type + " = {\n      source  = " + quoted(source) + "\n      version = " + quoted(constraint(v)) + "\n    }\n  }\n}\n",
+	}}
+	if p.Hostname != "" {
+		all = append(all, snippet{
+			Title: "Install it from here", Note: "In the CLI configuration; okara cli-config writes all of it.",
+			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.host(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
+		})
+	}
+	return append(all, snippet{Title: "On the command line", Note: "Complete the lock file, or prove who made it.", Text: "okara lock\nokara verify " + p.String() + "@" + v.String() + "\n"})
+}
+
+// clip is a text that fits a cell.
+func clip(s string) string { return prose.Clip(s, 200) }
