@@ -108,8 +108,8 @@ func (c *child) drift(ctx context.Context, p prepared) error {
 		return err
 	}
 	c.report.Counts = &e.drift
-	if e.code == 2 && e.drift == (instance.Counts{}) {
-		c.report.Counts = &instance.Counts{Change: 1} // only outputs
+	if e.code == 2 && e.drift == (instance.Counts{}) && e.outputs != outputsSame { // terraform says 2 even then
+		c.report.Counts = &instance.Counts{Change: 1}
 	}
 	return nil
 }

@@ -26,9 +26,20 @@ type events struct {
 
 	counts *instance.Counts // of the last summary
 	drift  instance.Counts
-	again  int      // resources that are replaced
-	errs   []string // diagnostics of severity error
+	// outputs reports what was said of outputs: nothing, that none changes, or that
+	// some do.
+	outputs outputChange
+	again   int      // resources that are replaced
+	errs    []string // diagnostics of severity error
 }
+
+type outputChange uint8
+
+const (
+	outputsUnknown outputChange = iota
+	outputsSame
+	outputsChange
+)
 
 // event is the part of an event that is read.
 type event struct {
@@ -43,6 +54,9 @@ type event struct {
 		Remove    int    `json:"remove"`
 		Operation string `json:"operation"`
 	} `json:"changes"`
+	Outputs map[string]struct {
+		Action string `json:"action"`
+	} `json:"outputs"`
 	Diagnostic *diagnostic `json:"diagnostic"`
 }
 
@@ -109,6 +123,14 @@ func (e *events) line(line []byte) {
 		return
 	case ev.Changes != nil:
 		e.counts = &instance.Counts{Add: ev.Changes.Add, Change: ev.Changes.Change, Remove: ev.Changes.Remove, Replace: min(e.again, ev.Changes.Remove)}
+	case ev.Type == "outputs":
+		e.outputs = max(e.outputs, outputsSame)
+		for _, o := range ev.Outputs {
+			if o.Action != "" && o.Action != "noop" {
+				e.outputs = outputsChange
+			}
+		}
+		return // their values come with the result
 	case ev.Type == "planned_change" && ev.Change.Action == "replace":
 		e.again++
 	case ev.Type == "resource_drift":
