@@ -38,7 +38,7 @@ func TestRandomSteps(t *testing.T) {
 			}
 			c.settle()
 			for what, n := range c.seen {
-				if n == 0 {
+				if n == 0 && steps >= 50_000 {
 					t.Errorf("never: %s", what)
 				}
 			}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instance_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutants take one guard each from the machine.
+var mutants = []struct{ name, file, old, mutant string }{
+	{"expiry first", "meet.go", "case w.expired(r):", "case false:"},
+	{"phase of a verb", "meet.go", "case !admits(v, r.Phase):", "case false:"},
+	{"an attempt in full", "runs.go", "|| r.ref() != ref ||", "||"},
+	{"of the attempt that runs", "runs.go", "!r.Run.active() || r.ref()", "r.ref()"},
+	{"one run at a time", "runs.go", "if r.Run.active() {\n\t\tr.Then = next", "if false {\n\t\tr.Then = next"},
+	{"stopped before it is destroyed", "final.go", "case r.Run.active():\n\t\tr.Then = nil", "case false:\n\t\tr.Then = nil"},
+	{"resources are left", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Outcome == Done"},
+	{"a failed destroy", "ended.go", "res.Outcome == Done && res.Resources == 0", "res.Resources == 0"},
+	{"an apply may have made something", "final.go", "if !r.Applied {", "if true {"},
+	{"an apply that was begun counts", "runs.go", "run.Applied, r.Applied = true, true", "run.Applied = true"},
+	{"places", "runs.go", "if q.running >= places {", "if false {"},
+	{"half the places", "runs.go", "q.turns[r.Owner.key()].running < share", "true"},
+	{"destroys first", "runs.go", "cmp.Compare(a.class(), b.class()), ", ""},
+	{"owners in turn", "runs.go", "x.served.Compare(y.served), ", ""},
+	{"time of a retry", "runs.go", "if r.Run.waits() && !r.Run.NotBefore.After(now) {\n\t\t\tq", "if r.Run.waits() {\n\t\t\tq"},
+	{"attempts left", "ended.go", "if run.Failures > retries {", "if run.Failures > retries+1 {"},
+	{"attempts of a destroy", "ended.go", "run.Failures < destroyAttempts", "run.Failures <= destroyAttempts"},
+	{"waiting for a lock is no failure", "ended.go", "case res.Outcome == Held:", "case false:"},
+	{"quota", "quota.go", "if q.Used >= q.Limit {", "if false {"},
+	{"what counts", "quota.go", "r.Phase.Live() || r.Kept && !r.Removing", "r.Phase.Live()"},
+	{"highest quota", "quota.go", "(!ok || n > limit)", "!ok"},
+	{"whose quota", "quota.go", "&& q.covers(o, a) &&", "&&"},
+	{"limit of a template", "quota.go", "if limit > 0 && n >= limit {", "if false {"},
+	{"limit of a pool", "pool.go", "short = min(short, most-w.doc.live(t.Name))", "_ = most"},
+	{"back-off", "pool.go", "p.Paused != \"\" || p.Backoff.After(w.now)) {\n\t\treturn\n", "p.Paused != \"\") {\n\t\treturn\n"},
+	{"paused", "pool.go", "p.Paused != \"\" || p.Backoff.After(w.now)) {\n\t\treturn\n", "p.Backoff.After(w.now)) {\n\t\treturn\n"},
+	{"failures pause", "pool.go", "if p.Failures >= poolFailures {", "if false {"},
+	{"evidence is one", "pool.go", "return o.Phase == Failed && o.ID != r.ID && o.Protected == \"\"", "return false"},
+	{"successors first", "pool.go", "surplus := len(available) - t.Pool.Size", "surplus := len(available)"},
+	{"room for successors", "pool.go", "if surplus <= 0 && w.stuck(t, available, revision) {", "if false {"},
+	{"only who is available", "create.go", "return r.Phase == Available && !over", "return !over"},
+	{"too old to claim", "create.go", "return r.Phase == Available && !over", "return r.Phase == Available"},
+	{"one for each owner", "create.go", "if r := w.only(e); r != nil {", "if r := w.only(e); false {"},
+	{"room of a document", "quota.go", "len(w.doc.Records) >= maxRecords ||", ""},
+	{"forced by an admin", "create.go", "if e.Forced && !w.command.Actor.Admin {", "if false {"},
+	{"switched off", "create.go", "if !t.Enabled {", "if false {"},
+	{"paused by an admin", "create.go", "p != nil && p.By != \"\" {", "p != nil && false {"},
+	{"four eyes: who asked", "approve.go", "a.Subject == asked.Subject:", "false:"},
+	{"exactly this plan", "approve.go", "if e.Plan != plan || plan == \"\" {", "if false {"},
+	{"a plan first", "runs.go", "if run.Kind == RunApply && w.planFirst(run) {", "if false {"},
+	{"a stale plan is made anew", "ended.go", "\t\tw.planAnew(run)\n\t\tw.await(r, 0, WaitQueued,", "\t\tw.await(r, 0, WaitQueued,"},
+	{"auto stops", "ended.go", "c.Remove == 0 && c.Replace == 0", "true"},
+	{"auto once", "pool.go", "case same || r.tried(e):", "case same:"},
+	{"protected", "change.go", "if r.Protected != \"\" {", "if false {"},
+	{"an admin's protection", "change.go", "case r.Protected == byAdmin:", "case false:"},
+	{"protection ends", "ends.go", "return later(r.ExpiresAt, r.Since.Add(t.Max))", "return time.Time{}"},
+	{"protection ends without max", "ends.go", "return r.ExpiresAt.Add(protectedOver)", "return time.Time{}"},
+	{"orphaned by an admin", "change.go", "case !w.command.Actor.Admin:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves", "case false:\n\t\treturn Answer{}, refuse(ErrDenied, \"only an admin leaves"},
+	{"given away by an admin", "change.go", "case !a.Admin && !(a.may(r.Owner) && a.may(e.To)):", "case false:"},
+	{"a gift fills a quota", "change.go", "if err := w.within(t, e.To, r); err != nil {", "if err := w.within(t, e.To, r); false {"},
+	{"extended so often", "ends.go", "ttl.Extends > 0 && r.Extends >= ttl.Extends:", "false:"},
+	{"extended so far", "ends.go", "end = sooner(end, r.Since.Add(ttl.Max))\n\t}\n\tif !end", "}\n\tif !end"},
+	{"the max of a lifetime", "ends.go", "if t.TTL.Max > 0 && r.TTL <= t.TTL.Max {", "if false {"},
+	{"a failed one ends sooner", "ended.go", "t.Failed > 0 && r.ReadyAt.IsZero() {", "false {"},
+	{"the lifetime begins when it is ready", "ended.go", "w.begins(r, t, first)", ""},
+	{"held clock: ends", "due.go", "(d.Clock.Held == \"\" || !y.held())", "true"},
+	{"held clock: pools", "pool.go", "if w.doc.Clock.Held == \"\" {", "if true {"},
+	{"written before it goes", "final.go", "if r.Archived {\n\t\tw.do(Remove", "if true {\n\t\tw.do(Remove"},
+	{"removed when nothing is left", "final.go", "r != nil && r.Removing && r.Archived {", "r != nil && r.Removing {"},
+	{"left to people until an admin comes", "due.go", "if r.Kept || r.Removing {", "if r.Removing {"},
+	{"twenty final records", "final.go", "if len(final) <= maxFinal {", "if true {"},
+	{"key of another request", "requests.go", "if q.Digest != w.command.Digest {", "if false {"},
+	{"key of a record", "requests.go", "if r := w.made(key); r != nil {", "if r := w.made(key); false {"},
+	{"answers are bounded", "requests.go", "for len(w.doc.Requests) >= maxRequests {", "for false {"},
+	{"time runs on", "machine.go", "now = later(now.UTC().Round(0), d.Clock.At)", "now = now.UTC().Round(0)"},
+	{"notices once", "due.go", "if !r.told(expires(lead)) {", "if true {"},
+	{"only what is listed", "ended.go", "if v, ok := outputs[name]; ok && len(v) <= maxOutput && json.Valid(v) {", "if v, ok := outputs[name]; ok && json.Valid(v) {"},
+	{"size of a record", "size.go", "if 2*r.weight() <= maxRecord || r.size() <= maxRecord {", "if true {"},
+	{"copies", "work.go", "return w.put(r.clone())", "return w.put(r)"},
+	{"what is cancelled is repeated", "runs.go", "if r.Cancel != \"\" {\n\t\tall", "if false {\n\t\tall"},
+}
+
+// TestMutants takes one guard after the other away and wants the tests to fail.
+// Each needs a build, so that they run by OKARA_TEST_MUTANTS only; that there is
+// such a guard is looked at always.
+func TestMutants(t *testing.T) {
+	really := os.Getenv("OKARA_TEST_MUTANTS") != ""
+	if src, err := os.ReadFile("meet.go"); err != nil {
+		t.Fatal(err)
+	} else if really {
+		if out, err := mutate(t, "meet.go", string(src)); err != nil {
+			t.Fatalf("without a mutant: %v: %s", err, out)
+		}
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			src, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(src), m.old); n != 1 {
+				t.Fatalf("%s has the guard %d times", m.file, n)
+			}
+			if !really {
+				return
+			}
+			if out, err := mutate(t, m.file, strings.Replace(string(src), m.old, m.mutant, 1)); err == nil {
+				t.Errorf("no test fails: %s", out)
+			} else if strings.Contains(string(out), "[build failed]") {
+				t.Errorf("it does not build: %s", out)
+			}
+		})
+	}
+}
+
+// mutate runs the tests of this package with another content of a file.
+func mutate(t *testing.T, file, content string) ([]byte, error) {
+	t.Helper()
+	dir := t.TempDir()
+	changed, overlay := filepath.Join(dir, file), filepath.Join(dir, "overlay.json")
+	original, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{changed: []byte(content), overlay: body} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), "go", "test", "-short", "-vet=off", "-overlay", overlay, "-skip", "TestMutants|Parse|Canonical|Schema|Render|Fuzz", ".")
+	return c.CombinedOutput()
+}
