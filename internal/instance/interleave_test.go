@@ -13,10 +13,7 @@ import (
 // TestInterleavings takes two owners, a pool of two, an end and a crash through
 // every order of eight events. States that were met are not gone through again.
 func TestInterleavings(t *testing.T) {
-	depth := 8
-	if testing.Short() {
-		depth = 6
-	}
+	const depth = 8
 	x := &explorer{t: t, met: map[[32]byte]int{}}
 	w := newWorld(t)
 	w.fill(tiny())
