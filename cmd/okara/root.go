@@ -66,7 +66,7 @@ func newRoot(a *app) *cobra.Command {
 	completeItems(reg, stored...)
 	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
 	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
-	addTo(root, "instances", newInstance(reg))
+	addTo(root, "instances", newInstance(reg), newTemplate(reg))
 	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstanceRun(a))

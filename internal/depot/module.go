@@ -76,6 +76,9 @@ func PlanModule(ctx context.Context, tree fs.FS, m addr.ModuleVersion, o ModuleO
 	return p, nil
 }
 
+// Description is what would be published as the description of the module.
+func (p *ModulePlan) Description() artifact.ModuleDescription { return p.description }
+
 func hasModule(t *archive.Tree, dir string) bool {
 	for _, f := range t.Files {
 		if path.Dir(f.Path) == path.Clean(dir) && moduledoc.IsConfiguration(f.Path) {
