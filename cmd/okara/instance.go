@@ -27,7 +27,7 @@ func newInstance(reg *registries) *cobra.Command {
 	cmd := parent("instance", "instances", "Launch templates, and look after what was launched")
 	cmd.Long = `Launch templates of a server (okara serve), and look after what was launched.
 
-Every command asks the server that --server or OKARA_SERVER names, with the token
+Every command but "ledger" asks the server that --server or OKARA_SERVER names, with the token
 of --token-file or OKARA_TOKEN, else the one that ` + "`tofu login`" + ` got there.
 
 An instance is named by its id, ten letters and digits.`
@@ -35,6 +35,7 @@ An instance is named by its id, ten letters and digits.`
 		newInstanceCreate(reg), newInstanceList(reg), newInstanceShow(reg), newInstanceWait(reg), newInstanceLogs(reg), newInstanceOutputs(reg),
 		newInstanceExtend(reg), newInstanceUpdate(reg), newInstanceApprove(reg), newInstanceReject(reg), newInstanceRetry(reg), newInstanceCancel(reg),
 		newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
+		newInstanceLedger(reg), newInstanceClock(reg),
 	)
 	return cmd
 }

@@ -299,11 +299,11 @@ func rollsWithFault(t *testing.T, h http.Handler, n int, do ocitest.Act, dies bo
 		hit = fault.Seen() >= n
 		fault.on.Store(dies)
 		names = append(names, many(t, 14, a, b)[9:]...)
-		time.Sleep(3 * time.Minute) // whoever died in between has a lease
 		a.end()
 		for i := 14; i < 40 && b.Status().Number < 2; i++ {
 			names = append(names, fmt.Sprint("n", i))
 			ask(t, names[i], b)
+			time.Sleep(8 * time.Second) // who died in between has a lease
 		}
 		checkNext(t, a, b, names...)
 		if number := b.Status().Number; number < 2 {

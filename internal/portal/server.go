@@ -134,6 +134,7 @@ func (s *server) routes() http.Handler {
 	stream("events", to(s, s.knownIn, s.events))
 	get("admin/instances", to(s, s.adminIn, s.adminInstances))
 	get("admin/templates", to(s, s.adminIn, s.adminTemplates))
+	post("admin/clock", to(s, s.adminIn, s.acceptClock))
 	post("admin/adopt", to(s, s.adminIn, s.adopt))
 	mux.Handle("/api/v1/", s.wrap(unknown))
 	return mux

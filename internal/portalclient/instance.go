@@ -54,6 +54,12 @@ func (c *Client) Adopt(ctx context.Context, body portaldoc.Adopt) (portaldoc.Ins
 	return one, err
 }
 
+// AcceptClock lets expiry go on, and returns why it waited; "": it did not.
+func (c *Client) AcceptClock(ctx context.Context) (string, error) {
+	clock, _, err := change[portaldoc.Clock](ctx, c, http.MethodPost, "admin/clock", nil)
+	return clock.Held, err
+}
+
 // Instance returns one.
 func (c *Client) Instance(ctx context.Context, id string) (portaldoc.Instance, error) {
 	path, err := idPath(id)

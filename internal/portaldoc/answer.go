@@ -62,6 +62,11 @@ type AdminInstances struct {
 	ClockHeld string         `json:"clock_held,omitempty"` // why expiry waits; "": it does not
 }
 
+// Clock is the answer to POST admin/clock.
+type Clock struct {
+	Held string `json:"held,omitempty"` // why expiry waited until now; "": it did not
+}
+
 // AdminTemplate is one template as who runs the server sees it.
 type AdminTemplate struct {
 	Template
