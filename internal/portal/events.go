@@ -23,7 +23,7 @@ func (s *server) events(w http.ResponseWriter, r call[struct{}]) error {
 	if err != nil {
 		return err
 	}
-	f := &feed{s: s, c: r.caller, newest: map[string]instance.History{}}
+	f := &feed{s: s, c: r.caller, newest: map[string]told{}}
 	if resumed {
 		f.since = time.Unix(0, since)
 	} else {
@@ -46,16 +46,20 @@ type feed struct {
 	c      caller
 	since  time.Time // older events were told before the stream broke
 	last   *instance.Document
-	newest map[string]instance.History // by instance: the last one that was told
+	newest map[string]told // by instance
+}
+
+// told is what was told last of an instance.
+type told struct {
+	event instance.History
+	phase instance.Phase
 }
 
 // remember takes all that is there for told.
 func (f *feed) remember(d *instance.Document) {
 	f.last = d
 	for id, r := range d.Records {
-		if len(r.Events) > 0 {
-			f.newest[id] = r.Events[0]
-		}
+		f.newest[id] = toldOf(r)
 	}
 }
 
@@ -79,25 +83,53 @@ func (f *feed) next(ctx context.Context, out *stream) (bool, error) {
 	return false, nil
 }
 
+func toldOf(r *instance.Record) told {
+	t := told{phase: r.Phase}
+	if len(r.Events) > 0 {
+		t.event = r.Events[0]
+	}
+	return t
+}
+
+// moved is when an instance came into its phase, as far as its record says.
+func moved(r *instance.Record) time.Time {
+	at := r.ReadyAt
+	for _, other := range []time.Time{r.ClaimedAt, r.FinishedAt} {
+		if other.After(at) {
+			at = other
+		}
+	}
+	if len(r.Runs) > 0 && r.Runs[0].EndedAt.After(at) {
+		at = r.Runs[0].EndedAt
+	}
+	return at
+}
+
 // fresh are the events that were not told yet, in the order of time.
 func (f *feed) fresh(d *instance.Document) []portaldoc.Event {
 	var all []portaldoc.Event
 	for id, r := range d.Records {
-		told, known := f.newest[id]
-		if reserved(r.Template) || len(r.Events) == 0 || known && r.Events[0] == told {
+		before, known := f.newest[id]
+		if reserved(r.Template) || known && before == toldOf(r) {
 			continue
 		}
 		have := f.c.role(d, r)
 		if have&reads == 0 {
 			continue
 		}
-		for _, h := range r.Events {
-			if known && h == told || !known && !h.At.After(f.since) {
-				break
-			}
-			e := eventDoc(h, have)
+		add := func(e portaldoc.Event) {
 			e.Instance, e.Template, e.Phase = id, r.Template, string(r.Phase)
 			all = append(all, e)
+		}
+		n := len(all)
+		for _, h := range r.Events {
+			if known && h == before.event || !known && !h.At.After(f.since) {
+				break
+			}
+			add(eventDoc(h, have))
+		}
+		if len(all) == n && (known && before.phase != r.Phase || !known && moved(r).After(f.since)) {
+			add(portaldoc.Event{At: d.Clock.At, Action: "phase"}) // nobody did it: a run ended
 		}
 	}
 	slices.SortFunc(all, func(a, b portaldoc.Event) int {

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+)
+
+// TestSeen shows what each may see of an instance, field by field.
+func TestSeen(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["anna"], `{"template":"lab/vpc","parameters":{"secret":"hunter2","size":"large"}}`).ID
+	for who, want := range map[string][]string{
+		"anna": {"connection?", "outputs", "parameters", "plan?"}, "admin": {"outputs", "parameters"}, "approver": {"parameters"}, "reader": nil,
+	} {
+		status, _, body := s.Ask(t, all[who], "GET", "instances/"+id, "")
+		var doc map[string]json.RawMessage
+		if err := json.Unmarshal(body, &doc); status != 200 || err != nil {
+			t.Fatalf("%s: %d %s", who, status, body)
+		}
+		for _, field := range []string{"outputs", "parameters"} {
+			if _, has := doc[field]; has != slices.Contains(want, field) {
+				t.Errorf("%s: %s is shown: %t", who, field, has)
+			}
+		}
+		if strings.Contains(string(body), "hunter2") {
+			t.Errorf("%s sees a secret: %s", who, body)
+		}
+	}
+	var one portaldoc.Instance
+	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+	want := map[string]json.RawMessage{"secret": json.RawMessage(`"(sensitive)"`), "size": json.RawMessage(`"large"`)}
+	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+		t.Errorf("parameters:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]json.RawMessage{"url": json.RawMessage(`"https://x.example"`), "password": json.RawMessage(`"(sensitive)"`)}, one.Outputs); diff != "" {
+		t.Errorf("outputs:\n%s", diff)
+	}
+	s.Catalog.Remove("lab/vpc")
+	s.Want(t, 200, &one, all["anna"], "GET", "instances/"+id, "")
+	if diff := cmp.Diff(want, one.Parameters); diff != "" {
+		t.Errorf("parameters without the template:\n%s", diff)
+	}
+	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || !strings.Contains(audit, `"action":"create"`) {
+		t.Errorf("audit: %s", audit)
+	}
+}
+
+// TestReveal shows a secret to the owner alone, and records that without it.
+func TestReveal(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	path := "instances/" + id + "/outputs/reveal"
+	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"password"}`)
+	s.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"hunter2"`), Sensitive: true}, "other": {Value: json.RawMessage(`1`)}})
+	var got portaldoc.Revealed
+	s.Want(t, 200, &got, all["anna"], "POST", path, `{"name":"password"}`)
+	if string(got.Value) != `"hunter2"` || !got.Sensitive {
+		t.Errorf("%+v", got)
+	}
+	s.Want(t, 422, nil, all["anna"], "POST", path, `{"name":"other"}`) // the template does not list it
+	s.Want(t, 404, nil, all["anna"], "POST", path, `{"name":"url"}`)   // the state does not have it
+	if audit := s.Audit.String(); strings.Contains(audit, "hunter2") || strings.Count(audit, `"action":"reveal"`) != 3 || !strings.Contains(audit, `"version":"password"`) {
+		t.Errorf("audit: %s", audit)
+	}
+}
+
+// TestGroups shares instances among those who are in a group.
+func TestGroups(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	var refused portaldoc.Error
+	s.Want(t, 422, &refused, all["carla"], "POST", "instances", `{"template":"lab/team"}`)
+	if !strings.Contains(refused.Fields["/owner"], "group:team-a, group:team-b") || strings.Contains(refused.Fields["/owner"], "elsewhere") {
+		t.Errorf("%+v", refused)
+	}
+	s.Want(t, 422, nil, all["carla"], "POST", "instances", `{"template":"lab/team","owner":"group:elsewhere"}`)
+	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/team"}`)
+	one := create(t, s, all["ben"], `{"template":"lab/team"}`, 201) // one fits
+	if one.Owner == nil || one.Owner.Kind != "group" || one.Owner.ID != "team-a" {
+		t.Errorf("%+v", one.Owner)
+	}
+	s.Want(t, 200, nil, all["carla"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 404, nil, all["anna"], "GET", "instances/"+one.ID, "")
+	var list portaldoc.Instances
+	s.Want(t, 200, &list, all["carla"], "GET", "instances?owner=mine", "")
+	if list.Count != 1 || list.Shared != 1 || list.Used != 0 {
+		t.Errorf("%+v", list)
+	}
+	s.Want(t, 200, &list, all["carla"], "GET", "instances?owner=me", "")
+	if list.Count != 0 {
+		t.Errorf("%+v", list)
+	}
+	// What an issuer said of groups a day ago does not count.
+	old := s.Issuer.Sign(t, map[string]any{
+		"iss": s.Issuer.URL, "aud": "okara", "sub": "ben", "groups": []string{"use", "team-a"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	s.Want(t, 401, nil, old, "GET", "instances/"+one.ID, "")
+	s.Want(t, 401, nil, old, "POST", "instances", `{"template":"lab/team"}`)
+	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // a user is who he is
+}
+
+// TestTransfer moves an instance between a user and what the template admits.
+func TestTransfer(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	one := ready(t, s, all["carla"], `{"template":"lab/team","owner":"group:team-a"}`)
+	path := "instances/" + one.ID + "/transfer"
+	s.Want(t, 422, nil, all["carla"], "POST", path, `{"to":"user:anna"}`)
+	s.Want(t, 422, nil, all["ben"], "POST", path, `{"to":"group:team-b"}`) // he is not in it
+	s.Want(t, 200, &one, all["carla"], "POST", path, `{"to":"group:team-b"}`)
+	if one.Owner.ID != "team-b" {
+		t.Errorf("%+v", one.Owner)
+	}
+	s.Want(t, 404, nil, all["ben"], "GET", "instances/"+one.ID, "")
+	s.Want(t, 200, nil, all["admin"], "POST", path, `{"to":"group:team-c","issuer":"`+s.Issuer.URL+`"}`)
+	s.Want(t, 404, nil, all["carla"], "GET", "instances/"+one.ID, "")
+}
+
+// TestIdempotent repeats requests: each is done once, whatever becomes of its
+// answer, for its caller and its route alone.
+func TestIdempotent(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	key := []string{portaldoc.IdempotencyKey, "k1"}
+	var one, again portaldoc.Instance
+	s.Store.Break(nil, true)
+	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if status != 503 || header.Get("Retry-After") != "2" || !strings.Contains(string(body), "repeat with key k1, it is done once") {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.Store.Break(nil, false)
+	s.Want(t, 201, &one, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	before := s.Store.Commits()
+	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID != again.ID || s.Store.Commits() != before {
+		t.Errorf("%s, then %s", one.ID, again.ID)
+	}
+	s.Want(t, 422, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc","name":"x"}`, key...)
+	s.Want(t, 422, nil, all["anna"], "POST", "instances?x=1", `{"template":"lab/vpc"}`, key...)
+	s.Want(t, 201, &again, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID == again.ID {
+		t.Error("the key of somebody else found his instance")
+	}
+	s.Catalog.Remove("lab/vpc") // the answer does not depend on what is now
+	s.Want(t, 201, &again, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
+	if one.ID != again.ID {
+		t.Errorf("%s, then %s", one.ID, again.ID)
+	}
+	s.Store.Finish(t, one.ID, done())
+	first, second := portaldoc.Instance{}, portaldoc.Instance{}
+	s.Want(t, 200, &first, all["anna"], "POST", "instances/"+one.ID+"/extend", "", portaldoc.IdempotencyKey, "k2")
+	s.Want(t, 200, &second, all["anna"], "POST", "instances/"+one.ID+"/extend", "", portaldoc.IdempotencyKey, "k2")
+	if first.Extends != 1 || second.Extends != 1 {
+		t.Errorf("extended %d, then %d times", first.Extends, second.Extends)
+	}
+	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, portaldoc.IdempotencyKey, strings.Repeat("x", 200))
+	s.Want(t, 400, nil, all["anna"], "POST", "instances", `{}`, portaldoc.IdempotencyKey, "a b")
+}
+
+// TestOnce asks twenty times at one moment: one instance, twenty good answers.
+func TestOnce(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	token := s.Issuer.Token(t, "anna", "use")
+	for _, path := range []string{"instances", "run/lab/vpc"} {
+		body, want := `{"template":"lab/one"}`, "lab/one"
+		if path != "instances" {
+			body, want = "{}", "lab/vpc"
+		}
+		var all sync.WaitGroup
+		ids := make([]string, 20)
+		for i := range ids {
+			all.Go(func() {
+				status, _, answer := s.Ask(t, token, "POST", path, body)
+				var one portaldoc.Instance
+				if err := json.Unmarshal(answer, &one); err != nil || status != 200 && status != 201 || one.Template != want {
+					t.Errorf("%d %s", status, answer)
+				}
+				ids[i] = one.ID
+			})
+		}
+		all.Wait()
+		if slices.Sort(ids); len(slices.Compact(ids)) != 1 {
+			t.Errorf("%s: %v", path, slices.Compact(ids))
+		}
+	}
+}
+
+// TestErrors answers each refusal with its status and its word.
+func TestErrors(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	vpc := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	endless := ready(t, s, all["anna"], `{"template":"lab/one"}`).ID
+	asked := create(t, s, all["anna"], `{"template":"lab/asked"}`, 202).ID
+	protected := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
+	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+protected+"/protect", "")
+	s.Want(t, 200, nil, all["admin"], "POST", "templates/lab/team/pause", `{"reason":"moving"}`)
+	tests := []struct {
+		name, who, method, path, body string
+		status                        int
+		reason, text                  string
+	}{
+		{"no end", "anna", "POST", "instances/" + endless + "/extend", "", 400, "no_end", ""},
+		{"phase", "anna", "POST", "instances/" + vpc + "/retry", "", 409, "phase", vpc},
+		{"stale", "approver", "POST", "instances/" + asked + "/approve", `{"plan":"request@sha256:0"}`, 409, "stale_plan", "the plan changed since you looked at it"},
+		{"no plan", "approver", "POST", "instances/" + asked + "/approve", `{}`, 422, "invalid", "plan"},
+		{"protected", "anna", "DELETE", "instances/" + protected, "", 409, "protected", "protected"},
+		{"paused", "ben", "POST", "instances", `{"template":"lab/team"}`, 409, "paused", "moving"},
+		{"empty pool", "anna", "POST", "instances", `{"template":"lab/pool"}`, 503, "pool_empty", "empty"},
+		{"parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"size":"huge"}}`, 422, "invalid", "size"},
+		{"unknown parameter", "anna", "POST", "instances", `{"template":"lab/vpc","parameters":{"x":1}}`, 422, "invalid", "x"},
+		{"name", "anna", "POST", "instances", `{"template":"lab/vpc","name":"a\u0007"}`, 422, "invalid", "name"},
+		{"ttl", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"long"}`, 422, "invalid", "time span"},
+		{"ttl beyond the end", "anna", "POST", "instances", `{"template":"lab/vpc","ttl":"100h"}`, 422, "invalid", ""},
+		{"version", "anna", "POST", "instances", `{"template":"lab/vpc","version":"9.9.9"}`, 422, "invalid", ""},
+		{"owner", "anna", "POST", "instances", `{"template":"lab/vpc","owner":"user:ben"}`, 422, "invalid", "user:anna"},
+		{"force", "anna", "POST", "instances", `{"template":"lab/vpc","force":true}`, 403, "denied", "admin"},
+		{"reason", "approver", "POST", "instances/" + asked + "/reject", `{}`, 422, "invalid", "why"},
+		{"unknown member", "anna", "POST", "instances", `{"template":"lab/vpc","colour":1}`, 422, "invalid", "colour"},
+		{"wrong type", "anna", "POST", "instances", `{"template":1}`, 422, "invalid", "template"},
+		{"no JSON", "anna", "POST", "instances", `{"template"`, 422, "invalid", "JSON"},
+		{"two values", "anna", "POST", "instances", `{"template":"lab/vpc"} {}`, 422, "invalid", "more than one"},
+		{"list", "anna", "POST", "instances", `[]`, 422, "invalid", ""},
+		{"large", "anna", "POST", "instances", `{"template":"` + strings.Repeat("x", 64<<10) + `"}`, 413, "", "65536"},
+		{"limit", "anna", "GET", "instances?limit=0", "", 422, "invalid", "limit"},
+		{"after", "anna", "GET", "instances?after=x", "", 422, "invalid", "after"},
+		{"phase of a list", "anna", "GET", "instances?phase=done", "", 422, "invalid", "phase"},
+		{"reserved", "admin", "GET", "templates/tfe/x", "", 404, "", ""},
+		{"an id with a path", "admin", "GET", "instances/..%2fme", "", 404, "", ""},
+	}
+	for _, tt := range tests {
+		before := s.Store.Commits()
+		status, _, body := s.Ask(t, all[tt.who], tt.method, tt.path, tt.body)
+		var doc portaldoc.Error
+		if err := json.Unmarshal(body, &doc); status != tt.status || err != nil || doc.Reason != tt.reason || !strings.Contains(strings.Join(doc.Errors, " "), tt.text) {
+			t.Errorf("%s: %d %s, want %d %s %s", tt.name, status, body, tt.status, tt.reason, tt.text)
+		}
+		if s.Store.Commits() != before {
+			t.Errorf("%s changed something", tt.name)
+		}
+	}
+	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json-patch+json"} {
+		s.Want(t, 415, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`, "Content-Type", contentType)
+	}
+	// Without any right nothing of the body is read, so it is not even 415.
+	s.Want(t, 403, nil, all["stranger"], "POST", "instances", `{`, "Content-Type", "text/plain")
+}
+
+// TestApproval is for somebody else than who asked or owns.
+func TestApproval(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	both := s.Issuer.Token(t, "both", "use", "approve")
+	all := people(t, s)
+	for _, self := range []string{both, s.Issuer.Token(t, "boss", "use", "admin")} {
+		one := create(t, s, self, `{"template":"lab/asked"}`, 202)
+		s.Want(t, 403, nil, self, "POST", "instances/"+one.ID+"/approve", `{"plan":"`+one.Plan+`"}`)
+		var seen portaldoc.Instance
+		s.Want(t, 200, &seen, all["approver"], "GET", "instances/"+one.ID, "")
+		if seen.Plan == "" || seen.Plan != one.Plan {
+			t.Errorf("the approver sees %q, the owner %q", seen.Plan, one.Plan)
+		}
+		s.Want(t, 200, nil, all["approver"], "POST", "instances/"+one.ID+"/approve", `{"plan":"`+seen.Plan+`"}`)
+	}
+}
+
+// TestPool counts what is ready and what was given away.
+func TestPool(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	anna := s.Issuer.Token(t, "anna", "use")
+	e, _ := s.Catalog.Current("lab/pool")
+	s.Store.Serve(t, instance.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source})
+	v, _ := s.Store.View(t.Context())
+	for id := range v.Document.Records {
+		s.Store.Finish(t, id, done())
+	}
+	one := create(t, s, anna, `{"template":"lab/pool"}`, 201)
+	if one.Phase != "ready" {
+		t.Errorf("%+v", one)
+	}
+	var got portaldoc.Template
+	s.Want(t, 200, &got, anna, "GET", "templates/lab/pool", "")
+	if diff := cmp.Diff(&portaldoc.Pool{Size: 2, Available: 1, Claimed: 1, Total: 2}, got.Pool); diff != "" {
+		t.Error(diff)
+	}
+	if got.Schema == nil || got.TTL == nil || got.TTL.Default.String() != "1h" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPages goes through a list page by page, and finds each instance once.
+func TestPages(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	admin := s.Issuer.Token(t, "admin", "admin")
+	want := map[string]bool{}
+	for i := range 7 {
+		one := create(t, s, admin, `{"template":"other/vpc"}`, 201)
+		want[one.ID] = true
+		if i%2 == 0 {
+			s.Store.Pass(time.Minute)
+		}
+	}
+	got, next := map[string]bool{}, ""
+	for range 10 {
+		var page portaldoc.Instances
+		s.Want(t, 200, &page, admin, "GET", "instances?limit=2&after="+next, "")
+		for _, one := range page.Instances {
+			if got[one.ID] {
+				t.Errorf("%s comes twice", one.ID)
+			}
+			got[one.ID] = true
+		}
+		if page.Count != 7 {
+			t.Errorf("count %d", page.Count)
+		}
+		if next = page.Next; next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var admins portaldoc.AdminInstances
+	s.Want(t, 200, &admins, admin, "GET", "admin/instances?limit=500", "")
+	if admins.Phases["provisioning"] != 7 || len(admins.Instances.Instances) != 7 {
+		t.Errorf("%+v", admins.Phases)
+	}
+	s.Catalog.Remove("other/vpc")
+	var templates portaldoc.AdminTemplates
+	s.Want(t, 200, &templates, admin, "GET", "admin/templates", "")
+	i := slices.IndexFunc(templates.Templates, func(a portaldoc.AdminTemplate) bool { return a.Name == "other/vpc" })
+	if i < 0 || !templates.Templates[i].Gone || templates.Templates[i].Live != 7 {
+		t.Errorf("%+v", templates)
+	}
+}
+
+// TestRate refuses what one caller changes too often, and nobody else.
+func TestRate(t *testing.T) {
+	now := time.Now()
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) {
+		o.Rate, o.Now = 3, func() time.Time { return now }
+	})
+	all := people(t, s)
+	for range 3 {
+		s.Want(t, 201, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`)
+	}
+	status, header, body := s.Ask(t, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`)
+	if status != 429 || header.Get("Retry-After") != "20" || !strings.Contains(string(body), "more than 3 changes a minute") {
+		t.Errorf("%d %v %s", status, header, body)
+	}
+	s.Want(t, 200, nil, all["anna"], "GET", "instances", "")
+	s.Want(t, 201, nil, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`)
+	now = now.Add(21 * time.Second)
+	s.Want(t, 403, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc"}`) // the quota, not the rate
+}
+
+// TestAnonymous launches where a request without a token may.
+func TestAnonymous(t *testing.T) {
+	s := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) { p.Anonymous = access.AnonymousAll() })
+	one := create(t, s, "", `{"template":"lab/one"}`, 201)
+	if one.Owner == nil || one.Owner.ID != "anonymous" || one.CreatedBy == nil {
+		t.Errorf("%+v", one)
+	}
+	s.Want(t, 202, nil, "", "DELETE", "run/lab/one", "")
+	only := portaltest.NewServer(t, func(_ *portal.Options, p *access.Policy) {
+		p.Anonymous = []access.Scope{{Action: access.Read, Kind: "template", Glob: "lab/*"}}
+	})
+	var list portaldoc.Templates
+	only.Want(t, 200, &list, "", "GET", "templates", "")
+	if list.Count != 6 {
+		t.Errorf("%+v", list)
+	}
+	only.Want(t, 401, nil, "", "GET", "instances", "")
+	only.Want(t, 401, nil, "", "POST", "instances", `{"template":"lab/one"}`)
+}
+
+// frame is one event of a stream.
+type frame struct{ id, event, data string }
+
+// streamOf opens a stream and returns its frames.
+func streamOf(t *testing.T, s *portaltest.Server, token, path, last string) (<-chan frame, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/api/v1/"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Authorization", "Bearer "+token)
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%s: %s %v", path, resp.Status, resp.Header)
+	}
+	frames := make(chan frame)
+	go func() {
+		defer close(frames)
+		defer resp.Body.Close()
+		var f frame
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch name {
+			case "":
+				if f.data != "" {
+					select {
+					case frames <- f:
+					case <-ctx.Done():
+						return
+					}
+				}
+				f = frame{}
+			case "id":
+				f.id = value
+			case "event":
+				f.event = value
+			case "data":
+				f.data = value
+			}
+		}
+	}()
+	t.Cleanup(cancel)
+	return frames, cancel
+}
+
+// TestLogStream follows a log over a break, and ends with the run.
+func TestLogStream(t *testing.T) {
+	s := portaltest.NewServer(t, func(o *portal.Options, _ *access.Policy) { o.Beat = time.Millisecond })
+	anna := s.Issuer.Token(t, "anna", "use")
+	id := create(t, s, anna, `{"template":"lab/vpc"}`, 201).ID
+	s.Store.Start(t, id)
+	path := "instances/" + id + "/runs/1/log"
+	s.Results.Append("first\nä")
+	frames, stop := streamOf(t, s, anna, path, "")
+	got, last := "", ""
+	read := func(frames <-chan frame, until string) {
+		for got != until {
+			f, ok := <-frames
+			text := ""
+			if !ok || f.event != "" || json.Unmarshal([]byte(f.data), &text) != nil {
+				t.Fatalf("%+v, %t after %q", f, ok, got)
+			}
+			got, last = got+text, f.id
+		}
+	}
+	read(frames, "first\nä")
+	if last != fmt.Sprint(len(got)) {
+		t.Errorf("id %s after %d bytes", last, len(got))
+	}
+	stop() // the connection breaks
+	s.Results.Append("\ndata: x\r\n\nsecond\n")
+	frames, _ = streamOf(t, s, anna, path, last)
+	read(frames, "first\nä\ndata: x\r\n\nsecond\n")
+	s.Store.Finish(t, id, done())
+	if f := <-frames; f.event != "end" || !strings.Contains(f.data, "done") {
+		t.Errorf("%+v", f)
+	}
+	if f, more := <-frames; more {
+		t.Errorf("after the end: %+v", f)
+	}
+	if status, _, body := s.Ask(t, anna, "GET", path, ""); status != 200 || string(body) != got {
+		t.Errorf("as text: %d %q", status, body)
+	}
+	for _, bad := range []string{"x", "-1", "99999999999999999999", "100000000000"} {
+		s.Want(t, 400, nil, anna, "GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", bad)
+	}
+}
+
+// TestStreamsBounded lets one caller have four streams.
+func TestStreamsBounded(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	for range 4 {
+		streamOf(t, s, all["anna"], "events", "")
+	}
+	s.Want(t, 503, nil, all["anna"], "GET", "events", "")
+	streamOf(t, s, all["ben"], "events", "")
+}
+
+// TestEvents tells each what happens to the instances that he may see.
+func TestEvents(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	ben, _ := streamOf(t, s, all["ben"], "events", "")
+	reader, stop := streamOf(t, s, all["reader"], "events", "")
+	id := create(t, s, all["anna"], `{"template":"lab/vpc"}`, 201).ID
+	mine := create(t, s, all["ben"], `{"template":"lab/vpc"}`, 201).ID
+	next := func(frames <-chan frame) (portaldoc.Event, string) {
+		f := <-frames
+		var e portaldoc.Event
+		if err := json.Unmarshal([]byte(f.data), &e); err != nil || f.event != "instance" {
+			t.Fatalf("%+v: %v", f, err)
+		}
+		return e, f.id
+	}
+	if e, _ := next(ben); e.Instance != mine || e.Action != "created" {
+		t.Errorf("ben hears %+v", e)
+	}
+	seen := map[string]bool{}
+	last := ""
+	for range 2 {
+		var e portaldoc.Event
+		e, last = next(reader)
+		seen[e.Instance] = true
+		if e.Detail != "" {
+			t.Errorf("a reader hears details: %+v", e)
+		}
+	}
+	if !seen[id] || !seen[mine] {
+		t.Errorf("the reader hears of %v", seen)
+	}
+	stop()
+	s.Store.Pass(time.Minute)
+	s.Want(t, 200, nil, all["anna"], "POST", "instances/"+id+"/protect", "")
+	reader, _ = streamOf(t, s, all["reader"], "events", last) // goes on where it was
+	e, _ := next(reader)
+	if e.Instance != id || e.Action != "protected" || e.Actor == "" {
+		t.Errorf("the reader hears %+v", e)
+	}
+	s.Store.Pass(time.Minute)
+	s.Store.Finish(t, id, done())
+	if e, _ = next(reader); e.Instance != id || e.Action != "phase" || e.Phase != "ready" {
+		t.Errorf("the reader hears %+v", e)
+	}
+}

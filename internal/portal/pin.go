@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Pin returns a template with the version of its module that a caller names: one
+// that the template takes. "" is [Templates.Current]. Without such a template it
+// is instance.ErrNotFound.
+func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, error) {
+	e, ok := t.Current(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	case version == "" || version == e.Source.Version:
+		return e, nil
+	}
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		return nil, field("/version", "want a version such as 1.2.3")
+	}
+	ref := e.Template.Module
+	if !takes(ref, v) {
+		return nil, field("/version", "the template takes %s", ref.Version)
+	}
+	ref.Version = v.String()
+	source, described, err := ResolveModule(ctx, t.o.Catalog, ref)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, field("/version", "the module has no version %s", v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pinned := *e
+	pinned.Source, pinned.Problem = source, ""
+	if pinned.Schema, err = instance.NewSchema(e.Template, described); err != nil {
+		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
+	}
+	return &pinned, nil
+}
+
+// takes reports whether a template lets a caller choose a version.
+func takes(ref instance.ModuleRef, v addr.Version) bool {
+	if ref.Pinned() {
+		return false
+	}
+	fits, err := addr.ParseConstraint(ref.Version)
+	return err == nil && fits.Allows(v)
+}
