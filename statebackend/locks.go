@@ -19,6 +19,10 @@ type Held struct {
 	Fence     int64
 	Tag       string
 	Age       time.Duration // by the clocks of the holder and of the caller
+	// TTL is the lease of the lock, 0: none. Beat changes whenever the holder renews
+	// it: who sees the same one for longer than TTL knows that it is over.
+	TTL  time.Duration
+	Beat string
 	// Unreadable: the claim is listed, but reading it says not found, as after a
 	// registry that died while it wrote the tag. Info.ID is what ForceUnlock takes.
 	Unreadable bool
@@ -97,6 +101,9 @@ func (r *records) heldBy(ctx context.Context, t artifact.StateTag) (Held, bool, 
 		h.Workspace = l.Workspace
 	}
 	h.Info = l.Info
+	if l.TTL > 0 {
+		h.TTL, h.Beat = l.TTL, l.Manifest.Digest.String()
+	}
 	if !l.Info.Created.IsZero() {
 		h.Age = max(0, r.o.Now().Sub(l.Info.Created))
 	}

@@ -249,15 +249,16 @@ internal/run: one run of the tool; whether its attempt is still named comes in a
 	oci/artifact
 	statebackend
 	statebackend/s3facade
+	internal/addr
 	internal/archive
 	internal/bridge
 	internal/diskfile
 	internal/envelope
 	internal/httpserve
+	internal/instance
 	internal/prose
 	internal/remedy
 	internal/scratch
-	internal/instance
 internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
 	oci
 	oci/artifact

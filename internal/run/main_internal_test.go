@@ -33,6 +33,7 @@ func commands() map[string]func(args []string) error {
 		"plan":      stubTool("plan"),
 		"apply":     stubTool("apply"),
 		"show":      stubTool("show"),
+		RunCommand:  stubChild,
 	}
 }
 

@@ -222,3 +222,27 @@ func reap(all []procInfo, not func(pid int) bool) {
 
 // ownSession lets a command outlive us, and whatever is sent to our group.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// user is whose process it is; -1 if that cannot be told any more.
+func (p procInfo) user() int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(b)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if f := strings.Fields(ids); len(f) > 0 {
+				if uid, err := strconv.Atoi(f[0]); err == nil {
+					return uid
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// ownedBy tells whether a file belongs to a user.
+func ownedBy(info fs.FileInfo, uid int) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == uid
+}

@@ -7,6 +7,8 @@ package run
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 )
 
 // errSystem says why nothing runs here: what ends all that a tool started, and
@@ -29,3 +31,24 @@ type ExecOptions struct {
 func Exec(ExecOptions, []string, []string) error { return errSystem }
 
 func (o *Order) startTool(toolCommand) (startedTool, error) { return nil, errSystem }
+
+const (
+	killSignal   = syscall.SIGKILL
+	cancelSignal = syscall.SIGTERM
+)
+
+func thisMachine() (machine, error)           { return machine{}, errSystem }
+func newProcess(int) (process, error)         { return process{}, errSystem }
+func ownSession() *syscall.SysProcAttr        { return nil }
+func delegatedCgroup() (string, error)        { return "", errSystem }
+func ownedBy(fs.FileInfo, int) bool           { return false }
+func (p process) alive() bool                 { return false }
+func (p process) signal(syscall.Signal) error { return errSystem }
+
+func newCgroup(parent, name string, memory int64, pids int, cpus float64) (string, error) {
+	return "", errSystem
+}
+
+func (l *Local) running(string, marker) bool { return false }
+func (l *Local) interrupt(place) error       { return errSystem }
+func (l *Local) kill(place) error            { return errSystem }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// keepErrored is how long a state is kept that a tool could not store.
+	keepErrored = 30 * 24 * time.Hour
+	// keepEnded is how long the folder of an attempt is kept whose result nobody
+	// read.
+	keepEnded = 24 * time.Hour
+	// keepPlugins is how long plugins are kept that no run needs.
+	keepPlugins = 7 * 24 * time.Hour
+)
+
+// makeFolders makes folders whose parents exist, with this mode, whatever they
+// had before.
+func makeFolders(mode fs.FileMode, names ...string) error {
+	for _, name := range names {
+		if err := os.MkdirAll(name, mode); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Local) plugins() string { return filepath.Join(l.o.Storage, "plugins") }
+
+// makeCache makes the folder in which the tool keeps plugins. Each source and
+// template has its own: what code of one leaves there, another does not start.
+// Terraform has none, since its runs disturb each other there.
+func (l *Local) makeCache(o *Order) (string, error) {
+	if l.terraform {
+		return "", nil
+	}
+	h := sha256.New()
+	for _, part := range []string{o.Spec.Snapshot, o.Spec.Source.Module, o.Spec.Source.Digest, o.Spec.Source.Archive, o.Spec.Source.Path} {
+		fmt.Fprintf(h, "%d:%s\n", len(part), part)
+	}
+	name := fmt.Sprintf("%s-%d", hex.EncodeToString(h.Sum(nil)[:16]), o.Isolation.UID)
+	dir := filepath.Join(l.plugins(), name)
+	if err := makeFolders(0o700, dir); err != nil {
+		return "", err
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil { // it is in use
+		return "", err
+	}
+	if o.Isolation.UID > 0 {
+		return dir, os.Lchown(dir, o.Isolation.UID, o.Isolation.GID)
+	}
+	return dir, nil
+}
+
+// clean removes the folder of an attempt that has ended, unless it holds a state
+// that is stored nowhere else.
+func (l *Local) clean(folder string) error {
+	if folder == "" || findErrored(folder) != "" {
+		return nil
+	}
+	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
+		if err := os.Remove(m.Cgroup); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.o.Logger.Warn("instances: a control group stays", "folder", m.Cgroup, "error", err)
+		}
+	}
+	if err := removeTree(folder); err != nil {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(folder)) // of the instance, if that was its last attempt
+	return nil
+}
+
+// removeTree removes a folder in which a tool may have made others that nobody
+// can write to. No link is followed.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var open func(name string)
+	open = func(name string) {
+		if info, err := root.Lstat(name); err != nil || !info.IsDir() || root.Chmod(name, 0o700) != nil {
+			return
+		}
+		entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(name))
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			open(filepath.Join(name, e.Name()))
+		}
+	}
+	open(".")
+	return os.RemoveAll(dir)
+}
+
+// sweep removes what nobody will ask for: folders of starts that were cut off,
+// of attempts that ended long ago, and plugins that were long not used.
+func (l *Local) sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		m, err := readMarker(dir)
+		keep := keepEnded
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			keep = 0
+		case err != nil:
+			return err
+		case l.running(dir, m):
+			continue
+		case m.Host != l.here.Host, findErrored(dir) != "":
+			keep = keepErrored
+		}
+		if err := removeOld(dir, keep); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(dir)) // of the instance, if that was its last attempt
+	}
+	if dirs, err = filepath.Glob(filepath.Join(l.plugins(), "*")); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := removeOld(dir, keepPlugins); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOld removes a folder that was not changed for so long.
+func removeOld(dir string, keep time.Duration) error {
+	info, err := os.Lstat(dir)
+	if err != nil || time.Since(info.ModTime()) < keep {
+		return err
+	}
+	return removeTree(dir)
+}

@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// localTest is an executor whose tool is a shell.
+type localTest struct {
+	*Local
+	host    string
+	options LocalOptions
+}
+
+func newLocal(t *testing.T, change func(*LocalOptions)) *localTest {
+	t.Helper()
+	l := &localTest{host: ocitest.New(t, ocitest.Quirks{})}
+	okara, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.options = LocalOptions{
+		Storage: t.TempDir(), Okara: okara, Program: stubProgram(t), Isolation: NoIsolation,
+		Getenv:   func(string) string { return "" },
+		Order:    func(context.Context, Spec) (Order, error) { return Order{StateKeys: "planted-secret"}, nil },
+		Instance: func(_ context.Context, s Spec) (artifact.InstanceRepo, error) { return stubRepo(s) },
+		State: func(_ context.Context, s Spec) (*statebackend.Store, error) {
+			r, err := stubRepo(s)
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r.Repo, statebackend.Options{}), nil
+		},
+	}
+	if change != nil {
+		change(&l.options)
+	}
+	if l.Local, err = NewLocal(t.Context(), l.options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, dir := range dirs {
+			if m, err := readMarker(dir); err == nil {
+				if err := l.kill(place{marker: m, folder: dir}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		l.reaping.Wait()
+	})
+	return l
+}
+
+// again is the executor of a server that was started anew.
+func (l *localTest) again(t *testing.T) *localTest {
+	t.Helper()
+	n, err := NewLocal(t.Context(), l.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &localTest{n, l.host, l.options}
+}
+
+// stubProgram is a shell that knows its version.
+func stubProgram(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "tofu")
+	mustWrite(t, name, "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'OpenTofu v1.12.6'; exit; fi\nexec /bin/sh \"$@\"\n")
+	if err := os.Chmod(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func (l *localTest) spec(t *testing.T, do stubOrder) Spec {
+	t.Helper()
+	b, err := json.Marshal(do)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{
+		Ref:        instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1, Attempt: 1, Nonce: "nonce"},
+		Repository: l.host + "/instances/abcdefghjk", Workspace: "default",
+		Variables: map[string]json.RawMessage{"stub": b},
+	}
+}
+
+func (l *localTest) mustStart(t *testing.T, s Spec) Handle {
+	t.Helper()
+	h, err := l.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h) > 256 {
+		t.Errorf("handle of %d bytes", len(h))
+	}
+	return h
+}
+
+// mustEnd observes an attempt until it has ended.
+func (l *localTest) mustEnd(t *testing.T, s Spec, h Handle) (st Status) {
+	t.Helper()
+	await(t, "the end of the attempt", func() bool {
+		var err error
+		if st, err = l.Observe(t.Context(), s, h); err != nil {
+			t.Fatal(err)
+		}
+		return st.State != Running
+	})
+	return st
+}
+
+func (l *localTest) mustRemain(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), "*", "*-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		got = append(got, filepath.Base(dir))
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("folders (-got +want):\n%s", diff)
+	}
+}
+
+// TestLocal starts an attempt twice, reads its log and its end, and finds nothing
+// of it on the disk.
+func TestLocal(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: "until [ -e go ]; do sleep 0.02; done", Nonce: "nonce"})
+	if _, err := l.Observe(t.Context(), s, ""); err != nil {
+		t.Error(err)
+	}
+	h := l.mustStart(t, s)
+	if again := l.again(t).mustStart(t, s); again != h {
+		t.Errorf("started again: %s, want %s", again, h)
+	}
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, toolFile))
+	for _, name := range []string{"", "/" + markerFile, "/log", "/child.log"} {
+		if info, err := os.Stat(dir + name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s%s: %v, %v", dir, name, info, err)
+		}
+	}
+	for _, l := range []*localTest{l, l.again(t)} {
+		if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	if got := mustLog(t, l, s, h, 4); got != "log" {
+		t.Errorf("log from byte 4: %q", got)
+	}
+	mustGoOn(t, l, s)
+	if st := l.mustEnd(t, s, h); st.State != Ended || st.Result.Outcome != instance.Done || st.Result.Resources != 3 {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+	for _, l := range []*localTest{l, l.again(t)} { // whoever could not write it down asks once more
+		if st := l.mustEnd(t, s, h); st.State != Ended {
+			t.Errorf("%+v", st)
+		}
+	}
+	if got := mustLog(t, l, s, h, 10); got != "log" {
+		t.Errorf("log after the end, from byte 10: %q", got)
+	}
+	if got := mustLog(t, l, s, h, 1000); got != "" {
+		t.Errorf("log beyond its end: %q", got)
+	}
+}
+
+// mustGoOn lets the tool of an attempt go on.
+
+func mustGoOn(t *testing.T, l *localTest, s Spec) {
+	t.Helper()
+	mustWrite(t, filepath.Join(l.scratch(s.Ref), workFolder, "go"), "")
+}
+
+func mustLog(t *testing.T, l *localTest, s Spec, h Handle, offset int64) string {
+	t.Helper()
+	r, err := l.Log(t.Context(), s, h, offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestChildEnvironment: the environment and the arguments of a child are this
+// list, and nothing of the server's own is in them.
+func TestChildEnvironment(t *testing.T) {
+	t.Setenv("OKARA_STATE_KEYS", "planted-secret")
+	l := newLocal(t, func(o *LocalOptions) {
+		env := map[string]string{"PATH": "/usr/bin:/bin", "LANG": "C", "HTTPS_PROXY": "http://proxy:1", "AWS_SECRET_ACCESS_KEY": "planted-secret", "SSL_CERT_DIR": "/etc/ssl/certs"}
+		o.Getenv = func(name string) string { return env[name] }
+		o.Credentials = map[string]Credential{"aws": {EnvFrom: []string{"AWS_SECRET_ACCESS_KEY"}}}
+	})
+	s := l.spec(t, stubOrder{Hang: true})
+	s.Credentials = []string{"aws"}
+	h := l.mustStart(t, s)
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, "hangs"))
+	b, err := os.ReadFile(filepath.Join(dir, "about"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(string(b), "\n")
+	slices.Sort(got)
+	want := []string{
+		"HOME=" + dir, "HTTPS_PROXY=http://proxy:1", "LANG=C", "OKARA_RUN=abcdefghjk-1-1", "PATH=/usr/bin:/bin", "SSL_CERT_DIR=/etc/ssl/certs", "TMPDIR=" + dir,
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Errorf("environment and arguments (-got +want):\n%s", diff)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, markerFile)); err != nil || strings.Contains(string(b), "nonce\"") || strings.Contains(string(h), "nonce\"") {
+		t.Errorf("%s, %s, %v: the nonce is in it", b, h, err)
+	}
+	if err := l.Cancel(t.Context(), s, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, s, h); st.State != Gone {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+}
+
+// TestKilledChild kills the child while the tool runs, which is interrupted once,
+// whoever looks, and waited for: K7.
+func TestKilledChild(t *testing.T) {
+	for _, mode := range []string{NoIsolation, Sandbox} {
+		t.Run(mode, func(t *testing.T) {
+			if mode == Sandbox {
+				bwrap(t)
+			}
+			l := newLocal(t, func(o *LocalOptions) { o.Isolation = mode })
+			s := l.spec(t, stubOrder{Tool: `
+				trap 'n=$((n+1)); echo $n > interrupts' INT; n=0; : > ready
+				until [ -e go ]; do sleep 0.02; done
+				echo '{"serial":1}' > errored.tfstate`})
+			h := l.mustStart(t, s)
+			dir := l.scratch(s.Ref)
+			mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+			m, err := readMarker(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.process.signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the death of the child", func() bool { return !m.process.alive() })
+			for _, l := range []*localTest{l, l, l.again(t)} {
+				if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running || st.Message == "" {
+					t.Errorf("%+v, %v", st, err)
+				}
+			}
+			mustAppear(t, filepath.Join(dir, workFolder, "interrupts"))
+			mustGoOn(t, l, s)
+			st := l.mustEnd(t, s, h)
+			file := filepath.Join(dir, workFolder, erroredFile)
+			if st.State != Gone || !strings.Contains(st.Message, l.here.Host) || !strings.Contains(st.Message, file) {
+				t.Errorf("%+v", st)
+			}
+			if b, err := os.ReadFile(filepath.Join(dir, workFolder, "interrupts")); err != nil || string(b) != "1\n" {
+				t.Errorf("interrupts: %q, %v", b, err)
+			}
+			l.again(t).mustRemain(t, "1-1") // the next attempt stores it
+		})
+	}
+}
+
+// TestDeafRest kills what does not end by itself.
+func TestDeafRest(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
+	h := l.mustStart(t, s)
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+	m, err := readMarker(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.process.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the death of the child", func() bool { return !m.process.alive() })
+	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	g := l.sighting(s.Ref)
+	g.interrupted = g.interrupted.Add(-2 * killTime)
+	if st := l.mustEnd(t, s, h); st.State != Gone {
+		t.Errorf("%+v", st)
+	}
+	l.mustRemain(t)
+}
+
+// TestNotStarted covers what is found where a server died around a start: K3.
+func TestNotStarted(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Nonce: "nonce"})
+	observe := func(l *localTest, h Handle) Status {
+		t.Helper()
+		st, err := l.Observe(t.Context(), s, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	if st := observe(l, ""); st.State != Running {
+		t.Errorf("nobody knows where it is, at once: %+v", st)
+	}
+	g := l.sighting(s.Ref)
+	g.alive = g.alive.Add(-2 * claimTime)
+	if st := observe(l, ""); st.State != Gone {
+		t.Errorf("later: %+v", st)
+	}
+	l.o.Only = true
+	if st := observe(l, ""); st.State != Gone {
+		t.Errorf("where there is no other server: %+v", st)
+	}
+	l.o.Only = false
+	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}
+	if st := observe(l, elsewhere.String()); st.State != Running {
+		t.Errorf("on another host: %+v", st)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st := observe(l, elsewhere.String()); st.State != Gone {
+		t.Errorf("on another host, later: %+v", st)
+	}
+
+	// A folder without a name belongs to nobody: its child never got an order.
+	mustWrite(t, filepath.Join(l.scratch(s.Ref), "child.log"), "")
+	h := l.mustStart(t, s)
+	if st := l.mustEnd(t, s, h); st.State != Ended {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestBoot: after a boot the same number is another process.
+func TestBoot(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{})
+	self, err := newProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]marker{
+		"earlier boot": {handle: handle{machine: machine{l.here.Host, "earlier", l.here.Namespace}, process: self}},
+		"same number":  {handle: handle{machine: l.here, process: process{self.PID, self.Start - 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.LockID = LockID(s.Ref)
+			mustWrite(t, filepath.Join(l.scratch(s.Ref), "log"), "")
+			if err := writeMarker(l.scratch(s.Ref), m); err != nil {
+				t.Fatal(err)
+			}
+			g := l.sighting(s.Ref)
+			g.alive = g.alive.Add(-2 * claimTime)
+			if st, err := l.Observe(t.Context(), s, m.handle.String()); err != nil || st.State != Gone {
+				t.Errorf("%+v, %v", st, err)
+			}
+			l.mustRemain(t)
+		})
+	}
+}
+
+// TestClaim: who holds the lock of the state is alive, wherever he is, until his
+// lease is over.
+func TestClaim(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{})
+	elsewhere := handle{machine: machine{"other", "boot", "1"}, process: process{7, 7}}.String()
+	repo, err := stubRepo(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := statebackend.New(repo.Repo, statebackend.Options{LockTTL: time.Hour})
+	lock, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: LockID(s.Ref), Operation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := l.sighting(s.Ref)
+	g.alive = time.Time{}
+	for range 2 {
+		if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != Running {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+	g.since = g.since.Add(-2 * time.Hour)
+	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != Gone || !strings.Contains(st.Message, "lease") {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := lock.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := store.Lock(t.Context(), s.Workspace, statebackend.LockInfo{ID: "of a person", Operation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st, err := l.Observe(t.Context(), s, elsewhere); err != nil || st.State != Gone {
+		t.Errorf("the lock is another one's: %+v, %v", st, err)
+	}
+	if err := other.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStoppedChild: a child that lives and lost its lock is ended before the
+// attempt is lost.
+func TestStoppedChild(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Hang: true})
+	h := l.mustStart(t, s)
+	mustAppear(t, filepath.Join(l.scratch(s.Ref), "hangs"))
+	m, err := readMarker(l.scratch(s.Ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.process.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	l.sighting(s.Ref).alive = time.Time{}
+	if st := l.mustEnd(t, s, h); st.State != Gone || m.process.alive() {
+		t.Errorf("%+v, alive %v", st, m.process.alive())
+	}
+}
+
+// TestForeignResult: a result that does not repeat the nonce is none.
+func TestForeignResult(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Nonce: "another"})
+	if st := l.mustEnd(t, s, l.mustStart(t, s)); st.State != Gone || st.Result.Outcome != "" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestOtherAttempt: after a rollback of the ledger a number may come again while
+// its first owner runs.
+func TestOtherAttempt(t *testing.T) {
+	l := newLocal(t, nil)
+	first := l.spec(t, stubOrder{Hang: true})
+	h := l.mustStart(t, first)
+	second := l.spec(t, stubOrder{Nonce: "second"})
+	second.Ref.Nonce = "second"
+	if _, err := l.Start(t.Context(), second); !errors.Is(err, errOther) {
+		t.Errorf("got %v", err)
+	}
+	if err := l.Cancel(t.Context(), first, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, first, h); st.State != Gone {
+		t.Errorf("%+v", st)
+	}
+	if st := l.mustEnd(t, second, l.mustStart(t, second)); st.State != Ended {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestCredentialMissing: the attempt waits, says for what, and starts when it is
+// there.
+func TestCredentialMissing(t *testing.T) {
+	env := map[string]string{}
+	l := newLocal(t, func(o *LocalOptions) {
+		o.Getenv = func(name string) string { return env[name] }
+		o.Credentials = map[string]Credential{"aws": {EnvFrom: []string{"AWS_PROFILE"}}}
+	})
+	s := l.spec(t, stubOrder{Nonce: "nonce"})
+	s.Credentials = []string{"aws"}
+	h := l.mustStart(t, s)
+	for _, l := range []*localTest{l, l.again(t)} {
+		st, err := l.Observe(t.Context(), s, h)
+		if err != nil || st.State != Running || st.Waiting != instance.WaitCredentialMissing || st.Message != "credential aws: the variable AWS_PROFILE of the server is not set" {
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	env["AWS_PROFILE"] = "sandbox"
+	if st := l.mustEnd(t, s, h); st.State != Ended || st.Result.Outcome != instance.Done {
+		t.Errorf("%+v", st)
+	}
+
+	delete(env, "AWS_PROFILE")
+	s.Ref.Attempt = 2
+	h = l.mustStart(t, s)
+	if err := l.Cancel(t.Context(), s, h); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.mustEnd(t, s, h); st.State != Ended || st.Result.Outcome != instance.Cancelled {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestRefusedRef(t *testing.T) {
+	l := newLocal(t, nil)
+	for _, id := range []string{"", "..", "a/b", "A", "../../etc"} {
+		s := l.spec(t, stubOrder{})
+		s.Ref.ID = id
+		if _, err := l.Start(t.Context(), s); err == nil {
+			t.Errorf("%q: started", id)
+		}
+	}
+	for _, h := range []Handle{"{", Handle(strings.Repeat(" ", 300))} {
+		if _, err := l.Observe(t.Context(), l.spec(t, stubOrder{}), h); err == nil {
+			t.Errorf("handle %q: no error", h)
+		}
+	}
+}
+
+// TestSweep removes what is old, and nothing that is needed.
+func TestSweep(t *testing.T) {
+	l := newLocal(t, nil)
+	dead := marker{handle: handle{machine: l.here, process: process{1 << 30, 1}}}
+	old := time.Now().Add(-40 * 24 * time.Hour)
+	for name, f := range map[string]struct {
+		marker  *marker
+		errored bool
+		at      time.Time
+	}{
+		"1-1": {nil, false, time.Now()},
+		"1-2": {&dead, false, time.Now()},
+		"1-3": {&dead, false, old},
+		"1-4": {&dead, true, time.Now().Add(-48 * time.Hour)},
+		"1-5": {&dead, true, old},
+	} {
+		dir := filepath.Join(l.runs(), "abc", name)
+		mustWrite(t, filepath.Join(dir, workFolder, "file"), "")
+		if f.marker != nil {
+			if err := writeMarker(dir, *f.marker); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.errored {
+			mustWrite(t, filepath.Join(dir, workFolder, "module", erroredFile), "{}")
+		}
+		if err := os.Chtimes(dir, f.at, f.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.again(t).mustRemain(t, "1-2", "1-4")
+}
+
+// TestRemoveTree: folders that nobody can write to, and links, do not keep the
+// rest; what a link leads to stays.
+func TestRemoveTree(t *testing.T) {
+	dir, kept := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "kept")
+	mustWrite(t, filepath.Join(dir, "a", "b", "file"), "")
+	mustWrite(t, kept, "")
+	if err := errors.Join(os.Symlink(kept, filepath.Join(dir, "a", "link")), os.Chmod(filepath.Join(dir, "a", "b"), 0), os.Chmod(filepath.Join(dir, "a"), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeTree(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is there: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCheck refuses what cannot be had when the server starts.
+func TestCheck(t *testing.T) {
+	base := newLocal(t, nil).options
+	old := filepath.Join(t.TempDir(), "tofu")
+	mustWrite(t, old, "#!/bin/sh\necho 'OpenTofu v1.9.4'\n")
+	if err := os.Chmod(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(*LocalOptions)
+	}{
+		{"old tool", "1.9.4, which cannot lock", func(o *LocalOptions) { o.Program = old }},
+		{"no tool", "hint: install it", func(o *LocalOptions) { o.Program = "/nowhere/tofu" }},
+		{"other program", "OpenTofu or Terraform", func(o *LocalOptions) { o.Program = "/bin/true" }},
+		{"no users", "needs", func(o *LocalOptions) { o.Isolation = OwnUser }},
+		{"no wrap", "needs the command", func(o *LocalOptions) { o.Isolation = Wrapped }},
+		{"unknown", "not sandbox, user, wrap or none", func(o *LocalOptions) { o.Isolation = "chroot" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := base
+			c.change(&o)
+			if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	t.Run("no bubblewrap", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		o := base
+		o.Isolation = ""
+		if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), "install the package bubblewrap") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("no namespaces", func(t *testing.T) {
+		dir := t.TempDir()
+		mustWrite(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+		if err := os.Chmod(filepath.Join(dir, "bwrap"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		o := base
+		o.Isolation = ""
+		if _, err := NewLocal(t.Context(), o); err == nil || !strings.Contains(err.Error(), "unprivileged user namespaces") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

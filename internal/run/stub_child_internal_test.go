@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// stubChild stands for the child. What it does is a variable of its spec.
+func stubChild(args []string) error {
+	var o Order
+	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
+		return err
+	}
+	var do stubOrder
+	if err := json.Unmarshal(o.Spec.Variables["stub"], &do); err != nil {
+		return err
+	}
+	about := strings.Join(append(os.Environ(), args...), "\n")
+	if err := os.WriteFile(filepath.Join(o.Scratch, "about"), []byte(about), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.Scratch, "log"), []byte("the log"), 0o600); err != nil {
+		return err
+	}
+	if do.Tool != "" {
+		t, err := o.startTool(toolCommand{Args: []string{"-c", do.Tool}, Dir: o.work(), Env: []string{"PATH=/usr/bin:/bin"}})
+		if err != nil {
+			return err
+		}
+		if err := t.Wait(); err != nil {
+			return err
+		}
+	}
+	if do.Hang {
+		if err := os.WriteFile(filepath.Join(o.Scratch, "hangs"), nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(time.Hour) // until it is killed
+	}
+	if do.Nonce == "" {
+		return errors.New("nothing more to do")
+	}
+	repo, err := stubRepo(o.Spec)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(Report{Version: 1, Nonce: do.Nonce, Kind: o.Spec.Ref.Kind, Outcome: instance.Done, Resources: 3})
+	if err != nil {
+		return err
+	}
+	return repo.PutRun(context.Background(), attemptOf(o.Spec.Ref), artifact.RunFiles{Result: b, Log: []byte("the whole log")})
+}
+
+// stubOrder is what a stub does, in this order.
+type stubOrder struct {
+	Tool  string // script of the tool
+	Hang  bool
+	Nonce string // of its result; "": it has none
+}
+
+func stubRepo(s Spec) (artifact.InstanceRepo, error) {
+	host, name, _ := strings.Cut(s.Repository, "/")
+	client, err := oci.New(host, oci.Options{})
+	if err != nil {
+		return artifact.InstanceRepo{}, err
+	}
+	repo, err := client.Repo(name)
+	return artifact.InstanceRepo{Repo: repo}, err
+}
