@@ -208,13 +208,150 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestLimits gives the tool files of 1 MiB at most.
+// TestLimits gives the tool files of 1 MiB at most, and a folder of as much.
 func TestLimits(t *testing.T) {
 	o := newOrder(t, NoIsolation)
 	o.Spec.Limits = Limits{Scratch: 1 << 20, Memory: 64 << 20}
 	got := mustRun(t, o, `ulimit -f; ulimit -d; ulimit -c; head -c 2000000 /dev/zero > big; wc -c < big`)
 	if want := "2048\n65536\n0\n"; !strings.HasPrefix(got, want) || !strings.HasSuffix(strings.TrimSpace(got), "1048576") {
 		t.Errorf("got %q", got)
+	}
+	if _, err := o.startCommand(toolCommand{Args: []string{"-c", "exit"}, Dir: o.work()}); !errors.Is(err, errScratchFull) {
+		t.Errorf("with a full folder: %v", err) // apply is not begun
+	}
+}
+
+// TestScratchFull interrupts what fills the disk while it runs.
+func TestScratchFull(t *testing.T) {
+	o := newOrder(t, NoIsolation)
+	o.Spec.Limits = Limits{Scratch: 1 << 20}
+	tool := mustStart(t, o, nil, `trap 'exit 1' INT; for i in 1 2 3; do head -c 1000000 /dev/zero > $i; done; while :; do sleep 0.05; done`)
+	if err := tool.Wait(); !errors.Is(err, errScratchFull) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOwnUser: the tool has the user of its place, reaches its own folder and
+// nothing else, and nothing of that user is left.
+func TestOwnUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	const uid = 61234
+	o := newOrder(t, OwnUser)
+	o.Isolation.UID, o.Isolation.GID = uid, uid
+	for dir := o.Scratch; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil {
+			t.Fatal(err)
+		} else if info.Mode().Perm()&0o001 == 0 {
+			if err := os.Chmod(dir, info.Mode().Perm()|0o111); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := os.Chmod(dir, info.Mode().Perm()); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+	}
+	if _, ok := reachable(o.work(), uid); !ok {
+		t.Fatal("not reachable")
+	}
+	// okara itself must be readable for that user too.
+	o.Okara = mustCopy(t, o.Okara, filepath.Join(filepath.Dir(o.Scratch), "okara"))
+	secret := filepath.Join(o.Isolation.Hide[0], "key")
+	mustWrite(t, secret, "secret")
+	mustWrite(t, filepath.Join(o.Scratch, "log"), "secret")
+	mustWrite(t, filepath.Join(o.work(), "main.tf"), "mine")
+	got := mustRun(t, o, `id -u; id -G; cat main.tf; echo; echo new > written; cat "$1" ../log ../process.json && echo "read a secret"
+		setsid sleep 8642399 & exit 0`, secret)
+	if want := "61234\n61234\nmine\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "read a secret") {
+		t.Errorf("got %q, want %q first", got, want)
+	}
+	if left := running(t, "8642399"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func mustCopy(t *testing.T, from, to string) string {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestWrap: the command of the operator gets the tool with its arguments, and
+// knows the folders.
+func TestWrap(t *testing.T) {
+	o := newOrder(t, Wrapped)
+	o.Isolation.Wrap = []string{"/usr/bin/env", "WRAPPED=${scratch} ${program}"}
+	if got, want := mustRun(t, o, `echo "$WRAPPED"`), o.work()+" "+resolved("/bin/sh")+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCgroup puts the tool into a control group of its own, by which everything
+// of it is found and ended. Controllers are the system's to delegate: see
+// TestCgroupLimits.
+func TestCgroup(t *testing.T) {
+	parent := filepath.Join(cgroupRoot(), "okara-test-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(parent, 0o755); err != nil {
+		t.Skipf("no control group can be made here: %v", err)
+	}
+	defer func() {
+		if err := os.Remove(parent); err != nil {
+			t.Error(err)
+		}
+	}()
+	dir, err := newCgroup(parent, "run-abc-1-1", 0, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	o := newOrder(t, NoIsolation)
+	o.Isolation.Cgroup = dir
+	tool := mustStart(t, o, nil, `setsid sleep 8642398 & : > ready; wait`)
+	mustAppear(t, filepath.Join(o.work(), "ready"))
+	list, err := cgroupProcesses(dir)
+	if err != nil || !slices.Contains(list, tool.group) {
+		t.Errorf("%v, %v, want %v among them", list, err, tool.group)
+	}
+	if err := tool.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Wait(); err == nil {
+		t.Error("a killed tool ended well")
+	}
+	await(t, "the end of the group", func() bool {
+		list, err := cgroupProcesses(dir)
+		return err == nil && len(list) == 0
+	})
+	if left := running(t, "8642398"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestCgroupLimits writes what the kernel is told into files of that name.
+func TestCgroupLimits(t *testing.T) {
+	parent := t.TempDir()
+	mustWrite(t, filepath.Join(parent, "cgroup.controllers"), "cpu memory pids io\n")
+	dir, err := newCgroup(parent, "run", 1<<20, 100, 1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"memory.max": "1048576", "pids.max": "100", "cpu.max": "150000 100000"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v, want %q", name, b, err, want)
+		}
 	}
 }
 

@@ -213,6 +213,19 @@ func mustLog(t *testing.T, l *localTest, s Spec, h Handle, offset int64) string 
 	return string(b)
 }
 
+// TestAlone: even without a sandbox a process that left its session ends with the
+// run, since it becomes the child's own.
+func TestAlone(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: "(setsid sleep 8642397 &); : > ready", Nonce: "nonce"})
+	if st := l.mustEnd(t, s, l.mustStart(t, s)); st.State != Ended {
+		t.Errorf("%+v", st)
+	}
+	if left := running(t, "8642397"); len(left) > 0 {
+		t.Errorf("left: %v, %v", left, kill(left))
+	}
+}
+
 // TestChildEnvironment: the environment and the arguments of a child are this
 // list, and nothing of the server's own is in them.
 func TestChildEnvironment(t *testing.T) {

@@ -41,6 +41,7 @@ func thisMachine() (machine, error)           { return machine{}, errSystem }
 func newProcess(int) (process, error)         { return process{}, errSystem }
 func ownSession() *syscall.SysProcAttr        { return nil }
 func delegatedCgroup() (string, error)        { return "", errSystem }
+func onDisk(info fs.FileInfo) int64           { return info.Size() }
 func ownedBy(fs.FileInfo, int) bool           { return false }
 func (p process) alive() bool                 { return false }
 func (p process) signal(syscall.Signal) error { return errSystem }

@@ -39,8 +39,11 @@ type tool struct {
 	copying sync.WaitGroup
 	pipes   []*os.File // our ends; closed when nobody can write any more
 
+	watching sync.WaitGroup
+	ended    chan struct{} // closed when the tool has
+
 	mu  sync.Mutex // guards err
-	err error      // of copying
+	err error      // of copying, or what ended the tool
 }
 
 // startTool starts a command of the tool as the order's isolation has it.
@@ -56,7 +59,7 @@ func (o *Order) startCommand(c toolCommand) (*tool, error) {
 }
 
 func (t *tool) start(c toolCommand) (err error) {
-	if err := t.o.prepareWork(); err != nil {
+	if err := errors.Join(t.o.prepareWork(), t.o.checkScratch()); err != nil {
 		return err
 	}
 	var info, informs *os.File
@@ -123,7 +126,33 @@ func (t *tool) start(c toolCommand) (err error) {
 	if err := t.record(info); err != nil {
 		return errors.Join(err, t.Kill(), t.cmd.Wait())
 	}
+	t.ended = make(chan struct{})
+	t.watching.Go(t.watchScratch)
 	return nil
+}
+
+// watchScratch interrupts a tool that fills the disk.
+func (t *tool) watchScratch() {
+	tick := time.NewTicker(scratchTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.ended:
+			return
+		case <-tick.C:
+		}
+		if err := t.o.checkScratch(); err != nil {
+			t.fail(errors.Join(err, t.Interrupt()))
+			return
+		}
+	}
+}
+
+// fail keeps the first error of what is done beside the tool.
+func (t *tool) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = cmp.Or(t.err, err)
 }
 
 // sameWriter tells whether both kinds of output go to one writer, which is then
@@ -137,9 +166,7 @@ func (t *tool) copy(to io.Writer, from *os.File) {
 	t.copying.Go(func() {
 		_, err := io.Copy(to, from)
 		if err != nil && !errors.Is(err, fs.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.err = cmp.Or(t.err, err)
+			t.fail(err)
 		}
 	})
 }
@@ -201,6 +228,8 @@ const outputTime = 2 * time.Second
 // status as [exec.Cmd.Wait] does. Everything it wrote was passed on by then.
 func (t *tool) Wait() error {
 	err := t.cmd.Wait()
+	close(t.ended)
+	t.watching.Wait()
 	rest := t.killRest()
 	for _, r := range t.pipes {
 		_ = r.SetReadDeadline(time.Now().Add(outputTime)) // a pipe always has one
@@ -212,6 +241,9 @@ func (t *tool) Wait() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if errors.Is(t.err, errScratchFull) {
+		return t.err // which is why it failed
+	}
 	return cmp.Or(err, errors.Join(rest, t.err))
 }
 
@@ -231,9 +263,9 @@ func (t *tool) killRest() error {
 		if err != nil {
 			return err
 		}
-		ours := t.cmd.Process.Pid
+		ours, own := t.cmd.Process.Pid, t.o.Isolation.Mode == OwnUser
 		list := descent(all, func(p procInfo) bool {
-			return p.PID != ours && (p.group == ours || t.alone && p.parent == os.Getpid())
+			return p.PID != ours && (p.group == ours || t.alone && p.parent == os.Getpid() || own && p.user() == t.o.Isolation.UID)
 		})
 		reap(all, func(pid int) bool { return pid == ours || !t.alone })
 		if len(list) == 0 {

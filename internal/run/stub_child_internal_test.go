@@ -19,6 +19,9 @@ import (
 // stubChild stands for the child. What it does is a variable of its spec.
 func stubChild(args []string) error {
 	var o Order
+	if err := Harden(); err != nil {
+		return err
+	}
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return err
 	}
@@ -34,7 +37,7 @@ func stubChild(args []string) error {
 		return err
 	}
 	if do.Tool != "" {
-		t, err := o.startTool(toolCommand{Args: []string{"-c", do.Tool}, Dir: o.work(), Env: []string{"PATH=/usr/bin:/bin"}})
+		t, err := o.startTool(toolCommand{Args: []string{"-c", do.Tool}, Dir: o.work(), Env: []string{"PATH=/usr/bin:/bin"}, Alone: true})
 		if err != nil {
 			return err
 		}
