@@ -226,9 +226,9 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestChildEnvironment: the environment and the arguments of a child are this
+// TestStartedEnvironment: the environment and the arguments of a child are this
 // list, and nothing of the server's own is in them.
-func TestChildEnvironment(t *testing.T) {
+func TestStartedEnvironment(t *testing.T) {
 	t.Setenv("OKARA_STATE_KEYS", "planted-secret")
 	l := newLocal(t, func(o *LocalOptions) {
 		env := map[string]string{"PATH": "/usr/bin:/bin", "LANG": "C", "HTTPS_PROXY": "http://proxy:1", "AWS_SECRET_ACCESS_KEY": "planted-secret", "SSL_CERT_DIR": "/etc/ssl/certs"}
@@ -463,6 +463,23 @@ func TestStoppedChild(t *testing.T) {
 	l.sighting(s.Ref).alive = time.Time{}
 	if st := l.mustEnd(t, s, h); st.State != Gone || m.process.alive() {
 		t.Errorf("%+v, alive %v", st, m.process.alive())
+	}
+}
+
+// TestUnstoredResult: what a child could not store is stored when the registry
+// answers again: K9.
+func TestUnstoredResult(t *testing.T) {
+	for nonce, want := range map[string]State{"nonce": Ended, "another": Gone} {
+		l := newLocal(t, nil)
+		s := l.spec(t, stubOrder{Nonce: nonce, Unanswered: true})
+		h := l.mustStart(t, s)
+		if st := l.mustEnd(t, s, h); st.State != want {
+			t.Errorf("nonce %s: %+v", nonce, st)
+		}
+		l.mustRemain(t)
+		if st := l.mustEnd(t, s, h); st.State != want {
+			t.Errorf("nonce %s, later: %+v", nonce, st)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ package run
 import (
 	"bytes"
 	"context"
+	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +18,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -128,6 +132,9 @@ func (l *Local) observe(ctx context.Context, s Spec, at place, g *sighting) (Sta
 		return l.observeRunning(ctx, s, at, g)
 	}
 	st, err := l.result(ctx, s)
+	if err == nil && st.State != Ended && at.folder != "" {
+		st, err = l.storeResult(ctx, s, at.folder)
+	}
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -222,6 +229,39 @@ func (l *Local) result(ctx context.Context, s Spec) (Status, error) {
 	return Status{State: Ended, Result: r.Result()}, nil
 }
 
+// storeResult stores the result that a child wrote down here and could not store,
+// since the registry did not answer for so long. A plan is not in it, and is made
+// anew by the next attempt.
+func (l *Local) storeResult(ctx context.Context, s Spec, folder string) (Status, error) {
+	b, err := diskfile.ReadPrivate(filepath.Join(folder, resultFile), artifact.MaxRunResult)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Status{}, nil
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r); err != nil || r.Plan != "" || r.Kind != s.Ref.Kind || subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(s.Ref.Nonce)) != 1 {
+		return Status{}, nil // it is half written, or another attempt's
+	}
+	repo, err := l.o.Instance(ctx, s)
+	if err != nil {
+		return Status{}, err
+	}
+	log, err := diskfile.ReadPrivate(filepath.Join(folder, logFile), artifact.MaxRunLog)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Status{}, err
+	}
+	err = repo.PutRun(ctx, attemptOf(s.Ref), artifact.RunFiles{Result: b, Log: log})
+	switch {
+	case errors.Is(err, oci.ErrExists):
+		return Status{}, nil // and that was not believed
+	case err != nil:
+		return Status{}, err
+	}
+	return l.result(ctx, s)
+}
+
 // abandoned tells why an attempt will never end: "" as long as it may. Who holds
 // its lock renews it; one that was never taken, or was given up without a result,
 // belongs to a child that died.
@@ -267,9 +307,6 @@ func (l *Local) lost(at place, why string) (Status, error) {
 	}
 	return Status{State: Gone, Message: text}, l.clean(at.folder)
 }
-
-// erroredFile is what the tool writes a state to that it could not store.
-const erroredFile = "errored.tfstate"
 
 // findErrored looks for a state that the tool could not store; "" if there is
 // none. What the tool left may be links; none is followed.
@@ -328,9 +365,6 @@ func (l *Local) Cancel(_ context.Context, s Spec, h Handle) error {
 	}
 	return at.process.signal(cancelSignal)
 }
-
-// logFile of a scratch folder is the masked log of the attempt.
-const logFile = "log"
 
 // Log returns the log of an attempt from offset on, as far as it is written. On
 // another host, and after the attempt, it is the one in the registry.

@@ -59,7 +59,7 @@ func (o *Order) startCommand(c toolCommand) (*tool, error) {
 }
 
 func (t *tool) start(c toolCommand) (err error) {
-	if err := errors.Join(t.o.prepareWork(), t.o.checkScratch()); err != nil {
+	if err := t.o.prepareWork(); err != nil {
 		return err
 	}
 	var info, informs *os.File

@@ -62,6 +62,9 @@ func stubChild(args []string) error {
 	if err != nil {
 		return err
 	}
+	if do.Unanswered {
+		return os.WriteFile(filepath.Join(o.Scratch, resultFile), b, 0o600)
+	}
 	return repo.PutRun(context.Background(), attemptOf(o.Spec.Ref), artifact.RunFiles{Result: b, Log: []byte("the whole log")})
 }
 
@@ -70,6 +73,8 @@ type stubOrder struct {
 	Tool  string // script of the tool
 	Hang  bool
 	Nonce string // of its result; "": it has none
+	// Unanswered: the registry does not answer, and the result stays here.
+	Unanswered bool
 }
 
 func stubRepo(s Spec) (artifact.InstanceRepo, error) {
