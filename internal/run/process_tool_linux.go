@@ -109,6 +109,11 @@ func (t *tool) start(c toolCommand) (err error) {
 		}
 		t.pipes, theirs = append(t.pipes, r), append(theirs, w)
 		files[i] = w
+		// The tool holds the reading end too. Else its first line after our death
+		// would kill it by SIGPIPE, before it writes down the state that it could
+		// not store.
+		t.cmd.ExtraFiles = append(t.cmd.ExtraFiles, r)
+		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize) // what nobody reads any more has room
 		defer t.copy(out, r)
 	}
 	if files[0] != nil {
@@ -154,6 +159,9 @@ func (t *tool) fail(err error) {
 	defer t.mu.Unlock()
 	t.err = cmp.Or(t.err, err)
 }
+
+// pipeSize is what an unprivileged process may have (pipe(7)).
+const pipeSize = 1 << 20
 
 // sameWriter tells whether both kinds of output go to one writer, which is then
 // written to by one goroutine.

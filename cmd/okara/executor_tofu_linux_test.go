@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	runs "github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// cloud is where the module of these tests makes things: who makes b waits until
+// he is let go on.
+type cloud struct {
+	arrived, goOn chan struct{}
+
+	mu   sync.Mutex // guards the fields below
+	here map[string]bool
+	made map[string]int
+	hold bool
+}
+
+func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	c.mu.Lock()
+	hold := c.hold && name == "b" && r.Method == http.MethodPost
+	if r.Method == http.MethodPost {
+		c.here[name] = true
+		c.made[name]++
+	} else {
+		delete(c.here, name)
+	}
+	if hold {
+		c.hold = false
+	}
+	c.mu.Unlock()
+	if hold {
+		close(c.arrived)
+		<-c.goOn
+	}
+}
+
+func (c *cloud) list() (names []string, made map[string]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.here {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, map[string]int{"a": c.made["a"], "b": c.made["b"]}
+}
+
+// theTofu is the one that the end-to-end tests use.
+func theTofu(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv("OKARA_TEST_TOFU")
+	if name == "" {
+		built, err := filepath.Glob("../../.cache/tofu/1.12.*/tofu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(built) == 0 {
+			t.Skip("tofu is not built: make tools")
+		}
+		name = built[len(built)-1]
+	}
+	name, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// runsTest is a server's part of runs without the server.
+type runsTest struct {
+	cloud   *cloud
+	options runs.LocalOptions
+	local   *runs.Local
+	spec    runs.Spec
+	store   *statebackend.Store
+	ledger  *statebackend.Store
+	serial  int
+}
+
+// runsOptions are the same in a process that stands for a server.
+func runsOptions(storage, program, isolation, host string) runs.LocalOptions {
+	okara, err := exec.LookPath("okara")
+	if err != nil {
+		okara = ""
+	}
+	open := func(s runs.Spec) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
+	return runs.LocalOptions{
+		Storage: storage, Okara: okara, Program: program, Isolation: isolation, Getenv: os.Getenv, Only: true,
+		Order: func(context.Context, runs.Spec) (runs.Order, error) {
+			return runs.Order{Registry: runs.Registry{Prefix: host + "/okara"}, Server: runs.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
+		},
+		Instance: func(_ context.Context, s runs.Spec) (artifact.InstanceRepo, error) {
+			r, err := open(s)
+			return artifact.InstanceRepo{Repo: r}, err
+		},
+		State: func(_ context.Context, s runs.Spec) (*statebackend.Store, error) {
+			r, err := open(s)
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r, statebackend.Options{}), nil
+		},
+	}
+}
+
+func newRunsTest(t *testing.T, isolation string) *runsTest {
+	t.Helper()
+	if isolation == runs.Sandbox {
+		if err := exec.Command("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true").Run(); err != nil {
+			t.Skipf("bubblewrap is missing or makes no namespaces here: %v", err)
+		}
+	}
+	rt := &runsTest{cloud: &cloud{here: map[string]bool{}, made: map[string]int{}, hold: true, arrived: make(chan struct{}), goOn: make(chan struct{})}}
+	server := httptest.NewServer(rt.cloud)
+	t.Cleanup(server.Close)
+	host := ocitest.New(t, ocitest.Quirks{})
+	rt.options = runsOptions(t.TempDir(), theTofu(t), isolation, host)
+	rt.spec = runs.Spec{
+		Ref: instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
+		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
+		Source: instance.Source{Module: "net/vpc/aws", Version: "1.0.0"}, Limits: runs.Limits{Timeout: 10 * time.Minute},
+	}
+	repo, err := oci.OpenRepo(rt.spec.Repository, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := oci.OpenRepo(rt.spec.Ledger, oci.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt.store, rt.ledger = statebackend.New(repo, statebackend.Options{StrictReads: true}), statebackend.New(ledger, statebackend.Options{})
+	rt.module(t, repo, server.Listener.Addr().String())
+	rt.restart(t)
+	return rt
+}
+
+// restart is the next server on this machine.
+func (rt *runsTest) restart(t *testing.T) {
+	t.Helper()
+	var err error
+	if rt.local, err = runs.NewLocal(t.Context(), rt.options); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// module stores a module that makes a, then b, with nothing but a shell.
+func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
+	t.Helper()
+	_, port, _ := strings.Cut(address, ":")
+	call := func(method string) string {
+		return `"exec 3<>/dev/tcp/127.0.0.1/` + port + ` && printf '` + method + ` /%s HTTP/1.0\\r\\n\\r\\n' ${self.input} >&3 && grep -q '200 OK' <&3"`
+	}
+	resource := func(name, after string) string {
+		return `resource "terraform_data" "` + name + `" {
+  input = "` + name + `"
+` + after + `
+  provisioner "local-exec" {
+    interpreter = ["/bin/bash", "-c"]
+    command     = ` + call("POST") + `
+  }
+  provisioner "local-exec" {
+    when        = destroy
+    interpreter = ["/bin/bash", "-c"]
+    command     = ` + call("DELETE") + `
+  }
+}
+`
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create("main.tf")
+	if err == nil {
+		_, err = w.Write([]byte(resource("a", "") + resource("b", "  depends_on = [terraform_data.a]")))
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	blob := oci.BytesBlob(artifact.MediaZip, b.Bytes())
+	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
+		t.Fatal(err)
+	}
+	rt.spec.Source.Archive = blob.Digest.String()
+}
+
+// next names another attempt in the ledger, after one that is over.
+func (rt *runsTest) next(t *testing.T) {
+	t.Helper()
+	if rt.spec.Ref.Attempt > 0 {
+		rt.spec.Took = runs.LockID(rt.spec.Ref)
+	}
+	rt.spec.Ref.Attempt++
+	rt.spec.Ref.Nonce = fmt.Sprintf("nonce-%d-%d", rt.spec.Ref.N, rt.spec.Ref.Attempt)
+	r := rt.spec.Ref
+	rt.serial++
+	doc, err := json.Marshal(map[string]any{
+		"version": 1, "lineage": "test", "serial": rt.serial,
+		"records": map[string]*instance.Record{r.ID: {ID: r.ID, Run: &instance.Run{N: r.N, Attempt: r.Attempt, Kind: r.Kind, Nonce: r.Nonce}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rt.ledger.Hold(t.Context(), "ledger", statebackend.NewLockInfo("test", "test"), func(l *statebackend.Lock) error {
+		_, err := l.Put(t.Context(), doc)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (rt *runsTest) start(t *testing.T) runs.Handle {
+	t.Helper()
+	h, err := rt.local.Start(t.Context(), rt.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// end waits for the end of an attempt.
+func (rt *runsTest) end(t *testing.T, h runs.Handle) runs.Status {
+	t.Helper()
+	for {
+		st, err := rt.local.Observe(t.Context(), rt.spec, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.State != runs.Running {
+			return st
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (rt *runsTest) folder() string {
+	r := rt.spec.Ref
+	return filepath.Join(rt.options.Storage, "runs", r.ID, fmt.Sprintf("%d-%d", r.N, r.Attempt))
+}
+
+// kill ends the process that a file of the scratch folder names, as SIGKILL does.
+func (rt *runsTest) kill(t *testing.T, file string) {
+	t.Helper()
+	var p struct {
+		PID int `json:"pid"`
+	}
+	b, err := os.ReadFile(filepath.Join(rt.folder(), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &p); err != nil || p.PID <= 1 {
+		t.Fatalf("%s: %s, %v", file, b, err)
+	}
+	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resources lists what the stored state has.
+func (rt *runsTest) resources(t *testing.T) (names []string) {
+	t.Helper()
+	b, _, err := rt.store.Get(t.Context(), rt.spec.Workspace)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Resources []struct {
+			Name      string `json:"name"`
+			Instances []any  `json:"instances"`
+		} `json:"resources"`
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Resources {
+		if len(r.Instances) > 0 {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// complete makes attempts until one is done, and compares the state with what is
+// there.
+func (rt *runsTest) complete(t *testing.T) {
+	t.Helper()
+	for range 4 {
+		rt.next(t)
+		if st := rt.end(t, rt.start(t)); st.Result.Outcome == instance.Done {
+			here, _ := rt.cloud.list()
+			if diff := cmp.Diff(rt.resources(t), here); diff != "" || st.Result.Resources != len(here) {
+				t.Errorf("%+v: state and cloud (-state +cloud):\n%s", st, diff)
+			}
+			return
+		} else {
+			t.Logf("attempt %d: %+v", rt.spec.Ref.Attempt, st)
+		}
+	}
+	t.Error("no attempt is done")
+}
+
+// TestTofuRunKilled kills child or tool while the tool starts and while it makes
+// something. The next attempt ends well, and the state lists exactly what is
+// there, also after everything is destroyed.
+func TestTofuRunKilled(t *testing.T) {
+	for _, c := range []struct {
+		name, isolation, victim string
+		applying, lost          bool
+	}{
+		{"child at init", runs.Sandbox, "process.json", false, true},
+		{"tool at init", runs.Sandbox, "tool.json", false, false},
+		{"child in apply", runs.Sandbox, "process.json", true, true},
+		{"tool in apply", runs.Sandbox, "tool.json", true, false},
+		{"child in apply without sandbox", runs.NoIsolation, "process.json", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rt := newRunsTest(t, c.isolation)
+			rt.next(t)
+			h := rt.start(t)
+			waitForFile(t, filepath.Join(rt.folder(), "tool.json"))
+			if !c.applying {
+				close(rt.cloud.goOn)
+			} else {
+				<-rt.cloud.arrived
+			}
+			rt.kill(t, c.victim)
+			if c.applying {
+				for c.lost { // until the tool is asked to end
+					st, err := rt.local.Observe(t.Context(), rt.spec, h)
+					if err != nil || st.State != runs.Running {
+						t.Fatalf("%+v, %v", st, err)
+					}
+					if st.Message != "" {
+						break
+					}
+				}
+				close(rt.cloud.goOn)
+			}
+			st := rt.end(t, h)
+			if (st.State == runs.Gone) != c.lost || !c.lost && st.Result.Outcome != instance.RunFailed {
+				t.Errorf("%+v", st)
+			}
+			if recovered := c.applying && c.lost; recovered && !strings.Contains(st.Message, "errored.tfstate") {
+				t.Errorf("%+v: nothing about the state that lies there", st)
+			}
+			rt.complete(t)
+			_, made := rt.cloud.list()
+			if want := (map[string]int{"a": 1, "b": 1}); c.lost && c.applying && made["a"] != want["a"] {
+				t.Errorf("made %v: what the tool wrote down was made again", made)
+			}
+			rt.spec.Ref.Kind, rt.spec.Ref.N, rt.spec.Ref.Attempt, rt.spec.Took = instance.RunDestroy, 2, 0, ""
+			rt.complete(t)
+			if here, _ := rt.cloud.list(); len(here) > 0 {
+				t.Errorf("left: %v", here)
+			}
+		})
+	}
+}
+
+// TestTofuRunServerKilled kills a server in mid-apply. Its run goes on, and the
+// next server reads its result.
+func TestTofuRunServerKilled(t *testing.T) {
+	rt := newRunsTest(t, runs.Sandbox)
+	rt.next(t)
+	spec, err := json.Marshal(rt.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ := strings.Cut(rt.spec.Repository, "/")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRunsServer$")
+	cmd.Env = append(os.Environ(), envRunsServer+"="+strings.Join([]string{rt.options.Storage, rt.options.Program, rt.options.Isolation, host, rt.options.Okara}, "\n"), envRunsSpec+"="+string(spec))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-rt.cloud.arrived
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	rt.restart(t)
+	if st, err := rt.local.Observe(t.Context(), rt.spec, ""); err != nil || st.State != runs.Running {
+		t.Errorf("%+v, %v", st, err)
+	}
+	h := rt.start(t) // one run, however often
+	close(rt.cloud.goOn)
+	st := rt.end(t, h)
+	here, made := rt.cloud.list()
+	if st.Result.Outcome != instance.Done || st.Result.Counts == nil || st.Result.Counts.Add != 2 || made["a"]+made["b"] != 2 {
+		t.Errorf("%+v, made %v", st, made)
+	}
+	if diff := cmp.Diff(rt.resources(t), here); diff != "" {
+		t.Errorf("state and cloud (-state +cloud):\n%s", diff)
+	}
+}
+
+const (
+	envRunsServer = "OKARA_TEST_RUNS_SERVER"
+	envRunsSpec   = "OKARA_TEST_RUNS_SPEC"
+)
+
+// TestRunsServer is no test: it is a server that starts one attempt and is killed.
+func TestRunsServer(t *testing.T) {
+	f := strings.Split(os.Getenv(envRunsServer), "\n")
+	if len(f) != 5 {
+		t.Skip("runs in the process that another test starts")
+	}
+	var s runs.Spec
+	if err := json.Unmarshal([]byte(os.Getenv(envRunsSpec)), &s); err != nil {
+		t.Fatal(err)
+	}
+	o := runsOptions(f[0], f[1], f[2], f[3])
+	o.Okara = f[4]
+	l, err := runs.NewLocal(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	select {} // until it is killed
+}
