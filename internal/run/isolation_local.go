@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -88,12 +89,12 @@ const checkTime = 2 * time.Minute
 // checkTool asks the tool for its version, isolated as runs are: what cannot be
 // had is found out now, and not by the first run.
 func (l *Local) checkTool(ctx context.Context) (err error) {
-	dir, err := os.MkdirTemp(l.runs(), "check-")
+	dir, done, err := scratch.Dir(l.runs())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeTree(dir)) }()
-	if err := os.Chmod(dir, l.folderMode()); err != nil {
+	defer func() { err = errors.Join(err, done()) }()
+	if err := makeFolders(l.folderMode(), filepath.Dir(dir), dir); err != nil {
 		return err
 	}
 	o := &Order{Program: l.o.Program, Okara: l.o.Okara, Scratch: dir, Isolation: l.isolation}

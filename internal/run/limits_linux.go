@@ -135,7 +135,7 @@ func newCgroup(parent, name string, memory int64, pids int, cpus float64) (strin
 		return "", fmt.Errorf("reading what control groups are delegated: %w", err)
 	}
 	const period = 100_000 // microseconds, the kernel's own
-	for _, c := range strings.Fields(string(b)) {
+	for c := range strings.FieldsSeq(string(b)) {
 		var file, value string
 		switch {
 		case c == "memory" && memory > 0:
@@ -176,7 +176,7 @@ func cgroupProcesses(dir string) ([]process, error) {
 		return nil, err
 	}
 	var list []process
-	for _, f := range strings.Fields(string(b)) {
+	for f := range strings.FieldsSeq(string(b)) {
 		pid, err := strconv.Atoi(f)
 		if err != nil {
 			return nil, err

@@ -198,7 +198,8 @@ func (p process) open(do func(pidfd int) error) error {
 	case err != nil:
 		return fmt.Errorf("opening process %d: %w", p.PID, err)
 	}
-	defer unix.Close(fd)
+	file := os.NewFile(uintptr(fd), "process") // closed by it
+	defer file.Close()
 	if !p.alive() {
 		return nil
 	}
