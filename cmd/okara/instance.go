@@ -37,6 +37,7 @@ An instance is named by its id, ten letters and digits.`
 		newInstanceProtect(reg), newInstanceUnprotect(reg), newInstanceTransfer(reg), newInstanceOrphan(reg), newInstanceDestroy(reg),
 		newInstanceLedger(reg), newInstanceClock(reg),
 	)
+	cmd.AddCommand(newInstanceAdopt(reg))
 	return cmd
 }
 

@@ -58,7 +58,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: "access", Title: "Access:"},
 	)
 	doctor := newDoctor(reg)
-	doctor.AddCommand(newDoctorArtifacts(reg))
+	doctor.AddCommand(newDoctorArtifacts(reg), newDoctorInstances(reg))
 	publish := parent("publish", "artifacts", "Publish a module or a provider")
 	publish.SuggestFor = []string{"push", "upload"}
 	publish.AddCommand(newPublishModule(reg), newPublishModules(reg), newPublishProvider(reg))

@@ -48,6 +48,23 @@ func (c *Client) Create(ctx context.Context, body portaldoc.Create) (one portald
 	return change[portaldoc.Instance](ctx, c, http.MethodPost, "instances", body)
 }
 
+// All returns every instance that the ledger has, for admins.
+func (c *Client) All(ctx context.Context) ([]portaldoc.Instance, error) {
+	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	var all []portaldoc.Instance
+	for {
+		page, err := get[portaldoc.AdminInstances](ctx, c, "admin/instances", q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Instances.Instances...)
+		if page.Next == "" || len(all) >= maxListed {
+			return all, nil
+		}
+		q.Set("after", page.Next)
+	}
+}
+
 // Adopt makes a record of what the ledger lost.
 func (c *Client) Adopt(ctx context.Context, body portaldoc.Adopt) (portaldoc.Instance, error) {
 	one, _, err := change[portaldoc.Instance](ctx, c, http.MethodPost, "admin/adopt", body)
