@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -112,7 +113,12 @@ func (t *tool) start(c toolCommand) (err error) {
 		// The tool holds the reading end too. Else its first line after our death
 		// would kill it by SIGPIPE, before it writes down the state that it could
 		// not store.
-		t.cmd.ExtraFiles = append(t.cmd.ExtraFiles, r)
+		held, err := openAgain(r)
+		if err != nil {
+			return err
+		}
+		theirs = append(theirs, held)
+		t.cmd.ExtraFiles = append(t.cmd.ExtraFiles, held)
 		_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, pipeSize) // what nobody reads any more has room
 		defer t.copy(out, r)
 	}
@@ -158,6 +164,18 @@ func (t *tool) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = cmp.Or(t.err, err)
+}
+
+// openAgain opens a pipe a second time. What is handed to another process becomes
+// blocking, and reading it would heed no deadline.
+func openAgain(f *os.File) (*os.File, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var again *os.File
+	cerr := c.Control(func(fd uintptr) { again, err = os.Open("/proc/self/fd/" + strconv.Itoa(int(fd))) })
+	return again, errors.Join(cerr, err)
 }
 
 // pipeSize is what an unprivileged process may have (pipe(7)).
