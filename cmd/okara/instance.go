@@ -116,7 +116,7 @@ func instanceError(err error, args []string) error {
 	case e.Reason == portaldoc.ReasonPhase || e.Reason == portaldoc.ReasonExtends || e.Reason == portaldoc.ReasonNoEnd:
 		err = withHint(err, "`okara instance show %s` says how it is", id)
 	case e.Reason == portaldoc.ReasonPaused:
-		err = withHint(err, "`okara template list` shows what can be launched")
+		err = withHint(err, "nothing is launched from it for now; who runs the server knows until when")
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):

@@ -151,7 +151,7 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	return c.do(r, v)
 }
 
-// request makes a request that [Client.do] or [Client.open] sends.
+// request makes a request that [Client.do] or [Client.Open] sends.
 func (c *Client) request(ctx context.Context, method, path string, q url.Values, body *content) (*retryablehttp.Request, error) {
 	u := c.o.Server.JoinPath(path)
 	u.RawQuery = q.Encode()
