@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -30,9 +31,7 @@ func shownOutputs(d *instance.Document, r *instance.Record) map[string]json.RawM
 			shown[name] = hidden()
 		}
 	}
-	for name, value := range r.Outputs {
-		shown[name] = value
-	}
+	maps.Copy(shown, r.Outputs)
 	return shown
 }
 
