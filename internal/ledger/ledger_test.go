@@ -210,12 +210,6 @@ func (r *replica) end() {
 	r.ended.Wait()
 }
 
-// kill cuts a replica off, and ends it.
-func (r *replica) kill() {
-	r.gate.closed.Store(true)
-	r.end()
-}
-
 func mustDo(t testing.TB, r *replica, name string, status int) {
 	t.Helper()
 	a, err := r.Do(t.Context(), create(name))
