@@ -108,7 +108,7 @@ func (x *explorer) step(s scene, a instance.Actor, e instance.Event) (scene, ins
 	if v := instance.Check(d); len(v) > 0 {
 		x.t.Fatalf("after %#v: %v", e, v)
 	}
-	if _, _, total := d.Occupancy(tiny().Name); total > 2 {
+	if _, _, total := occupancy(d, tiny().Name); total > 2 {
 		x.t.Fatalf("after %#v there are %d", e, total)
 	}
 	next := scene{d: d, now: s.now, running: map[string]bool{}}

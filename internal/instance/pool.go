@@ -37,24 +37,6 @@ func (d *Document) members(template string, which func(*Record) bool) []*Record 
 	return all
 }
 
-// Occupancy counts the members of a pool that wait for somebody, those that were
-// given away, and all that live.
-func (d *Document) Occupancy(template string) (available, claimed, total int) {
-	for _, r := range d.Records {
-		if r.Template != template || !r.Pooled || !r.Phase.Live() {
-			continue
-		}
-		total++
-		switch {
-		case r.Phase == Available:
-			available++
-		case r.Owner.ID != "":
-			claimed++
-		}
-	}
-	return available, claimed, total
-}
-
 // fill keeps a pool at its size: it makes members, and lets those go that are
 // too many or whose successors are there.
 func (w *work) fill(e Fill) {

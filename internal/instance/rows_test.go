@@ -697,7 +697,7 @@ func TestRows(t *testing.T) {
 		},
 		"18 resources are left": func(w *world) {
 			id := w.reach(instance.Destroying)
-			for _, r := range []instance.Result{{Outcome: instance.Done, Resources: 1}, {Outcome: instance.Done, Resources: -1}, broken, lost} {
+			for _, r := range []instance.Result{{Outcome: instance.Done, Resources: 1}, {Outcome: instance.Done, Resources: -1}, {Outcome: instance.RunFailed}, lost} {
 				w.run(id, r)
 				w.want(id, instance.Destroying)
 				w.pass(time.Hour)

@@ -201,16 +201,6 @@ func (d *Document) queue(now time.Time) queue {
 	return q
 }
 
-// Queue are the instances whose run waits for a place, in the order in which
-// they get one.
-func (d *Document) Queue(now time.Time) []string {
-	var ids []string
-	for _, r := range d.queue(now).waiting {
-		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
 func order(a, b *Record, turns map[Owner]turn) int {
 	x, y := turns[a.Owner.key()], turns[b.Owner.key()]
 	return cmp.Or(
