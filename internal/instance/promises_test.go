@@ -604,3 +604,24 @@ func occupancy(d *instance.Document, template string) (available, claimed, total
 	}
 	return available, claimed, total
 }
+
+// With one place, who has much waits for who has little.
+func TestOwnersInTurn(t *testing.T) {
+	w := newWorld(t)
+	for range 3 {
+		w.create(anna, plain())
+	}
+	w.pass(time.Second)
+	w.create(ben, plain())
+	var turns []string
+	for range 4 {
+		w.serve(instance.Schedule{Places: 1})
+		ref := w.effects[0].Ref
+		turns = append(turns, w.record(ref.ID).Owner.ID)
+		w.pass(time.Second)
+		w.serve(instance.Ended{Ref: ref, Result: good})
+	}
+	if want := []string{"anna", "ben", "anna", "anna"}; !slices.Equal(turns, want) {
+		t.Errorf("in turn come %v, want %v", turns, want)
+	}
+}

@@ -346,6 +346,15 @@ func TestRows(t *testing.T) {
 			w.end(id, good)
 			w.want(id, instance.Ready)
 		},
+		"4 who asked for what a group owns": func(w *world) {
+			team := with(func(t *instance.Template) { t.Approval, t.Owner = "plan", "group" })
+			e := creation(anna, team)
+			e.Owner = instance.Owner{Kind: instance.OwnerGroup, Issuer: anna.Issuer, ID: "team-a"}
+			id := w.must(anna, e).Record.ID
+			w.run(id, plan("sha256:p1", instance.Counts{Add: 1}))
+			w.refused(anna, instance.Approve{ID: id, Plan: "sha256:p1"}, instance.ErrDenied, "somebody else than who asked for it approves it")
+			w.must(ben, instance.Approve{ID: id, Plan: "sha256:p1"})
+		},
 		"4 self, where that is allowed": func(w *world) {
 			w.m.Limits.ApprovalSelf = true
 			id := w.reach(instance.Planned)

@@ -5,6 +5,7 @@ package instance_test
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -123,16 +124,7 @@ func digestOf(t *instance.Template) string {
 		return err.Error()
 	}
 	sum := sha256.Sum256(b)
-	return "sha256:" + hexOf(sum[:8])
-}
-
-func hexOf(b []byte) string {
-	const digits = "0123456789abcdef"
-	s := ""
-	for _, c := range b {
-		s += string(digits[c>>4]) + string(digits[c&15])
-	}
-	return s
+	return "sha256:" + hex.EncodeToString(sum[:8])
 }
 
 func source(version string) instance.Source {
