@@ -415,6 +415,9 @@ func TestNoticesBeforeTheEnd(t *testing.T) {
 					}
 				}
 			}
+			if due, _ := w.d.Due(w.now); len(due) > 0 {
+				t.Fatalf("%v is due for ever", due)
+			}
 			w.pass(12 * time.Minute)
 			if w.record(id).ExpiresAt.Sub(w.now) <= 12*time.Minute {
 				break
@@ -573,6 +576,14 @@ func TestBounds(t *testing.T) {
 		if n := len(mustJSON(t, w.record(id))); n > 16<<10 {
 			t.Fatalf("a record has %d bytes", n)
 		}
+	}
+	large := creation(ben, with(func(t *instance.Template) { t.Outputs = []string{"large", "small"} }))
+	other := w.must(ben, large).Record.ID
+	w.run(other, instance.Result{Outcome: instance.Done, Outputs: map[string]json.RawMessage{
+		"large": json.RawMessage(`"` + strings.Repeat("x", 4<<10) + `"`), "small": json.RawMessage(`1`),
+	}})
+	if got := w.want(other, instance.Ready).Outputs; len(got) != 1 || got["small"] == nil {
+		t.Errorf("%d outputs are kept", len(got))
 	}
 	e.Parameters["q"] = json.RawMessage(`"` + strings.Repeat("y", 400) + `"`)
 	w.refused(anna, e, instance.ErrInvalid, "")

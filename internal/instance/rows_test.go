@@ -784,6 +784,9 @@ func TestRows(t *testing.T) {
 			id := w.reach(instance.Destroyed)
 			w.pass(7 * 24 * time.Hour)
 			w.serve(instance.Tick{ID: id})
+			if len(w.effects) != 0 {
+				w.t.Errorf("effects %v", w.effects)
+			}
 			w.serve(instance.Removed{ID: id})
 			w.want(id, instance.Destroyed)
 			w.serve(instance.Archived{ID: id})
