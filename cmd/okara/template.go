@@ -26,7 +26,9 @@ they may choose of its inputs, for how long, and who owns the result.
 
 It is a file of the server's folder of templates, or an artifact in the registry
 that a template_source block of the server lets in.`
-	cmd.AddCommand(newTemplateValidate(reg), newTemplatePublish(reg))
+	cmd.AddCommand(
+		newTemplateList(reg), newTemplateShow(reg), newTemplateValidate(reg), newTemplatePublish(reg), newTemplatePause(reg), newTemplateResume(reg),
+	)
 	return cmd
 }
 
