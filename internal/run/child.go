@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -158,6 +160,10 @@ func (c *child) open() error {
 	sealer, err := o.Sealer()
 	if err != nil {
 		return err
+	}
+	if sealer == nil { // a result in clear keeps nothing secret
+		c.report.Variables = maps.Clone(c.report.Variables)
+		maps.DeleteFunc(c.report.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(o.Spec.Sensitive, name) })
 	}
 	so := statebackend.Options{LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true}
 	c.repo = artifact.InstanceRepo{Repo: repo}

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +39,6 @@ type trial struct {
 	order Order
 	named atomic.Pointer[func() (bool, string, error)]
 	pace  pace
-	via   http.RoundTripper // nil: as the order says
 }
 
 func newTrial(t *testing.T, host string, files map[string]string) *trial {
