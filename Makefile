@@ -12,9 +12,11 @@ REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 NESTED  := internal/e2e internal/conformance
 
-.PHONY: build tools test lint race cover bench fuzz demo interop models docs vuln year
+.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models docs vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
+demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
+	cd internal/e2e && go run ./instances
 test: tools
 	go test -timeout 30m ./...
 	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done

@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -65,6 +67,22 @@ func Listen(o Options) (*Server, error) {
 		return nil, fmt.Errorf("listen on %s: %w", o.Addr, err)
 	}
 	return newServer(l, config, o), nil
+}
+
+// ListenUnix opens a socket that only this user reaches, in the place of one that a
+// process before left behind. Addr and TLS mean nothing there.
+func ListenUnix(file string, o Options) (*Server, error) {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listen on %s: %w", file, err)
+	}
+	l, err := net.Listen("unix", file)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", file, err)
+	}
+	if err := os.Chmod(file, 0o600); err != nil { // nobody can be asked for more than that before
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", file, err), l.Close())
+	}
+	return newServer(l, nil, o), nil
 }
 
 func newServer(l net.Listener, config *tls.Config, o Options) *Server {

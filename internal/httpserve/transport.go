@@ -31,6 +31,8 @@ type TransportOptions struct {
 	CertDirs []string
 	// Dial connects, to a proxy where there is one; nil: anywhere.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Direct goes through no proxy, whatever the environment says.
+	Direct bool
 }
 
 const (
@@ -58,6 +60,9 @@ func Transport(o TransportOptions) (http.RoundTripper, error) {
 	t := cleanhttp.DefaultPooledTransport()
 	t.TLSClientConfig = config
 	t.Proxy = proxy
+	if o.Direct {
+		t.Proxy = nil
+	}
 	if o.Dial != nil {
 		t.DialContext = o.Dial
 	}

@@ -150,8 +150,11 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/embedded
 	internal/httpserve
 	internal/instance
+	internal/jobs
+	internal/ledger
 	internal/netaddr
 	internal/portal
+	internal/run
 	internal/scratch
 	internal/service
 	internal/supply
@@ -315,6 +318,7 @@ internal/conformance: a test module: other people's registries and clients on ou
 	internal/tofutest
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
+internal/e2e/instances: a demonstration; it knows okara as a process only
 `
 
 // libraries says who may import a library, which is an import path or a prefix

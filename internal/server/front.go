@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -37,6 +38,12 @@ type Options struct {
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
+	// Portal returns what is under /api/v1/, once there is what it needs; nil: nothing is.
+	Portal func(kit *service.Kit, modules *catalog.Catalog) (http.Handler, error)
+	// Alone serves nothing but that, and what operators need.
+	Alone   bool
+	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
+
 	instances *instances // nil: none are launched here
 	Pages     bool       // below /ui/
 	Version   string     // of okara, which the pages show
@@ -55,6 +62,7 @@ type Front struct {
 	keys    *access.Keyring
 	depot   *depot.Depot
 	pages   http.Handler // nil: there are none
+	portal  http.Handler // nil: there is none
 	adding  []offer      // those that add to the discovery document
 	ready   atomic.Bool  // the registry has answered once
 	closing atomic.Bool  // shutdown has begun
@@ -105,10 +113,13 @@ func newFront(o Options) (*Front, error) {
 	f := &Front{
 		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
-	if o.Pages {
+	if err == nil && o.Pages {
 		f.pages, err = web.New(web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
 		})
+	}
+	if err == nil && o.Portal != nil {
+		f.portal, err = o.Portal(kit, protocols.Catalog())
 	}
 	return f, err
 }
@@ -127,7 +138,7 @@ func toPages(w http.ResponseWriter, r *http.Request) error {
 func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
 	out := access.Options{
 		Policy: o.Access, Login: o.Login, Keyring: keys, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
-		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now,
+		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now, RunOver: o.RunOver,
 	}
 	if o.PassThrough != nil {
 		out.PassThrough = registry.PassesThrough
@@ -141,11 +152,19 @@ func (f *Front) Closing() { f.closing.Store(true) }
 
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
-func (f *Front) Run(ctx context.Context) { f.Protocols.Run(ctx) }
+func (f *Front) Run(ctx context.Context) {
+	if !f.o.Alone {
+		f.Protocols.Run(ctx)
+	}
+}
 
 // Finish does what is left when the last request has been answered and Run has
 // returned. It takes a few seconds at most, whether ctx has ended or not.
-func (f *Front) Finish(ctx context.Context) { f.Protocols.Finish(ctx) }
+func (f *Front) Finish(ctx context.Context) {
+	if !f.o.Alone {
+		f.Protocols.Finish(ctx)
+	}
+}
 
 // screened is in front of all routes: no web page gets through, and no path that
 // the multiplexer would redirect to a cleaned form. No client sends those, and a

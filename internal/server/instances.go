@@ -20,6 +20,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/prose"
 )
 
 // Roles of a replica.
@@ -42,7 +43,7 @@ const (
 type instances struct {
 	role         string
 	templates    string // folder; "": none
-	sources      []TemplateSource
+	sources      []portal.TemplateSource
 	config       map[string]string
 	ttl          *instance.TTL        // nil: templates that say nothing have no end
 	connection   *instance.Connection // nil: none
@@ -71,7 +72,7 @@ func (s *Settings) instances(env Env) (*instances, error) {
 		return nil, s.withoutInstances()
 	}
 	o := &instances{
-		role: cmp.Or(in.Role, roleAll), templates: in.Templates, sources: s.Sources, config: in.Config,
+		role: cmp.Or(in.Role, roleAll), templates: in.Templates, config: in.Config,
 		rate: cmp.Or(in.Rate, defaultRate), runs: cmp.Or(in.Runs, defaultRuns), forwardPlain: in.ForwardPlain, inClear: in.Unsealed,
 		credentials: s.Credentials, groupAge: in.GroupAge.value(),
 	}
@@ -242,35 +243,38 @@ func (s *Settings) instanceTemplates(o *instances, _ Env) error {
 			return settingError(s.Instances.Range, fmt.Errorf("templates %q is not a folder", o.templates))
 		}
 	}
-	for _, source := range o.sources {
-		if err := s.checkSource(source); err != nil {
-			return settingError(source.Range, fmt.Errorf("template_source %q: %w", source.Templates, err))
+	for _, in := range s.Sources {
+		source, err := s.templateSource(in)
+		if err != nil {
+			return settingError(in.Range, fmt.Errorf("template_source %q: %w", in.Templates, err))
 		}
+		o.sources = append(o.sources, source)
 	}
 	return nil
 }
 
-func (s *Settings) checkSource(source TemplateSource) error {
+func (s *Settings) templateSource(source TemplateSource) (out portal.TemplateSource, err error) {
+	out = portal.TemplateSource{Templates: source.Templates, Modules: source.Modules, Credentials: source.Credentials, Max: source.Max}
 	if err := checkTemplateGlob(source.Templates); err != nil {
-		return err
+		return out, err
 	}
-	if _, err := addr.ParseConstraint(source.Versions); err != nil {
-		return err
+	if out.Versions, err = addr.ParseConstraint(source.Versions); err != nil {
+		return out, err
 	}
 	for _, glob := range source.Modules {
 		if strings.Count(glob, "/") != 2 && !strings.Contains(glob, "**") {
-			return fmt.Errorf("modules: %q is not a glob over NAMESPACE/NAME/SYSTEM", glob)
+			return out, fmt.Errorf("modules: %q is not a glob over NAMESPACE/NAME/SYSTEM", glob)
 		}
 	}
 	for _, name := range source.Credentials {
 		if !slices.ContainsFunc(s.Credentials, func(c Credential) bool { return c.Name == name }) {
-			return fmt.Errorf("there is no block credential %q", name)
+			return out, fmt.Errorf("there is no block credential %q", name)
 		}
 	}
 	if source.Max < 0 {
-		return fmt.Errorf("max %d is less than nothing", source.Max)
+		return out, fmt.Errorf("max %d is less than nothing", source.Max)
 	}
-	return nil
+	return out, nil
 }
 
 // checkTemplateGlob refuses a glob that no template has.
@@ -340,8 +344,17 @@ func (e Executor) check() error {
 	switch {
 	case !slices.Contains([]string{"", "sandbox", "user", "wrap", "none"}, e.Isolation):
 		return fmt.Errorf("the isolation %q is not sandbox, user, wrap or none", e.Isolation)
+	case (e.Isolation == "user") != (len(e.Users) > 0):
+		return errors.New(`isolation = "user" and users, one for each run at a time, go together`)
+	case e.Processes < 0 || e.CPUs < 0:
+		return errors.New("processes and cpus are limits, and not less than nothing")
 	case (e.Isolation == "wrap") != (len(e.Wrap) > 0):
 		return errors.New(`isolation = "wrap" and the command in wrap go together`)
+	}
+	if e.Memory != "" {
+		if _, err := prose.ParseSize(string(e.Memory)); err != nil {
+			return fmt.Errorf("memory %w", err)
+		}
 	}
 	for _, glob := range e.Reads {
 		if strings.Count(glob, "/") != 2 && !strings.Contains(glob, "**") {
@@ -397,17 +410,25 @@ func (s *Settings) instancePeers(o *instances, _ Env) error {
 	if o.role == roleRunner && o.advertise == nil {
 		return settingError(in.Range, errors.New("a runner answers what others hand on to it, and nothing says where it is reached\nhint: set advertise = \"https://HOST:PORT\""))
 	}
-	for _, file := range in.PortalKeys {
+	keys, err := s.portalKeys()
+	o.portalKeys = keys
+	return err
+}
+
+// portalKeys are the secrets that portals share with those who lead.
+func (s *Settings) portalKeys() ([]access.Key, error) {
+	var keys []access.Key
+	for _, file := range s.Instances.PortalKeys {
 		key, err := readArchiveKey(file)
 		if err == nil {
 			_, err = access.NewKeyring([]access.Key{key})
 		}
 		if err != nil {
-			return settingError(in.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
+			return nil, settingError(s.Instances.Range, fmt.Errorf("portal_session_key_files: %s: %w", file, err))
 		}
-		o.portalKeys = append(o.portalKeys, key)
+		keys = append(keys, key)
 	}
-	return nil
+	return keys, nil
 }
 
 // instanceNotices reads who is told.

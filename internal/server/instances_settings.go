@@ -67,6 +67,11 @@ type Executor struct {
 	Program   string    `hcl:"program,optional"`   // tofu or terraform, by name or path
 	Isolation string    `hcl:"isolation,optional"` // sandbox, user, wrap or none
 	Wrap      []string  `hcl:"wrap,optional"`      // command that starts the tool, of isolation wrap
+	Users     []int     `hcl:"users,optional"`     // of the machine, one for each run at a time, of isolation user
+	Show      []string  `hcl:"show,optional"`      // what a sandbox shows beside system files
+	Memory    Size      `hcl:"memory,optional"`    // of a run
+	CPUs      float64   `hcl:"cpus,optional"`      // of a run
+	Processes int       `hcl:"processes,optional"` // of a run, threads included
 	Reads     []string  `hcl:"reads,optional"`     // globs of modules that runs may read
 	Range     hcl.Range `hcl:",def_range"`
 }

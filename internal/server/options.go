@@ -109,6 +109,9 @@ func (s *Settings) archives() (registry.Archives, error) {
 // keys reads the keys of links: the first file signs, all are good. Where no file
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
+	if s.Instances != nil && s.Instances.Role == rolePortal { // it has no others, and gives nothing away
+		return s.portalKeys()
+	}
 	if len(s.Archives.KeyFiles) == 0 {
 		key, err := stored(filepath.Join(s.Storage, "archive.key"))
 		return []access.Key{key}, err

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -105,6 +106,10 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		}
 		o.Depot = runner
 	}
+	launcher, err := s.launcher(ctx, &o, back, env)
+	if err != nil {
+		return err
+	}
 	front, err := New(o)
 	if err != nil {
 		return &SettingError{err}
@@ -112,6 +117,11 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	srv, ca, err := s.listen(front, env)
 	if err != nil {
 		return err
+	}
+	if launcher != nil {
+		if err := launcher.listening(srv.URL(), ca); err != nil {
+			return err
+		}
 	}
 	metrics, stopMetrics, err := serveMetrics(ctx, s.Metrics, o.Metrics, env.Debug, s.Hostname, s.PublicURL)
 	if err != nil {
@@ -126,6 +136,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	}
 	if runner != nil {
 		work = append(work, runner.run)
+	}
+	if launcher != nil {
+		work = append(work, func(ctx context.Context) { launcher.serve(afterwards(ctx, s.grace())) })
 	}
 	env.Log.Info("started", "version", env.Version, "url", srv.URL(), "storage", back.where)
 	err = serve(ctx, srv, front, work)
@@ -144,6 +157,17 @@ func serve(ctx context.Context, srv *httpserve.Server, front *Front, work []func
 	running.Wait()
 	front.Finish(ctx)
 	return err
+}
+
+// afterwards is a context that ends some time after ctx: while requests still come,
+// who leads goes on leading.
+func afterwards(ctx context.Context, grace time.Duration) context.Context {
+	if grace <= 0 {
+		return ctx
+	}
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return later
 }
 
 // openLog opens a log for appending.

@@ -19,6 +19,20 @@ type offer struct {
 
 // services is all that is served. HEAD works wherever GET does.
 func (f *Front) services() []offer {
+	own := []offer{
+		{"/api/v1/", f.portal, nil}, // it limits, counts and hands on its requests itself
+		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
+		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
+		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
+	}
+	if f.o.Alone {
+		return own
+	}
+	return append(f.protocols(), own...)
+}
+
+// protocols are what a portal does not serve.
+func (f *Front) protocols() []offer {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []offer{
 		{"/", f.Protocols, registry.Discovery},
@@ -31,9 +45,6 @@ func (f *Front) services() []offer {
 		{"GET /login/callback", f.limited(brokered, f.kit.Guard.LoginCallback), nil},
 		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
 		{"GET /.well-known/terraform.json", f.limited(true, f.discovery), nil},
-		{"GET /metrics", f.limited(f.o.Metrics != nil && !f.o.HideMetrics, f.serveMetrics), nil},
-		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
-		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
 	}
 }
 

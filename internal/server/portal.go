@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/jobs"
+	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// launcher is what launches instances here: the ledger that keeps them, what
+// drives it, what runs tofu, and the API over all of it. A portal has the ledger's
+// address book alone, and hands everything on.
+type launcher struct {
+	o      *instances
+	env    Env
+	back   backend
+	keys   *access.Keyring
+	source Settings // that all this is of
+	log    *slog.Logger
+
+	machine    *instance.Machine
+	ledger     *ledger.Ledger
+	metrics    *portal.Metrics
+	templates  *portal.Templates
+	reconciler *portal.Reconciler
+	executor   *run.Local
+	queue      *jobs.Queue // of notices; nil: nobody is told
+	socket     *runRegistry
+
+	guard *access.Guard // of the front-end
+	at    run.Server    // where runs find it, without a token
+}
+
+// newLauncher returns what launches instances, which does nothing yet.
+func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env Env) (*launcher, error) {
+	l := &launcher{o: o.instances, env: env, back: back, source: *s, log: env.Log, machine: &instance.Machine{Limits: o.instances.limits}}
+	keys, err := access.NewKeyring(o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	l.keys = keys
+	if l.source.Storage, err = filepath.Abs(s.Storage); err != nil { // children have another folder
+		return nil, err
+	}
+	if err := l.open(o); err != nil {
+		return nil, err
+	}
+	if l.o.role == rolePortal {
+		return l, nil
+	}
+	l.metrics = portal.NewMetrics(o.Metrics.all, l.ledger.View)
+	if back.own != nil {
+		l.socket = &runRegistry{registry: back.embedded, layout: back.layout, keys: keys, now: time.Now}
+	}
+	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
+		return nil, &SettingError{err}
+	}
+	return l, l.notices()
+}
+
+// launcher makes what launches instances a part of the front-end; nil: there are
+// none.
+func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env Env) (*launcher, error) {
+	if o.instances == nil {
+		return nil, nil
+	}
+	l, err := newLauncher(ctx, s, *o, back, env)
+	if err != nil {
+		return nil, err
+	}
+	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.role == rolePortal
+	return l, nil
+}
+
+// open opens the ledger.
+func (l *launcher) open(o Options) (err error) {
+	options := ledger.Options{
+		Repo:    func(number int) (*oci.Repo, error) { return l.back.client.Repo(l.back.layout.Ledger(number)) },
+		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.inClear, BuiltIn: l.back.own != nil,
+		Folder: filepath.Join(l.source.Storage, "ledger"), Entries: l.launchedBefore,
+		Effects: func(ctx context.Context, effects []instance.Effect) { l.reconciler.Effects(ctx, effects) },
+		Portal:  l.o.role == rolePortal, AddressKeys: addressKeys(l.o.portalKeys, o.Keys),
+		Committed: func(took time.Duration) { l.metrics.Committed(took) },
+		Tool:      l.env.States.Tool, Logger: l.log,
+	}
+	if l.o.advertise != nil {
+		options.Address = l.o.advertise.String()
+	}
+	if options.Portal {
+		options.Folder = ""
+	} else if err := os.MkdirAll(options.Folder, 0o700); err != nil {
+		return err
+	}
+	l.ledger, err = ledger.New(options)
+	return err
+}
+
+// addressKeys are by which replicas believe who leads: those that portals have too
+// where there are portals, else those that all full servers share. None of them
+// is the secret itself.
+func addressKeys(portals, own []access.Key) [][]byte {
+	var keys [][]byte
+	for _, list := range [][]access.Key{portals, own} {
+		for _, k := range list {
+			mac := hmac.New(sha256.New, k.Secret)
+			mac.Write([]byte("okara ledger address"))
+			keys = append(keys, mac.Sum(nil))
+		}
+	}
+	return keys
+}
+
+// launchedBefore reports whether the queue has entries of instances: a ledger that
+// is empty then is lost, not new.
+func (l *launcher) launchedBefore(ctx context.Context) (bool, error) {
+	queue, err := l.back.client.Repo(l.back.layout.QueueRepo())
+	if err != nil {
+		return false, err
+	}
+	for tag, err := range queue.Tags(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if id, ok := strings.CutPrefix(tag, artifact.EntryTag("")); ok && addr.CheckInstance(id) == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// notices makes the queue of what others are told.
+func (l *launcher) notices() error {
+	if l.o.notify == nil {
+		return nil
+	}
+	guard := upstream.NewGuard(l.source.AllowInternal)
+	guard.Named(l.o.notify.url.Host) // the operator has named it
+	out := l.env.Transport
+	out.Dial = guard.Dial
+	transport, err := httpserve.Transport(out)
+	if err != nil {
+		return err
+	}
+	notifier, err := portal.NewNotifier(portal.NotifyOptions{
+		URL: l.o.notify.url, Secret: l.o.notify.secret, Transport: guard.Transport(transport), View: l.ledger.View, UserAgent: l.env.OCI.UserAgent,
+	})
+	if err != nil {
+		return err
+	}
+	repo, err := l.back.client.Repo(l.back.layout.QueueRepo())
+	if err != nil {
+		return err
+	}
+	l.queue = jobs.New(jobs.Options{Repo: repo, Handlers: map[string]jobs.Handler{portal.KindNotice: notifier.Do}, Logger: l.log})
+	return nil
+}
+
+// handler returns what answers /api/v1/ and the pages of instances.
+func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (http.Handler, error) {
+	l.guard = kit.Guard
+	transport, err := l.peers()
+	if err != nil {
+		return nil, err
+	}
+	forward := portal.ForwardOptions{
+		Kit: kit, Leader: l.ledger.Leader, Runner: l.o.role == roleRunner, Transport: transport, Plain: l.o.forwardPlain,
+	}
+	if l.o.role == rolePortal {
+		return portal.NewForward(forward), nil
+	}
+	l.templates = portal.NewTemplates(portal.TemplatesOptions{
+		Dir: l.o.templates, Sources: l.o.sources, Catalog: modules, Logger: l.log,
+		Defaults: instance.Defaults{TTL: l.o.ttl, Connection: l.o.connection}, Known: l.o.known(),
+	})
+	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
+		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
+		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
+		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value()}, Config: l.o.config, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
+	})
+	api, err := portal.New(portal.Options{
+		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,
+		Adopter: &portal.Adopter{
+			Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Trusted: l.back.own != nil || l.o.inClear, Known: l.o.known(),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	forward.Own, forward.View, forward.Refuse = api, l.ledger.View, kit.Guard.AllowLogin
+	return portal.NewForward(forward), nil
+}
+
+// peers reaches other replicas: to whom they say they are, and past every proxy.
+func (l *launcher) peers() (http.RoundTripper, error) {
+	out := l.env.Transport
+	out.Insecure, out.Direct, out.Dial = false, true, nil
+	return httpserve.Transport(out)
+}
+
+// known is what templates may name.
+func (o *instances) known() instance.Known {
+	var k instance.Known
+	for _, c := range o.credentials {
+		k.Credentials = append(k.Credentials, c.Name)
+	}
+	for name := range o.config {
+		k.Config = append(k.Config, name)
+	}
+	return k
+}
+
+// ledgerRepository is the first one, with its host: who reads it goes on from there.
+func (l *launcher) ledgerRepository() string {
+	return l.back.client.Host() + "/" + l.back.layout.Ledger(1)
+}
+
+// listening tells where runs find the front-end, before any is begun. ca is the
+// file of its own CA, "" without one.
+func (l *launcher) listening(at, ca string) error {
+	public := l.source.PublicURL
+	if public == "" && l.source.Hostname != "" && ca == "" && strings.HasPrefix(at, "https:") { // its certificate is for that name
+		u, err := url.Parse(at)
+		if err != nil {
+			return err
+		}
+		u.Host = l.source.Hostname
+		if !strings.Contains(l.source.Hostname, ":") && u.Port() != "" {
+			u.Host += ":" + u.Port()
+		}
+		public = u.String()
+	}
+	if public == "" {
+		public = at
+	}
+	u, err := url.Parse(public)
+	if err != nil {
+		return err
+	}
+	l.at = run.Server{URL: strings.TrimSuffix(public, "/"), Host: u.Host, Mirror: u.Scheme == "https"}
+	if l.source.Hostname != "" {
+		l.at.Host = l.source.Hostname
+	}
+	if ca != "" {
+		l.at.CA, err = os.ReadFile(ca)
+	}
+	return err
+}
+
+// over reports whether a run, ID/N/ATTEMPT, is known to have ended. A copy that is
+// behind does not know it yet.
+func (l *launcher) over(name string) bool {
+	part := strings.Split(name, "/")
+	if l.o.role == rolePortal || len(part) != 3 {
+		return false
+	}
+	n, err1 := strconv.Atoi(part[1])
+	attempt, err2 := strconv.Atoi(part[2])
+	view, err := l.ledger.View(context.Background()) // from memory
+	if err1 != nil || err2 != nil || err != nil || view.Document == nil {
+		return false
+	}
+	rec := view.Document.Records[part[0]]
+	switch {
+	case rec == nil:
+		return false
+	case rec.Run != nil && rec.Run.N == n:
+		return rec.Run.Attempt > attempt
+	case rec.Run != nil && rec.Run.N > n:
+		return true
+	}
+	for _, done := range rec.Runs {
+		if done.N == n && done.Attempt >= attempt {
+			return true
+		}
+	}
+	return false
+}
+
+// serve does all that no request waits for, until ctx ends: it lets another replica
+// lead, and leaves what runs to itself.
+func (l *launcher) serve(ctx context.Context) {
+	var running sync.WaitGroup
+	begin := func(name string, work func(context.Context) error) {
+		running.Go(func() {
+			if err := work(ctx); err != nil && ctx.Err() == nil {
+				l.log.Error("instances: "+name+" ended", "error", err)
+			}
+		})
+	}
+	if l.socket != nil {
+		begin("the socket of runs", l.answerRuns)
+	}
+	if l.templates != nil {
+		begin("templates", l.templates.Run)
+	}
+	begin("ledger", l.ledger.Run)
+	if l.reconciler != nil {
+		begin("reconciler", l.reconciler.Run)
+	}
+	if l.queue != nil {
+		running.Go(func() { l.queue.Run(ctx) })
+	}
+	running.Wait()
+}
+
+func (l *launcher) socketFile() string { return filepath.Join(l.source.Storage, "runs.sock") }
+
+func (l *launcher) answerRuns(ctx context.Context) error {
+	srv, err := httpserve.ListenUnix(l.socketFile(), httpserve.Options{Handler: l.socket, Logger: l.env.Debug, Drain: time.Second})
+	if err != nil {
+		return err
+	}
+	return srv.Serve(ctx)
+}
+
+// order is what the child of one attempt needs beside the spec.
+func (l *launcher) order(ctx context.Context, s run.Spec) (run.Order, error) {
+	o := run.Order{StateKeys: l.env.Getenv("OKARA_STATE_KEYS"), Server: l.at}
+	var err error
+	if o.Server.Token, err = l.guard.NewRunToken(access.RunToken{
+		Run: fmt.Sprintf("%s/%d/%d", s.Ref.ID, s.Ref.N, s.Ref.Attempt), Scopes: l.reads(s), Limit: s.Limits.Timeout,
+	}); err != nil {
+		return o, err
+	}
+	o.Registry, err = l.registry(ctx, s)
+	return o, err
+}
+
+// reads are the rights of a run here.
+func (l *launcher) reads(s run.Spec) []access.Scope {
+	scopes := []access.Scope{
+		{Action: access.Read, Kind: addr.KindProvider, Glob: access.Everything}, {Action: access.Read, Kind: addr.KindMirror, Glob: access.Everything},
+	}
+	globs := l.o.executor.Reads
+	if len(globs) == 0 {
+		namespace, _, _ := strings.Cut(s.Source.Module, "/")
+		globs = []string{namespace + "/**"}
+	}
+	for _, glob := range globs {
+		scopes = append(scopes, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: glob})
+	}
+	return scopes
+}
+
+// afterLimit is how long a child may go on beyond the time limit of its run: it
+// interrupts the tool, ends it, and repeats the last write.
+const afterLimit = time.Hour
+
+// registry is how the child reaches it: the built-in one by the socket, any other
+// one with this server's credential.
+func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, error) {
+	host, repository, _ := strings.Cut(s.Repository, "/")
+	out := run.Registry{Prefix: host, PlainHTTP: l.env.OCI.PlainHTTP}
+	if l.back.layout.Prefix != "" {
+		out.Prefix += "/" + l.back.layout.Prefix
+	}
+	if l.socket != nil {
+		token, err := l.socket.token(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
+		out.Socket, out.Token, out.PlainHTTP = l.socketFile(), token, true
+		return out, err
+	}
+	if file := l.env.Transport.CAFile; file != "" {
+		ca, err := os.ReadFile(file)
+		if err != nil {
+			return out, err
+		}
+		out.CA = ca
+	}
+	if l.env.OCI.Credential == nil {
+		return out, nil
+	}
+	c, err := l.env.OCI.Credential(ctx, host, repository)
+	if err != nil {
+		return out, err
+	}
+	if c.IdentityToken != "" {
+		return out, fmt.Errorf("the credential for %s is an identity token, which runs cannot use\nhint: give a user and a password", host)
+	}
+	out.Username, out.Password, out.Token = c.Username, c.Password, c.RegistryToken
+	return out, nil
+}
+
+// localOptions are what the executor needs.
+func (l *launcher) localOptions() run.LocalOptions {
+	e := l.o.executor
+	o := run.LocalOptions{
+		Storage: l.source.Storage, Program: e.Program, Isolation: e.Isolation, Wrap: e.Wrap, Show: e.Show,
+		Processes: e.Processes, Memory: e.Memory.value(), CPUs: e.CPUs, Only: l.back.own != nil, Getenv: l.env.Getenv, Logger: l.log,
+		Credentials: map[string]run.Credential{}, Order: l.order,
+		Instance: func(_ context.Context, s run.Spec) (artifact.InstanceRepo, error) {
+			r, err := l.repo(s)
+			return artifact.InstanceRepo{Repo: r, Sealer: l.env.States.Sealer}, err
+		},
+		State: func(_ context.Context, s run.Spec) (*statebackend.Store, error) {
+			r, err := l.repo(s)
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r, l.env.States), nil
+		},
+	}
+	for _, uid := range e.Users {
+		o.Users = append(o.Users, run.User{UID: uid, GID: uid})
+	}
+	for _, c := range l.o.credentials {
+		o.Credentials[c.Name] = run.Credential{EnvFrom: c.EnvFrom, Files: c.Files, Command: c.Command}
+	}
+	return o
+}
+
+func (l *launcher) repo(s run.Spec) (*oci.Repo, error) {
+	_, repository, _ := strings.Cut(s.Repository, "/")
+	return l.back.client.Repo(repository)
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// socketPurpose is what tokens for the built-in registry are sealed for.
+const socketPurpose = "run registry"
+
+// socketToken is what the child of a run may do with the built-in registry: write
+// the repository of its instance, and read the ledger that names its attempt.
+type socketToken struct {
+	Repository string `json:"r"`
+	Expires    int64  `json:"e"`
+}
+
+// runRegistry is the built-in registry for the children of runs, by a socket that
+// only this user reaches. A child outlives the server: the next one answers it at
+// the same place.
+type runRegistry struct {
+	registry http.Handler
+	layout   addr.Layout
+	keys     *access.Keyring
+	now      func() time.Time
+}
+
+// token returns what the child of a run shows.
+func (s *runRegistry) token(repository string, until time.Time) (string, error) {
+	return s.keys.Seal(socketPurpose, socketToken{repository, until.Unix()})
+}
+
+func (s *runRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	scheme, sealed, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	var t socketToken
+	if !strings.EqualFold(scheme, "Bearer") || s.keys.Open(socketPurpose, sealed, &t) != nil || s.now().Unix() >= t.Expires {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+embeddedHost+`/token",service="okara"`)
+		service.WriteError(w, r, http.StatusUnauthorized, "a token of a run is needed")
+		return
+	}
+	if !s.allowed(r, t.Repository) {
+		service.WriteError(w, r, http.StatusForbidden, "this run may not do that")
+		return
+	}
+	s.registry.ServeHTTP(w, r)
+}
+
+func (s *runRegistry) allowed(r *http.Request, own string) bool {
+	if !cleanPath(r.URL.Path) || !strings.HasPrefix(r.URL.Path, "/v2/") {
+		return false
+	}
+	if r.URL.Path == "/v2/" {
+		return true
+	}
+	for _, from := range r.URL.Query()["from"] {
+		if from != own {
+			return false
+		}
+	}
+	repository := repositoryOf(r.URL.Path)
+	if repository == own {
+		return true
+	}
+	item, ok := s.layout.Parse(repository)
+	return ok && item.Kind == addr.KindLedger && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
