@@ -95,8 +95,3 @@ func (c *Client) Resume(ctx context.Context, name string) (portaldoc.Template, e
 	t, _, err := change[portaldoc.Template](ctx, c, http.MethodPost, "templates/"+name+"/resume", nil)
 	return t, err
 }
-
-// Me returns who the server takes the caller for.
-func (c *Client) Me(ctx context.Context) (portaldoc.Me, error) {
-	return get[portaldoc.Me](ctx, c, "me", nil)
-}

@@ -5,6 +5,7 @@ package publishclient
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 )
@@ -25,9 +26,7 @@ func (c *Client) Call(ctx context.Context, method, path string, q url.Values, he
 	if err != nil {
 		return 0, err
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -41,9 +40,7 @@ func (c *Client) Open(ctx context.Context, path string, header http.Header) (io.
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	resp, err := c.http.Do(r)
 	if err != nil {
 		if resp != nil {

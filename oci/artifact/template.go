@@ -65,20 +65,6 @@ func ParseTemplate(m oci.Manifest) (TemplateManifest, error) {
 	return out, nil
 }
 
-// ReadTemplate reads the template under a tag, or of a digest.
-func ReadTemplate(ctx context.Context, r *oci.Repo, ref string) (TemplateManifest, []byte, error) {
-	m, err := r.Fetch(ctx, ref)
-	if err != nil {
-		return TemplateManifest{}, nil, err
-	}
-	t, err := ParseTemplate(m)
-	if err != nil {
-		return TemplateManifest{}, nil, err
-	}
-	body, err := r.ReadBlob(ctx, t.Layer, MaxTemplate)
-	return t, body, err
-}
-
 // PutTemplate publishes a version of a template. Existing says that it was there
 // before with the same content; other content under its tag is [oci.ErrExists].
 func PutTemplate(ctx context.Context, r *oci.Repo, name string, v addr.Version, body []byte) (d oci.Descriptor, existing bool, err error) {

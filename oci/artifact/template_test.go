@@ -3,6 +3,7 @@
 package artifact_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := artifact.ReadTemplate(ctx, r, v.Tag()); !errors.Is(err, oci.ErrNotFound) {
+		if _, _, err := readTemplate(ctx, r, v.Tag()); !errors.Is(err, oci.ErrNotFound) {
 			t.Errorf("no template: %v", err)
 		}
 		for i := range 2 {
@@ -34,7 +35,7 @@ func TestTemplate(t *testing.T) {
 		if _, _, err := artifact.PutTemplate(ctx, r, "sandbox/vpc", v, []byte(`{"a":2}`)); !errors.Is(err, oci.ErrExists) {
 			t.Errorf("other content: %v", err)
 		}
-		m, body, err := artifact.ReadTemplate(ctx, r, v.Tag())
+		m, body, err := readTemplate(ctx, r, v.Tag())
 		if err != nil || string(body) != `{"a":1}` || m.Name != "sandbox/vpc" || m.Version != v {
 			t.Errorf("got %s of %s %s, %v", body, m.Name, m.Version, err)
 		}
@@ -44,8 +45,22 @@ func TestTemplate(t *testing.T) {
 		if _, err := artifact.AddJob(ctx, r, artifact.Job{ID: "x", Time: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := artifact.ReadTemplate(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
+		if _, _, err := readTemplate(ctx, r, artifact.JobTag("x")); !errors.Is(err, oci.ErrCorrupt) {
 			t.Errorf("template of a job: %v", err)
 		}
 	})
+}
+
+// readTemplate reads the template under a tag, or of a digest.
+func readTemplate(ctx context.Context, r *oci.Repo, ref string) (artifact.TemplateManifest, []byte, error) {
+	m, err := r.Fetch(ctx, ref)
+	if err != nil {
+		return artifact.TemplateManifest{}, nil, err
+	}
+	t, err := artifact.ParseTemplate(m)
+	if err != nil {
+		return artifact.TemplateManifest{}, nil, err
+	}
+	body, err := r.ReadBlob(ctx, t.Layer, artifact.MaxTemplate)
+	return t, body, err
 }
