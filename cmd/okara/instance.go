@@ -120,7 +120,7 @@ func instanceError(err error, args []string) error {
 	case errors.Is(err, oci.ErrUnauthenticated):
 		return withHint(err, "log in with `tofu login HOST`, or give a token with --token-file FILE or OKARA_TOKEN")
 	case errors.Is(err, oci.ErrNotFound):
-		return withHint(err, "`okara instance list` shows what you may see; is this the address of `okara serve`?")
+		return withHint(err, "`okara instance list` and `okara template list` show what you may see; is this the address of `okara serve`?")
 	case errors.Is(err, oci.ErrDenied):
 		return withHint(err, "the token is valid, and its rights do not include this")
 	}
