@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,19 +90,20 @@ func settled(one portaldoc.Instance) bool {
 
 // waitLine says what is waited for.
 func waitLine(one portaldoc.Instance) string {
-	line := one.ID + " " + one.Phase
+	var line strings.Builder
+	line.WriteString(one.ID + " " + one.Phase)
 	if one.Run != nil {
-		line += ", run " + runWords(one.Run)
+		line.WriteString(", run " + runWords(one.Run))
 	}
 	for _, c := range one.Conditions {
 		if c.Type == "Waiting" {
-			line += ", waits: " + c.Reason
+			line.WriteString(", waits: " + c.Reason)
 			if c.Message != "" {
-				line += " (" + c.Message + ")"
+				line.WriteString(" (" + c.Message + ")")
 			}
 		}
 	}
-	return portalclient.Plain(line)
+	return portalclient.Plain(line.String())
 }
 
 // waited prints how an instance is in the end.
