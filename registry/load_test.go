@@ -91,6 +91,10 @@ func inits(t *testing.T, change func(*server.Options)) *flaky {
 				return
 			}
 			resp, err := client.Get(link.String())
+			for err == nil && resp.StatusCode == http.StatusGatewayTimeout { // the machine is busy with the other clients
+				resp.Body.Close()
+				resp, err = client.Get(link.String())
+			}
 			if err != nil {
 				t.Error(err)
 				return
