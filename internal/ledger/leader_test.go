@@ -164,11 +164,12 @@ func TestGroupCommit(t *testing.T) {
 			wg.Go(func() { mustDo(t, a, fmt.Sprint("claim ", i), 201) })
 		}
 		wg.Wait()
-		if got := commits.Load(); got != 2 {
-			t.Errorf("%d commits, want 2", got)
+		got := int(commits.Load()) // one where all 50 are there before the first is begun
+		if got != 1 && got != 2 {
+			t.Errorf("%d commits, want at most 2", got)
 		}
-		if got := c.Total(); got != 10 {
-			t.Errorf("%d requests, want 10", got)
+		if n := c.Total(); n != 5*got {
+			t.Errorf("%d requests, want %d", n, 5*got)
 		}
 		a.end()
 	})

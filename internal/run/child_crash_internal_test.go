@@ -168,7 +168,7 @@ func TestChildForced(t *testing.T) {
 			tr.wantState(state(5, 0))
 			continue
 		}
-		if r.Outcome != instance.Done || r.Resources != 2 || !strings.Contains(log, "is now version") {
+		if r.Outcome != instance.Done || r.Resources != 2 { // brought back, or found by who took the lock
 			t.Errorf("report %+v\n%s", r, log)
 		}
 		tr.free()

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,12 +132,26 @@ func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork st
 		if beside && same[v.Parent] && v.N > heads[len(heads)-1].N {
 			return v, true, nil
 		}
-		if beside && v.LockID == artifact.ShownID(c.Order.Spec.Took) && c.Order.Spec.Took != "" && !c.ancestor(ctx, v.N, heads[len(heads)-1]) {
+		if beside && v.LockID == artifact.ShownID(c.Order.Spec.Took) && c.Order.Spec.Took != "" && !c.ancestor(ctx, v.N, heads[len(heads)-1]) && !c.equal(ctx, v, heads[0]) {
 			fork = v
 			break
 		}
 	}
 	return fork, false, nil
+}
+
+// equal tells whether two versions are one state: a write is repeated where nobody
+// knows whether it took effect, and whoever took the lock may have found the first.
+func (c *child) equal(ctx context.Context, a, b statebackend.Version) bool {
+	if a.Serial != b.Serial || a.Lineage != b.Lineage {
+		return false
+	}
+	one, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
+	if err != nil {
+		return false
+	}
+	other, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, b.N)
+	return err == nil && bytes.Equal(one, other)
 }
 
 // ancestor tells whether version n led to v.
