@@ -85,19 +85,19 @@ func TestSandboxSees(t *testing.T) {
 	storage := o.Isolation.Hide[0]
 	for name, text := range map[string]string{
 		"blob": "secret", "keys/state.key": "secret", "runs/abc/1-1/process.json": "secret", "runs/abc/1-1/log": "secret",
-		"runs/other/1-1/work/main.tf": "secret",
+		filepath.Join("runs/other/1-1", workFolder, "main.tf"): "secret",
 	} {
 		mustWrite(t, filepath.Join(storage, name), text)
 	}
 	mustWrite(t, filepath.Join(o.work(), "main.tf"), "mine")
 	got := mustRun(t, o, `
-		find "$1" -path '*/work/tmp' -prune -o -type f -print
+		find "$1" -path "*/$2" -prune -o -type f -print
 		echo "--"; cat /proc/[0-9]*/cmdline | tr '\0' '\n' | grep -e '^-test[.]'
 		echo "--"; ls /etc | grep -E '^(shadow|okara|ssh)$'
 		ls /root /home /srv /opt /var/lib /sys 2>/dev/null
 		echo "--"; id -u; cat main.tf; echo; echo new > written; grep CapEff /proc/self/status
 		echo x > /usr/x || echo y > /proc/sys/kernel/core_pattern || echo "no writing"
-		echo "--"; env | sort`, storage)
+		echo "--"; env | sort`, storage, filepath.Join(workFolder, tempFolder))
 	parts := strings.Split(got, "--\n")
 	if len(parts) != 5 {
 		t.Fatalf("%q", got)
