@@ -5,12 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -369,46 +366,4 @@ func until(ctx context.Context, most time.Duration, done func() (bool, error)) e
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-}
-
-// do makes a request to the API of a replica.
-func (p *replica) do(ctx context.Context, who, method, path, body string) (int, []byte, error) {
-	status, b, _, err := p.ask(ctx, who, method, path, body)
-	return status, b, err
-}
-
-func (p *replica) ask(ctx context.Context, who, method, path, body string) (status int, b []byte, asOf string, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, p.url+"/api/v1/"+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, "", err
-	}
-	r.Header.Set("Authorization", "Bearer "+p.w.issuer.token(who))
-	if method != http.MethodGet {
-		r.Header.Set("Content-Type", "application/json")
-		key := make([]byte, 12)
-		p.w.random(key)
-		r.Header.Set("Idempotency-Key", base64.RawURLEncoding.EncodeToString(key))
-	}
-	resp, err := p.client.Do(r)
-	if err != nil {
-		return 0, nil, "", err
-	}
-	defer resp.Body.Close()
-	b, err = io.ReadAll(io.LimitReader(resp.Body, 32<<20))
-	return resp.StatusCode, b, resp.Header.Get("Okara-As-Of"), err
-}
-
-// call is do with the status that has to come, 0 for any success.
-func (p *replica) call(ctx context.Context, who, method, path, body string, want int, v any) error {
-	status, b, err := p.do(ctx, who, method, path, body)
-	if err != nil {
-		return err
-	}
-	if status != want && (want != 0 || status >= 300) {
-		return fmt.Errorf("%s %s: %d, want %d: %s", method, path, status, want, b)
-	}
-	if v == nil {
-		return nil
-	}
-	return json.Unmarshal(b, v)
 }
