@@ -22,6 +22,8 @@ type Options struct {
 	Policy  Policy
 	Login   *Login   // `tofu login`; nil: none
 	Keyring *Keyring // seals logins
+	// Sessions are those of browsers, on the pages and the API of people; nil: none.
+	Sessions *Sessions
 	// PassThrough says on which requests a token of no other shape is the
 	// caller's own credential for the registry; nil: on none.
 	PassThrough func(*http.Request) bool

@@ -44,7 +44,9 @@ func newSite(t *testing.T, anonymous ...access.Scope) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := access.New(access.Options{Policy: access.Policy{Anonymous: anonymous}, Keyring: keys})
+	guard, err := access.New(access.Options{
+		Policy: access.Policy{Anonymous: anonymous}, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

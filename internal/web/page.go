@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -27,14 +28,16 @@ type page struct {
 	Title    string // of the window and, where Heading is empty, of the page
 	Crumbs   []link // the way here, without the page itself
 	Command  string // that gives the same
+	NoStore  bool   // it shows what no browser may keep
+	Key      string // of the forms that change something: newKey; "": there are none
 	Body     any
 
 	// What all pages have.
 	Up      string
-	Path    string // of this page, below Up
-	Query   string // in the field of the search
-	Caller  string
-	Theme   string // light, dark or ""
+	Path    string   // of this page, below Up
+	Query   string   // in the field of the search
+	Message *message // of the form that led here; nil: there is none
+	Theme   string   // light, dark or ""
 	Version string
 	Assets  assetNames
 }
@@ -103,8 +106,9 @@ func secure(h http.Header) {
 
 // page makes a handler of what a page shows.
 func (s *server) page(answer func(*request) (*page, error)) http.Handler {
-	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		p, err := answer(&request{Request: r})
+	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
+		r := &request{Request: hr, header: w.Header()}
+		p, err := answer(r)
 		if err != nil {
 			return err
 		}
@@ -118,17 +122,18 @@ func (s *server) handle(h service.Handler) http.Handler {
 }
 
 // write renders a page and then sends it, or 304 if the browser has it.
-func (s *server) write(w http.ResponseWriter, r *http.Request, p *page) error {
-	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r)
+func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
+	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r.Request)
+	p.Message = s.take(r)
 	var b bytes.Buffer
 	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)
 	}
 	secure(w.Header())
-	if p.Status != 0 {
+	if p.Status != 0 || p.NoStore || p.Message != nil {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(p.Status)
+		w.WriteHeader(cmp.Or(p.Status, http.StatusOK))
 		_, _ = w.Write(b.Bytes()) // the browser is gone; there is nobody to tell
 		return nil
 	}
@@ -136,7 +141,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, p *page) error {
 	if err != nil {
 		return err
 	}
-	a.Write(w, r, "private, no-cache")
+	a.Write(w, r.Request, "private, no-cache")
 	return nil
 }
 
@@ -149,7 +154,8 @@ type errorBody struct {
 }
 
 // fail shows an error as a page.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
+	r := &request{Request: hr, header: w.Header()}
 	status, text, ok := service.Own(err)
 	body := errorBody{Text: text}
 	switch {
@@ -159,13 +165,15 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		status, body.Text = http.StatusBadGateway, "the registry does not answer as it should"
 	}
-	body.Status, body.RequestID = status, service.RequestID(r)
+	body.Status, body.RequestID = status, service.RequestID(hr)
 	switch status {
 	case http.StatusUnauthorized:
 		body.Hint = "These pages show what everybody may read. With a token, okara list and okara show tell the rest."
-		w.Header().Set("WWW-Authenticate", access.Challenge(r))
+		w.Header().Set("WWW-Authenticate", access.Challenge(hr))
 	case http.StatusNotFound:
 		body.Hint = "It may have been withdrawn, or the address may be misspelt. The search knows all that you may read."
+	case http.StatusConflict:
+		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
 		body.Hint = "Who runs this server can give you the right."
 	case http.StatusServiceUnavailable:
@@ -175,11 +183,11 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		body.Hint = "Try again in a moment; the log of the server has the reason under the number of this request."
 	}
 	if status >= http.StatusInternalServerError {
-		s.o.Kit.Log(r).Error("page failed", "path", service.LogPath(r), "status", status, "error", err)
+		s.o.Kit.Log(hr).Error("page failed", "path", service.LogPath(hr), "status", status, "error", err)
 	}
 	p := &page{Template: "error.html", Status: status, Title: http.StatusText(status), Body: body}
 	if err := s.write(w, r, p); err != nil {
-		s.o.Kit.Fail(w, r, err)
+		s.o.Kit.Fail(w, hr, err)
 	}
 }
 

@@ -126,14 +126,15 @@ func TestTheme(t *testing.T) {
 		status                          int
 		location                        string
 	}{
-		{"dark", "theme=dark&return=modules/net", "", "application/x-www-form-urlencoded", 303, "./modules/net"},
+		{"dark", "theme=dark&return=/ui/modules/net", "", "application/x-www-form-urlencoded", 303, "./modules/net"},
+		{"with a query", "theme=dark&return=/ui/search?q%3Dvpc", "", "application/x-www-form-urlencoded", 303, "./search?q=vpc"},
 		{"another site", "theme=dark", "https://evil.example.com", "application/x-www-form-urlencoded", 403, ""},
 		{"another host to return to", "theme=dark&return=//evil.example.com/", "", "application/x-www-form-urlencoded", 303, "./"},
 		{"scheme to return to", "theme=dark&return=javascript:alert(1)", "", "application/x-www-form-urlencoded", 303, "./"},
-		{"above", "theme=dark&return=../v2/", "", "application/x-www-form-urlencoded", 303, "./"},
-		{"backslash", `theme=dark&return=\evil`, "", "application/x-www-form-urlencoded", 303, "./"},
+		{"above", "theme=dark&return=/ui/../v2/", "", "application/x-www-form-urlencoded", 303, "./"},
+		{"backslash", `theme=dark&return=/ui/\evil`, "", "application/x-www-form-urlencoded", 303, "./"},
 		{"no form", "{}", "", "application/json", 415, ""},
-		{"large", "theme=" + strings.Repeat("a", 5000), "", "application/x-www-form-urlencoded", 413, ""},
+		{"large", "theme=" + strings.Repeat("a", 17000), "", "application/x-www-form-urlencoded", 413, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ui/theme", strings.NewReader(c.form))

@@ -54,6 +54,7 @@ func New(o Options) (http.Handler, error) {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	show := func(pattern string, answer func(*request) (*page, error)) { mux.Handle(pattern, s.page(answer)) }
+	// A form that changes something: mux.Handle("POST /ui/…", s.act(s.needs(right), s.change)).
 
 	show("GET /ui/{$}", s.home)                                   // lists what may be read
 	show("GET /ui/search", s.search)                              // the same
@@ -74,22 +75,25 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
 	show("GET /ui/me", s.me) // anybody
 
-	mux.Handle("POST /ui/theme", s.handle(s.setTheme)) // anybody; changes a cookie only
+	mux.Handle("POST /ui/theme", s.form(smallForm, anybody, s.setTheme)) // changes a cookie only
 	mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
 	show("/ui/", func(r *request) (*page, error) { return nil, notFound("there is no such page") })
 	return mux
 }
 
-// request is a request for a page that may be made.
+// request is a request for a page, or of its form.
 type request struct {
 	*http.Request
-	grant access.Grant
+	grant  access.Grant // who asks, once [server.may] said that he may
+	header http.Header  // of the answer
 }
 
 // may asks for a right, and keeps who the caller is for the page.
 func (s *server) may(r *request, right access.Right) error {
 	g, err := s.o.Kit.Guard.Allow(r.Request, right)
-	r.grant = g
+	if err == nil {
+		r.grant = g
+	}
 	return err
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+const (
+	maxForm   = 256 << 10 // bytes of a form
+	smallForm = 16 << 10  // of one that anybody may send
+	maxFields = 500
+
+	keyAge   = time.Hour       // how long a page may be looked at before its form is sent
+	keySkew  = 5 * time.Minute // between the replica that made a page and the one that gets its form
+	keyField = "key"
+)
+
+// form is what somebody sent with a page. Fields are valid UTF-8 without NUL.
+type form struct {
+	url.Values
+	// Key is the same each time that one page is sent, and of no other page: what it
+	// asks for is done once. Only forms of act have one.
+	Key string
+}
+
+// answer is what a form leads to: a page below /ui/ with a message, or a page at once,
+// for what no other request may show or for what is wrong with the fields.
+type answer struct {
+	To   string // below /ui/, with its query
+	Text string // "": no message
+	Bad  bool   // the message is about something that was not done
+
+	Page *page // instead of To; it is never kept by a browser
+}
+
+// do is what a form does.
+type do func(*request, *form) (*answer, error)
+
+// check decides who may send a form; it has only the path and the query to go by.
+type check func(*request) error
+
+// needs is the check of one right that is the same for all requests.
+func (s *server) needs(right access.Right) check {
+	return func(r *request) error { return s.may(r, right) }
+}
+
+// anybody is the check of forms that need none.
+func anybody(*request) error { return nil }
+
+// act is the handler of a form that changes something: it must come from a page of
+// this server, from somebody who may, and carry the key of that page.
+func (s *server) act(may check, f do) http.Handler {
+	return s.form(maxForm, may, func(r *request, in *form) (*answer, error) {
+		if err := in.takeKey(s.o.Now()); err != nil {
+			return nil, err
+		}
+		return f(r, in)
+	})
+}
+
+// form is the handler of any form. Where it comes from and who may send it is decided
+// before a byte of it is read.
+func (s *server) form(most int, may check, f do) http.Handler {
+	return s.handle(func(w http.ResponseWriter, hr *http.Request) error {
+		if err := s.cross.Check(hr); err != nil {
+			return &service.Error{Status: http.StatusForbidden, Text: "the form comes from another site"}
+		}
+		r := &request{Request: hr, header: w.Header()}
+		if err := may(r); err != nil {
+			return err
+		}
+		in, err := s.readForm(r, most)
+		if err != nil {
+			return err
+		}
+		a, err := f(r, in)
+		if err != nil {
+			return err
+		}
+		if a.Page != nil {
+			a.Page.NoStore = true
+			return s.write(w, r, a.Page)
+		}
+		if a.Text != "" {
+			s.leave(r, message{Text: a.Text, Bad: a.Bad})
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Location", up(r.URL.Path)+a.To)
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	})
+}
+
+// readForm reads the body of a form of at most so many bytes.
+func (s *server) readForm(r *request, most int) (*form, error) {
+	kind, p, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" || p["charset"] != "" && !strings.EqualFold(p["charset"], "utf-8") {
+		return nil, &service.Error{Status: http.StatusUnsupportedMediaType, Text: "this wants a form: application/x-www-form-urlencoded"}
+	}
+	if r.ContentLength > int64(most) {
+		return nil, formTooLarge(most)
+	}
+	if err := s.o.Kit.OpenBody(r.Request); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, badForm("the form broke off")
+	case len(b) > most:
+		return nil, formTooLarge(most)
+	}
+	return parseForm(string(b))
+}
+
+// parseForm reads the fields of a form.
+func parseForm(body string) (*form, error) {
+	if strings.Count(body, "&") >= maxFields {
+		return nil, badForm("the form has more than %d fields", maxFields)
+	}
+	values, err := url.ParseQuery(body)
+	if err != nil {
+		return nil, badForm("the form cannot be read")
+	}
+	for name, all := range values {
+		if !isText(name) || slices.ContainsFunc(all, func(v string) bool { return !isText(v) }) {
+			return nil, badForm("a field of the form is not text")
+		}
+	}
+	return &form{Values: values}, nil
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+func badForm(format string, args ...any) error {
+	return &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
+}
+
+func formTooLarge(most int) error {
+	return &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form is larger than %d KiB", most>>10)}
+}
+
+// newKey is the key of the forms of one page: when it was made, and what no other
+// page has. The template part "key" is its field.
+func (s *server) newKey() string {
+	return strconv.FormatInt(s.o.Now().Unix(), 36) + "-" + rand.Text()
+}
+
+// takeKey takes the key out of the fields. A page that was looked at for too long
+// may show what is no longer so, and its key is no longer remembered.
+func (f *form) takeKey(now time.Time) error {
+	keys := f.Values[keyField]
+	f.Del(keyField)
+	if len(keys) != 1 {
+		return badForm("the form has no key: send it from its page")
+	}
+	made, random, ok := strings.Cut(keys[0], "-")
+	seconds, err := strconv.ParseInt(made, 36, 64)
+	if !ok || err != nil || len(random) != len(rand.Text()) || strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+		return badForm("the key of the form is none: send it from its page")
+	}
+	age := now.Sub(time.Unix(seconds, 0))
+	if age > keyAge || age < -keySkew {
+		return &service.Error{Status: http.StatusConflict, Text: "this page is older than an hour: open it again, look at what it shows now, and send it then"}
+	}
+	f.Key = keys[0]
+	return nil
+}
