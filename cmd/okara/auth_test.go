@@ -185,13 +185,8 @@ func TestPublishWithAuthentication(t *testing.T) {
 // TestApplyOutlivesItsToken lets a resource of a real apply expire every token
 // that the registry has issued: the state written after that must arrive.
 func TestApplyOutlivesItsToken(t *testing.T) {
-	found := 0
-	for _, tool := range []string{"tofu", "terraform"} {
-		path := tofutest.Find(tool)
-		if path == "" {
-			continue
-		}
-		found++
+	for _, stock := range tofutest.StockTools(t) {
+		tool := stock.Name
 		t.Run(tool, func(t *testing.T) {
 			g := ocitest.NewTokens(t, map[string]string{testUser: testSecret})
 			// Asking this "registry" for anything expires all tokens of the real one.
@@ -202,7 +197,7 @@ func TestApplyOutlivesItsToken(t *testing.T) {
 			}))
 			t.Cleanup(expire.Close)
 			u := newPerson(t)
-			u.env["OKARA_"+strings.ToUpper(tool)] = path
+			u.env["OKARA_"+strings.ToUpper(tool)] = stock.Path
 			u.helper()
 			dir := filepath.Dir(u.file("root/main.tf", fmt.Sprintf(`terraform {
   backend "oci" {
@@ -235,18 +230,12 @@ output "done" {
 			}
 		})
 	}
-	if found == 0 {
-		t.Skip("there is neither tofu nor terraform")
-	}
 }
 
 // TestEmitServesOpenTofu gives the printed block to OpenTofu itself, which then
 // installs a module from a registry that wants a login.
 func TestEmitServesOpenTofu(t *testing.T) {
-	tofu := tofutest.Find("tofu")
-	if tofu == "" {
-		t.Skip("there is no tofu")
-	}
+	tofu := tofutest.Tofu(t)
 	g := ocitest.NewHTPasswd(t, map[string]string{testUser: testSecret})
 	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: g.Host})
@@ -323,18 +312,14 @@ func TestPassThroughServesTools(t *testing.T) {
 		base := nobody.serve("--registry", g.Host+"/mods", "--pass-through")
 		config := u.file("okara.tfrc", u.mustOkara("cli-config", "--hostname", "okara.test", base))
 		root := filepath.Dir(u.file("root/main.tf", "module \"net\" {\n  source  = \"okara.test/acme/net/any\"\n  version = \"1.0.0\"\n}\n"))
-		for _, name := range []string{"tofu", "terraform"} {
-			tool := tofutest.Find(name)
-			if tool == "" {
-				continue
-			}
+		for _, tool := range tofutest.StockTools(t) {
 			for token, want := range map[string]bool{token: true, "basic.b2N0b2NhdDp3cm9uZw": false, "": false} {
-				cmd := exec.Command(tool, "init", "-input=false", "-no-color")
+				cmd := exec.Command(tool.Path, "init", "-input=false", "-no-color")
 				cmd.Dir = root
 				cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE="+config, "TF_TOKEN_okara_test="+token)
 				out, err := cmd.CombinedOutput()
 				if (err == nil) != want {
-					t.Errorf("%s init with token %q: %v\n%s", name, token, err, out)
+					t.Errorf("%s init with token %q: %v\n%s", tool.Name, token, err, out)
 				}
 				if err := os.RemoveAll(filepath.Join(root, ".terraform")); err != nil {
 					t.Fatal(err)

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"archive/zip"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,9 +21,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	runs "github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -72,27 +72,6 @@ func (c *cloud) list() (names []string, made map[string]int) {
 	return names, map[string]int{"a": c.made["a"], "b": c.made["b"]}
 }
 
-// theTofu is the one that the end-to-end tests use.
-func theTofu(t *testing.T) string {
-	t.Helper()
-	name := os.Getenv("OKARA_TEST_TOFU")
-	if name == "" {
-		built, err := filepath.Glob("../../.cache/tofu/1.12.*/tofu")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(built) == 0 {
-			t.Skip("tofu is not built: make tools")
-		}
-		name = built[len(built)-1]
-	}
-	name, err := filepath.Abs(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 // runsTest is a server's part of runs without the server.
 type runsTest struct {
 	cloud   *cloud
@@ -104,44 +83,16 @@ type runsTest struct {
 	serial  int
 }
 
-// runsOptions are the same in a process that stands for a server.
-func runsOptions(storage, program, isolation, host string) runs.LocalOptions {
-	okara, err := exec.LookPath("okara")
-	if err != nil {
-		okara = ""
-	}
-	open := func(s runs.Spec) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
-	return runs.LocalOptions{
-		Storage: storage, Okara: okara, Program: program, Isolation: isolation, Getenv: os.Getenv, Only: true,
-		Order: func(context.Context, runs.Spec) (runs.Order, error) {
-			return runs.Order{Registry: runs.Registry{Prefix: host + "/okara"}, Server: runs.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
-		},
-		Instance: func(_ context.Context, s runs.Spec) (artifact.InstanceRepo, error) {
-			r, err := open(s)
-			return artifact.InstanceRepo{Repo: r}, err
-		},
-		State: func(_ context.Context, s runs.Spec) (*statebackend.Store, error) {
-			r, err := open(s)
-			if err != nil {
-				return nil, err
-			}
-			return statebackend.New(r, statebackend.Options{}), nil
-		},
-	}
-}
-
 func newRunsTest(t *testing.T, isolation string) *runsTest {
 	t.Helper()
 	if isolation == runs.Sandbox {
-		if err := exec.Command("bwrap", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true").Run(); err != nil {
-			t.Skipf("bubblewrap is missing or makes no namespaces here: %v", err)
-		}
+		tofutest.Bubblewrap(t)
 	}
 	rt := &runsTest{cloud: &cloud{here: map[string]bool{}, made: map[string]int{}, hold: true, arrived: make(chan struct{}), goOn: make(chan struct{})}}
 	server := httptest.NewServer(rt.cloud)
 	t.Cleanup(server.Close)
 	host := ocitest.New(t, ocitest.Quirks{})
-	rt.options = runsOptions(t.TempDir(), theTofu(t), isolation, host)
+	rt.options = runsOptions(t.TempDir(), tofutest.Tofu(t), isolation, host)
 	rt.spec = runs.Spec{
 		Ref: instance.Ref{ID: "abcdefghjk", Kind: instance.RunApply, N: 1}, Run: "sandbox/vpc abcdefghjk run 1",
 		Repository: host + "/okara/instances/sandbox/vpc/abcdefghjk", Workspace: "default", Ledger: host + "/okara/ledger",
@@ -193,16 +144,8 @@ func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
 }
 `
 	}
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	w, err := z.Create("main.tf")
-	if err == nil {
-		_, err = w.Write([]byte(resource("a", "") + resource("b", "  depends_on = [terraform_data.a]")))
-	}
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
-	blob := oci.BytesBlob(artifact.MediaZip, b.Bytes())
+	main := depottest.File("main.tf", resource("a", "")+resource("b", "  depends_on = [terraform_data.a]"), 0o644)
+	blob := oci.BytesBlob(artifact.MediaZip, depottest.NewZip(t, main))
 	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
 		t.Fatal(err)
 	}
@@ -397,8 +340,8 @@ func TestTofuRunServerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _, _ := strings.Cut(rt.spec.Repository, "/")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRunsServer$")
-	cmd.Env = append(os.Environ(), envRunsServer+"="+strings.Join([]string{rt.options.Storage, rt.options.Program, rt.options.Isolation, host, rt.options.Okara}, "\n"), envRunsSpec+"="+string(spec))
+	cmd := exec.Command("runs-server", rt.options.Storage, rt.options.Program, rt.options.Isolation, host)
+	cmd.Stdin = bytes.NewReader(spec)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -422,31 +365,4 @@ func TestTofuRunServerKilled(t *testing.T) {
 	if diff := cmp.Diff(rt.resources(t), here); diff != "" {
 		t.Errorf("state and cloud (-state +cloud):\n%s", diff)
 	}
-}
-
-const (
-	envRunsServer = "OKARA_TEST_RUNS_SERVER"
-	envRunsSpec   = "OKARA_TEST_RUNS_SPEC"
-)
-
-// TestRunsServer is no test: it is a server that starts one attempt and is killed.
-func TestRunsServer(t *testing.T) {
-	f := strings.Split(os.Getenv(envRunsServer), "\n")
-	if len(f) != 5 {
-		t.Skip("runs in the process that another test starts")
-	}
-	var s runs.Spec
-	if err := json.Unmarshal([]byte(os.Getenv(envRunsSpec)), &s); err != nil {
-		t.Fatal(err)
-	}
-	o := runsOptions(f[0], f[1], f[2], f[3])
-	o.Okara = f[4]
-	l, err := runs.NewLocal(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Start(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	select {} // until it is killed
 }

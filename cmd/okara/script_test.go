@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain})
+	testscript.Main(m, map[string]func(){"okara": main, "plain": plainMain, "runs-server": runsServerMain})
 }
 
 // TestScript runs the scripts of testdata/script, one topic each, with a

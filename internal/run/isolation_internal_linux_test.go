@@ -13,21 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// bwrap is bubblewrap of this machine. Where there is none, or where it may not
-// make namespaces, the tests of the sandbox have nothing to run in.
-func bwrap(t *testing.T) string {
-	t.Helper()
-	name, err := exec.LookPath("bwrap")
-	if err != nil {
-		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): nothing to make a sandbox with")
-	}
-	if out, err := exec.Command(name, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true").CombinedOutput(); err != nil {
-		t.Skipf("this machine makes no namespaces: %v\n%s", err, out)
-	}
-	return name
-}
+	"github.com/seed-141914ff/okara/internal/tofutest"
+)
 
 // newOrder is one whose program is a shell, with a storage folder around its
 // scratch folder: <storage>/runs/<id>/1-1.
@@ -44,7 +32,7 @@ func newOrder(t *testing.T, mode string) *Order {
 		Isolation: Isolation{Mode: mode, Hide: []string{storage}},
 	}
 	if mode == Sandbox {
-		o.Isolation.Bwrap = bwrap(t)
+		o.Isolation.Bwrap = tofutest.Bubblewrap(t)
 		if os.Geteuid() == 0 {
 			o.Isolation.UID, o.Isolation.GID = nobody, nobody
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -270,7 +271,7 @@ func TestKilledChild(t *testing.T) {
 	for _, mode := range []string{NoIsolation, Sandbox} {
 		t.Run(mode, func(t *testing.T) {
 			if mode == Sandbox {
-				bwrap(t)
+				tofutest.Bubblewrap(t)
 			}
 			l := newLocal(t, func(o *LocalOptions) { o.Isolation = mode })
 			s := l.spec(t, stubOrder{Tool: `

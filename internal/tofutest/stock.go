@@ -22,37 +22,15 @@ type Stock struct {
 	Home string // where it keeps what it was told; "": an empty one for each run
 }
 
-// StockTools returns the tools that there are. Without any the test is skipped.
+// StockTools returns tofu, and terraform where there is one: its licence keeps it
+// from being built here.
 func StockTools(t testing.TB) []Stock {
 	t.Helper()
-	var tools []Stock
-	for _, name := range []string{"tofu", "terraform"} {
-		if path := Find(name); path != "" {
-			tools = append(tools, Stock{Name: name, Path: path})
-		}
-	}
-	if len(tools) == 0 {
-		t.Skip("there is neither tofu nor terraform")
+	tools := []Stock{{Name: "tofu", Path: Tofu(t)}}
+	if path := Find("terraform"); path != "" {
+		tools = append(tools, Stock{Name: "terraform", Path: path})
 	}
 	return tools
-}
-
-// Find returns a program that a variable such as OKARA_TEST_TOFU names, that is
-// on PATH, or that make has built in the repository; "" if there is none.
-func Find(name string) string {
-	if path := os.Getenv("OKARA_TEST_" + strings.ToUpper(name)); path != "" {
-		return path
-	}
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		built, _ := filepath.Glob(filepath.Join(dir, ".cache", name, "*", name)) // the pattern is well formed
-		if len(built) > 0 {
-			return built[len(built)-1]
-		}
-	}
-	return ""
 }
 
 // Platform is that of this machine, as packages are named.

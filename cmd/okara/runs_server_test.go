@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+
+	runs "github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// runsServerMain is a server that starts one attempt and is killed: "STORAGE
+// PROGRAM ISOLATION HOST", with the spec on standard input.
+func runsServerMain() {
+	err := fmt.Errorf("runs-server %v", os.Args[1:])
+	if len(os.Args) == 5 {
+		err = runsServer(os.Args[1], os.Args[2], os.Args[3], os.Args[4])
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func runsServer(storage, program, isolation, host string) error {
+	var s runs.Spec
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		return err
+	}
+	l, err := runs.NewLocal(context.Background(), runsOptions(storage, program, isolation, host))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Start(context.Background(), s); err != nil {
+		return err
+	}
+	select {} // until it is killed
+}
+
+// runsOptions are those of a server whose registry is at host.
+func runsOptions(storage, program, isolation, host string) runs.LocalOptions {
+	okara, err := exec.LookPath("okara")
+	if err != nil {
+		okara = ""
+	}
+	open := func(s runs.Spec) (*oci.Repo, error) { return oci.OpenRepo(s.Repository, oci.Options{}) }
+	return runs.LocalOptions{
+		Storage: storage, Okara: okara, Program: program, Isolation: isolation, Getenv: os.Getenv, Only: true,
+		Order: func(context.Context, runs.Spec) (runs.Order, error) {
+			return runs.Order{Registry: runs.Registry{Prefix: host + "/okara"}, Server: runs.Server{URL: "http://127.0.0.1:1", Host: "127.0.0.1:1"}}, nil
+		},
+		Instance: func(_ context.Context, s runs.Spec) (artifact.InstanceRepo, error) {
+			r, err := open(s)
+			return artifact.InstanceRepo{Repo: r}, err
+		},
+		State: func(_ context.Context, s runs.Spec) (*statebackend.Store, error) {
+			r, err := open(s)
+			if err != nil {
+				return nil, err
+			}
+			return statebackend.New(r, statebackend.Options{}), nil
+		},
+	}
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tofutest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+)
+
+// Find returns a program that a variable such as OKARA_TEST_TOFU names, that is
+// on PATH, or that make has built in the repository; "" if there is none.
+func Find(name string) string {
+	if path := os.Getenv("OKARA_TEST_" + strings.ToUpper(name)); path != "" {
+		return path
+	}
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	built, _ := filepath.Glob(filepath.Join(root(), ".cache", name, "*", name)) // the pattern is well formed
+	if len(built) > 0 {
+		return built[len(built)-1]
+	}
+	return ""
+}
+
+// Tofu is a stock tofu, as an absolute name. The first who asks on a fresh
+// machine waits until make has built it.
+func Tofu(t testing.TB) string {
+	t.Helper()
+	if path := Find("tofu"); path != "" && !strings.HasPrefix(path, root()) {
+		return mustAbs(t, path)
+	}
+	cache := filepath.Join(root(), ".cache")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockedfile.MutexAt(filepath.Join(cache, "lock")).Lock() // tests of several packages run at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if path := Find("tofu"); path != "" {
+		return mustAbs(t, path)
+	}
+	if out, err := exec.Command("make", "-s", "-C", root(), "tools").CombinedOutput(); err != nil {
+		t.Fatalf("tofu is neither named by OKARA_TEST_TOFU nor on PATH, and make tools: %v\n%s", err, out)
+	}
+	return mustAbs(t, Find("tofu"))
+}
+
+// Bubblewrap is the program that makes a sandbox of a run. It is the machine's to
+// have, and to let make namespaces: without it the test is skipped.
+func Bubblewrap(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("bwrap")
+	if err == nil {
+		var out []byte
+		out, err = exec.Command(path, "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true").CombinedOutput()
+		if err != nil {
+			err = errors.New(err.Error() + ": " + strings.TrimSpace(string(out)))
+		}
+	}
+	if err != nil {
+		t.Skipf("no sandbox can be made here (apt-get install bubblewrap, and allow user namespaces): %v", err)
+	}
+	return path
+}
+
+// root is the folder of the repository: the nearest above with a Makefile.
+func root() string {
+	for dir, err := os.Getwd(); err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "Makefile")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+func mustAbs(t testing.TB, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
