@@ -5,9 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -18,17 +16,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -348,155 +341,4 @@ func (u *person) serve(args ...string) string {
 	}
 	running.Go(func() { _, _ = io.Copy(io.Discard, pr) })
 	return base
-}
-
-// echo is a registry that lets nobody in and sends every header of a request
-// back in its error, in clear and decoded.
-func echo(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, ok := r.BasicAuth()
-		if !ok {
-			w.Header().Set("WWW-Authenticate", `Basic realm="echo"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `{"errors": [{"code": "DENIED", "message": "refused user %s with password %s and Authorization: %s", "detail": %q}]}`,
-			user, password, r.Header.Get("Authorization"), fmt.Sprint(r.Header))
-	}))
-	t.Cleanup(s.Close)
-	return strings.TrimPrefix(s.URL, "http://")
-}
-
-// TestNoSecretInAnyOutput runs every command of the tree with debug logging
-// against a registry that echoes what it gets.
-func TestNoSecretInAnyOutput(t *testing.T) {
-	spans := tracetest.NewSpanRecorder()
-	before := otel.GetTracerProvider()
-	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
-	t.Cleanup(func() { otel.SetTracerProvider(before) })
-	host := echo(t)
-	secrets := []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))}
-	u := newPerson(t)
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--no-check"); r.code != 0 {
-		t.Fatalf("login: %+v", r)
-	}
-	u.env["OKARA_REGISTRY"] = host + "/acme"
-	u.env["TF_BACKEND_OCI_REPOSITORY"] = host + "/acme/state"
-	u.file("m/main.tf", `terraform {
-  backend "oci" {}
-}
-`)
-	dir := filepath.Join(u.home, "m")
-	state := u.file("state.json", `{"version": 4, "serial": 1, "lineage": "x", "resources": [], "outputs": {}}`)
-	repo := host + "/acme/state"
-	args := map[string][]string{
-		"publish module":   {dir, "acme/net/any", "1.0.0"},
-		"publish provider": {dir, "acme/time", "1.0.0"},
-		"login":            {host, "-u", testUser, "--password-stdin"},
-		"auth explain":     {host + "/acme/net"},
-		"exec":             {"--chdir", dir, "--", "true"},
-		"tofu":             {"-chdir=" + dir, "init"},
-		"terraform":        {"-chdir=" + dir, "init"},
-		"man":              {filepath.Join(u.home, "man")},
-		"state push":       {repo, state},
-	}
-	wanted := map[string]bool{"auth emit": true, "auth token": true} // print the secret on purpose
-	elsewhere := map[string]bool{"serve": true}                      // runs until it is stopped
-	denied := 0
-	for _, c := range commandTree(newRoot(&app{version: "test"})) {
-		path := strings.TrimPrefix(c.CommandPath(), "okara ")
-		if c.HasSubCommands() || wanted[path] || elsewhere[path] || strings.HasPrefix(path, "completion") || path == "help" || path == "logout" {
-			continue
-		}
-		rest, ok := args[path]
-		if !ok {
-			rest = strings.Fields(cmp.Or(map[bool]string{true: repo}[strings.HasPrefix(path, "state ")], host+"/acme/net"))
-		}
-		full := append(strings.Fields(path), rest...)
-		for _, global := range [][]string{{"--debug"}, {"--debug", "--json"}} {
-			r := u.okara(testSecret, append(append([]string{}, global...), full...)...)
-			if r.code == exitDenied {
-				denied++
-			}
-			for _, s := range secrets {
-				if strings.Contains(r.out, s) || strings.Contains(r.err, s) {
-					t.Errorf("okara %q shows the secret:\n%s\n%s", full, r.out, r.err)
-				}
-			}
-		}
-	}
-	if len(spans.Ended()) < denied {
-		t.Errorf("%d spans for %d refused calls, tracing is off", len(spans.Ended()), denied)
-	}
-	for _, span := range spans.Ended() {
-		text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status())
-		for _, s := range secrets {
-			if strings.Contains(text, s) {
-				t.Errorf("a span has the secret: %s", text)
-			}
-		}
-	}
-	if denied < 10 {
-		t.Errorf("only %d calls reached the registry and were denied, the test looks at too little", denied)
-	}
-}
-
-// TestNoSecretFromServe asks a server in front of such a registry for
-// everything it serves.
-func TestNoSecretFromServe(t *testing.T) {
-	host := echo(t)
-	u := newPerson(t)
-	if r := u.okara(testSecret, "login", host, "-u", testUser, "--password-stdin", "--no-check"); r.code != 0 {
-		t.Fatalf("login: %+v", r)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	pr, pw := io.Pipe()
-	go func() {
-		run(ctx, []string{"--debug", "serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--registry", host + "/acme"},
-			strings.NewReader(""), pw, pw, func(name string) string { return u.env[name] })
-		pw.Close()
-	}()
-	var seen strings.Builder
-	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	asked := false
-	for lines := bufio.NewScanner(pr); lines.Scan(); {
-		fmt.Fprintln(&seen, lines.Text())
-		base := address.FindString(lines.Text())
-		if asked || base == "" || strings.HasSuffix(base, host) {
-			continue
-		}
-		asked = true
-		go func() { // the log is read on meanwhile
-			defer cancel()
-			for _, path := range []string{
-				"/.well-known/terraform.json", "/v1/modules/acme/net/any/versions", "/v1/modules/acme/net/any/1.0.0/download",
-				"/v1/providers/acme/time/versions", "/mirror/registry.opentofu.org/hashicorp/time/index.json", "/state/shop/default", "/readyz",
-			} {
-				resp, err := http.Get(base + path)
-				if err != nil {
-					t.Error(err)
-					continue
-				}
-				body, _ := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if strings.Contains(string(body)+fmt.Sprint(resp.Header), testSecret) {
-					t.Errorf("GET %s answers with the secret: %s", path, body)
-				}
-			}
-		}()
-	}
-	out := seen.String()
-	if !asked || !strings.Contains(out, "status=403") {
-		t.Errorf("the registry was never asked:\n%s", out)
-	}
-	for _, s := range []string{testSecret, base64.StdEncoding.EncodeToString([]byte(testUser + ":" + testSecret))} {
-		if strings.Contains(out, s) {
-			t.Errorf("the log shows the secret:\n%s", out)
-		}
-	}
 }
