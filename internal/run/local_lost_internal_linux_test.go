@@ -31,14 +31,7 @@ func TestKilledChild(t *testing.T) {
 			h := l.mustStart(t, s)
 			dir := l.scratch(s.Ref)
 			mustAppear(t, filepath.Join(dir, workFolder, "ready"))
-			m, err := readMarker(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.process.signal(syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			await(t, "the death of the child", func() bool { return !m.process.alive() })
+			mustKillChild(t, dir)
 			for _, l := range []*localTest{l, l, l.again(t)} {
 				if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running || st.Message == "" {
 					t.Errorf("%+v, %v", st, err)
@@ -59,13 +52,9 @@ func TestKilledChild(t *testing.T) {
 	}
 }
 
-// TestDeafRest kills what does not end by itself.
-func TestDeafRest(t *testing.T) {
-	l := newLocal(t, nil)
-	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
-	h := l.mustStart(t, s)
-	dir := l.scratch(s.Ref)
-	mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+// mustKillChild kills the child of a scratch folder, and waits until it is dead.
+func mustKillChild(t *testing.T, dir string) {
+	t.Helper()
 	m, err := readMarker(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +63,16 @@ func TestDeafRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the death of the child", func() bool { return !m.process.alive() })
+}
+
+// TestDeafRest kills what does not end by itself.
+func TestDeafRest(t *testing.T) {
+	l := newLocal(t, nil)
+	s := l.spec(t, stubOrder{Tool: `trap '' INT TERM; : > ready; while :; do sleep 0.02; done`})
+	h := l.mustStart(t, s)
+	dir := l.scratch(s.Ref)
+	mustAppear(t, filepath.Join(dir, workFolder, "ready"))
+	mustKillChild(t, dir)
 	if st, err := l.Observe(t.Context(), s, h); err != nil || st.State != Running {
 		t.Fatalf("%+v, %v", st, err)
 	}
