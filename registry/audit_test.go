@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
 )
@@ -60,7 +61,7 @@ func TestAudit(t *testing.T) {
 		o.Metrics = metrics
 		o.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
-	archive := newZip(t, map[string]string{"main.tf": ""})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": ""})
 	tests := []struct {
 		name   string
 		do     func()
@@ -89,10 +90,10 @@ func TestAudit(t *testing.T) {
 		{"change that is there", func() { f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, archive) },
 			map[string]any{"msg": "change", "status": 200.0}},
 		{"other content", func() {
-			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, newZip(t, map[string]string{"main.tf": "# 2"}))
+			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": "# 2"}))
 		}, map[string]any{"msg": "change", "status": 409.0}},
 		{"no module", func() {
-			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.1.0", publisherToken, newZip(t, map[string]string{"a.txt": ""}))
+			f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.1.0", publisherToken, depottest.ZipOf(t, map[string]string{"a.txt": ""}))
 		}, map[string]any{"msg": "change", "status": 422.0}},
 		{"version", func() {
 			ask(t, http.MethodGet, f.url(t, "/v1/modules/net/vpc/aws/1.0.0/download"), "Authorization", "Bearer "+readerToken, "X-Request-Id", "proxy:1")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
 )
 
@@ -81,7 +82,7 @@ func TestModuleLists(t *testing.T) {
 		o.Access.Anonymous = nil
 		o.Access.Tokens = []access.Token{newToken(t, publisher, "publish:module:**"), newToken(t, partly, "read:module:net/**")}
 	})
-	archive := newZip(t, map[string]string{"main.tf": describedModule, "modules/sub/main.tf": "", "README.md": "# hi"})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": describedModule, "modules/sub/main.tf": "", "README.md": "# hi"})
 	for _, v := range []string{"net/vpc/aws/1.0.0", "net/vpc/aws/1.1.0", "net/vpc/aws/2.0.0-rc.1", "net/vpc/gcp/0.1.0", "net/dns/aws/1.0.0", "app/web/aws/3.0.0", "app/pre/aws/1.0.0-beta"} {
 		if status, body := f.send(t, http.MethodPut, "/v1/modules/"+v+"?source=https://git.example.com/x", publisher, archive); status != 201 {
 			t.Fatalf("%s: %d %s", v, status, body)
@@ -123,7 +124,7 @@ func TestModuleLists(t *testing.T) {
 
 func TestModuleDetail(t *testing.T) {
 	f := newFront(t, nil)
-	archive := newZip(t, map[string]string{"main.tf": describedModule, "modules/sub/main.tf": "output \"y\" {\n  value = 1\n}\n", "README.md": "# hi"})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": describedModule, "modules/sub/main.tf": "output \"y\" {\n  value = 1\n}\n", "README.md": "# hi"})
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/"+v+"?source=https://git.example.com/x&revision=abc", "", archive)
 	}

@@ -3,16 +3,13 @@
 package registry_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -92,7 +90,7 @@ func (f *front) module(t testing.TB, address, version string, files map[string]s
 	t.Helper()
 	m := must(addr.ParseModule(address))
 	v := must(addr.ParseVersion(version))
-	archive := newZip(t, files)
+	archive := depottest.ZipOf(t, files)
 	zipBlob := oci.BytesBlob(artifact.MediaZip, archive)
 	tar := oci.BytesBlob(artifact.MediaModuleTar, []byte("tar of "+address))
 	description := oci.BytesBlob(artifact.MediaModuleDescription, []byte("{}"))
@@ -156,7 +154,7 @@ func (f *front) provider(t testing.TB, rel release) release {
 	for _, name := range rel.platforms {
 		platform := must(addr.ParsePlatform(name))
 		file := fmt.Sprintf("terraform-provider-%s_%s_%s.zip", p.Type, v, platform)
-		archive := newZip(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
+		archive := depottest.ZipOf(t, map[string]string{"terraform-provider-" + p.Type + "_v" + v.String(): "binary for " + name})
 		rel.zips[name] = archive
 		blob := oci.BytesBlob(artifact.MediaZip, archive)
 		target := must(artifact.NewProviderTarget(blob.Descriptor))
@@ -223,27 +221,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-func newZip(t testing.TB, files map[string]string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
-		h.SetMode(0o755)
-		f, err := w.CreateHeader(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(files[name])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 func hexSum(b []byte) string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -18,8 +19,8 @@ import (
 // A version that another server then lists can be installed, and publishing
 // again finishes the job.
 func TestPublishInterrupted(t *testing.T) {
-	archive := newZip(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
-	binary := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
+	binary := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 	const file = "terraform-provider-dns_1.0.0_linux_amd64.zip"
 	sums := signing.Sums{file: hexSum(binary)}.Bytes()
 	files := map[string][]byte{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -220,7 +221,7 @@ func TestDenied(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("hidden %v: %d %s, want %d", hide, resp.StatusCode, body, want)
 		}
-		put := newZip(t, map[string]string{"main.tf": ""})
+		put := depottest.ZipOf(t, map[string]string{"main.tf": ""})
 		if status, _ := f.send(t, http.MethodPut, "/v1/modules/net/vpc/aws/1.0.0", "", put); status != 502 {
 			t.Errorf("hidden %v, publish: %d, want 502", hide, status)
 		}
@@ -249,7 +250,7 @@ func TestMovedTag(t *testing.T) {
 	clock.add(time.Minute)
 	waitFor(t, func() bool { _, err := install("arm64"); return err == nil })
 
-	other := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
+	other := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "other"})
 	target := must(artifact.NewProviderTarget(oci.BytesBlob(artifact.MediaZip, other).Descriptor))
 	r := f.repo(t, "acme/providers/acme/dns")
 	index := must(artifact.ParseProviderIndex(must(r.Fetch(t.Context(), "1.0.0"))))

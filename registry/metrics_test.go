@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -38,7 +39,7 @@ func TestMetrics(t *testing.T) {
 	ask(t, http.MethodGet, f.url(t, "/v1/providers/acme/dns/1.0.0/download/linux/amd64"))
 	ask(t, http.MethodGet, link)
 	ask(t, "BREW", f.url(t, "/v1/modules"))
-	f.send(t, http.MethodPut, "/v1/modules/net/dns/aws/1.0.0", "", newZip(t, map[string]string{"main.tf": ""}))
+	f.send(t, http.MethodPut, "/v1/modules/net/dns/aws/1.0.0", "", depottest.ZipOf(t, map[string]string{"main.tf": ""}))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	f.handler.Run(ended)

@@ -23,6 +23,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -171,7 +172,7 @@ func TestOIDCRules(t *testing.T) {
 					o.Access.Issuers[0].GroupsClaim = "roles"
 				}
 			})
-			body := newZip(t, map[string]string{"main.tf": ""})
+			body := depottest.ZipOf(t, map[string]string{"main.tf": ""})
 			claims := i.claims(now)
 			if tt.name == "one group as text" {
 				claims["groups"] = "platform"
@@ -288,7 +289,7 @@ func TestCITokens(t *testing.T) {
 		{"GitHub's claims from GitLab", gitlab(map[string]any{"project_path": "evil/x", "repository": "acme/terraform-aws-vpc"}), 403, ""},
 		{"an issuer that is not configured", gitlab(map[string]any{"iss": "https://gitlab.com"}), 401, ""},
 	}
-	binary := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
+	binary := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -302,7 +303,7 @@ func TestCITokens(t *testing.T) {
 			})
 			tt.claims["iat"], tt.claims["nbf"], tt.claims["exp"] = time.Now().Unix(), time.Now().Unix(), time.Now().Add(5*time.Minute).Unix()
 			token := i.sign(tt.claims)
-			body := newZip(t, map[string]string{"main.tf": ""})
+			body := depottest.ZipOf(t, map[string]string{"main.tf": ""})
 			status, answer := f.send(t, http.MethodPut, "/v1/modules/acme/vpc/aws/1.0.0?source=https://evil.example.com", token, body)
 			if status != tt.want {
 				t.Fatalf("module: %d %s, want %d", status, answer, tt.want)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci"
@@ -138,7 +139,7 @@ func TestPassThroughPublish(t *testing.T) {
 	host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
 	f := passFront(t, host, nil)
 	const path = "/v1/modules/net/vpc/aws/1.0.0"
-	archive := newZip(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
+	archive := depottest.ZipOf(t, map[string]string{"main.tf": "output \"x\" { value = 1 }\n"})
 	tests := []struct {
 		token string
 		want  int

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -68,7 +69,7 @@ func TestPublishOrigin(t *testing.T) {
 		{"person", jwt(gitlab, map[string]any{"sub": "somebody"}), "https://said.example.com", "said", "said"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status, body := f.send(t, http.MethodPut, "/v1/modules/acme/"+tt.name+"/aws/1.0.0"+said, tt.token, newZip(t, map[string]string{"main.tf": ""}))
+			status, body := f.send(t, http.MethodPut, "/v1/modules/acme/"+tt.name+"/aws/1.0.0"+said, tt.token, depottest.ZipOf(t, map[string]string{"main.tf": ""}))
 			if status != http.StatusCreated {
 				t.Fatalf("%d %s", status, body)
 			}

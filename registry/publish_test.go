@@ -21,6 +21,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/tofutest"
@@ -52,8 +53,8 @@ func contentDigest(b []byte) string {
 func TestPublishModule(t *testing.T) {
 	f := newFront(t, private(t))
 	files := map[string]string{"main.tf": "output \"x\" { value = 1 }\n", "sub/x.tf": "", ".terraform/secret": "x"}
-	good := newZip(t, files)
-	other := newZip(t, map[string]string{"main.tf": "output \"x\" { value = 2 }\n"})
+	good := depottest.ZipOf(t, files)
+	other := depottest.ZipOf(t, map[string]string{"main.tf": "output \"x\" { value = 2 }\n"})
 	const path = "/v1/modules/net/vpc/aws/1.0.0"
 	tests := []struct {
 		name, path, token string
@@ -66,13 +67,13 @@ func TestPublishModule(t *testing.T) {
 		{name: "reader", path: path, token: readerToken, body: good, want: 403},
 		{name: "elsewhere", path: "/v1/modules/acme/vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
 		{name: "no archive", path: path, token: publisherToken, body: []byte("hello, world"), want: 422, text: "neither zip nor tar.gz"},
-		{name: "no module", path: path, token: publisherToken, body: newZip(t, map[string]string{"README.md": ""}), want: 422, text: ".tf"},
-		{name: "path out of the archive", path: path, token: publisherToken, body: newZip(t, map[string]string{"../main.tf": ""}), want: 422},
-		{name: "deep HCL", path: path + "?dry_run=true", token: publisherToken, body: newZip(t, map[string]string{"main.tf": "x = " + strings.Repeat("(", 500_000)}), want: 422, text: "main.tf:1: nested more than 1000 deep"},
-		{name: "deep JSON", path: path, token: publisherToken, body: newZip(t, map[string]string{"main.tf.json": strings.Repeat("[", 9000) + strings.Repeat("]", 9000)}), want: 422, text: "main.tf.json:1: nested more than 1000 deep"},
-		{name: "broken", path: path, token: publisherToken, body: newZip(t, map[string]string{"main.tf": "\nresorce \"a\" \"b\" {}\n"}), want: 422, text: "main.tf:2:1: Unsupported block type"},
-		{name: "broken, dry run", path: path + "?dry_run=true", token: publisherToken, body: newZip(t, map[string]string{"main.tf": "output \"a\" {\n value = var.b\n}\n"}), want: 422, text: "main.tf:2:10: "},
-		{name: "broken and allowed", path: path + "?dry_run=true&allow_invalid=true", token: publisherToken, body: newZip(t, map[string]string{"main.tf": "a {\n"}), want: 200},
+		{name: "no module", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"README.md": ""}), want: 422, text: ".tf"},
+		{name: "path out of the archive", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"../main.tf": ""}), want: 422},
+		{name: "deep HCL", path: path + "?dry_run=true", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "x = " + strings.Repeat("(", 500_000)}), want: 422, text: "main.tf:1: nested more than 1000 deep"},
+		{name: "deep JSON", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf.json": strings.Repeat("[", 9000) + strings.Repeat("]", 9000)}), want: 422, text: "main.tf.json:1: nested more than 1000 deep"},
+		{name: "broken", path: path, token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "\nresorce \"a\" \"b\" {}\n"}), want: 422, text: "main.tf:2:1: Unsupported block type"},
+		{name: "broken, dry run", path: path + "?dry_run=true", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "output \"a\" {\n value = var.b\n}\n"}), want: 422, text: "main.tf:2:10: "},
+		{name: "broken and allowed", path: path + "?dry_run=true&allow_invalid=true", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "a {\n"}), want: 200},
 		{name: "not exact", path: "/v1/modules/net/vpc/aws/1.0", token: publisherToken, body: good, want: 422},
 		{name: "not storable", path: "/v1/modules/net/Vpc/aws/1.0.0", token: publisherToken, body: good, want: 403},
 		{name: "other digest", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(other)}, want: 400},
@@ -80,7 +81,7 @@ func TestPublishModule(t *testing.T) {
 		{name: "new", path: path, token: publisherToken, body: good, header: []string{"Content-Digest", contentDigest(good)}, want: 201, text: `"tag":"1.0.0"`},
 		{name: "same again", path: path, token: publisherToken, body: good, want: 200, text: `"tag":"1.0.0"`},
 		{name: "other content", path: path, token: publisherToken, body: other, want: 409, text: "1.0.1"},
-		{name: "dry run of a conflict", path: path + "?dry_run=1", token: publisherToken, body: newZip(t, map[string]string{"main.tf": "# other\n"}), want: 409, text: "1.0.1"},
+		{name: "dry run of a conflict", path: path + "?dry_run=1", token: publisherToken, body: depottest.ZipOf(t, map[string]string{"main.tf": "# other\n"}), want: 409, text: "1.0.1"},
 		{name: "misspelt query", path: path + "?dry_run=yes", token: publisherToken, body: good, want: 422, text: "true or false"},
 		{name: "no such policy", path: path + "?policy=replace", token: publisherToken, body: good, want: 422},
 		{name: "directory outside", path: path + "?dir=../x", token: publisherToken, body: good, want: 422},
@@ -150,7 +151,7 @@ func TestPublishProvider(t *testing.T) {
 		o.Access.Tokens = []access.Token{newToken(t, publisherToken, "publish:provider:acme/*")}
 	})
 	const base = "/v1/providers/acme/dns/1.0.0"
-	archive := newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
+	archive := depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary"})
 	const name = "terraform-provider-dns_1.0.0_linux_amd64.zip"
 	sums := signing.Sums{name: hexSum(archive)}.Bytes()
 	signature := must(testSigner().Sign(sums, time.Now()))
@@ -301,7 +302,7 @@ func TestPublishRemoved(t *testing.T) {
 	f := newFront(t, private(t))
 	files := map[string]string{"main.tf": "locals {}\n"}
 	const path = "/v1/modules/net/vpc/aws/1.0.0"
-	if status, body := f.send(t, http.MethodPut, path, publisherToken, newZip(t, files)); status != 201 {
+	if status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, files)); status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
 	d := depot.New(depot.Options{Client: f.client, Layout: f.layout})
@@ -310,7 +311,7 @@ func TestPublishRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"locals {}\n", "# other\n"} {
-		status, body := f.send(t, http.MethodPut, path, publisherToken, newZip(t, map[string]string{"main.tf": text}))
+		status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, map[string]string{"main.tf": text}))
 		if status != 409 || !strings.Contains(string(body), "was withdrawn: leaks; a number is not used twice; the next free version is 1.0.1") {
 			t.Errorf("%q: %d %s", text, status, body)
 		}
@@ -318,7 +319,7 @@ func TestPublishRemoved(t *testing.T) {
 	if status, body := f.send(t, http.MethodPost, path+"/status", publisherToken, []byte(`{"action":"unyank"}`)); status != 201 {
 		t.Errorf("unyank: %d %s", status, body)
 	}
-	if status, body := f.send(t, http.MethodPut, path, publisherToken, newZip(t, files)); status != 200 {
+	if status, body := f.send(t, http.MethodPut, path, publisherToken, depottest.ZipOf(t, files)); status != 200 {
 		t.Errorf("it is back: %d %s", status, body)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
@@ -177,7 +178,7 @@ func TestTofuHashes(t *testing.T) {
 	sums := signing.Sums{}
 	for _, p := range platforms {
 		name := "terraform-provider-dns_1.0.0_" + p + ".zip"
-		files[name] = newZip(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary for " + p, "LICENSE": "free", "a/b": p})
+		files[name] = depottest.ZipOf(t, map[string]string{"terraform-provider-dns_v1.0.0": "binary for " + p, "LICENSE": "free", "a/b": p})
 		sums[name] = hexSum(files[name])
 	}
 	files["terraform-provider-dns_1.0.0_SHA256SUMS"] = sums.Bytes()

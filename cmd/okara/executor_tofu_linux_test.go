@@ -144,8 +144,8 @@ func (rt *runsTest) module(t *testing.T, repo *oci.Repo, address string) {
 }
 `
 	}
-	main := depottest.File("main.tf", resource("a", "")+resource("b", "  depends_on = [terraform_data.a]"), 0o644)
-	blob := oci.BytesBlob(artifact.MediaZip, depottest.NewZip(t, main))
+	files := map[string]string{"main.tf": resource("a", "") + resource("b", "  depends_on = [terraform_data.a]")}
+	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(t, files))
 	if _, err := repo.EnsureBlob(t.Context(), blob); err != nil {
 		t.Fatal(err)
 	}

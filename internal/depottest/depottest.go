@@ -8,6 +8,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -154,7 +155,7 @@ type ZipEntry struct {
 func File(name, text string, mode fs.FileMode) ZipEntry { return ZipEntry{name, text, mode} }
 
 // NewZip returns a zip of the entries.
-func NewZip(t *testing.T, entries ...ZipEntry) []byte {
+func NewZip(t testing.TB, entries ...ZipEntry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -173,6 +174,16 @@ func NewZip(t *testing.T, entries ...ZipEntry) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// ZipOf returns a zip of files by name, in order and all of them executable.
+func ZipOf(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var entries []ZipEntry
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		entries = append(entries, File(name, files[name], 0o755))
+	}
+	return NewZip(t, entries...)
 }
 
 // Stem is how the names of the files of [NewDist] begin.

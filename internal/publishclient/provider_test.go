@@ -3,8 +3,6 @@
 package publishclient_test
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/publishclient"
 	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -32,18 +31,7 @@ func newRelease(t *testing.T, platforms ...string) fstest.MapFS {
 	t.Helper()
 	dist := fstest.MapFS{"artifacts.json": {Data: []byte("[]")}}
 	for _, p := range platforms {
-		var b bytes.Buffer
-		w := zip.NewWriter(&b)
-		h := &zip.FileHeader{Name: "terraform-provider-dns"}
-		h.SetMode(0o755)
-		f := must(w.CreateHeader(h))
-		if _, err := f.Write([]byte("binary for " + p)); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		dist["terraform-provider-dns_1.0.0_"+p+".zip"] = &fstest.MapFile{Data: b.Bytes()}
+		dist["terraform-provider-dns_1.0.0_"+p+".zip"] = &fstest.MapFile{Data: depottest.ZipOf(t, map[string]string{"terraform-provider-dns": "binary for " + p})}
 	}
 	return dist
 }

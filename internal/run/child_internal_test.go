@@ -3,8 +3,6 @@
 package run
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	digest "github.com/opencontainers/go-digest"
 
+	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
@@ -76,21 +75,7 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 // module makes the files the source of the next attempts.
 func (tr *trial) module(files map[string]string) {
 	tr.t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for name, text := range files {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			tr.t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		tr.t.Fatal(err)
-	}
-	blob := oci.BytesBlob(artifact.MediaZip, b.Bytes())
+	blob := oci.BytesBlob(artifact.MediaZip, depottest.ZipOf(tr.t, files))
 	if _, err := tr.repo.Repo.EnsureBlob(tr.t.Context(), blob); err != nil {
 		tr.t.Fatal(err)
 	}
