@@ -42,7 +42,12 @@ func IsCatalogTag(tag string) bool {
 
 // AddCatalogEntry writes the entry into the catalog r unless it is there.
 func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
-	tag := CatalogTag(e.Repository)
+	return addEntry(ctx, r, CatalogTag(e.Repository), e)
+}
+
+// addEntry writes what may be written twice: two writers of one tag write the
+// same bytes.
+func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
@@ -58,7 +63,6 @@ func AddCatalogEntry(ctx context.Context, r *oci.Repo, e CatalogEntry) error {
 	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
 		return err
 	}
-	// Two writers of one tag write the same bytes.
 	return r.PutTag(ctx, tag, m)
 }
 

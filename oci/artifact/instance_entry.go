@@ -4,11 +4,8 @@ package artifact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/oci"
@@ -44,22 +41,7 @@ func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	if EntryInstance(tag) == "" {
 		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
 	}
-	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
-		return err
-	}
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactCatalog,
-		Config:       emptyConfig(),
-		Layers:       []oci.Descriptor{emptyConfig()},
-		Annotations:  map[string]string{AnnKind: addr.KindInstance, AnnAddress: e.Template, annCatalogRepository: e.Repository},
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		return err
-	}
-	return r.PutTag(ctx, tag, m) // two writers of one tag write the same bytes
+	return addEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
 }
 
 // ReadInstanceEntry reads the entry of the instance id from the queue r.
