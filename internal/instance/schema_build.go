@@ -145,6 +145,11 @@ func (b *schemaBuilder) allows(input string, value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	return fits(s, value)
+}
+
+// fits reports in one line what is wrong with a value.
+func fits(s *jsonschema.Schema, value json.RawMessage) error {
 	var v any
 	if err := decodeData(value, maxDepth, &v); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // parameter is the property of one: the module's, narrowed.
@@ -131,16 +130,12 @@ func (b *schemaBuilder) checkDefault(p Parameter, property map[string]any, value
 	if err != nil {
 		return err
 	}
-	var v any
-	if err := decodeData(value, maxDepth, &v); err != nil {
-		return fmt.Errorf("default: %w", err)
-	}
-	if err := s.Validate(v); err != nil {
+	if err := fits(s, value); err != nil {
 		what := "default"
 		if p.Default == nil {
 			what = "the default of the module; give the parameter one"
 		}
-		return fmt.Errorf("%s: %s", what, strings.ReplaceAll(strings.TrimPrefix(fieldErrors(err).Error(), ": "), "\n", "; "))
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
