@@ -335,7 +335,7 @@ func (e *uploadError) Unwrap() error { return e.error }
 func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := r.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)
-	passing := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRateLimited) || errors.Is(err, ErrNotFound)
+	passing := Passing(err) || errors.Is(err, ErrNotFound)
 	if !put || !passing || ctx.Err() != nil || attempt >= retry.MaxAttempts {
 		return 0, false
 	}

@@ -39,6 +39,12 @@ var (
 	ErrUncertain = errors.New("outcome unknown")
 )
 
+// Passing reports whether an error may go by itself: the registry was away or
+// busy. Who repeats a write after it must bear that it has taken effect already.
+func Passing(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrRateLimited)
+}
+
 // ResponseError is a registry's refusal. Message holds the registry's own
 // words, shortened and without anything that looks like a credential.
 type ResponseError struct {

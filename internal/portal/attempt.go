@@ -170,12 +170,7 @@ func (r *Reconciler) neverRan(ctx context.Context, rec *instance.Record) bool {
 
 // passing reports whether an error may go away by itself.
 func passing(err error) bool {
-	for _, kind := range []error{oci.ErrUnavailable, oci.ErrRateLimited, oci.ErrUncertain, context.DeadlineExceeded, instance.ErrNoLeader} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return oci.Passing(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, instance.ErrNoLeader)
 }
 
 // watch looks at an attempt until it has ended.

@@ -185,7 +185,7 @@ func (t *Templates) resolved(ctx context.Context, e *Entry) *Entry {
 
 // temporary reports whether it is the registry that failed.
 func temporary(err error) bool {
-	return slices.ContainsFunc([]error{oci.ErrUnavailable, oci.ErrRateLimited, context.Canceled, context.DeadlineExceeded}, func(e error) bool { return errors.Is(err, e) })
+	return oci.Passing(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // ResolveModule returns the version of a module that a template means now, by its

@@ -301,8 +301,7 @@ func (c *child) persistently(ctx context.Context, do func() error) error {
 	begin := time.Now()
 	for pause := min(time.Second, c.pace.pause); ; pause = min(2*pause, c.pace.pause) {
 		err := do()
-		passing := errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) || errors.Is(err, oci.ErrRateLimited)
-		if err == nil || !passing || time.Since(begin)+pause > c.pace.persist || wait(ctx, pause) != nil {
+		if err == nil || !oci.Passing(err) || time.Since(begin)+pause > c.pace.persist || wait(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.D
 	begin := time.Now()
 	for pause := leastPause; ; pause = min(2*pause, maxPersistPause) {
 		v, err := l.Put(ctx, data)
-		if err == nil || !passing(err) || time.Since(begin)+pause > wait {
+		if err == nil || !oci.Passing(err) || errors.Is(err, statebackend.ErrLockLost) || time.Since(begin)+pause > wait {
 			return v, err
 		}
 		t := time.NewTimer(pause)
@@ -92,9 +92,3 @@ func Persist(ctx context.Context, l *statebackend.Lock, data []byte, wait time.D
 
 // maxPersistPause is the longest wait between two attempts to write.
 const maxPersistPause = 10 * time.Second
-
-// passing tells whether an error may be gone by itself.
-func passing(err error) bool {
-	return !errors.Is(err, statebackend.ErrLockLost) &&
-		(errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrUncertain) || errors.Is(err, oci.ErrRateLimited))
-}
