@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
@@ -101,4 +103,72 @@ func join(args []cty.Value) (cty.Value, error) {
 		}
 	}
 	return cty.StringVal(b.String()), nil
+}
+
+// checkCall refuses functions that there are not, and formats that grow.
+func checkCall(e *hclsyntax.FunctionCallExpr) error {
+	n := len(e.Args)
+	least, most, ok := arity(e.Name)
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no function %s; there are lower, upper, replace, format, join, trim, substr, jsonencode and urlencode", e.Name)
+	case e.ExpandFinal:
+		return fmt.Errorf("%s: write out its arguments instead of …", e.Name)
+	case n < least || n > most:
+		return fmt.Errorf("%s has %d arguments, not %d", e.Name, least, n)
+	case e.Name != "format":
+		return nil
+	}
+	text, ok := writtenOut(e.Args[0])
+	if !ok {
+		return errors.New("format: its first argument is written out, not computed")
+	}
+	return checkFormat(text, n-1)
+}
+
+// writtenOut is the text of an expression that names nothing.
+func writtenOut(e hclsyntax.Expression) (string, bool) {
+	t, ok := e.(*hclsyntax.TemplateExpr)
+	if !ok {
+		return "", false
+	}
+	var text strings.Builder
+	for _, part := range t.Parts {
+		l, ok := part.(*hclsyntax.LiteralValueExpr)
+		if !ok || l.Val.Type() != cty.String {
+			return "", false
+		}
+		text.WriteString(l.Val.AsString())
+	}
+	return text.String(), true
+}
+
+// formatVerb is a verb with a width and a precision up to 99. An argument is used
+// once, so that a format does not multiply what it is given.
+const formatVerb = `^%[-+ 0]*([0-9]{1,2})?(\.[0-9]{1,2})?[sdvqtfegxXob]`
+
+func checkFormat(text string, arguments int) error {
+	verb := regexp.MustCompile(formatVerb)
+	used := 0
+	for {
+		i := strings.IndexByte(text, '%')
+		if i < 0 {
+			break
+		}
+		text = text[i:]
+		if strings.HasPrefix(text, "%%") {
+			text = text[2:]
+			continue
+		}
+		found := verb.FindString(text)
+		if found == "" {
+			return fmt.Errorf("format: %.20q is no verb with a width up to 99", text)
+		}
+		text = text[len(found):]
+		used++
+	}
+	if used != arguments {
+		return fmt.Errorf("format: %d verbs for %d values", used, arguments)
+	}
+	return nil
 }
