@@ -96,15 +96,24 @@ func (u *unpacker) wants(name string) bool {
 	return strings.HasPrefix(below+"/", u.folder+"/")
 }
 
-func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
-	from := &boundedReaderAt{r: r, left: int64(u.limits.Files+u.limits.Dirs) * zipEntry}
+// openZip reads the list of a zip. Its names may be unsafe.
+func openZip(r io.ReaderAt, size int64, l Limits) (*zip.Reader, error) {
+	from := &boundedReaderAt{r: r, left: int64(l.Files+l.Dirs) * zipEntry}
 	z, err := zip.NewReader(from, size)
 	if errors.Is(err, ErrTooLarge) {
-		return fmt.Errorf("zip: the list of its entries: %w", err)
+		return nil, fmt.Errorf("zip: the list of its entries: %w", err)
 	}
 	from.read = true
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // those names are refused below, by name
-		return fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return nil, fmt.Errorf("zip: %v: %w", err, ErrUnsafe)
+	}
+	return z, nil
+}
+
+func (u *unpacker) zip(ctx context.Context, r io.ReaderAt, size int64) error {
+	z, err := openZip(r, size, u.limits)
+	if err != nil {
+		return err
 	}
 	for _, f := range z.File {
 		if !u.wants(f.Name) {

@@ -68,6 +68,7 @@ type Catalog struct {
 	manifests *manifests
 	policy    *policy
 	lost      *lostVersions
+	evidence  *evidence
 }
 
 // New returns an empty catalog. It makes no request.
@@ -97,7 +98,8 @@ func New(o Options) *Catalog {
 	}
 	return &Catalog{
 		Blobs: blobs, client: o.Client, layout: o.Layout, lists: lists, manifests: found, lost: lost,
-		indexes: cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
+		evidence: newEvidence(o.Now, w.Looked),
+		indexes:  cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
 		policy: &policy{
 			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
 			verdicts: cache.New("verdict", sizeBytes, func(d verdict) int { return len(d.reason) }, o.Now, w.Looked),
@@ -140,6 +142,7 @@ func (c *Catalog) Ping(ctx context.Context) error {
 // is trusted on as its tag is.
 func (c *Catalog) Changed(repository, reference string) {
 	c.policy.forget(repository, reference)
+	c.evidence.forget(repository, reference)
 	c.lists.Forget(repository)
 	c.manifests.forget(repository, reference)
 }

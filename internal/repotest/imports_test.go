@@ -173,6 +173,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/cache
 	internal/depot
 	internal/release
+	internal/scan
 	internal/signing
 	internal/trust
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
@@ -293,10 +294,13 @@ internal/web: the pages show what the catalog has, to whom the guard lets; they 
 	oci/artifact
 	internal/access
 	internal/addr
+	internal/archive
 	internal/cache
 	internal/catalog
 	internal/prose
+	internal/scan
 	internal/service
+	internal/trust
 internal/webtest: a real browser for tests; it knows no page
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out

@@ -5,6 +5,7 @@ package scan
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -67,6 +68,9 @@ type sarif struct {
 
 type sarifRule struct {
 	ID                   string
+	Name                 string
+	HelpURI              string
+	ShortDescription     sarifText
 	Properties           map[string]json.RawMessage
 	DefaultConfiguration struct{ Level string }
 }
@@ -76,26 +80,54 @@ type sarifResult struct {
 	RuleIndex    *int
 	Level        string
 	Kind         string // "pass", "notApplicable" … are no findings; "" is "fail"
+	Message      sarifText
+	Locations    []sarifLocation
 	Suppressions []json.RawMessage
 }
 
-func parseSARIF(b []byte) (Counts, error) {
-	var doc sarif
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return Counts{}, fmt.Errorf("the report is not SARIF: %w", err)
+type sarifText struct{ Text string }
+
+type sarifLocation struct {
+	PhysicalLocation struct {
+		ArtifactLocation struct{ URI string }
+		Region           struct{ StartLine int }
 	}
-	if !strings.HasPrefix(doc.Version, "2.") || doc.Runs == nil {
-		return Counts{}, fmt.Errorf("the report is not SARIF 2")
+}
+
+func parseSARIF(b []byte) (Counts, error) {
+	doc, err := readSARIF(b)
+	if err != nil {
+		return Counts{}, err
 	}
 	var c Counts
-	for _, run := range doc.Runs {
-		for _, result := range run.Results {
-			if (result.Kind == "" || result.Kind == "fail") && len(result.Suppressions) == 0 {
-				c.add(result.severity(run.Tool.Driver.Rules))
+	for result, rules := range doc.findings() {
+		c.add(result.severity(rules))
+	}
+	return c, nil
+}
+
+func readSARIF(b []byte) (sarif, error) {
+	var doc sarif
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return doc, fmt.Errorf("the report is not SARIF: %w", err)
+	}
+	if !strings.HasPrefix(doc.Version, "2.") || doc.Runs == nil {
+		return doc, fmt.Errorf("the report is not SARIF 2")
+	}
+	return doc, nil
+}
+
+// findings are the results that are findings, each with the rules of its run.
+func (s sarif) findings() iter.Seq2[sarifResult, []sarifRule] {
+	return func(yield func(sarifResult, []sarifRule) bool) {
+		for _, run := range s.Runs {
+			for _, result := range run.Results {
+				if (result.Kind == "" || result.Kind == "fail") && len(result.Suppressions) == 0 && !yield(result, run.Tool.Driver.Rules) {
+					return
+				}
 			}
 		}
 	}
-	return c, nil
 }
 
 func (c *Counts) add(severity string) {

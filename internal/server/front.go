@@ -115,7 +115,7 @@ func newFront(o Options) (*Front, error) {
 	}
 	if err == nil && o.Pages {
 		f.pages, err = web.New(web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
 		})
 	}
 	if err == nil && o.Portal != nil {

@@ -26,6 +26,7 @@ type PublicKey struct {
 	Created     time.Time
 	Expires     time.Time // zero: never
 	Revoked     bool
+	Algorithm   string // "RSA 4096", "Ed25519"
 
 	entity *openpgp.Entity
 }
@@ -88,6 +89,7 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 		Armor:       text,
 		Created:     primary.CreationTime.UTC(),
 		Revoked:     len(entity.Revocations) > 0,
+		Algorithm:   algorithm(primary),
 		entity:      entity,
 	}
 	if id := entity.PrimaryIdentity(); id != nil {
@@ -97,6 +99,27 @@ func newPublicKey(entity *openpgp.Entity, text string) PublicKey {
 		k.Expires = k.Created.Add(time.Duration(*sig.KeyLifetimeSecs) * time.Second)
 	}
 	return k
+}
+
+// algorithm names that of a key, with its size where keys have several.
+func algorithm(k *packet.PublicKey) string {
+	switch k.PubKeyAlgo {
+	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly, packet.PubKeyAlgoRSAEncryptOnly:
+		bits, err := k.BitLength()
+		if err != nil {
+			return "RSA"
+		}
+		return fmt.Sprintf("RSA %d", (int(bits)+7)/8*8) // the first bits of a modulus may be zero
+	case packet.PubKeyAlgoDSA:
+		return "DSA"
+	case packet.PubKeyAlgoECDSA:
+		return "ECDSA"
+	case packet.PubKeyAlgoEdDSA, packet.PubKeyAlgoEd25519:
+		return "Ed25519"
+	case packet.PubKeyAlgoEd448:
+		return "Ed448"
+	}
+	return fmt.Sprintf("algorithm %d", k.PubKeyAlgo)
 }
 
 // Expired reports whether the key was no longer valid at now.

@@ -7,15 +7,10 @@ import (
 	"crypto/sha256"
 	"html"
 	"html/template"
-	"io"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/alecthomas/chroma/v2"
-	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
-	"github.com/alecthomas/chroma/v2/lexers"
-	"github.com/alecthomas/chroma/v2/styles"
 	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -88,16 +83,32 @@ func policy() *bluemonday.Policy {
 	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[0-9]{1,6}$`)).OnElements("ol")
 	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
 	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
-	p.AllowAttrs("href").OnElements("a")
+	p.AllowElements("img")
+	p.AllowAttrs("alt").OnElements("img")
+	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}$`)).OnElements("img")
+	p.AllowAttrs("src").Matching(regexp.MustCompile(`^\./(\.\./)*(modules|providers|mirror)/[^?#]*\?raw=1$`)).OnElements("img")
+	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#md-|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
+	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)
-	p.AllowRelativeURLs(false)
+	p.AllowRelativeURLs(true) // only those that relink made fit the patterns
 	return p
 }
 
 // render returns a text as HTML, from memory if it was rendered before.
-func (m *markdown) render(source string) rendered {
-	sum := sha256.Sum256([]byte(source))
+func (m *markdown) render(source string, at place) rendered {
+	return m.once(source, "text "+at.key, func() rendered { return m.make(source, at) })
+}
+
+// code returns a file with numbered lines, likewise.
+func (m *markdown) code(source, language string) rendered {
+	return m.once(source, "code "+language, func() rendered { return numbered(clean(source), language) })
+}
+
+// once makes what is not in memory, within the bounds of place and time. What is
+// not done by then is shown as it was written.
+func (m *markdown) once(source, how string, draw func() rendered) rendered {
+	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
 	if r, ok := m.rendered.Peek(key); ok {
 		return r
@@ -115,7 +126,7 @@ func (m *markdown) render(source string) rendered {
 				done <- asWritten(source)
 			}
 		}()
-		done <- m.make(source)
+		done <- draw()
 	}()
 	late := time.NewTimer(renderTime)
 	defer late.Stop()
@@ -138,13 +149,13 @@ func asWritten(source string) rendered {
 	return rendered{html: template.HTML("<pre>" + html.EscapeString(clean(source)) + "</pre>"), cut: cut} // escaped
 }
 
-func (m *markdown) make(source string) rendered {
+func (m *markdown) make(source string, at place) rendered {
 	if len(source) > maxSource || nested(source) {
 		return asWritten(source)
 	}
 	src := []byte(clean(source))
 	doc := m.md.Parser().Parse(text.NewReader(src))
-	headings, title := settle(doc, src)
+	headings, anchors, title := settle(doc, src)
 	if title != nil {
 		doc.RemoveChild(doc, title) // the page has that heading
 	}
@@ -152,7 +163,7 @@ func (m *markdown) make(source string) rendered {
 	if m.md.Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy.SanitizeBytes(b.Bytes())
+	safe := m.policy.SanitizeBytes(relink(b.Bytes(), at, anchors))
 	return rendered{html: template.HTML(safe), headings: headings} // sanitized
 }
 
@@ -195,38 +206,34 @@ func nested(source string) bool {
 }
 
 // settle puts the headings below that of the page, gives their ids a prefix of
-// their own, makes links of images, and returns what a table of contents shows.
-// Title is a first heading of level one, which the page has already.
-func settle(doc ast.Node, src []byte) (contents []heading, title ast.Node) {
+// their own, and returns what a table of contents shows. Title is a first heading
+// of level one, which the page has already.
+func settle(doc ast.Node, src []byte) (contents []heading, anchors map[string]bool, title ast.Node) {
 	var headings []*ast.Heading
-	var images []*ast.Image
 	stop := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
-		switch n := n.(type) {
-		case *ast.Heading:
+		if n, ok := n.(*ast.Heading); ok {
 			if n.Level == 1 && n == doc.FirstChild() {
 				title = n
 				return ast.WalkSkipChildren, nil
 			}
 			headings = append(headings, n)
-		case *ast.Image:
-			images = append(images, n)
 		}
 		return ast.WalkContinue, nil
 	})
 	if stop != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
-	for _, image := range images {
-		linked(image)
-	}
-	return leveled(headings, src), title
+	contents, anchors = leveled(headings, src)
+	return contents, anchors, title
 }
 
-// leveled gives headings the levels from two on, without gaps.
-func leveled(headings []*ast.Heading, src []byte) (contents []heading) {
+// leveled gives headings the levels from two on, without gaps. Anchors are their
+// ids as they were written.
+func leveled(headings []*ast.Heading, src []byte) (contents []heading, anchors map[string]bool) {
+	anchors = map[string]bool{}
 	highest, last := 6, 1
 	for _, h := range headings {
 		highest = min(highest, h.Level)
@@ -237,6 +244,7 @@ func leveled(headings []*ast.Heading, src []byte) (contents []heading) {
 		id := ""
 		if raw, ok := h.AttributeString("id"); ok {
 			b, _ := raw.([]byte)
+			anchors[string(b)] = true
 			id = "md-" + string(b)
 			h.SetAttributeString("id", []byte(id))
 		}
@@ -244,32 +252,7 @@ func leveled(headings []*ast.Heading, src []byte) (contents []heading) {
 			contents = append(contents, heading{h.Level, id, plain(h, src)})
 		}
 	}
-	return contents
-}
-
-// linked makes a link of an image: pages load none from elsewhere.
-func linked(image *ast.Image) {
-	l := ast.NewLink()
-	l.Destination = image.Destination
-	for c := image.FirstChild(); c != nil; {
-		next := c.NextSibling()
-		l.AppendChild(l, c)
-		c = next
-	}
-	if l.ChildCount() == 0 {
-		l.AppendChild(l, ast.NewString([]byte("image")))
-	}
-	parent := image.Parent()
-	if _, ok := parent.(*ast.Link); ok { // links do not nest
-		for c := l.FirstChild(); c != nil; {
-			next := c.NextSibling()
-			parent.InsertBefore(parent, image, c)
-			c = next
-		}
-		parent.RemoveChild(parent, image)
-		return
-	}
-	parent.ReplaceChild(parent, image, l)
+	return contents, anchors
 }
 
 // plain is the text of a node.
@@ -282,61 +265,4 @@ func plain(n ast.Node, src []byte) string {
 		return ast.WalkContinue, nil
 	})
 	return b.String()
-}
-
-// codeRenderer colors blocks of code in a language of this field.
-type codeRenderer struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (c *codeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindFencedCodeBlock, c.block)
-}
-
-func (c *codeRenderer) block(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	f, ok := n.(*ast.FencedCodeBlock)
-	if !ok {
-		return ast.WalkContinue, nil
-	}
-	var b strings.Builder
-	for i := range f.Lines().Len() {
-		line := f.Lines().At(i)
-		b.Write(line.Value(src))
-	}
-	if lexer := lexerOf(string(f.Language(src)), b.String()); lexer != nil && color(w, lexer, b.String()) == nil {
-		return ast.WalkSkipChildren, nil
-	}
-	_, err := w.WriteString("<pre><code>" + html.EscapeString(b.String()) + "</code></pre>\n")
-	return ast.WalkSkipChildren, err
-}
-
-// lexerOf is the lexer for a block of code, nil for one that is shown plain.
-func lexerOf(language, code string) chroma.Lexer {
-	if len(code) > maxColored {
-		return nil
-	}
-	for line := range strings.SplitSeq(code, "\n") {
-		if len(line) > colorLine {
-			return nil
-		}
-	}
-	switch language {
-	case "hcl", "terraform", "tf", "tofu":
-		return lexers.Get("terraform")
-	case "json", "yaml", "diff":
-		return lexers.Get(language)
-	case "sh", "bash", "shell", "console":
-		return lexers.Get("bash")
-	}
-	return nil
-}
-
-func color(w io.Writer, lexer chroma.Lexer, code string) error {
-	tokens, err := lexer.Tokenise(nil, code)
-	if err != nil {
-		return err
-	}
-	return chromahtml.New(chromahtml.WithClasses(true)).Format(w, styles.Fallback, tokens)
 }

@@ -72,7 +72,7 @@ func TestMarkdown(t *testing.T) {
 		{"gap", "# Title\n\n#### Part\n", `<h2 id="md-part">`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(newMarkdown(time.Now).make(c.source).html)
+			got := string(newMarkdown(time.Now).make(c.source, place{}).html)
 			checkSafe(t, got)
 			if !strings.Contains(got, c.has) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
@@ -90,7 +90,7 @@ func TestMarkdownBounds(t *testing.T) {
 		"deep lists":  strings.Repeat(" ", 8*maxNesting+1) + "- x",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newMarkdown(time.Now).render(source)
+			r := newMarkdown(time.Now).render(source, place{})
 			if !strings.HasPrefix(string(r.html), "<pre>") {
 				t.Errorf("it was read: %.80s", r.html)
 			}
@@ -107,11 +107,11 @@ func TestMarkdownBusy(t *testing.T) {
 	for range rendering {
 		m.places <- struct{}{}
 	}
-	if got := m.render("*x*"); got.html != "<pre>*x*</pre>" {
+	if got := m.render("*x*", place{}); got.html != "<pre>*x*</pre>" {
 		t.Errorf("got %s", got.html)
 	}
 	<-m.places
-	if got := m.make("*x*"); !strings.Contains(string(got.html), "<em>x</em>") {
+	if got := m.make("*x*", place{}); !strings.Contains(string(got.html), "<em>x</em>") {
 		t.Errorf("got %s", got.html)
 	}
 }
@@ -121,6 +121,6 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("<details open><summary>x</summary>")
 	m := newMarkdown(time.Now)
 	f.Fuzz(func(t *testing.T, source string) {
-		checkSafe(t, string(m.make(source).html))
+		checkSafe(t, string(m.make(source, place{}).html))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"html/template"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,27 +29,30 @@ type moduleBody struct {
 	Marks      []mark
 	Deprecated *notice
 	Facts      []fact
-	Choices    []link // other versions, releases first
+	Choices    []choices
 	Problems   []artifact.DescribedProblem
+	vouched
 	dirBody
 	Submodules, Examples []link
 	Snippets             []snippet
 	Described            bool // by okara, when it was published
+	Requirements         []requirement
+	Security             securityBody
+	Files                filesBody
 }
 
 // dirBody is one directory with configuration.
 type dirBody struct {
-	Path         string
-	Readme       template.HTML
-	Contents     []heading
-	Cut          bool // the readme goes on
-	Inputs       inputs
-	Outputs      []artifact.DescribedOutput
-	Managed      []resources
-	Data         []resources
-	Requirements []artifact.DescribedProvider
-	Tool         []string // versions of the tool that it works with
-	Calls        []call
+	Path     string
+	Readme   template.HTML
+	Contents []heading
+	Cut      bool // the readme goes on
+	Inputs   inputs
+	Outputs  []artifact.DescribedOutput
+	Managed  []resources
+	Data     []resources
+	Tool     []string // versions of the tool that it works with
+	Calls    []call
 }
 
 // tab is a part of a page with an address of its own.
@@ -98,19 +102,39 @@ func (s *server) moduleIn(r *request) (addr.Module, error) {
 	return m, nil
 }
 
-// versionIn finds the version that a path names, or the latest.
-func (s *server) versionIn(r *request, m addr.Module) (l *catalog.Versions, v addr.Version, mv *catalog.ModuleVersion, err error) {
-	if text := r.PathValue("version"); text != "" {
-		if v, err = addr.ParseVersion(text); err != nil {
-			return nil, v, nil, notFound("%v", err)
-		}
-		if l, err = s.o.Catalog.Module(r.Context(), m); err == nil {
-			mv, err = s.o.Catalog.ModuleVersion(r.Context(), m, v)
-		}
-	} else {
-		l, v, mv, err = s.o.Catalog.LatestModule(r.Context(), m)
+// found is a version of a module that a path names, or the latest.
+type found struct {
+	m       addr.Module
+	v       addr.Version
+	list    *catalog.Versions
+	mv      *catalog.ModuleVersion
+	d       artifact.ModuleDescription
+	refused string // why it is served to nobody; only who may publish gets here then
+}
+
+// versionIn finds it.
+func (s *server) versionIn(r *request) (x found, err error) {
+	if x.m, err = s.moduleIn(r); err != nil {
+		return x, err
 	}
-	return l, v, mv, gone(err, "module", m.String())
+	if text := r.PathValue("version"); text == "" {
+		x.list, x.v, x.mv, err = s.o.Catalog.LatestModule(r.Context(), x.m)
+	} else if x.v, err = addr.ParseVersion(text); err != nil {
+		return x, notFound("%v", err)
+	} else if x.list, err = s.o.Catalog.Module(r.Context(), x.m); err == nil {
+		var no *catalog.RefusedError
+		x.mv, no, err = s.o.Catalog.HeldModule(r.Context(), x.m, x.v)
+		if no != nil && (err != nil || !r.publishes(x.m.Item())) {
+			err = no
+		} else if no != nil {
+			x.refused = no.Error()
+		}
+	}
+	if err != nil {
+		return x, gone(err, "module", x.m.String())
+	}
+	x.d, err = s.o.Catalog.Description(r.Context(), x.mv)
+	return x, err
 }
 
 // gone is the answer to what is not to be had.
@@ -125,45 +149,64 @@ func gone(err error, kind, what string) error {
 }
 
 func (s *server) module(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
+	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
 	}
-	l, v, mv, err := s.versionIn(r, m)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.o.Catalog.Description(r.Context(), mv)
-	if err != nil {
-		return nil, err
-	}
-	body := s.newModule(r, m, v, l, mv, d)
+	body := s.newModule(r, x)
 	body.Tab = cmp.Or(r.PathValue("tab"), "readme")
-	if !slices.ContainsFunc(body.Tabs, func(t tab) bool { return strings.HasSuffix("/"+t.Href, "/"+body.Tab) || body.Tab == "readme" }) {
+	if r.PathValue("path") != "" {
+		body.Tab = "files"
+	}
+	if !slices.ContainsFunc(body.Tabs, func(t tab) bool { return t.Text == tabText(body.Tab) }) {
 		return nil, notFound("a module has no page %q", body.Tab)
 	}
 	for i := range body.Tabs {
 		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
 	}
-	if body.Tab == "readme" {
-		s.read(&body.dirBody, d.Root)
+	switch body.Tab {
+	case "readme":
+		s.read(r, body.Base, &body.dirBody, x.d.Root)
+	case "dependencies":
+		body.Requirements = s.satisfied(r, x.d.Root.RequiredProviders)
+	case "security":
+		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(r, x.mv, body.Base))
+	case "files":
+		body.Files, err = s.newFiles(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &page{
-		Template: "module.html", Title: m.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}},
-		Command: "okara show " + m.String() + "@" + v.String(),
+		Template: "module.html", Title: x.m.String(), Body: body,
+		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}},
+		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),
 	}, nil
+}
+
+// commandFor gives the same as a tab.
+func commandFor(tab, version string) string {
+	switch tab {
+	case "security":
+		return "okara verify " + version
+	case "files":
+		return "okara pull " + version + " DIR"
+	}
+	return "okara show " + version
 }
 
 func tabText(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // newModule is what all pages of a version show.
-func (s *server) newModule(r *request, m addr.Module, v addr.Version, l *catalog.Versions, mv *catalog.ModuleVersion, d artifact.ModuleDescription) moduleBody {
+func (s *server) newModule(r *request, x found) moduleBody {
+	m, v, l, mv, d := x.m, x.v, x.list, x.mv, x.d
 	item := itemPath(m.Item())
 	b := moduleBody{
 		Address: m.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()), Problems: d.Diagnostics,
-		dirBody: s.newDir(r, d.Root), Described: mv.Description != nil, Snippets: s.moduleSnippets(r, m, v, mv),
+		dirBody: s.newDir(r, d.Root), Described: mv.Description != nil, vouched: s.vouch(r, m.Item(), v, mv.Manifest, l),
 	}
+	b.Refused = x.refused
+	b.Snippets = s.moduleSnippets(r, m, v, mv, b.vouched)
 	b.Inputs.Block = block(m.Name, s.host(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
 	b.Facts = facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
@@ -173,10 +216,8 @@ func (s *server) newModule(r *request, m addr.Module, v addr.Version, l *catalog
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, mark{"deprecated", "bad"})
 	}
-	if v.Prerelease() {
-		b.Marks = append(b.Marks, mark{"pre-release", "plain"})
-	}
-	b.Choices = choices(l, item)
+	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
+	b.Choices = newChoices(l, item, b.Version)
 	for _, sub := range d.Submodules {
 		b.Submodules = append(b.Submodules, link{sub.Path, b.Base + "/submodules/" + escapePath(sub.Path)})
 	}
@@ -197,7 +238,22 @@ func (s *server) newModule(r *request, m addr.Module, v addr.Version, l *catalog
 	add("resources", len(n.Resources))
 	add("dependencies", len(n.RequiredProviders)+len(n.ModuleCalls))
 	add("usage", -1)
+	add("security", -1)
+	if s.o.Archives != nil {
+		add("files", -1)
+	}
 	return b
+}
+
+// versionMarks say what kind of version it is.
+func versionMarks(v addr.Version) []mark {
+	switch {
+	case v.Edition():
+		return []mark{{"edition", "plain"}}
+	case v.Prerelease():
+		return []mark{{"pre-release", "plain"}}
+	}
+	return nil
 }
 
 // facts are what the manifest of a version says.
@@ -238,28 +294,36 @@ func (s *server) deprecation(l *catalog.Versions, v addr.Version) *notice {
 	return n
 }
 
-// choices are the versions to choose from: releases, then pre-releases, then
-// editions, each highest first.
-func choices(l *catalog.Versions, item string) []link {
-	var by [3][]link
+// choices are versions of one sort to choose from, highest first.
+type choices struct {
+	Title string
+	Rows  []tab
+	More  int
+}
+
+// newChoices are releases, then pre-releases, then editions.
+func newChoices(l *catalog.Versions, item, at string) []choices {
+	by := []choices{{Title: "Releases"}, {Title: "Pre-releases"}, {Title: "Editions"}}
 	for _, v := range l.Listed {
-		kind := 0
+		c := &by[0]
 		switch {
 		case v.Edition():
-			kind = 2
+			c = &by[2]
 		case v.Prerelease():
-			kind = 1
+			c = &by[1]
 		}
-		if len(by[kind]) < rowsPerPage {
-			by[kind] = append(by[kind], link{v.String(), item + "/" + escapePath(v.String())})
+		if len(c.Rows) == rowsPerPage {
+			c.More++
+			continue
 		}
+		c.Rows = append(c.Rows, tab{link: link{v.String(), item + "/" + escapePath(v.String())}, Here: v.String() == at})
 	}
-	return slices.Concat(by[0], by[1], by[2])
+	return slices.DeleteFunc(by, func(c choices) bool { return len(c.Rows) == 0 })
 }
 
 // newDir is what a description says of a directory.
 func (s *server) newDir(r *request, d artifact.DescribedModule) dirBody {
-	b := dirBody{Path: d.Path, Inputs: newInputs(d), Outputs: d.Outputs, Requirements: d.RequiredProviders, Tool: d.RequiredVersion}
+	b := dirBody{Path: d.Path, Inputs: newInputs(d), Outputs: d.Outputs, Tool: d.RequiredVersion}
 	types := map[[2]string]*resources{}
 	var order [][2]string
 	for _, res := range d.Resources {
@@ -299,99 +363,46 @@ func (s *server) callPath(r *request, source string) string {
 }
 
 // read renders the readme of a directory.
-func (s *server) read(b *dirBody, d artifact.DescribedModule) {
+func (s *server) read(r *request, base string, b *dirBody, d artifact.DescribedModule) {
 	if d.Readme == nil || d.Readme.Text == "" {
 		return
 	}
-	doc := s.markdown.render(d.Readme.Text)
+	doc := s.markdown.render(d.Readme.Text, s.inArchive(r, base, path.Dir(d.Readme.Path)))
 	b.Readme, b.Contents, b.Cut = doc.html, doc.headings, d.Readme.Truncated || doc.cut
 }
 
+// inArchive is the place of a text in a directory of a module.
+func (s *server) inArchive(r *request, base, dir string) place {
+	if s.o.Archives == nil {
+		return place{}
+	}
+	root := up(r.URL.Path) + base + "/files/"
+	return place{key: root + dir, dir: dir, file: func(name string, image bool) string {
+		if image {
+			return root + escapePath(name) + "?raw=1"
+		}
+		return root + escapePath(name)
+	}}
+}
+
 func (s *server) submodule(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
+	x, err := s.versionIn(r)
 	if err != nil {
 		return nil, err
 	}
-	l, v, mv, err := s.versionIn(r, m)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.o.Catalog.Description(r.Context(), mv)
-	if err != nil {
-		return nil, err
-	}
-	path := r.PathValue("path")
-	all := slices.Concat(d.Submodules, d.Examples)
-	i := slices.IndexFunc(all, func(d artifact.DescribedModule) bool { return d.Path == path })
+	at := r.PathValue("path")
+	all := slices.Concat(x.d.Submodules, x.d.Examples)
+	i := slices.IndexFunc(all, func(d artifact.DescribedModule) bool { return d.Path == at })
 	if i < 0 {
-		return nil, notFound("module %s %s has no directory %q with configuration", m, v, path)
+		return nil, notFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
 	}
-	body := s.newModule(r, m, v, l, mv, d)
+	body := s.newModule(r, x)
 	body.dirBody = s.newDir(r, all[i])
-	s.read(&body.dirBody, all[i])
+	body.Inputs.Block = block(path.Base(at), s.host(r)+"/"+x.m.String()+"//"+at, constraint(x.v), body.Inputs.Required)
+	s.read(r, body.Base, &body.dirBody, all[i])
 	return &page{
-		Template: "submodule.html", Title: path, Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String() + " " + v.String(), body.Base}},
-		Command: "okara show " + m.String() + "@" + v.String(),
-	}, nil
-}
-
-// versionsBody are the versions of a module or provider.
-type versionsBody struct {
-	Address string
-	Rows    []versionRow
-	More    int
-	Compare string // page that compares two, "" for none
-	Listed  []string
-}
-
-type versionRow struct {
-	link
-	Marks      []mark
-	Deprecated *notice
-}
-
-// newVersions lists what is to be had, highest first.
-func (s *server) newVersions(l *catalog.Versions, it addr.Item) versionsBody {
-	body := versionsBody{Address: it.String()}
-	latest, _ := l.Latest()
-	for _, v := range l.Listed {
-		if len(body.Rows) == rowsPerPage {
-			body.More = len(l.Listed) - rowsPerPage
-			break
-		}
-		row := versionRow{link: link{v.String(), itemPath(it) + "/" + escapePath(v.String())}, Deprecated: s.deprecation(l, v)}
-		if v == latest {
-			row.Marks = append(row.Marks, mark{"latest", "good"})
-		}
-		if v.Prerelease() {
-			row.Marks = append(row.Marks, mark{"pre-release", "plain"})
-		}
-		if v.Edition() {
-			row.Marks = append(row.Marks, mark{"edition", "plain"})
-		}
-		if row.Deprecated != nil {
-			row.Marks = append(row.Marks, mark{"deprecated", "bad"})
-		}
-		body.Rows, body.Listed = append(body.Rows, row), append(body.Listed, v.String())
-	}
-	return body
-}
-
-func (s *server) moduleVersions(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
-	if err != nil {
-		return nil, err
-	}
-	l, err := s.o.Catalog.Module(r.Context(), m)
-	if err != nil {
-		return nil, gone(err, "module", m.String())
-	}
-	body := s.newVersions(l, m.Item())
-	body.Compare = itemPath(m.Item()) + "/compare"
-	return &page{
-		Template: "versions.html", Title: "Versions of " + m.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), itemPath(m.Item())}},
-		Command: "okara list " + m.String(),
+		Template: "submodule.html", Title: at, Body: body,
+		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}, {x.m.String() + " " + x.v.String(), body.Base}},
+		Command: "okara show " + x.m.String() + "@" + x.v.String(),
 	}, nil
 }

@@ -50,7 +50,7 @@ var templateFiles embed.FS
 
 // readTemplates returns the pages by file, each with the layout around it.
 func readTemplates() (map[string]*template.Template, error) {
-	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/security.html", "templates/files.html")
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,20 @@ func readTemplates() (map[string]*template.Template, error) {
 // functions are what templates may call: none reads or asks anything.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"size":  prose.Size,
-		"short": func(digest string) string { return prose.Clip(strings.TrimPrefix(digest, "sha256:"), 12) },
+		"size": prose.Size,
+		"short": func(digest string) string {
+			return prose.Clip(strings.TrimPrefix(strings.TrimPrefix(digest, "sha256:"), "SHA256:"), 12)
+		},
 		"day":   func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
+		"plain": clean,
+		"row": func(up string, row reportRow) any {
+			return struct {
+				Up  string
+				Row reportRow
+			}{up, row}
+		},
+		"long": func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 		{"search?q=%3Cscript%3E", "&lt;script&gt;", "<script>", 200},
 		{"search?q=" + strings.Repeat("a", 201), "a query has at most 8 words", "", 400},
 		{"search?q=a+b+c+d+e+f+g+h+i", "a query has at most 8 words", "", 400},
-		{"modules/net", "2 modules", "", 200},
+		{"modules/net", "4 modules", "", 200},
 		{"modules/none", "there is no module in none", "", 404},
 		{"modules/net/vpc/aws", "Version 1.10.0", "Version 2.0.0", 200}, // neither text order nor a pre-release
 		{"modules/net/vpc/aws/2.0.0-rc.1", "pre-release", "", 200},
@@ -40,6 +40,28 @@ func TestPages(t *testing.T) {
 		{"modules/net/vpc/aws/1.10.0/dependencies", `href="./../../../../../modules/net/labels/null"`, "", 200},
 		{"modules/net/vpc/aws/1.10.0/usage", "?digest=sha256:", "", 200},
 		{"modules/net/vpc/aws/1.10.0/none", "no page", "", 404},
+		{"modules/net/vpc/aws/1.10.0", `href="./../../../../modules/net/vpc/aws/1.10.0/files/docs/notes.md"`, "onerror", 200},
+		{"modules/net/vpc/aws", `src="./../../../modules/net/vpc/aws/1.10.0/files/docs/dot.png?raw=1"`, `src="docs`, 200},
+		{"modules/net/vpc/aws", `href="#md-use-it"`, "", 200},
+		{"modules/net/vpc/aws", "scan 155 critical, 155 high", "", 200},
+		{"modules/net/vpc/aws", "signed, not checked", "verified", 200},
+		{"modules/net/vpc/aws/1.10.0/security", "&lt;b&gt;of&lt;/b&gt;", "<b>", 200},
+		{"modules/net/vpc/aws/1.10.0/security", `/files/main.tf#L1"`, "/files/modules/gone", 200},
+		{"modules/net/vpc/aws/1.10.0/security", "120 more are in the report only", "", 200},
+		{"modules/net/vpc/aws/1.10.0/security", "SBOM, CycloneDX", "", 200},
+		{"modules/net/vpc/aws/1.10.0/security?level=low", "2.0", "9.8", 200},
+		{"modules/net/vpc/aws/1.10.0/security?level=worst", "no level", "", 404},
+		{"modules/net/vpc/aws/1.10.0/files", "9 files", "", 200},
+		{"modules/net/vpc/aws/1.10.0/files/docs", "notes.md", "main.tf", 200},
+		{"modules/net/vpc/aws/1.10.0/files/docs/notes.md", "Notes.", "", 200},
+		{"modules/net/vpc/aws/1.10.0/files/main.tf", `id="L1"`, "style=", 200},
+		{"modules/net/vpc/aws/1.10.0/files/docs/net.svg", "?raw=1", "<script>alert", 200},
+		{"modules/net/vpc/aws/1.10.0/files/none", "no file", "", 404},
+		{"modules/net/vpc/aws/1.10.0/files/main.tf?raw=1", "no image", "", 404},
+		{"modules/net/bare/aws", "There is no README", "", 200},
+		{"modules/net/bare/aws/1.0.0/security", "okara sign", "", 200},
+		{"modules/net/bare/aws/1.0.0/submodules/modules/a", "It takes no inputs", "", 200},
+		{"modules/net/large/aws/1.0.0/inputs", "input_299", "", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/modules/subnet", "zone", "", 200},
 		{"modules/net/vpc/aws/1.10.0/examples/examples/simple", "A directory of", "", 200},
 		{"modules/net/vpc/aws/1.10.0/submodules/none", "no directory", "", 404},
@@ -62,7 +84,7 @@ func TestPages(t *testing.T) {
 		t.Run(c.path, func(t *testing.T) {
 			status, body := s.get(t, "/ui/"+c.path)
 			if status != c.status || !strings.Contains(body, c.has) || c.not != "" && strings.Contains(body, c.not) {
-				t.Errorf("status %d, want %d; %q is in it: %v, %q: %v\n%s", status, c.status, c.has, strings.Contains(body, c.has), c.not, strings.Contains(body, c.not), body)
+				t.Errorf("status %d, want %d; %q is in it: %v, %q: %v\n%.20000s", status, c.status, c.has, strings.Contains(body, c.has), c.not, strings.Contains(body, c.not), body)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ type providerBody struct {
 	Marks            []mark
 	Deprecated       *notice
 	Facts            []fact
-	Choices          []link
+	Choices          []choices
 	Platforms        []artifact.ProviderPlatform
 	Keys             []artifact.SigningKey
 	Protocols        []string
@@ -89,7 +89,7 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	item := itemPath(p.Item())
 	b := providerBody{
 		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()), Platforms: pv.Platforms, Keys: pv.Meta.Keys,
-		Protocols: pv.Protocols, Choices: choices(l, item), Snippets: s.providerSnippets(r, p, v), Deprecated: s.deprecation(l, v), Versions: s.newVersions(l, p.Item()),
+		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Snippets: s.providerSnippets(r, p, v), Deprecated: s.deprecation(l, v), Versions: s.newVersions(r, l, p.Item()),
 	}
 	var size int64
 	for _, t := range pv.Platforms {

@@ -18,9 +18,10 @@ import (
 type Options struct {
 	Kit      *service.Kit
 	Catalog  *catalog.Catalog
-	Registry string // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname string // by which clients call this server; "": the host that the browser used
-	Version  string // of okara
+	Archives Archives // of modules and providers; nil: no page shows what is in one
+	Registry string   // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname string   // by which clients call this server; "": the host that the browser used
+	Version  string   // of okara
 	Now      func() time.Time
 }
 
@@ -30,6 +31,7 @@ type server struct {
 	templates map[string]*template.Template
 	assets    assetSet
 	markdown  *markdown
+	files     *files
 	cross     *http.CrossOriginProtection
 }
 
@@ -46,7 +48,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), cross: http.NewCrossOriginProtection()}
+	s := &server{o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o), cross: http.NewCrossOriginProtection()}
 	return s.routes(), nil
 }
 
@@ -63,6 +65,7 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/modules/{namespace}/{name}/{system}", s.module) // read:module
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}", s.module)
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/{tab}", s.module)
+	mux.Handle("GET /ui/modules/{namespace}/{name}/{system}/{version}/files/{path...}", s.handle(s.moduleFile))
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/submodules/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/examples/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)

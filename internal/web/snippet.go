@@ -9,6 +9,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/trust"
 )
 
 // snippet is a text to copy.
@@ -38,7 +39,7 @@ func constraint(v addr.Version) string {
 }
 
 // moduleSnippets are the ways to use a version of a module.
-func (s *server) moduleSnippets(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion) []snippet {
+func (s *server) moduleSnippets(r *request, m addr.Module, v addr.Version, mv *catalog.ModuleVersion, by vouched) []snippet {
 	repository := s.registry(r) + "/" + mv.Repository
 	digest := mv.Manifest.Digest.String()
 	return []snippet{
@@ -59,7 +60,12 @@ func (s *server) moduleSnippets(r *request, m addr.Module, v addr.Version, mv *c
 			Text: "apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata:\n  name: " + m.Name + "\nspec:\n  interval: 10m\n  url: oci://" + repository +
 				"\n  ref:\n    semver: \"" + constraintRange(v) + "\"\n",
 		},
-		{Title: "On the command line", Note: "Fetch it, or prove who made it.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\nokara verify " + m.String() + "@" + v.String() + "\n"},
+		{
+			Title: "Across an air gap", Note: "One file for a network without this server; the second line is run there.",
+			Text: "okara bundle create " + m.Name + ".tar " + m.String() + "@" + v.String() + "\nokara bundle load " + m.Name + ".tar --registry HOST/PREFIX\n",
+		},
+		{Title: "On the command line", Note: "Fetch the files.", Text: "okara pull module " + m.String() + "@" + v.String() + " DIR\n"},
+		verifySnippet(m.String()+"@"+v.String(), by),
 	}
 }
 
@@ -92,3 +98,25 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version) [
 
 // clip is a text that fits a cell.
 func clip(s string) string { return prose.Clip(s, 200) }
+
+// verifySnippet proves who made a version, with the key that signed it as far as
+// that is known.
+func verifySnippet(version string, by vouched) snippet {
+	one := snippet{Title: "Prove who made it", Note: "Nobody signed this version; its digests can still be checked.", Text: "okara verify " + version + "\n"}
+	if by.evidence == nil {
+		return one
+	}
+	for _, sig := range by.evidence.Signatures {
+		flag := map[string]string{"cosign": " --cosign-key KEY.pub --require cosign", "OpenPGP": " --openpgp-key KEY.asc --require openpgp"}[sig.Kind]
+		if sig.Result == trust.Invalid || flag == "" {
+			continue
+		}
+		one.Note = "With the public key of whoever you trust."
+		if sig.Key != "" {
+			one.Note = "With the public key " + sig.Key + ", from whoever you trust to have it."
+		}
+		one.Text = "okara verify " + version + flag + "\n"
+		return one
+	}
+	return one
+}

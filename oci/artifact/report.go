@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -106,6 +107,83 @@ func AttachReport(ctx context.Context, r *oci.Repo, subject oci.Descriptor, medi
 	return m.Descriptor, r.PutReferrer(ctx, m, *image.Subject)
 }
 
+// Report is an attestation of a manifest.
+type Report struct {
+	MediaType string         // one of the Report constants
+	Document  oci.Descriptor // in the repository of the manifest
+	Scan      *ScanSummary   // of ReportSARIF; nil: its annotations say nothing
+}
+
+// maxReports bounds what is read about one manifest. A rescan adds a report, so
+// there may be many.
+const maxReports = 50
+
+// Referred is what refers to a manifest.
+type Referred struct {
+	Reports []Report // scan reports newest first, then the others as the registry has them
+	Bundles int      // signatures in a form that okara does not check
+	More    int      // of both, that were not read
+}
+
+// ReadReferred reads the attestations of subject, at one request and one more for
+// each. A list may be wrong about types, so each manifest tells its own.
+func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Referred, error) {
+	refs, err := r.Referrers(ctx, subject, "")
+	if err != nil {
+		return Referred{}, err
+	}
+	refs = slices.DeleteFunc(refs, func(d oci.Descriptor) bool { return d.ArtifactType == ArtifactCosign })
+	var out Referred
+	if len(refs) > maxReports {
+		out.More, refs = len(refs)-maxReports, refs[len(refs)-maxReports:]
+	}
+	for _, d := range refs {
+		report, kind, err := readReport(ctx, r, d)
+		switch {
+		case errors.Is(err, oci.ErrNotFound): // a list that is behind
+		case err != nil:
+			return Referred{}, err
+		case kind == ArtifactSigstoreBundle:
+			out.Bundles++
+		case report.MediaType != "":
+			out.Reports = append(out.Reports, report)
+		}
+	}
+	slices.SortStableFunc(out.Reports, func(a, b Report) int { return b.time().Compare(a.time()) })
+	return out, nil
+}
+
+// time is when a scan was made, and long ago for everything else.
+func (r Report) time() time.Time {
+	if r.Scan == nil {
+		return time.Time{}
+	}
+	return r.Scan.Time
+}
+
+// readReport reads a referrer, and of which type it is. One that is no attestation
+// is the zero Report.
+func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, string, error) {
+	m, err := r.Fetch(ctx, d.Digest.String())
+	if err != nil {
+		return Report{}, "", err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return Report{}, "", nil // not one that anybody can read
+	}
+	kind := image.ArtifactType
+	known := slices.Contains([]string{ReportSARIF, ReportCycloneDX, ReportSPDX, ReportInToto}, kind)
+	if !known || len(image.Layers) != 1 || checkSHA256(image.Layers[0]) != nil {
+		return Report{}, kind, nil
+	}
+	out := Report{MediaType: kind, Document: image.Layers[0]}
+	if s, ok := parseScanSummary(image.Annotations); ok && kind == ReportSARIF {
+		out.Scan = &s
+	}
+	return out, kind, nil
+}
+
 // NewestScan returns the newest scan report of subject; false if there is none.
 func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanSummary, bool, error) {
 	refs, err := r.Referrers(ctx, subject, ReportSARIF)
@@ -115,16 +193,12 @@ func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanS
 	var newest ScanSummary
 	found := false
 	for _, d := range refs {
-		m, err := r.Fetch(ctx, d.Digest.String()) // lists may be wrong about types and annotations
+		report, _, err := readReport(ctx, r, d)
 		if err != nil {
 			return ScanSummary{}, false, err
 		}
-		image, err := m.Image()
-		if err != nil || image.ArtifactType != ReportSARIF {
-			continue
-		}
-		if s, ok := parseScanSummary(image.Annotations); ok && (!found || s.Time.After(newest.Time)) {
-			newest, found = s, true
+		if s := report.Scan; s != nil && (!found || s.Time.After(newest.Time)) {
+			newest, found = *s, true
 		}
 	}
 	return newest, found, nil

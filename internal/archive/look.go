@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Contents lists the files of a zip of size bytes, sorted by path, without
+// unpacking it. Sizes are those that the zip tells. What Unpack would refuse, a link
+// or an escaping name, is refused here.
+func Contents(r io.ReaderAt, size int64, l Limits) ([]File, error) {
+	l = l.withDefaults()
+	z, err := openZip(r, size, l)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, f := range z.File {
+		name := strings.TrimPrefix(f.Name, "./")
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		if !f.Mode().IsRegular() {
+			return nil, fmt.Errorf("%q: %s is not a regular file: %w", name, f.Mode().Type(), ErrUnsafe)
+		}
+		if len(files) == l.Files {
+			return nil, fmt.Errorf("more than %d files: %w", l.Files, ErrTooLarge)
+		}
+		files = append(files, File{Path: name, Size: int64(min(f.UncompressedSize64, 1<<62)), Exec: f.Mode()&0o100 != 0})
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// ReadFile returns one file of a zip, of at most so many bytes, whatever the zip
+// tells of its size; a larger one is ErrTooLarge, one that is not there
+// [fs.ErrNotExist].
+func ReadFile(r io.ReaderAt, size int64, path string, most int64) ([]byte, error) {
+	z, err := openZip(r, size, Limits{}.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(z.File, func(f *zip.File) bool { return strings.TrimPrefix(f.Name, "./") == path })
+	if i < 0 || !z.File[i].Mode().IsRegular() {
+		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+	}
+	in, err := z.File[i].Open()
+	if err != nil {
+		return nil, fmt.Errorf("zip: %q: %v: %w", path, err, ErrUnsafe)
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("zip: %q: %v: %w", path, err, ErrUnsafe)
+	case int64(len(b)) > most:
+		return nil, fmt.Errorf("%q: more than %d bytes: %w", path, most, ErrTooLarge)
+	}
+	return b, nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Bounds of scan reports that are read for people.
+const (
+	maxFindings = 500
+	maxScan     = 16 << 20 // bytes of a report; a larger one is downloaded
+)
+
+// Evidence is what vouches for a version, and what was found in it.
+type Evidence struct {
+	Signatures []trust.Signature
+	artifact.Referred
+}
+
+// Scan is the newest report of a scanner, false if there is none.
+func (e *Evidence) Scan() (artifact.Report, bool) {
+	for _, r := range e.Reports {
+		if r.Scan != nil {
+			return r, true
+		}
+	}
+	return artifact.Report{}, false
+}
+
+func (e *Evidence) size() int { return 512 * (1 + len(e.Signatures) + len(e.Reports)) }
+
+// Findings are those of one scan report.
+type Findings struct {
+	All    []scan.Finding // the worst first, at most 500
+	Counts scan.Counts    // of all that the report has
+}
+
+func (f *Findings) size() int { return 512 * (1 + len(f.All)) }
+
+// evidence keeps both.
+type evidence struct {
+	of    *cache.Cache[*Evidence] // repository@digest and the event that replaced the signature
+	found *cache.Cache[*Findings] // digest of a report
+}
+
+func newEvidence(now func() time.Time, looked func(kind, result string)) *evidence {
+	return &evidence{
+		of:    cache.New("evidence", blobBytes, (*Evidence).size, now, looked),
+		found: cache.New("findings", blobBytes, (*Findings).size, now, looked),
+	}
+}
+
+// Evidence returns what vouches for the manifest of a version, as it was at most
+// ten minutes ago: later ones are looked for in the background. Keys are trusted if
+// the policy of the server names them.
+func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
+	repository := it.Repository(c.layout)
+	p := cache.Policy{Fresh: verdictFresh, Grace: cache.Forever, Stale: cache.Forever}
+	return c.evidence.of.Get(ctx, verdictKey(repository, manifest)+l.resigned(v), p, func(ctx context.Context, _ *Evidence, _ bool) (*Evidence, error) {
+		r, err := c.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		m := oci.Manifest{Descriptor: manifest}
+		if it.Kind != addr.KindModule { // the index of a provider says who signed its checksums
+			if m, err = r.Fetch(ctx, manifest.Digest.String()); err != nil {
+				return nil, err
+			}
+		}
+		policy := c.policy.require[it.Kind]
+		policy.Now = c.policy.now()
+		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Events}
+		e := &Evidence{}
+		if e.Signatures, err = trust.Signatures(ctx, s, policy); err != nil {
+			return nil, err
+		}
+		e.Referred, err = artifact.ReadReferred(ctx, r, manifest)
+		return e, err
+	})
+}
+
+// Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that
+// only the report itself can tell.
+func (c *Catalog) Findings(ctx context.Context, repository string, report artifact.Report) (*Findings, error) {
+	return c.evidence.found.Get(ctx, report.Document.Digest.String(), always(), func(ctx context.Context, _ *Findings, _ bool) (*Findings, error) {
+		r, err := c.client.Repo(repository)
+		if err != nil {
+			return nil, err
+		}
+		b, err := r.ReadBlob(ctx, report.Document, maxScan)
+		if err != nil {
+			return nil, err
+		}
+		f := &Findings{}
+		if f.All, f.Counts, err = scan.Findings(b, maxFindings); err != nil {
+			return nil, fmt.Errorf("%w: %w", err, oci.ErrCorrupt)
+		}
+		return f, nil
+	})
+}
+
+// forget has what vouches for a digest looked up again, if a reference is that of
+// something that refers to it.
+func (e *evidence) forget(repository, reference string) {
+	if hex, ok := strings.CutPrefix(strings.Replace(reference, ":", "-", 1), "sha256-"); ok && len(hex) >= 64 {
+		e.of.Forget(repository + "@sha256:" + hex[:64])
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// HeldModule is [Catalog.ModuleVersion] for who may publish: a version that is to
+// be had by nobody comes with the [RefusedError] that says why.
+func (c *Catalog) HeldModule(ctx context.Context, m addr.Module, v addr.Version) (*ModuleVersion, *RefusedError, error) {
+	mv, err := c.ModuleVersion(ctx, m, v)
+	no, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return mv, nil, err
+	}
+	mv, err = c.manifests.module(ctx, c.layout.Module(m), v)
+	return mv, no, err
+}
+
+// HeldProvider is [Catalog.ProviderVersion] likewise.
+func (c *Catalog) HeldProvider(ctx context.Context, p addr.Provider, v addr.Version) (*ProviderVersion, *RefusedError, error) {
+	pv, err := c.ProviderVersion(ctx, p, v)
+	no, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return pv, nil, err
+	}
+	repository := p.Item().Repository(c.layout)
+	l, err := c.listed(ctx, repository)
+	if err != nil {
+		return nil, no, err
+	}
+	pv, err = c.manifests.provider(ctx, repository, p.Type, v, l)
+	if err == nil && pv.Broken != nil {
+		err = pv.Broken
+	}
+	return pv, no, err
+}
+
+// Held are the versions that are to be had by nobody, highest first, each with the
+// [RefusedError] that says why.
+func (l *Versions) Held() ([]addr.Version, []error) {
+	var versions []addr.Version
+	var reasons []error
+	for _, v := range slices.Backward(slices.SortedFunc(slices.Values(l.Versions), addr.Version.Compare)) {
+		if err := l.Available(v); err != nil {
+			versions, reasons = append(versions, v), append(reasons, err)
+		}
+	}
+	return versions, reasons
+}

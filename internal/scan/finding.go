@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Finding is one thing that a scanner found, in the words of its report.
+type Finding struct {
+	Level   string // critical, high, medium or low
+	Rule    string // name of the rule, or of a vulnerability
+	Link    string // where the rule is explained; whatever the report says
+	Title   string
+	File    string // "" if the report names none
+	Line    int    // 0: the whole file
+	Package string // with its version, of a vulnerability
+	Fixed   string // version of the package that has not got it, "" if there is none
+}
+
+// levels are the names of severities, the worst first.
+func levels() []string { return []string{"critical", "high", "medium", "low"} }
+
+// Bounds of a finding as it is shown.
+const (
+	maxTitle = 300 // characters
+	maxName  = 200
+)
+
+// Findings reads what a SARIF report found, the worst first, at most so many of
+// them, and how many there are of each severity.
+func Findings(report []byte, most int) ([]Finding, Counts, error) {
+	doc, err := readSARIF(report)
+	if err != nil {
+		return nil, Counts{}, err
+	}
+	var all []Finding
+	var counts Counts
+	for result, rules := range doc.findings() {
+		level := result.severity(rules)
+		counts.add(level)
+		if slices.Contains(levels(), level) {
+			all = append(all, newFinding(result, rules, level))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Compare(slices.Index(levels(), a.Level), slices.Index(levels(), b.Level))
+	})
+	return slices.Clip(all[:min(len(all), most)]), counts, nil
+}
+
+func newFinding(r sarifResult, rules []sarifRule, level string) Finding {
+	f := Finding{Level: level, Rule: cut(r.RuleID, maxName)}
+	text := r.Message.Text
+	if rule, ok := r.rule(rules); ok {
+		f.Rule, f.Link = cut(cmp.Or(r.RuleID, rule.ID), maxName), cut(rule.HelpURI, 10*maxName)
+		f.Title = rule.ShortDescription.Text
+	}
+	if f.Title == "" {
+		f.Title, _, _ = strings.Cut(text, "\n")
+	}
+	f.Title = cut(f.Title, maxTitle)
+	if len(r.Locations) > 0 {
+		at := r.Locations[0].PhysicalLocation
+		f.File, f.Line = cut(at.ArtifactLocation.URI, maxName), max(at.Region.StartLine, 0)
+	}
+	f.Package, f.Fixed = packageOf(text)
+	return f
+}
+
+// packageOf reads the lines that Trivy writes about a vulnerability:
+// github.com/aquasecurity/trivy/pkg/report/sarif.go has their form.
+func packageOf(message string) (name, fixed string) {
+	value := map[string]string{}
+	for line := range strings.Lines(message) {
+		if key, v, ok := strings.Cut(line, ":"); ok {
+			value[key] = strings.TrimSpace(v)
+		}
+	}
+	if value["Package"] == "" {
+		return "", ""
+	}
+	return cut(strings.TrimSpace(value["Package"]+" "+value["Installed Version"]), maxName), cut(value["Fixed Version"], maxName)
+}
+
+// cut is at most so many characters of a text.
+func cut(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	for i := range s {
+		if most--; most < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

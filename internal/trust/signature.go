@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Results of a [Signature].
+const (
+	Trusted    = "trusted"     // by a key of the policy
+	Consistent = "consistent"  // it holds, by a key that lies beside it
+	NotChecked = "not checked" // nothing here knows its key
+	Invalid    = "invalid"     // it does not hold, or is about something else
+)
+
+// Signature is one signature of a version, as a person wants to see it.
+type Signature struct {
+	Kind      string // "cosign" or "OpenPGP"
+	Key       string // fingerprint of an OpenPGP key, [CosignKeyID] of another; "": not known
+	By        string // who the key says it is of, "" if it says nothing
+	Algorithm string
+	Result    string // one of the results above
+	Detail    string // why
+}
+
+// CosignKeyID names a key: SHA-256 over its DER form, as `ssh-keygen -l` writes
+// fingerprints.
+func CosignKeyID(key *ecdsa.PublicKey) string {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(der)
+	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+// Signatures lists every signature of a version and what the keys of a policy say
+// of it. Unlike [Verify] it does not stop at the first that fails. The manifest of
+// a module need only have its descriptor.
+func Signatures(ctx context.Context, s Subject, o Policy) ([]Signature, error) {
+	cosigned, err := artifact.ReadCosignSignatures(ctx, s.Repository, s.Manifest.Digest)
+	if err != nil {
+		return nil, err
+	}
+	var out []Signature
+	for _, c := range cosigned {
+		out = append(out, cosignSignature(s, c, o.Cosign))
+	}
+	if s.Item.Kind == addr.KindModule || s.Item.Kind == addr.KindTemplate {
+		return out, nil
+	}
+	index, err := artifact.ParseProviderIndex(s.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	md, err := artifact.Resigned(ctx, s.Repository, index, s.Status())
+	if errors.Is(err, oci.ErrNotFound) {
+		return out, nil // made by another tool
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(openPGPSignatures(md, o), out), nil
+}
+
+func cosignSignature(s Subject, c artifact.CosignSignature, keys []*ecdsa.PublicKey) Signature {
+	out := Signature{Kind: "cosign", Algorithm: "ECDSA P-256", Result: NotChecked, Detail: "no key of this server made it"}
+	if len(keys) == 0 {
+		out.Detail = "this server is told no key to trust"
+	}
+	if err := c.Names(s.Name, s.Manifest.Digest); err != nil {
+		out.Result, out.Detail = Invalid, err.Error()
+		return out
+	}
+	for _, key := range keys {
+		if signing.VerifyECDSA(key, c.Payload, c.Signature) == nil {
+			out.Key, out.Result, out.Detail = CosignKeyID(key), Trusted, ""
+			return out
+		}
+	}
+	return out
+}
+
+// openPGPSignatures are those over SHA256SUMS, by the keys that lie beside it.
+func openPGPSignatures(md artifact.ProviderMetadata, o Policy) []Signature {
+	var out []Signature
+	for _, stored := range md.Keys {
+		keys, err := signing.ParsePublicKeys([]byte(stored.ASCIIArmor))
+		if err != nil {
+			continue // nobody is served it
+		}
+		for _, k := range keys {
+			s := Signature{Kind: "OpenPGP", Key: k.Fingerprint, By: k.UserID, Algorithm: k.Algorithm, Result: Consistent, Detail: "by a key that lies beside it"}
+			_, err := signing.Verify(md.ShasumsBytes, md.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: o.Now, AllowExpired: true})
+			switch {
+			case errors.Is(err, signing.ErrUnknownKey):
+				continue // this key signed nothing here
+			case err != nil:
+				s.Result, s.Detail = Invalid, err.Error()
+			case slices.ContainsFunc(o.OpenPGP, func(t signing.PublicKey) bool { return t.Fingerprint == k.Fingerprint }):
+				s.Result, s.Detail = Trusted, ""
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}

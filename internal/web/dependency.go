@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// maxLooked bounds the providers of one page that are looked for here.
+const maxLooked = 20
+
+// requirement is a provider that a module requires, and what is here of it.
+type requirement struct {
+	artifact.DescribedProvider
+	Here []here
+}
+
+// here is a provider of this server that a requirement may mean.
+type here struct {
+	link             // to it, or to the version
+	Version   string // the highest that satisfies; "": none does
+	Satisfied bool
+}
+
+// toolRegistries are where the tools look for a provider whose source names no host.
+func toolRegistries() []string { return []string{"registry.opentofu.org", "registry.terraform.io"} }
+
+// satisfied says which requirements this server can fulfil, as far as the caller
+// may know. What the lists of versions do not tell in time is left out.
+func (s *server) satisfied(r *request, all []artifact.DescribedProvider) []requirement {
+	ctx, stop := context.WithTimeout(r.Context(), partTime)
+	defer stop()
+	index, err := s.o.Catalog.Index(ctx)
+	published := map[string]bool{}
+	if err == nil {
+		for _, kind := range []string{addr.KindProvider, addr.KindMirror} {
+			for _, it := range index.Search(catalog.Query{Kind: kind}) {
+				published[kind+" "+it.String()] = r.readable(it)
+			}
+		}
+	}
+	out := make([]requirement, len(all))
+	looked := 0
+	for i, d := range all {
+		out[i].DescribedProvider = d
+		for _, p := range s.meant(r, d) {
+			it := p.Item()
+			if !published[it.Kind+" "+it.String()] || looked == maxLooked {
+				continue
+			}
+			looked++
+			if h, ok := s.hereOf(ctx, p, d.Versions); ok {
+				out[i].Here = append(out[i].Here, h)
+			}
+		}
+	}
+	return out
+}
+
+// meant are the providers of this server that a source may mean.
+func (s *server) meant(r *request, d artifact.DescribedProvider) []addr.Provider {
+	source := d.Source
+	if source == "" {
+		source = "hashicorp/" + d.Name
+	}
+	if own, ok := strings.CutPrefix(source, s.host(r)+"/"); ok {
+		source = own
+	} else if strings.Count(source, "/") == 1 {
+		var out []addr.Provider
+		for _, host := range toolRegistries() {
+			if p, err := addr.ParseProvider(host + "/" + source); err == nil {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	p, err := addr.ParseProvider(source)
+	if err != nil {
+		return nil
+	}
+	return []addr.Provider{p}
+}
+
+func (s *server) hereOf(ctx context.Context, p addr.Provider, constraints []string) (here, bool) {
+	l, err := s.o.Catalog.Provider(ctx, p)
+	if err != nil {
+		return here{}, false
+	}
+	c, err := addr.ParseConstraint(strings.Join(constraints, ", "))
+	if err != nil {
+		return here{}, false
+	}
+	h := here{link: link{p.String(), itemPath(p.Item())}}
+	if i := slices.IndexFunc(l.Listed, c.Allows); i >= 0 {
+		h.Version, h.Satisfied = l.Listed[i].String(), true
+		h.Href += "/" + escapePath(h.Version)
+	} else if v, ok := l.Latest(); ok {
+		h.Version = v.String()
+	}
+	return h, true
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Archives is where the bytes of versions are. Who asks has decided that they may
+// be read.
+type Archives interface {
+	// OpenArchive returns a blob of a repository as a file; done closes it.
+	OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error)
+	// ArchiveLink is a path to a blob below the root of the server, for a while.
+	ArchiveLink(repository, sha256hex, file string) string
+}
+
+// Bounds of what is shown of an archive.
+const (
+	maxArchive  = 64 << 20  // bytes of one that is looked into
+	maxText     = 256 << 10 // of a file that is shown
+	maxImage    = 2 << 20
+	listedBytes = 16 << 20 // of lists of files in memory
+	fileBytes   = 32 << 20 // of files in memory
+	coldPlaces  = 4        // archives that are looked into at a time, half of them for one client
+)
+
+// files looks into the archives of modules, without unpacking them.
+type files struct {
+	archives Archives // nil: there are none
+	kit      *service.Kit
+	places   *service.Places
+	lists    *cache.Cache[[]archive.File] // digest of the zip
+	read     *cache.Cache[[]byte]         // digest of the zip and path
+}
+
+func newFiles(o Options) *files {
+	size := func(list []archive.File) int {
+		n := 64
+		for _, f := range list {
+			n += 64 + len(f.Path)
+		}
+		return n
+	}
+	untold := func(string, string) {}
+	return &files{
+		archives: o.Archives, kit: o.Kit, places: service.NewPlaces(coldPlaces),
+		lists: cache.New("files", listedBytes, size, o.Now, untold),
+		read:  cache.New("file", fileBytes, func(b []byte) int { return 64 + len(b) }, o.Now, untold),
+	}
+}
+
+// kept is the policy for what is in an archive, which never changes.
+func kept() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
+
+// list returns the files of an archive, by path.
+func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
+	if list, ok := f.lists.Peek(mv.Zip.Digest.String()); ok {
+		return list, nil
+	}
+	err = f.open(r, mv, func(z io.ReaderAt) error {
+		list, err = archive.Contents(z, mv.Zip.Size, archive.Limits{})
+		return err
+	})
+	if err == nil {
+		f.lists.Put(mv.Zip.Digest.String(), list)
+	}
+	return list, err
+}
+
+// file returns one file of an archive.
+func (f *files) file(r *request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
+	key := mv.Zip.Digest.String() + "/" + name
+	if b, ok := f.read.Peek(key); ok {
+		return b, nil
+	}
+	err = f.open(r, mv, func(z io.ReaderAt) error {
+		b, err = archive.ReadFile(z, mv.Zip.Size, name, maxImage)
+		return err
+	})
+	if err == nil {
+		f.read.Put(key, b)
+	}
+	return b, err
+}
+
+// open has look see an archive, if there is a place for one more.
+func (f *files) open(r *request, mv *catalog.ModuleVersion, look func(io.ReaderAt) error) error {
+	if mv.Zip.Size > maxArchive {
+		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
+	}
+	client := f.kit.Client(r.Request)
+	if !f.places.Take(client) {
+		return service.TooMany("archives that are looked into")
+	}
+	defer f.places.Leave(client)
+	z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return look(z)
+}
+
+// filesBody is a directory of an archive, or one file of it.
+type filesBody struct {
+	Path    string
+	Parents []link // of what is shown, from the root on
+	Rows    []fileRow
+	More    int // entries that are not shown
+	Total   int // files in the archive
+	Bytes   int64
+	Problem string // why the archive is not shown
+
+	Name  string // of a file; "": this is a directory
+	Size  int64
+	Text  template.HTML // of a file with text
+	Image string        // address of an image
+	Large bool          // too large to be shown
+}
+
+// fileRow is an entry of a directory.
+type fileRow struct {
+	link
+	Dir   bool
+	Files int // below a directory
+	Size  int64
+	Exec  bool
+}
+
+// newFiles is what the files page shows at a path of the archive.
+func (s *server) newFiles(r *request, mv *catalog.ModuleVersion, base, at string) (filesBody, error) {
+	body := filesBody{Path: at}
+	list, err := s.files.list(r, mv)
+	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
+		body.Problem = err.Error()
+		return body, nil
+	}
+	if err != nil {
+		return body, err
+	}
+	for _, f := range list {
+		body.Bytes += f.Size
+	}
+	body.Total, body.Parents = len(list), parents(base, at)
+	if i, ok := slices.BinarySearchFunc(list, at, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); ok {
+		return body, s.oneFile(r, mv, base, list[i], &body)
+	}
+	body.Rows = directory(list, base, at)
+	if len(body.Rows) == 0 && at != "" {
+		return body, notFound("the module has no file %q", at)
+	}
+	if body.More = len(body.Rows) - maxRows; body.More > 0 {
+		body.Rows = body.Rows[:maxRows]
+	}
+	return body, nil
+}
+
+// maxRows bounds a directory on a page: a file is found by its path all the same.
+const maxRows = 500
+
+// directory are the entries of one level, directories first.
+func directory(list []archive.File, base, at string) []fileRow {
+	prefix := ""
+	if at != "" {
+		prefix = at + "/"
+	}
+	var dirs, rows []fileRow
+	for _, f := range list {
+		below, ok := strings.CutPrefix(f.Path, prefix)
+		if !ok {
+			continue
+		}
+		name, _, deeper := strings.Cut(below, "/")
+		href := base + "/files/" + escapePath(prefix+name)
+		switch n := len(dirs); {
+		case !deeper:
+			rows = append(rows, fileRow{link: link{name, href}, Size: f.Size, Exec: f.Exec})
+		case n > 0 && dirs[n-1].Text == name:
+			dirs[n-1].Files++
+			dirs[n-1].Size += f.Size
+		default:
+			dirs = append(dirs, fileRow{link: link{name, href}, Dir: true, Files: 1, Size: f.Size})
+		}
+	}
+	return slices.Concat(dirs, rows)
+}
+
+// parents are the directories above a path.
+func parents(base, at string) []link {
+	all := []link{{"All files", base + "/files"}}
+	for i, c := range at {
+		if c == '/' {
+			all = append(all, link{path.Base(at[:i]), base + "/files/" + escapePath(at[:i])})
+		}
+	}
+	return all
+}
+
+// fileLinks gives the page of a line of a file, nil if no archive can be looked into.
+func (s *server) fileLinks(r *request, mv *catalog.ModuleVersion, base string) func(path string, line int) string {
+	if s.o.Archives == nil {
+		return nil
+	}
+	list, err := s.files.list(r, mv)
+	if err != nil {
+		return nil // the findings are there without links
+	}
+	return func(name string, line int) string {
+		name = strings.TrimPrefix(name, "./")
+		if _, ok := slices.BinarySearchFunc(list, name, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); !ok {
+			return ""
+		}
+		href := base + "/files/" + escapePath(name)
+		if line > 0 {
+			href += "#L" + strconv.Itoa(line)
+		}
+		return href
+	}
+}
+
+// oneFile fills in a file: its text, or its image, or why it is not shown.
+func (s *server) oneFile(r *request, mv *catalog.ModuleVersion, base string, f archive.File, body *filesBody) error {
+	body.Name, body.Size = path.Base(f.Path), f.Size
+	if imageType(f.Path) != "" && f.Size <= maxImage {
+		body.Image = base + "/files/" + escapePath(f.Path) + "?raw=1"
+		return nil
+	}
+	if f.Size > maxText {
+		body.Large = true
+		return nil
+	}
+	b, err := s.files.file(r, mv, f.Path)
+	if errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
+		body.Problem = err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if utf8.Valid(b) && !slices.Contains(b, 0) {
+		body.Text = s.markdown.code(string(b), languageOf(f.Path)).html
+	}
+	return nil
+}
+
+// imageType is the type of a file that may be shown as an image, by its name.
+func imageType(name string) string {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".png":
+		return "image/png"
+	case ".jpg", ".jpeg":
+		return "image/jpeg"
+	case ".gif":
+		return "image/gif"
+	case ".webp":
+		return "image/webp"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return ""
+}
+
+// moduleFile shows a file of a module, or sends the bytes of an image.
+func (s *server) moduleFile(w http.ResponseWriter, hr *http.Request) error {
+	r := &request{Request: hr}
+	if r.URL.Query().Get("raw") == "" {
+		p, err := s.module(r)
+		if err != nil {
+			return err
+		}
+		return s.write(w, hr, p)
+	}
+	x, err := s.versionIn(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("path")
+	if s.o.Archives == nil {
+		return notFound("the module has no image %q", name)
+	}
+	b, err := s.files.file(r, x.mv, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnsafe) {
+		return notFound("the module has no image %q", name)
+	}
+	if err != nil {
+		return err
+	}
+	return sendImage(w, hr, name, b)
+}
+
+// sendImage sends what is an image by its name and its bytes. Opened alone it can do
+// nothing: a picture in SVG may hold a script.
+func sendImage(w http.ResponseWriter, r *http.Request, name string, b []byte) error {
+	kind := imageType(name)
+	if found := http.DetectContentType(b); kind == "" || kind != "image/svg+xml" && found != kind || kind == "image/svg+xml" && !utf8.Valid(b) {
+		return notFound("the module has no image %q", name)
+	}
+	sum := sha256.Sum256(b)
+	h := w.Header()
+	secure(h)
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Vary", "Cookie, Authorization")
+	h.Set("Etag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(b)))
+	return nil
+}

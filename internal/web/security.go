@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// partTime is how long a page waits for a part that it can do without.
+const partTime = 2 * time.Second
+
+// vouched is what the head of a version says of who vouches for it.
+type vouched struct {
+	evidence *catalog.Evidence // nil: it is not known now
+	Unknown  bool              // signatures and scans are missing from this page
+	Refused  string            // why nobody is served the version, for who may publish
+}
+
+// vouch looks for the evidence, but waits for it no longer than a part may take.
+func (s *server) vouch(r *request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
+	ctx, stop := context.WithTimeout(r.Context(), partTime)
+	defer stop()
+	e, err := s.o.Catalog.Evidence(ctx, it, v, manifest, l)
+	if err != nil {
+		s.o.Kit.Log(r.Request).Warn("a page does without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
+		return vouched{Unknown: true}
+	}
+	return vouched{evidence: e}
+}
+
+// marks are the words about it.
+func (v vouched) marks() []mark {
+	var all []mark
+	if v.Refused != "" {
+		all = append(all, mark{"not served", "bad"})
+	}
+	if v.evidence == nil {
+		return all
+	}
+	by := func(result string) int {
+		return slices.IndexFunc(v.evidence.Signatures, func(s trust.Signature) bool { return s.Result == result })
+	}
+	switch i := by(trust.Trusted); {
+	case i >= 0:
+		all = append(all, mark{"verified, signed by " + shortKey(v.evidence.Signatures[i]), "good"})
+	case by(trust.Consistent) >= 0:
+		all = append(all, mark{"signed by " + shortKey(v.evidence.Signatures[by(trust.Consistent)]), "plain"})
+	case by(trust.NotChecked) >= 0 || v.evidence.Bundles > 0:
+		all = append(all, mark{"signed, not checked", "plain"})
+	}
+	if by(trust.Invalid) >= 0 {
+		all = append(all, mark{"invalid signature", "bad"})
+	}
+	if report, ok := v.evidence.Scan(); ok {
+		kind := "good"
+		if report.Scan.Critical+report.Scan.High > 0 {
+			kind = "bad"
+		} else if report.Scan.Medium+report.Scan.Low > 0 {
+			kind = "plain"
+		}
+		all = append(all, mark{fmt.Sprintf("scan %d critical, %d high", report.Scan.Critical, report.Scan.High), kind})
+	}
+	return all
+}
+
+// shortKey names a key in a few letters: the ID at the end of a fingerprint, or the
+// begin of a hash.
+func shortKey(s trust.Signature) string {
+	if hash, ok := strings.CutPrefix(s.Key, "SHA256:"); ok {
+		return hash[:min(12, len(hash))]
+	}
+	return s.Key[max(0, len(s.Key)-16):]
+}
+
+// securityBody is who vouches for a version and what was found in it.
+type securityBody struct {
+	Signatures []signatureRow
+	Bundles    int
+	Scan       *scanBody
+	Older      []reportRow
+	Documents  []reportRow // SBOMs and provenance
+	More       int         // that are not shown
+	Unknown    bool
+}
+
+type signatureRow struct {
+	trust.Signature
+	Mark mark
+}
+
+// reportRow is a document about a version.
+type reportRow struct {
+	Name   string
+	Size   int64
+	Href   string // below the root of the server, "" for none
+	Scan   *artifact.ScanSummary
+	Digest string
+}
+
+// scanBody is the newest report of a scanner.
+type scanBody struct {
+	reportRow
+	Levels  []levelChoice
+	Level   string // that is shown, "" for all
+	Rows    []findingRow
+	Found   int    // of the level
+	Hidden  int    // that the report has and no page shows
+	Problem string // why there are no rows
+	Before  string // links to the pages beside, "" for none
+	After   string
+}
+
+type levelChoice struct {
+	link
+	Count int
+	Mark  string
+	Here  bool
+}
+
+type findingRow struct {
+	scan.Finding
+	Mark string // good, bad or plain
+	Href string // of the file, "" for none
+	Host string // of the link to the rule, "" for none that may be followed
+}
+
+// newSecurity fills in the page. Page is its own address, and files that of a file
+// of the version, nil if there are none.
+func (s *server) newSecurity(r *request, repository string, v vouched, page string, files func(path string, line int) string) (securityBody, error) {
+	if v.evidence == nil {
+		return securityBody{Unknown: true}, nil
+	}
+	body := securityBody{Bundles: v.evidence.Bundles, More: v.evidence.More}
+	for _, sig := range v.evidence.Signatures {
+		kind := map[string]string{trust.Trusted: "good", trust.Invalid: "bad"}[sig.Result]
+		body.Signatures = append(body.Signatures, signatureRow{sig, mark{sig.Result, cmp.Or(kind, "plain")}})
+	}
+	newest, scanned := v.evidence.Scan()
+	for _, report := range v.evidence.Reports {
+		row := s.reportRow(repository, report)
+		switch {
+		case report.MediaType != artifact.ReportSARIF:
+			body.Documents = append(body.Documents, row)
+		case !scanned || report.Document.Digest != newest.Document.Digest:
+			body.Older = append(body.Older, row)
+		}
+	}
+	if !scanned {
+		return body, nil
+	}
+	body.Scan = &scanBody{reportRow: s.reportRow(repository, newest), Level: r.URL.Query().Get("level")}
+	if scan.CheckLevel(body.Scan.Level) != nil {
+		return body, notFound("there is no level %q of findings", body.Scan.Level)
+	}
+	found, err := s.o.Catalog.Findings(r.Context(), repository, newest)
+	switch {
+	case errors.Is(err, oci.ErrTooLarge):
+		body.Scan.Problem = "The report is too large to be shown here; download it."
+	case errors.Is(err, oci.ErrCorrupt):
+		body.Scan.Problem = "The report cannot be read; download it to see why."
+	case err != nil:
+		return body, err
+	default:
+		body.Scan.fill(r, found, page, files)
+	}
+	return body, nil
+}
+
+// fill chooses the findings of this page.
+func (b *scanBody) fill(r *request, found *catalog.Findings, page string, files func(path string, line int) string) {
+	c := found.Counts
+	total := c.Critical + c.High + c.Medium + c.Low
+	b.Hidden = total - len(found.All)
+	choose := func(level, text, mark string, n int) {
+		href := page
+		if level != "" {
+			href += "?level=" + level
+		}
+		b.Levels = append(b.Levels, levelChoice{link{text, href}, n, mark, level == b.Level})
+	}
+	choose("", "all", "plain", total)
+	for _, l := range []struct {
+		name string
+		n    int
+	}{{"critical", c.Critical}, {"high", c.High}, {"medium", c.Medium}, {"low", c.Low}} {
+		choose(l.name, l.name, levelMark(l.name), l.n)
+	}
+	shown := slices.DeleteFunc(slices.Clone(found.All), func(f scan.Finding) bool { return b.Level != "" && f.Level != b.Level })
+	b.Found = len(shown)
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if last := max(0, len(shown)-1)/rowsPerPage + 1; err != nil || n < 1 || n > last {
+		n = 1
+	}
+	first := (n - 1) * rowsPerPage
+	for _, f := range shown[first:min(first+rowsPerPage, len(shown))] {
+		row := findingRow{Finding: f, Mark: levelMark(f.Level), Host: followed(f.Link)}
+		if f.File != "" && files != nil {
+			row.Href = files(f.File, f.Line)
+		}
+		b.Rows = append(b.Rows, row)
+	}
+	other := func(n int) string {
+		q := url.Values{"page": {strconv.Itoa(n)}}
+		if b.Level != "" {
+			q.Set("level", b.Level)
+		}
+		return page + "?" + q.Encode()
+	}
+	if n > 1 {
+		b.Before = other(n - 1)
+	}
+	if first+rowsPerPage < len(shown) {
+		b.After = other(n + 1)
+	}
+}
+
+func levelMark(level string) string {
+	if level == "critical" || level == "high" {
+		return "bad"
+	}
+	return "plain"
+}
+
+// followed is the host of a link that may be followed.
+func followed(href string) string {
+	u, err := url.Parse(href)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// reportRow names a report as its type does.
+func (s *server) reportRow(repository string, report artifact.Report) reportRow {
+	names := map[string][2]string{
+		artifact.ReportSARIF: {"Scan report, SARIF", "scan.sarif.json"}, artifact.ReportCycloneDX: {"SBOM, CycloneDX", "sbom.cdx.json"},
+		artifact.ReportSPDX: {"SBOM, SPDX", "sbom.spdx.json"}, artifact.ReportInToto: {"Provenance, in-toto", "provenance.intoto.json"},
+	}
+	row := reportRow{Name: names[report.MediaType][0], Size: report.Document.Size, Scan: report.Scan, Digest: report.Document.Digest.String()}
+	if s.o.Archives != nil {
+		row.Href = s.o.Archives.ArchiveLink(repository, report.Document.Digest.Encoded(), names[report.MediaType][1])
+	}
+	return row
+}
+
+// publishes reports whether the caller of a page may publish an item.
+func (r *request) publishes(it addr.Item) bool {
+	return r.grant.May(access.Right{Action: access.Publish, Kind: access.Kind(it.Kind), Address: it.String()})
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"crypto/ecdsa"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestYanked wants a withdrawn version to be there for who may publish, and for
+// nobody else.
+func TestYanked(t *testing.T) {
+	for name, c := range map[string]struct {
+		rights []access.Scope
+		sees   bool
+	}{"reader": {access.AnonymousRead(), false}, "publisher": {access.AnonymousAll(), true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, c.rights...)
+			s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+			s.module(t, "net/vpc/aws", "1.1.0", map[string]string{"main.tf": ""})
+			m := depottest.MustModule(t, "net/vpc/aws", "1.1.0")
+			if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.1.0", Message: "it loses routes"}); err != nil {
+				t.Fatal(err)
+			}
+			status, body := s.get(t, "/ui/modules/net/vpc/aws/1.1.0")
+			if c.sees != (status == http.StatusOK) || !strings.Contains(body, "it loses routes") || c.sees != strings.Contains(body, "Nobody is served this version") {
+				t.Errorf("the version is %d:\n%s", status, body)
+			}
+			if _, body := s.get(t, "/ui/modules/net/vpc/aws/versions"); c.sees != strings.Contains(body, "it loses routes") {
+				t.Errorf("in the list of versions:\n%s", body)
+			}
+			if _, body := s.get(t, "/ui/modules/net/vpc/aws"); !strings.Contains(body, "Version 1.0.0") {
+				t.Errorf("the latest is withdrawn:\n%s", body)
+			}
+		})
+	}
+}
+
+// TestRequired wants the key that signed on the page of a version, and of one that
+// nobody signed the reason why it is not served.
+func TestRequired(t *testing.T) {
+	key, public := depottest.NewCosignKey(t)
+	require := map[string]trust.Policy{addr.KindModule: {Require: []string{trust.RequireCosign}, Cosign: []*ecdsa.PublicKey{public}}}
+	s := newSiteThat(t, require, access.AnonymousAll()...)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		s.module(t, "net/vpc/aws", version, map[string]string{"main.tf": ""})
+	}
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, m.Item(), m.Version), key); err != nil {
+		t.Fatal(err)
+	}
+	id := trust.CosignKeyID(public)
+	for path, want := range map[string]string{
+		"modules/net/vpc/aws":                "verified, signed by " + strings.TrimPrefix(id, "SHA256:")[:12],
+		"modules/net/vpc/aws/1.0.0/security": `<span class="mark good">trusted</span>`,
+		"modules/net/vpc/aws/1.0.0/usage":    "--cosign-key KEY.pub",
+		"modules/net/vpc/aws/1.1.0":          "does not fulfil the policy",
+		"modules/net/vpc/aws/versions":       "does not fulfil the policy",
+	} {
+		if status, body := s.get(t, "/ui/"+path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d, want %q in\n%s", path, status, want, body)
+		}
+	}
+}
+
+// TestSatisfied wants of each provider what is here and what the caller may read.
+func TestSatisfied(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.provider(t, "1.2.3")
+	s.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": `terraform {
+  required_providers {
+    dns   = { source = "okara.example.com/acme/dns", version = "~> 1.2" }
+    later = { source = "okara.example.com/acme/dns", version = ">= 2.0" }
+    other = { source = "acme/other" }
+  }
+}`})
+	_, body := s.get(t, "/ui/modules/net/a/x/1.0.0/dependencies")
+	for _, want := range []string{"satisfied by 1.2.3", "not satisfied, newest is 1.2.3", "not here", `href="./../../../../../providers/acme/dns/1.2.3"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	hidden := newSite(t, access.Scope{Action: access.Read, Kind: addr.KindModule, Glob: "**"})
+	hidden.provider(t, "1.2.3")
+	hidden.module(t, "net/a/x", "1.0.0", map[string]string{"main.tf": "terraform {\n  required_providers { dns = { source = \"okara.example.com/acme/dns\" } }\n}"})
+	if _, body := hidden.get(t, "/ui/modules/net/a/x/1.0.0/dependencies"); !strings.Contains(body, "not here") || strings.Contains(body, "1.2.3\"") {
+		t.Errorf("it tells of a provider that nobody may read:\n%s", body)
+	}
+}
+
+// TestImage wants the bytes of an image, and that nothing acts in them.
+func TestImage(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.full(t)
+	for file, kind := range map[string]string{"dot.png": "image/png", "net.svg": "image/svg+xml"} {
+		resp, err := s.Client().Get(s.URL + "/ui/modules/net/vpc/aws/1.10.0/files/docs/" + file + "?raw=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		h := resp.Header
+		if resp.StatusCode != http.StatusOK || h.Get("Content-Type") != kind || h.Get("Content-Security-Policy") != "default-src 'none'; sandbox" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: status %d, %v", file, resp.StatusCode, h)
+		}
+	}
+}
+
+// TestCold counts what the first look at a module asks the registry: its list,
+// manifest and description, and who vouches for it.
+func TestCold(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	s.count.Take()
+	s.get(t, "/ui/modules/net/vpc/aws")
+	if asked := s.count.Take(); len(asked) > 6 {
+		t.Errorf("%d requests: %v", len(asked), asked)
+	}
+}
+
+// TestDownload follows the link to a document about a version.
+func TestDownload(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.full(t)
+	page := "/ui/modules/net/vpc/aws/1.10.0/security"
+	_, body := s.get(t, page)
+	_, rest, _ := strings.Cut(body, "SBOM, CycloneDX")
+	_, rest, _ = strings.Cut(rest, `href="./../../../../../../`)
+	link, _, _ := strings.Cut(rest, `"`)
+	if !strings.HasPrefix(link, "archives/") {
+		t.Fatalf("no link below the root in\n%s", body)
+	}
+	resp, err := s.Client().Get(s.URL + "/" + link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Disposition") != "attachment" {
+		t.Errorf("status %d, %v", resp.StatusCode, resp.Header)
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// OpenArchive returns a blob of a repository as a file: the one that is on this
+// machine already, else a temporary one. Whoever asks has decided that it may be
+// read. done closes it.
+func (h *Handler) OpenArchive(ctx context.Context, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
+	return h.s.archives.whole(ctx, h.s.views.own, repository, d)
+}
+
+// ArchiveLink is a signed path to a blob, below the root of the server. It is good
+// for as long as those that tools get.
+func (h *Handler) ArchiveLink(repository, sha256hex, file string) string {
+	l := h.s.views.own.links
+	return l.path(blobName{Repository: repository, Hex: sha256hex, File: file}, l.expiry())
+}
+
+// whole finds a blob where deliver would, and has it complete.
+func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.Descriptor) (_ io.ReaderAt, done func(), err error) {
+	repo, err := v.client.Repo(repository)
+	if err != nil {
+		return nil, nil, err
+	}
+	src := &source{ctx: ctx, repo: repo, d: d}
+	defer func() { _ = src.Close() }() // only read
+	if a.local != nil {
+		if f, err := a.local(repository, d.Digest.Encoded()); err == nil {
+			return f, func() { _ = f.Close() }, nil
+		}
+	}
+	if a.files != nil {
+		src.file, src.spool, _, err = a.files.Open(ctx, d.Digest.Encoded(), d.Size, 0, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+			shared := &source{ctx: ctx, repo: repo, d: d, raw: true}
+			_, err := shared.open(0, false)
+			return shared, nil, err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if src.file != nil && src.spool == nil {
+			f := src.file
+			src.file = nil
+			return f, func() { _ = f.Close() }, nil
+		}
+	}
+	return copied(src, d)
+}
+
+// copied is what src reads, in a temporary file.
+func copied(src io.Reader, d oci.Descriptor) (io.ReaderAt, func(), error) {
+	f, done, err := scratch.File("")
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := io.Copy(f, src)
+	if err == nil && n != d.Size {
+		err = fmt.Errorf("%s has %d bytes, not %d: %w", d.Digest, n, d.Size, oci.ErrCorrupt)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return f, done, nil
+}
