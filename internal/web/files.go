@@ -281,16 +281,20 @@ func imageType(name string) string {
 	return ""
 }
 
-// moduleFile shows a file of a module, or sends the bytes of an image.
-func (s *server) moduleFile(w http.ResponseWriter, hr *http.Request) error {
-	r := &request{Request: hr}
-	if r.URL.Query().Get("raw") == "" {
-		p, err := s.module(r)
-		if err != nil {
-			return err
+// moduleFile shows a file of a module, or with ?raw=1 sends the bytes of an image.
+func (s *server) moduleFile() http.Handler {
+	page, image := s.page(s.module), s.handle(s.image)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("raw") == "" {
+			page.ServeHTTP(w, r)
+			return
 		}
-		return s.write(w, hr, p)
-	}
+		image.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) image(w http.ResponseWriter, hr *http.Request) error {
+	r := &request{Request: hr, header: w.Header()}
 	x, err := s.versionIn(r)
 	if err != nil {
 		return err

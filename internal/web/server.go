@@ -65,7 +65,7 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/modules/{namespace}/{name}/{system}", s.module) // read:module
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}", s.module)
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/{tab}", s.module)
-	mux.Handle("GET /ui/modules/{namespace}/{name}/{system}/{version}/files/{path...}", s.handle(s.moduleFile))
+	mux.Handle("GET /ui/modules/{namespace}/{name}/{system}/{version}/files/{path...}", s.moduleFile())
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/submodules/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/examples/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
