@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+// allowed says which of our packages one package may import, and why. A
+// package that is not listed fails the test: adding one is a decision. There is
+// one import a line, so that two changes of a row seldom meet; "*" is every
+// package but the test packages, and "!" takes one of those away.
+const allowed = `
+cmd/okara: the command wires everything together; test packages never reach a user
+	*
+	!internal/cache
+	!statebackend/s3facade
+	!statebackend/httpbackend
+registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/archive
+	internal/blobcache
+	internal/cache
+	internal/catalog
+	internal/depot
+	internal/jobs
+	internal/moduledoc
+	internal/release
+	internal/scratch
+	internal/service
+	internal/signing
+	internal/supply
+	internal/syntax
+	internal/trust
+	internal/prose
+statebackend: a state store is a repository with rules; nothing above it may matter to the lock
+	oci
+	oci/artifact
+	internal/addr
+	internal/envelope
+statebackend/httpbackend: a protocol over a Store; httpserve names requests
+	oci
+	oci/artifact
+	statebackend
+	internal/httpserve
+	internal/remedy
+statebackend/s3facade: a protocol over a Store
+	oci
+	oci/artifact
+	statebackend
+	internal/scratch
+	internal/remedy
+statebackend/doctor: it examines a repository that it is given; how one is reached is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+statebackend/foreign: it reads states that others wrote; where a file or repository is named is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+credentials: it fills oci.CredentialFunc and nothing else
+	oci
+	internal/diskfile
+oci: the client of one registry knows bytes, digests and tags, never what they mean
+	internal/netaddr
+oci/artifact: what each kind looks like, never flags, files of the user or servers
+	oci
+	internal/addr
+internal/supply: a declared set kept in step with its upstreams; one runner at a time comes in as a func, so that state stays out
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/depot
+	internal/netaddr
+	internal/release
+	internal/netaddr
+	internal/scan
+	internal/scratch
+	internal/signing
+	internal/syntax
+	internal/upstream
+internal/trust: who vouches for a version, and whether that is enough; how a registry is reached is the caller's
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/moduledoc
+	internal/release
+	internal/scan
+	internal/scratch
+	internal/signing
+internal/release: names and packages of a release; it reads what it is given
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/signing
+internal/depot: publishing one version at a time; what is wanted, and what gates ask for, comes in as values
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/diskfile
+	internal/moduledoc
+	internal/release
+	internal/scratch
+	internal/signing
+	internal/syntax
+	internal/trust
+	internal/upstream
+internal/publishclient: it publishes through a front-end what depot would publish into a registry; it knows no registry
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/signing
+internal/upstream: it only reads other people's registries
+	internal/netaddr
+	oci
+	oci/artifact
+	internal/addr
+	internal/release
+	internal/signing
+internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
+	oci
+	oci/artifact
+	registry
+	statebackend
+	statebackend/httpbackend
+	internal/access
+	internal/addr
+	internal/blobcache
+	internal/catalog
+	internal/depot
+	internal/embedded
+	internal/httpserve
+	internal/instance
+	internal/jobs
+	internal/ledger
+	internal/netaddr
+	internal/portal
+	internal/run
+	internal/scratch
+	internal/service
+	internal/supply
+	internal/syntax
+	internal/trust
+	internal/web
+	internal/upstream
+	internal/prose
+internal/blobcache: files by digest; what they are of is their readers' affair
+	oci
+	internal/scratch
+internal/catalog: what depot wrote, read through caches and screened; revoked keys are taken out of what is served, so it reads keys; release names the files of an index that does not
+	oci
+	oci/artifact
+	internal/addr
+	internal/cache
+	internal/depot
+	internal/release
+	internal/scan
+	internal/signing
+	internal/trust
+internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
+	oci
+	oci/artifact
+internal/lockfile: hashes of what depot could mirror, for what a configuration requires
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/moduledoc
+	internal/scratch
+	internal/signing
+	internal/supply
+	internal/syntax
+	internal/trust
+	internal/upstream
+internal/moduledoc: configuration in, description out
+	oci
+	oci/artifact
+	internal/addr
+	internal/archive
+	internal/syntax
+internal/access: who may do what; it knows names and rights, not what is behind them; httpserve names requests
+	internal/netaddr
+	oci
+	internal/addr
+	internal/cache
+	internal/httpserve
+	internal/prose
+internal/service: what the services of a server share; it knows clients and refusals, not what is served
+	oci
+	internal/access
+	internal/httpserve
+internal/cache: it tells "not found", which is an answer, from a failure, which is none
+	oci
+internal/bridge: it runs a tool beside a facade over the Store that a backend block describes, keys included
+	oci
+	oci/artifact
+	statebackend
+	statebackend/s3facade
+	internal/addr
+	internal/diskfile
+	internal/envelope
+	internal/httpserve
+	internal/syntax
+	internal/scratch
+internal/addr: leaf: pure names
+internal/archive: trees and bytes
+	internal/scratch
+internal/bundle: files that carry what depot published; how a registry is reached is depot's
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/diskfile
+	internal/signing
+	internal/trust
+internal/diskfile: leaf: bytes into files
+internal/netaddr: leaf: what an address says
+internal/embedded: leaf: a handler
+internal/envelope: bytes in, bytes out
+	internal/diskfile
+internal/httpserve: both ends of HTTP
+	internal/netaddr
+	internal/diskfile
+internal/scan: leaf: runs a program, reads its report
+internal/scratch: leaf: temporary files and directories
+internal/signing: sums and signatures
+	internal/diskfile
+internal/instance: the life of instances is a pure machine, without input or output
+	internal/addr
+	internal/syntax
+	internal/prose
+internal/run: one run of the tool; whether its attempt is still named comes in as a func
+	oci
+	oci/artifact
+	statebackend
+	statebackend/s3facade
+	internal/addr
+	internal/archive
+	internal/bridge
+	internal/diskfile
+	internal/envelope
+	internal/httpserve
+	internal/instance
+	internal/prose
+	internal/remedy
+	internal/scratch
+internal/ledger: the document of the machine under the lock of a state; who forwards to its leader, and what is done with effects, is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/diskfile
+	internal/instance
+internal/portal: the API of instances over a store that is passed in
+	oci
+	oci/artifact
+	statebackend
+	internal/access
+	internal/addr
+	internal/catalog
+	internal/httpserve
+	internal/instance
+	internal/jobs
+	internal/netaddr
+	internal/portaldoc
+	internal/run
+	internal/service
+	internal/statefile
+internal/portaldoc: leaf: what the API of instances says
+internal/portalclient: it asks a front-end for instances; how one is reached is publishclient's
+	oci
+	internal/portaldoc
+	internal/publishclient
+internal/web: the pages show what the catalog has, to whom the guard lets; they know no registry and no other server
+	oci
+	oci/artifact
+	internal/access
+	internal/addr
+	internal/archive
+	internal/cache
+	internal/catalog
+	internal/prose
+	internal/scan
+	internal/service
+	internal/trust
+internal/webtest: a real browser for tests; it knows no page
+internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
+internal/syntax: leaf: text in, syntax trees out
+internal/prose: leaf: numbers and words as people write and read them
+internal/remedy: it says in okara's commands what helps against errors of statebackend
+	oci/artifact
+	statebackend
+internal/ocitest: test package
+	*
+internal/tofutest: test package
+	*
+internal/depottest: test package
+	*
+internal/portaltest: test package
+	*
+internal/repotest: it reads the tree, not the code
+internal/conformance: a test module: other people's registries and clients on our packages
+	*
+	internal/tofutest
+internal/e2e: a test module that knows okara as a process only
+internal/e2e/dist: it builds what the end-to-end tests publish
+internal/e2e/instances: a demonstration; it knows okara as a process only
+`
+
+// libraries says who may import a library, which is an import path or a prefix
+// of one; the longest counts. Most have one importing package, so that
+// replacing one is a change of one package; "*" is everybody. A row without a
+// package is for tests only.
+const libraries = `
+cuelabs.dev/go/oci/ociregistry: a second registry
+filippo.io/age: key wraps
+	internal/envelope
+github.com/ProtonMail/go-crypto: OpenPGP
+	internal/signing
+github.com/apparentlymart/go-versions: constraints as tofu reads them
+	internal/addr
+github.com/coreos/go-oidc: tokens of an issuer
+	internal/access
+github.com/distribution/distribution: the embedded registry
+	internal/embedded
+github.com/docker/cli: the format of docker's configuration
+	credentials
+github.com/felixge/httpsnoop: what a handler answered
+	internal/httpserve
+github.com/go-git/go-git: git sources
+	internal/upstream
+github.com/go-jose/go-jose: tokens of an issuer; a GitHub app's token
+	internal/access
+	internal/upstream
+github.com/gofrs/flock: locks on files
+	*
+github.com/google/go-cmp: differences in tests
+github.com/google/go-github: GitHub releases
+	internal/upstream
+github.com/google/uuid: lock IDs
+	*
+github.com/hashicorp/go-cleanhttp: the one outgoing transport
+	internal/httpserve
+github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
+	internal/publishclient
+github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
+	credentials
+github.com/hashicorp/hcl/v2: reading; internal/syntax parses, with bounds
+	*
+github.com/hashicorp/hcl/v2/gohcl: files are decoded with bounds
+	internal/syntax
+github.com/hashicorp/hcl/v2/hclparse: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclsimple: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclwrite: the override file
+	internal/bridge
+github.com/hashicorp/hcl/v2/json: files are parsed with bounds
+	internal/syntax
+github.com/alecthomas/chroma: colors in readmes
+	internal/web
+github.com/chromedp: a real browser
+	internal/webtest
+github.com/microcosm-cc/bluemonday: what a readme may be made of
+	internal/web
+github.com/yuin/goldmark: Markdown
+	internal/web
+github.com/hashicorp/terraform-config-inspect: module descriptions
+	internal/moduledoc
+github.com/klauspost/compress: deflate, gzip and zstd
+	*
+github.com/opencontainers: the words of the specifications
+	*
+github.com/prometheus/client_golang: counters
+	*
+github.com/rogpeppe/go-internal: scripts
+github.com/santhosh-tekuri/jsonschema: values of parameters
+	internal/instance
+github.com/sirupsen/logrus: the log of the embedded registry
+	internal/embedded
+github.com/spf13: flags stay at the edge
+	cmd/okara
+github.com/vbauerster/mpb: progress is drawn at the edge
+	cmd/okara
+github.com/zclconf/go-cty: values of configurations
+	*
+go.opentelemetry.io/contrib: the one outgoing transport
+	internal/httpserve
+go.opentelemetry.io/otel: traces
+	*
+go.opentelemetry.io/otel/exporters: where traces go is a flag
+	cmd/okara
+go.opentelemetry.io/otel/sdk: where traces go is a flag
+	cmd/okara
+go.yaml.in/yaml: depot files
+	internal/supply
+gocloud.dev: key services
+	internal/envelope
+golang.org/x: Go's own
+	*
+oras.land/oras-go: the registry client
+	oci
+`
