@@ -20,9 +20,10 @@ const maxTemplateFiles = 1000
 
 // templateFile is what was read last of a file.
 type templateFile struct {
+	read      bool // text is that of the file; else it could not be read
 	text      string
 	templates []*instance.Template // of the last text without a mistake
-	problem   string               // with the text; "": none
+	problem   string               // with the file or its text; "": none
 }
 
 // readFiles adds the templates of the folder, file by file in the order of their
@@ -88,17 +89,16 @@ func (t *Templates) readFile(name string) templateFile {
 		return templateFile{} // it went between the list and now
 	}
 	if err != nil {
-		before.problem = err.Error()
-		return before
+		return templateFile{templates: before.templates, problem: err.Error()}
 	}
-	if before.text == string(b) && (before.templates != nil || before.problem != "") {
+	if before.read && before.text == string(b) {
 		return before
 	}
 	list, err := instance.ParseTemplates(b, name, t.o.Known)
 	if err != nil {
-		return templateFile{string(b), before.templates, err.Error()}
+		return templateFile{true, string(b), before.templates, err.Error()}
 	}
-	return templateFile{string(b), list, ""}
+	return templateFile{true, string(b), list, ""}
 }
 
 // ReadTemplateFile reads a regular file, and little more than a file of templates

@@ -3,6 +3,7 @@
 package portal_test
 
 import (
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -217,6 +218,31 @@ func TestFiles(t *testing.T) {
 	s.load(all)
 	if got := names(); got != "a/one=other" || len(all.Problems()) != 1 {
 		t.Errorf("without folder: %s, %v", got, problems(all))
+	}
+}
+
+// TestUnreadableFile keeps the templates of a file that cannot be read for a while,
+// and has nothing to say of it once it can be, although nobody changed it.
+func TestUnreadableFile(t *testing.T) {
+	s := newFixture(t)
+	s.module("1.0.0", config)
+	s.file("a.hcl", templateText("a/one", `address = "net/vpc/aws"`, ""))
+	all := portal.NewTemplates(s.o)
+	s.load(all)
+	name, aside := filepath.Join(s.dir, "a.hcl"), filepath.Join(s.dir, "aside")
+	if err := errors.Join(os.Rename(name, aside), os.Symlink(os.DevNull, name)); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := problems(all); len(all.All()) != 1 || len(got) != 1 || !strings.Contains(got[0], "no regular file") {
+		t.Fatalf("%d templates, problems %q", len(all.All()), got)
+	}
+	if err := os.Rename(aside, name); err != nil {
+		t.Fatal(err)
+	}
+	s.load(all)
+	if got := problems(all); len(all.All()) != 1 || len(got) != 0 {
+		t.Errorf("%d templates, problems %q", len(all.All()), got)
 	}
 }
 
