@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 const (
@@ -284,7 +282,7 @@ func stringsIn(v any) []string {
 
 // AdmitsGroup reports whether a group may own an instance.
 func (t *Template) AdmitsGroup(name string) bool {
-	return t.Owner == OwnerGroup && (len(t.Groups) == 0 || slices.ContainsFunc(t.Groups, func(glob string) bool { return addr.Match(glob, name) }))
+	return t.Owner == OwnerGroup && matches(t.Groups, name)
 }
 
 // plainJSON writes JSON anew: sorted, without white space, doubles or what is not

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,17 +176,11 @@ func (c caller) owners(t *instance.Template) ([]instance.Owner, error) {
 func (c caller) groups(t *instance.Template) []instance.Owner {
 	var own []instance.Owner
 	for _, g := range c.actor.Groups {
-		if len(t.Groups) == 0 || slices.ContainsFunc(t.Groups, func(glob string) bool { return globbed(glob, g) }) {
+		if t.AdmitsGroup(g) {
 			own = append(own, instance.Owner{Kind: instance.OwnerGroup, Issuer: c.actor.Issuer, ID: g, Label: g})
 		}
 	}
 	return own
-}
-
-// globbed matches the name of a group as the machine does.
-func globbed(glob, name string) bool {
-	ok, err := path.Match(glob, name)
-	return err == nil && ok
 }
 
 // ownerText is how bodies and queries name an owner.
