@@ -288,7 +288,7 @@ func (s *server) act(r *http.Request, c caller, record *instance.Record, have, n
 		return c, &access.Refusal{Status: http.StatusForbidden, Text: "you may see instance " + record.ID + " and not do this: that takes " + needed.words()}
 	}
 	c.actor.Admin = have&administers != 0
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if readOnly(r) {
 		return c, nil // who asks was recorded; what may be read is seen from the answer
 	}
 	switch {

@@ -91,7 +91,7 @@ func classify(r *http.Request, err error) (int, portaldoc.Error) {
 
 // noLeader says how a change is repeated without being done twice.
 func noLeader(r *http.Request) string {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if readOnly(r) {
 		return "no leader answers; ask again"
 	}
 	if key := r.Header.Get(portaldoc.IdempotencyKey); checkKey(key) == nil && key != "" {

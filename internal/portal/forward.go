@@ -261,15 +261,6 @@ func errTooLarge() error {
 // noLeader answers what nobody answers now. Whether a change was done is not known:
 // its key finds out.
 func (f *Forward) noLeader(w http.ResponseWriter, r *http.Request) {
-	text := instance.ErrNoLeader.Error()
-	if key := r.Header.Get(portaldoc.IdempotencyKey); !readOnly(r) && printable(key) {
-		text += "; repeat with key " + key + ", it is done once"
-	}
 	w.Header().Set("Retry-After", "2")
-	service.WriteError(w, r, http.StatusServiceUnavailable, text)
-}
-
-// printable reports whether a key may be shown.
-func printable(key string) bool {
-	return key != "" && len(key) <= 128 && strings.IndexFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
+	service.WriteError(w, r, http.StatusServiceUnavailable, noLeader(r))
 }

@@ -169,7 +169,7 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 		if err != nil {
 			return err
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if !readOnly(r) {
 			if err := s.admit(w, r, c); err != nil {
 				return err
 			}
