@@ -184,23 +184,23 @@ func TestLoginTokens(t *testing.T) {
 	i := newIssuer(t)
 	first := loginFront(t, i, &now)
 	token := first.token(t)
-	with := func(change func(*access.Login)) *front { // the same keys
+	with := func(change func(*server.Options)) *front { // the same keys
 		return newFront(t, func(o *server.Options) {
 			o.Access = access.Policy{Rules: []access.Rule{{Groups: []string{"platform"}, Allow: access.AnonymousRead()}}}
 			o.Now = func() time.Time { return now }
 			o.Login = &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", ClientSecret: "s3cret", PublicURL: "http://okara.invalid"}
-			change(o.Login)
+			change(o)
 		})
 	}
 	const good, bad = http.StatusNotFound, http.StatusUnauthorized // the registry of with is empty
 	for name, test := range map[string]struct {
-		change func(*access.Login)
+		change func(*server.Options)
 		want   int
 	}{
-		"as it was":                 {func(*access.Login) {}, good},
-		"not before, in the past":   {func(l *access.Login) { l.NotBefore = now.Add(-time.Minute) }, good},
-		"not before, in the future": {func(l *access.Login) { l.NotBefore = now.Add(time.Second) }, bad},
-		"another issuer":            {func(l *access.Login) { l.Issuer.URL = "https://issuer.example.com" }, bad},
+		"as it was":                 {func(*server.Options) {}, good},
+		"not before, in the past":   {func(o *server.Options) { o.Access.NotBefore = now.Add(-time.Minute) }, good},
+		"not before, in the future": {func(o *server.Options) { o.Access.NotBefore = now.Add(time.Second) }, bad},
+		"another issuer":            {func(o *server.Options) { o.Login.Issuer.URL = "https://issuer.example.com" }, bad},
 	} {
 		if got := with(test.change).reads(t, token); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

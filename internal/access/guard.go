@@ -47,6 +47,8 @@ type Policy struct {
 	Tokens    []Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what they may do
+
+	NotBefore time.Time // logins and sessions of before are void
 }
 
 // validate refuses a login whose tokens nobody would accept.
@@ -84,7 +86,7 @@ func New(o Options) (*Guard, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(o.Login.validate(), o.Policy.validate(o.Login)); err != nil {
+	if err := errors.Join(o.Login.validate(), o.Sessions.validate(), o.Policy.validate(o.Login)); err != nil {
 		return nil, err
 	}
 	issuers, err := newIssuers(o.Policy.Issuers, o.Transport, o.Now)
@@ -112,19 +114,21 @@ func (g *Guard) Replace(p Policy) error {
 
 // Caller is who asks.
 type Caller struct {
-	Mode       string // "anonymous", "static", "login", "oidc", "run", "pass-through"; "github" for a webhook; "refused"
+	Mode       string // "anonymous", "static", "login", "oidc", "session", "run", "pass-through"; "github" for a webhook; "refused"
 	Subject    string
 	Issuer     string
 	Label      string            // what a person calls himself, for display only: no right hangs on it
 	Claims     map[string]string // those of the token that are text, as they came
 	Origin     map[string]string // "source", "revision" and "ref" that the token of a CI system proves
 	Credential *oci.Credential   // the caller's own, for the registry; nil: none
+	Until      time.Time         // when the session ends; zero: it is none
 
 	groups []string  // as the issuer has them
 	asked  time.Time // when the issuer was asked for them; zero: it is not known
 
 	scopes []Scope
 	rules  []string // names of the rules that give the scopes, one to one; nil: it is no rule
+	portal bool     // it comes from a portal, which is believed for templates and instances only
 }
 
 func (c Caller) may(right Right) (rule string, ok bool) {
@@ -203,10 +207,16 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 	if right.Action == List {
 		rule, ok = "what may be read", true
 	}
+	if c.portal && !ofPortal(right.Kind) {
+		rule, ok = "", false
+	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	if ok {
 		_, public := Caller{scopes: now.Anonymous}.may(right)
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
+	}
+	if c.portal && !ofPortal(right.Kind) {
+		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "you have logged in at a portal, and may use templates and instances only"}
 	}
 	if c.Mode == "anonymous" {
 		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
@@ -239,7 +249,8 @@ func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) 
 	return c, err
 }
 
-// caller tells who asks from the Authorization header. The shape of a token
+// caller tells who asks from the Authorization header, else from the cookie of a
+// session. The shape of a token
 // selects one way to check it; a token that fails there is refused. It is never
 // tried in another way, nor taken for anonymous.
 func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
@@ -250,6 +261,9 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 	}
 	token, ok := bearer(r)
 	if !ok {
+		if c, found, err := g.session(r, now); found {
+			return c, err
+		}
 		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
 	}
 	if c, ok, err := g.credential(r, now, token); err != nil || ok {
@@ -263,7 +277,7 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		return Caller{}, refused
 	}
 	if strings.HasPrefix(token, loginPrefix) {
-		if id, ok := g.loggedIn(token); ok {
+		if id, ok := g.loggedIn(token, now); ok {
 			return now.identified("login", id), nil
 		}
 		return Caller{}, refused

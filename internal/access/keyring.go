@@ -66,23 +66,30 @@ func (k Key) equal(other Key) bool { return k.ID == other.ID && bytes.Equal(k.Se
 
 func checkKeys(keys []Key) ([]Key, error) {
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("archive keys: none given")
+		return nil, fmt.Errorf("keys: none given")
 	}
 	var checked []Key
 	for i, k := range keys {
 		if len(k.Secret) < minSecret {
-			return nil, fmt.Errorf("archive key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
+			return nil, fmt.Errorf("key %d: %d bytes, at least %d are needed", i+1, len(k.Secret), minSecret)
 		}
 		if k.ID == "" {
 			sum := sha256.Sum256(k.Secret)
 			k.ID = hex.EncodeToString(sum[:4])
 		}
 		if strings.Trim(k.ID, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return nil, fmt.Errorf("archive key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
+			return nil, fmt.Errorf("key %d: the id %q may have lower case letters and digits only", i+1, k.ID)
 		}
 		checked = append(checked, k)
 	}
 	return checked, nil
+}
+
+// shares reports whether two rings have a secret in common.
+func (ring *Keyring) shares(other *Keyring) bool {
+	return slices.ContainsFunc(*ring.now.Load(), func(k Key) bool {
+		return slices.ContainsFunc(*other.now.Load(), func(o Key) bool { return bytes.Equal(k.Secret, o.Secret) })
+	})
 }
 
 // Sign returns a signature over lines of text, and the id of the key that made

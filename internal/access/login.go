@@ -30,8 +30,7 @@ import (
 //
 // With Direct the tools log in at the issuer and send its access token, which
 // has to be a JWT for an audience of [Policy.Issuers]; ClientID is then a public
-// client with the tools' redirects. ClientSecret, PublicURL, TTL and NotBefore
-// mean nothing there.
+// client with the tools' redirects. ClientSecret and TTL mean nothing there.
 type Login struct {
 	Direct       bool
 	Issuer       Issuer // Audiences is not used: the ID token is for ClientID
@@ -40,8 +39,7 @@ type Login struct {
 	Scopes       []string // asked for besides openid; with Direct, all that are asked for
 	PublicURL    string   // of this server; PublicURL + "/login/callback" is registered at the issuer
 
-	TTL       time.Duration // of a token; 0: 7 days; at most 90
-	NotBefore time.Time     // tokens issued before are void
+	TTL time.Duration // of a token; 0: 7 days; at most 90
 }
 
 // What the tools are told, and what they then do.
@@ -98,10 +96,6 @@ func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 {
 		return badLogin(errors.New("a login needs response_type=code and a code_challenge by S256"))
 	}
-	at, err := g.loginEndpoint(r.Context())
-	if err != nil {
-		return err
-	}
 	st := loginState{
 		Redirect: q.Get("redirect_uri"), Challenge: q.Get("code_challenge"), State: q.Get("state"),
 		Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix(),
@@ -110,22 +104,44 @@ func (g *Guard) LoginAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := url.Parse(at.authorize)
+	to, err := g.askIssuer(r.Context(), client{id: g.o.Login.ClientID}, sealed, st.Nonce, st.Verifier)
 	if err != nil {
 		return err
 	}
-	ask := to.Query()
-	ask.Set("response_type", "code")
-	ask.Set("client_id", g.o.Login.ClientID)
-	ask.Set("redirect_uri", g.callbackURL())
-	ask.Set("scope", strings.Join(append([]string{"openid"}, g.o.Login.Scopes...), " "))
-	ask.Set("state", sealed)
-	ask.Set("nonce", st.Nonce)
-	ask.Set("code_challenge", challengeOf(st.Verifier))
-	ask.Set("code_challenge_method", "S256")
-	to.RawQuery = ask.Encode()
 	sendBrowser(w, to)
 	return nil
+}
+
+// client is what this server is at the issuer of logins.
+type client struct{ id, secret string }
+
+// askIssuer is where a browser goes to say at the issuer who somebody is.
+func (g *Guard) askIssuer(ctx context.Context, by client, state, nonce, verifier string) (*url.URL, error) {
+	at, err := g.loginEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(at.authorize)
+	if err != nil {
+		return nil, err
+	}
+	scopes := []string{"openid"}
+	for _, s := range g.o.Login.Scopes {
+		if s != "openid" {
+			scopes = append(scopes, s)
+		}
+	}
+	ask := to.Query()
+	ask.Set("response_type", "code")
+	ask.Set("client_id", by.id)
+	ask.Set("redirect_uri", g.callbackURL())
+	ask.Set("scope", strings.Join(scopes, " "))
+	ask.Set("state", state)
+	ask.Set("nonce", nonce)
+	ask.Set("code_challenge", challengeOf(verifier))
+	ask.Set("code_challenge_method", "S256")
+	to.RawQuery = ask.Encode()
+	return to, nil
 }
 
 func (g *Guard) callbackURL() string {
@@ -215,11 +231,11 @@ func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
 	if e := q.Get("error"); e != "" {
 		answer.Set("error", "access_denied")
 	} else {
-		id, err := g.identify(r.Context(), q.Get("code"), st)
+		id, _, err := g.identify(r.Context(), client{g.o.Login.ClientID, g.o.Login.ClientSecret}, q.Get("code"), st.Verifier, st.Nonce)
 		if err != nil {
 			return err
 		}
-		code, err := g.o.Keyring.Seal("login code", loginCode{id, rand.Text(), st.Redirect, st.Challenge, g.now().Add(codeTTL).Unix()})
+		code, err := g.o.Keyring.Seal("login code", loginCode{id.slim(), rand.Text(), st.Redirect, st.Challenge, g.now().Add(codeTTL).Unix()})
 		if err != nil {
 			return err
 		}
@@ -231,37 +247,32 @@ func (g *Guard) LoginCallback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // identify exchanges the issuer's code for an ID token and checks that.
-func (g *Guard) identify(ctx context.Context, code string, st loginState) (identity, error) {
+func (g *Guard) identify(ctx context.Context, by client, code, verifier, nonce string) (identity, string, error) {
 	at, err := g.loginEndpoint(ctx)
 	if err != nil {
-		return identity{}, err
+		return identity{}, "", err
 	}
-	l := g.o.Login
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {g.callbackURL()},
-		"client_id": {l.ClientID}, "code_verifier": {st.Verifier},
+		"client_id": {by.id}, "code_verifier": {verifier},
 	}
-	if l.ClientSecret != "" {
-		form.Set("client_secret", l.ClientSecret)
+	if by.secret != "" {
+		form.Set("client_secret", by.secret)
 	}
-	refused := &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
 	token, err := g.idToken(ctx, at.token, form)
+	var id identity
+	if err == nil {
+		now := g.rules.Load()
+		id, err = now.issuers.check(ctx, g.issuer(now, by), token)
+	}
+	if err == nil && subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
+		err = errors.New("the nonce is of another login")
+	}
 	if err != nil {
-		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
-		return identity{}, refused
+		g.log.Warn("login refused", "issuer", g.o.Login.Issuer.URL, "reason", err)
+		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
 	}
-	issuer := l.Issuer
-	issuer.Audiences = []string{l.ClientID}
-	id, err := g.rules.Load().issuers.check(ctx, issuer, token)
-	if err != nil {
-		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", err)
-		return identity{}, refused
-	}
-	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(st.Nonce)) != 1 {
-		g.log.Warn("login refused", "issuer", l.Issuer.URL, "reason", "the nonce is of another login")
-		return identity{}, refused
-	}
-	return id.slim(), nil
+	return id, token, nil
 }
 
 func (g *Guard) idToken(ctx context.Context, endpoint string, form url.Values) (string, error) {
@@ -373,7 +384,7 @@ func (s *spent) first(id string, now, until time.Time) (first, room bool) {
 // loggedIn reads a token of an earlier login at the issuer of logins. One that
 // was issued by a clock that ran ahead is not good until its time has come:
 // NotBefore could not revoke it.
-func (g *Guard) loggedIn(token string) (identity, bool) {
+func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 	l := g.o.Login
 	var t loginToken
 	if l == nil || l.Direct || g.o.Keyring.Open("login token", strings.TrimPrefix(token, loginPrefix), &t) != nil {
@@ -384,7 +395,7 @@ func (g *Guard) loggedIn(token string) (identity, bool) {
 		ttl = defaultLogin
 	}
 	now, issued := g.now(), time.Unix(t.Issued, 0)
-	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !issued.Before(l.NotBefore)
+	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !issued.Before(by.NotBefore)
 	t.identity.Issued = t.Issued
 	return t.identity, good
 }

@@ -128,6 +128,19 @@ func (s *issuers) find(token string) (Issuer, bool) {
 // check verifies a token of an issuer: signature, algorithm, issuer, audience
 // and times. Every error means that the token is not accepted.
 func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, error) {
+	return s.verify(ctx, i, token, &oidc.Config{})
+}
+
+// proof is check for a token that proved its holder once and has long expired: when
+// it was issued is for the caller to judge.
+func (s *issuers) proof(ctx context.Context, i Issuer, token string) (identity, error) {
+	if len(token) > maxTokenSize {
+		return identity{}, errors.New("the token is too large")
+	}
+	return s.verify(ctx, i, token, &oidc.Config{SkipExpiryCheck: true})
+}
+
+func (s *issuers) verify(ctx context.Context, i Issuer, token string, config *oidc.Config) (identity, error) {
 	parsed, err := jose.ParseSignedCompact(token, algorithms())
 	if err != nil || len(parsed.Signatures) != 1 {
 		return identity{}, errors.New("not a signed token of an accepted algorithm")
@@ -142,9 +155,8 @@ func (s *issuers) check(ctx context.Context, i Issuer, token string) (identity, 
 	}
 	// The library refuses a token from the second of its expiry on; the skew
 	// is granted by a clock that runs behind.
-	verifier := oidc.NewVerifier(i.URL, keys.set, &oidc.Config{
-		SkipClientIDCheck: true, SupportedSigningAlgs: names, Now: func() time.Time { return s.now().Add(-clockSkew) },
-	})
+	config.SkipClientIDCheck, config.SupportedSigningAlgs, config.Now = true, names, func() time.Time { return s.now().Add(-clockSkew) }
+	verifier := oidc.NewVerifier(i.URL, keys.set, config)
 	t, err := verifier.Verify(ctx, token)
 	if err != nil {
 		return identity{}, err

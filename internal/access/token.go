@@ -39,16 +39,18 @@ func (l *rules) static(token string, now time.Time) (Caller, bool) {
 	if err != nil {
 		return Caller{}, false
 	}
+	t, ok := l.token(id, hash[:], now)
+	return Caller{Mode: "static", Subject: t.ID, scopes: t.Scopes}, ok
+}
+
+// token finds a static token by its hash.
+func (l *rules) token(id string, hash []byte, now time.Time) (Token, bool) {
 	for _, t := range l.Tokens {
-		if t.ID != id || subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
-			continue
+		if t.ID == id && subtle.ConstantTimeCompare(t.Hash[:], hash) == 1 {
+			return t, t.Expires.IsZero() || now.Before(t.Expires)
 		}
-		if !t.Expires.IsZero() && !now.Before(t.Expires) {
-			return Caller{}, false
-		}
-		return Caller{Mode: "static", Subject: id, scopes: t.Scopes}, true
 	}
-	return Caller{}, false
+	return Token{}, false
 }
 
 // bearer returns the token of a request. States and the registry itself take

@@ -8,11 +8,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -66,7 +68,7 @@ type Output struct {
 type server struct {
 	o       Options
 	kit     *service.Kit
-	rate    *rate
+	rate    *service.Rate
 	streams *streams
 }
 
@@ -84,7 +86,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	o.Poll, o.Beat = cmp.Or(o.Poll, time.Second), cmp.Or(o.Beat, 15*time.Second)
 	o.Rate = cmp.Or(o.Rate, 60)
-	s := &server{o: o, kit: o.Kit, rate: newRate(o.Rate, o.Now), streams: newStreams()}
+	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: newStreams()}
 	return s.routes(), nil
 }
 
@@ -180,8 +182,9 @@ func to[A any](s *server, find finder[A], answer func(http.ResponseWriter, call[
 
 // admit lets the body of a change be read, if the caller has not made too many.
 func (s *server) admit(w http.ResponseWriter, r *http.Request, c caller) error {
-	if err := s.rate.take(c.key); err != nil {
-		return err
+	if wait, ok := s.rate.Take(c.key); !ok {
+		return &apiError{Status: http.StatusTooManyRequests, Reason: portaldoc.ReasonRate, After: max(1, int(wait/time.Second)),
+			Text: fmt.Sprintf("more than %d changes a minute", s.o.Rate)}
 	}
 	return s.kit.OpenBody(r)
 }

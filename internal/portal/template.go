@@ -214,7 +214,7 @@ func (s *server) me(w http.ResponseWriter, r call[struct{}]) error {
 		Admin:    r.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}),
 		Approver: r.mayAny(access.Approve),
 		Quota:    &portaldoc.Quota{Limit: s.userLimit(r.caller, r.view.Document), Used: used}, Shared: shared,
-		Server: portaldoc.Settings{Rate: s.rate.most}, AsOf: r.view.AsOf,
+		Server: portaldoc.Settings{Rate: s.o.Rate}, AsOf: r.view.AsOf,
 	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }

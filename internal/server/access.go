@@ -115,6 +115,11 @@ func (s *Settings) access() (access.Policy, error) {
 		}
 		policy.Rules = append(policy.Rules, access.Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: allow})
 	}
+	if s.Login != nil {
+		if policy.NotBefore, err = instant(s.Login.Range, "not_before", s.Login.NotBefore); err != nil {
+			return policy, err
+		}
+	}
 	return policy, s.checkOpen(&policy)
 }
 
@@ -197,16 +202,14 @@ func (s *Settings) login() (*access.Login, error) {
 		return nil, err
 	}
 	out.TTL = in.TokenTTL.value()
-	var err error
-	out.NotBefore, err = instant(in.Range, "not_before", in.NotBefore)
-	return out, err
+	return out, nil
 }
 
 // directLogin leaves the login to the issuer, whose tokens must then be accepted.
 func (s *Settings) directLogin(out *access.Login) error {
 	in := s.Login
-	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" || in.GroupsClaim != "" {
-		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl, not_before or groups_claim: the tools get their tokens from the issuer"))
+	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" && s.UI.ClientID == "" || in.GroupsClaim != "" {
+		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == in.Issuer }) {
 		return settingError(in.Range, fmt.Errorf("a direct login needs a block issuer %q, or its tokens are refused", in.Issuer))

@@ -27,6 +27,7 @@ type Options struct {
 	Access    access.Policy     // who may do what; the zero value allows nobody anything
 	Login     *access.Login     // `tofu login`, nil: none
 	Keys      []access.Key      // sign and seal what is given away; the first is used for what is new
+	Sessions  *access.Sessions  // of browsers; nil: nobody logs in to the pages
 	Proxies   []netip.Prefix    // whose X-Forwarded-For is believed
 	Transport http.RoundTripper // to issuers of tokens; nil: http.DefaultTransport
 	// PublicURL is where browsers reach the server. Where everybody may write, it
@@ -134,10 +135,17 @@ func toPages(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// toMe leads to the page that tells how to get a token.
+func toMe(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Location", "../../ui/me")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
 // guard returns what decides about requests.
 func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) {
 	out := access.Options{
-		Policy: o.Access, Login: o.Login, Keyring: keys, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
+		Policy: o.Access, Login: o.Login, Keyring: keys, Sessions: o.Sessions, Names: []string{o.Hostname, o.PublicURL}, Proxies: o.Proxies,
 		Audit: o.Audit, Decided: m.decided, Logger: o.Logger, Transport: o.Transport, Now: o.Now, RunOver: o.RunOver,
 	}
 	if o.PassThrough != nil {

@@ -118,10 +118,10 @@ func (s *Settings) instanceRole(o *instances, env Env) error {
 	}
 	refused := func(text string) error { return settingError(in.Range, errors.New(text)) }
 	unused := in.Templates != "" || in.Advertise != "" || in.Unsealed || in.GroupAge != "" || in.Rate != 0 || in.Runs != 0 ||
-		in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf
+		len(in.PortalKeys) > 0 || in.TTL != nil || in.Quota != nil || in.Connection != nil || in.Config != nil || in.ApprovalSelf
 	switch {
 	case unused:
-		return refused("a portal has only role, portal_session_key_files and forward_plain: all else is for those who lead")
+		return refused("a portal has only role and forward_plain: all else is for those who lead")
 	case len(s.Executors)+len(s.Credentials)+len(s.Sources)+len(s.Quotas) > 0 || s.Notify != nil:
 		return refused("a portal has no executor, credential, template_source, quota or notify: it runs nothing\nhint: they belong to the servers of role all or runner")
 	case s.Registry == "":
@@ -130,10 +130,10 @@ func (s *Settings) instanceRole(o *instances, env Env) error {
 		return refused("a portal must not have the state keys\nhint: start it without OKARA_STATE_KEYS")
 	case len(s.Archives.KeyFiles) > 0:
 		return refused("a portal must not have archives.key_files: it serves no archives, and gives no tokens")
-	case len(in.PortalKeys) == 0:
-		return refused("a portal needs portal_session_key_files, by which it knows who leads")
-	case s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Login != nil || s.Pass:
-		return refused("a portal serves instances alone: no depot, github, hook, pull_through, login or pass_through")
+	case len(s.UI.Keys) == 0:
+		return refused("a portal needs ui.session_key_files, which seal its sessions and by which it knows who leads\nhint: those who lead name the same files in instances.portal_session_key_files")
+	case s.Depot != "" || len(s.GitHub)+len(s.Hooks)+len(s.Pulls) > 0 || s.Pass:
+		return refused("a portal serves instances alone: no depot, github, hook, pull_through or pass_through")
 	}
 	return nil
 }
@@ -418,6 +418,9 @@ func (s *Settings) instancePeers(o *instances, _ Env) error {
 // portalKeys are the secrets that portals share with those who lead.
 func (s *Settings) portalKeys() ([]access.Key, error) {
 	var keys []access.Key
+	if s.Instances == nil {
+		return nil, nil
+	}
 	for _, file := range s.Instances.PortalKeys {
 		key, err := readArchiveKey(file)
 		if err == nil {

@@ -153,7 +153,7 @@ notify {
 	if o, err := readInstances(t, "listen = \":1\"\n", instanceEnv(false)); o != nil || err != nil {
 		t.Errorf("without a block: %+v, %v", o, err)
 	}
-	if _, err := readInstances(t, "registry = \"r.example.com/p\"\ninstances {\n  role = \"portal\"\n  portal_session_key_files = [<KEY>]\n}\n", instanceEnv(false)); err != nil {
+	if _, err := readInstances(t, "registry = \"r.example.com/p\"\nui {\n  session_key_files = [<KEY>]\n}\ninstances {\n  role = \"portal\"\n}\n", instanceEnv(false)); err != nil {
 		t.Errorf("a portal: %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func TestInstancesRefused(t *testing.T) {
 		local  = "executor \"local\" {}\n"
 		good   = "instances {\n  templates = <DIR>\n}\n" + local
 		remote = "registry = \"r.example.com/p\"\n"
-		portal = remote + "instances {\n  role = \"portal\"\n  portal_session_key_files = [<KEY>]\n}\n"
+		portal = remote + "ui {\n  session_key_files = [<KEY>]\n}\ninstances {\n  role = \"portal\"\n}\n"
 	)
 	in := func(line string) string { return "instances {\n  templates = <DIR>\n  " + line + "\n}\n" + local }
 	for _, tt := range []struct {
@@ -229,9 +229,9 @@ func TestInstancesRefused(t *testing.T) {
 		{"notify plain", good + "notify {\n  url = \"http://x.example\"\n  secret_file = <SECRET>\n}\n", false, "okara.hcl:5: notify: url must be https"},
 		{"portal with keys", portal, true, "must not have the state keys"},
 		{"portal with archive keys", portal + "archives {\n  key_files = [<KEY>]\n}\n", false, "must not have archives.key_files"},
-		{"portal with templates", remote + "instances {\n  role = \"portal\"\n  templates = <DIR>\n  portal_session_key_files = [<KEY>]\n}\n", false, "a portal has only"},
+		{"portal with templates", remote + "ui {\n  session_key_files = [<KEY>]\n}\ninstances {\n  role = \"portal\"\n  templates = <DIR>\n}\n", false, "a portal has only"},
 		{"portal with an executor", portal + local, false, "a portal has no executor"},
-		{"portal without a key", remote + "instances {\n  role = \"portal\"\n}\n", false, "needs portal_session_key_files"},
+		{"portal without a key", remote + "instances {\n  role = \"portal\"\n}\n", false, "needs ui.session_key_files"},
 		{"portal of its own", strings.TrimPrefix(portal, remote), false, "a portal needs a registry"},
 		{"portal with a depot", portal + "depot = \"x.hcl\"\n", false, "serves instances alone"},
 	} {

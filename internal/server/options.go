@@ -49,6 +49,9 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.Login, err = s.login(); err != nil {
 		return o, err
 	}
+	if err = s.checkSessions(); err != nil {
+		return o, err
+	}
 	if o.GitHub, err = s.github(env); err != nil {
 		return o, err
 	}
@@ -76,7 +79,10 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 	}
 	o.Blobs = blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
 	o.State = stateServer(back, env.States, env.Log)
-	o.Keys, err = s.keys(archiveKey)
+	if o.Keys, err = s.keys(archiveKey); err != nil {
+		return back, err
+	}
+	o.Sessions, err = s.sessions(o)
 	return back, err
 }
 
@@ -110,7 +116,7 @@ func (s *Settings) archives() (registry.Archives, error) {
 // is named there is one in the storage, which stored reads.
 func (s *Settings) keys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
 	if s.Instances != nil && s.Instances.Role == rolePortal { // it has no others, and gives nothing away
-		return s.portalKeys()
+		return s.sessionKeys(archiveKey)
 	}
 	if len(s.Archives.KeyFiles) == 0 {
 		key, err := stored(filepath.Join(s.Storage, "archive.key"))

@@ -95,6 +95,9 @@ func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env E
 	if err != nil {
 		return nil, err
 	}
+	if o.Sessions != nil {
+		o.Sessions.Keep = l.kept
+	}
 	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.role == rolePortal
 	return l, nil
 }

@@ -38,7 +38,7 @@ func newReloader(s *Settings, env Env) *reloader {
 
 // ruling are the files that say who may do what, and the keys.
 func (s *Settings) ruling() []string {
-	files := slices.Concat([]string{s.File, s.TokenFile}, s.Archives.KeyFiles)
+	files := slices.Concat([]string{s.File, s.TokenFile}, s.Archives.KeyFiles, s.UI.Keys)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
 }
 
@@ -80,13 +80,12 @@ func (l *reloader) content() [sha256.Size]byte {
 // it was.
 func (l *reloader) reload(front *Front, why string) {
 	s, err := l.read()
-	var policy access.Policy
-	var keys []access.Key
+	var now rights
 	if err == nil {
-		policy, keys, err = l.rights(s)
+		now, err = l.rights(s)
 	}
 	if err == nil {
-		err = front.reload(policy, keys)
+		err = front.reload(now)
 	}
 	if err != nil {
 		l.log.Error("rights and keys were not read again; those from before stay", "because", why, "error", err)
@@ -94,28 +93,55 @@ func (l *reloader) reload(front *Front, why string) {
 	}
 	l.files = s.ruling()
 	l.seen = l.content()
-	l.log.Info("rights and keys were read again", "because", why, "tokens", len(policy.Tokens), "issuers", len(policy.Issuers), "rules", len(policy.Rules), "keys", len(keys))
+	l.log.Info("rights and keys were read again", "because", why, "tokens", len(now.policy.Tokens), "issuers", len(now.policy.Issuers), "rules", len(now.policy.Rules), "keys", len(now.keys))
 }
 
-func (l *reloader) rights(s *Settings) (access.Policy, []access.Key, error) {
+// rights are what is read again.
+type rights struct {
+	policy   access.Policy
+	keys     []access.Key // of links and logins
+	sessions []access.Key // of browsers
+	portals  []access.Key // of their sessions
+}
+
+func (l *reloader) rights(s *Settings) (now rights, err error) {
 	if s.silent() && !l.open {
-		return access.Policy{}, nil, errors.New("nothing says who may do what any more; on a start that would be everybody everything")
+		return now, errors.New("nothing says who may do what any more; on a start that would be everybody everything")
 	}
-	policy, err := s.access()
-	if err != nil {
-		return policy, nil, err
+	if now.policy, err = s.access(); err != nil {
+		return now, err
 	}
-	keys, err := s.keys(readArchiveKey)
-	return policy, keys, err
+	if now.keys, err = s.keys(readArchiveKey); err != nil {
+		return now, err
+	}
+	if now.sessions, err = s.sessionKeys(readArchiveKey); err != nil {
+		return now, err
+	}
+	now.portals, err = s.portalKeys()
+	return now, err
 }
 
-// reload takes another policy and other keys, or neither.
-func (f *Front) reload(p access.Policy, keys []access.Key) error {
-	if _, err := access.NewKeyring(keys); err != nil {
+// reload takes all of it, or nothing. Whether there are portals is for a start to say.
+func (f *Front) reload(now rights) error {
+	rings := map[*access.Keyring][]access.Key{f.keys: now.keys}
+	if s := f.o.Sessions; s != nil {
+		rings[s.Keyring] = now.sessions
+		if s.Portals != nil {
+			rings[s.Portals] = now.portals
+		}
+	}
+	for _, keys := range rings {
+		if _, err := access.NewKeyring(keys); err != nil {
+			return err
+		}
+	}
+	if err := f.kit.Guard.Replace(now.policy); err != nil {
 		return err
 	}
-	if err := f.kit.Guard.Replace(p); err != nil {
-		return err
+	for ring, keys := range rings {
+		if err := ring.Replace(keys); err != nil {
+			return err
+		}
 	}
-	return f.keys.Replace(keys)
+	return nil
 }

@@ -98,6 +98,9 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		defer closeLog()
 		o.Audit = slog.New(slog.NewJSONHandler(out, nil))
 	}
+	if o.Sessions != nil && s.BasePath != "" {
+		env.Log.Warn("with base_path, whatever else this host serves can act as who is logged in to the pages: a host of its own keeps them apart", "base_path", s.BasePath)
+	}
 	o.Metrics.running(env.Version, s.Storage)
 	var runner *depotRunner
 	if s.Depot != "" {

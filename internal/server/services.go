@@ -25,6 +25,7 @@ func (f *Front) services() []offer {
 		{"GET /healthz", f.handler(true, healthz), nil}, // who is busy is healthy
 		{"GET /readyz", f.handler(true, service.InTime(f.readyz)), nil},
 	}
+	own = append(own, f.forPeople()...)
 	if f.o.Alone {
 		return own
 	}
@@ -36,16 +37,39 @@ func (f *Front) protocols() []offer {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []offer{
 		{"/", f.Protocols, registry.Discovery},
-		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
-		{"/ui/", f.pages, nil},
 		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.o.State != nil, f.state), nil},
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
 		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.LoginAuthorize), f.loginService},
-		{"GET /login/callback", f.limited(brokered, f.kit.Guard.LoginCallback), nil},
 		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
 		{"GET /.well-known/terraform.json", f.limited(true, f.discovery), nil},
 	}
+}
+
+// forPeople are the pages, and where browsers come to them from elsewhere.
+func (f *Front) forPeople() []offer {
+	return []offer{
+		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
+		{"/ui/", f.pages, nil},
+		{"GET /app/settings/tokens", f.handler(f.o.Pages, toMe), nil}, // where tofu login sends people
+		{"GET /login/callback", f.callback(), nil},
+	}
+}
+
+// callback is where the issuer sends a browser back to: one that is to be logged in
+// here, or one that a tool waits for.
+func (f *Front) callback() http.Handler {
+	tools := f.limited(f.o.Login != nil && !f.o.Login.Direct && !f.o.Alone, f.kit.Guard.LoginCallback)
+	if f.pages == nil || f.o.Login == nil {
+		return tools
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tools == nil || f.kit.Guard.OfBrowser(r) {
+			f.pages.ServeHTTP(w, r)
+			return
+		}
+		tools.ServeHTTP(w, r)
+	})
 }
 
 // handler returns the handler of a route that is on.

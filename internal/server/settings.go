@@ -125,7 +125,12 @@ type Cache struct {
 
 // UI says what there is to look at with a browser.
 type UI struct {
-	Enabled *bool `hcl:"enabled,optional"` // pages below /ui/; nil: there are
+	Enabled    *bool     `hcl:"enabled,optional"`            // pages below /ui/; nil: there are
+	SessionTTL Duration  `hcl:"session_ttl,optional"`        // how long browsers stay logged in
+	Keys       []string  `hcl:"session_key_files,optional"`  // secrets of sessions; the first seals, all are good
+	ClientID   string    `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
+	SecretFile string    `hcl:"client_secret_file,optional"` // of that client
+	Range      hcl.Range `hcl:",def_range"`
 }
 
 // GC says when the built-in registry frees space.
@@ -191,6 +196,7 @@ func (s *Settings) check() error {
 		checkDuration(s.DrainRange, "drain", s.Drain),
 		checkDuration(s.Archives.Range, "ttl", s.Archives.TTL),
 		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
+		checkDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
 		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge),
 	); err != nil {
 		return err

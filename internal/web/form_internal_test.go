@@ -85,7 +85,7 @@ func TestForm(t *testing.T) {
 		{"largest", "key=" + key + "&a=" + strings.Repeat("b", maxForm-len(key)-7), kind, adminToken, "", 303},
 		{"another site", "key=" + key, kind, adminToken, "cross-site", 403},
 		{"a neighbour", "key=" + key, kind, adminToken, "same-site", 403},
-		{"nobody", "key=" + key, kind, "", "same-origin", 401},
+		{"nobody", "key=" + key, kind, "", "same-origin", 303},
 		{"a wrong token", "key=" + key, kind, adminToken + "x", "same-origin", 401},
 		{"no right", "key=" + key, kind, "oks_none_aaaaaaaaaaaaaaaaaaaaaaaa", "same-origin", 403},
 		{"no type", "key=" + key, "", adminToken, "", 415},
@@ -115,7 +115,7 @@ func TestForm(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f.done = nil
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://okara.example.com/ui/things/one", strings.NewReader(c.body))
-			if c.status == http.StatusUnauthorized || c.status == http.StatusForbidden {
+			if c.token == "" || c.status == http.StatusUnauthorized || c.status == http.StatusForbidden {
 				r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://okara.example.com/ui/things/one", unread{t})
 			}
 			if c.name == "too large" {
@@ -131,10 +131,13 @@ func TestForm(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			f.ServeHTTP(w, r)
-			if w.Code != c.status || len(f.done) > 0 != (c.status == http.StatusSeeOther) {
+			if w.Code != c.status || len(f.done) > 0 != (c.status == http.StatusSeeOther && c.token != "") {
 				t.Fatalf("status %d, done %d times\n%s", w.Code, len(f.done), w.Body)
 			}
 			if len(f.done) == 0 {
+				if got := w.Header().Get("Location"); got != "" && got != "./../login?return=%2Fui%2F" {
+					t.Errorf("it leads to %q", got)
+				}
 				return
 			}
 			if got := w.Header().Get("Location"); got != "./../me?a=b" || f.done[0].Key != key || f.done[0].Has(keyField) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
@@ -293,31 +292,4 @@ func (s *server) namespace(r *request) (*page, error) {
 	body := listBody{Namespace: name, Kind: addr.KindModule}
 	body.fill(r, all)
 	return &page{Template: "namespace.html", Title: name, Crumbs: []link{{"Catalog", ""}}, Command: "okara list", Body: body}, nil
-}
-
-// me says who the server takes the caller for.
-type meBody struct {
-	Mode, Subject, Issuer string
-	Rights                []right
-}
-
-type right struct {
-	Text string
-	Has  bool
-}
-
-func (s *server) me(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
-		return nil, err
-	}
-	g := r.grant
-	body := meBody{Mode: g.Mode, Subject: g.Subject, Issuer: g.Issuer}
-	for _, k := range []struct{ kind, text string }{
-		{addr.KindModule, "read every module"}, {addr.KindProvider, "read every provider"}, {addr.KindMirror, "read every mirrored provider"}, {addr.KindState, "read every state"},
-	} {
-		has := g.May(access.Right{Action: access.Read, Kind: access.Kind(k.kind), Address: access.Everything})
-		body.Rights = append(body.Rights, right{k.text, has})
-	}
-	body.Rights = append(body.Rights, right{"do everything", g.May(access.Server())})
-	return &page{Template: "me.html", Title: "Me", Body: body}, nil
 }

@@ -37,6 +37,8 @@ type page struct {
 	Path    string   // of this page, below Up
 	Query   string   // in the field of the search
 	Message *message // of the form that led here; nil: there is none
+	Who     string   // is logged in; "": nobody
+	Login   bool     // people can log in
 	Theme   string   // light, dark or ""
 	Version string
 	Assets  assetNames
@@ -133,6 +135,7 @@ func (s *server) handle(h service.Handler) http.Handler {
 // write renders a page and then sends it, or 304 if the browser has it.
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
 	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r.Request)
+	s.know(r, p)
 	p.Message = s.take(r)
 	var b bytes.Buffer
 	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
@@ -160,6 +163,7 @@ type errorBody struct {
 	Text      string
 	Hint      string
 	RequestID string
+	Me        bool // with the way to what the caller may
 }
 
 // fail shows an error as a page.
@@ -175,6 +179,10 @@ func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
 		status, body.Text = http.StatusBadGateway, "the registry does not answer as it should"
 	}
 	body.Status, body.RequestID = status, service.RequestID(hr)
+	if status == http.StatusUnauthorized && s.toLogin(r) {
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
 	switch status {
 	case http.StatusUnauthorized:
 		body.Hint = "These pages show what everybody may read. With a token, okara list and okara show tell the rest."
@@ -184,7 +192,7 @@ func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
 	case http.StatusConflict:
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
-		body.Hint = "Who runs this server can give you the right."
+		body.Hint, body.Me = "Who runs this server can give you the right.", true
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 		body.Hint = "Try again in a moment."

@@ -33,6 +33,7 @@ type server struct {
 	markdown  *markdown
 	files     *files
 	cross     *http.CrossOriginProtection
+	logins    *service.Rate // of who brings a token, by address
 }
 
 // New returns the pages, for everything below /ui/.
@@ -48,7 +49,10 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o), cross: http.NewCrossOriginProtection()}
+	s := &server{
+		o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o),
+		cross: http.NewCrossOriginProtection(), logins: service.NewRate(maxLogins, o.Now),
+	}
 	return s.routes(), nil
 }
 
@@ -76,8 +80,12 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}", s.provider) // read:mirror
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
-	show("GET /ui/me", s.me) // anybody
 
+	mux.Handle("GET /ui/login", s.handle(s.login))                       // anybody
+	mux.Handle("POST /ui/login", s.form(smallForm, s.mayLogIn, s.logIn)) // anybody, ten times a minute
+	mux.Handle("GET /login/callback", s.handle(s.callback))              // whom the issuer sends back
+	mux.Handle("POST /ui/logout", s.form(smallForm, anybody, s.logOut))  // anybody
+	show("GET /ui/me", s.me)                                             // anybody
 	mux.Handle("POST /ui/theme", s.form(smallForm, anybody, s.setTheme)) // changes a cookie only
 	mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
 	show("/ui/", func(r *request) (*page, error) { return nil, notFound("there is no such page") })
@@ -112,6 +120,9 @@ func (r *request) readable(it addr.Item) bool {
 
 // up is the way from the page of a request to /ui/.
 func up(path string) string {
+	if !strings.HasPrefix(path, "/ui/") {
+		return "./" + strings.Repeat("../", strings.Count(path, "/")-1) + "ui/"
+	}
 	return "./" + strings.Repeat("../", strings.Count(strings.TrimPrefix(path, "/ui/"), "/"))
 }
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+const (
+	browserPurpose = "login of a browser"
+	loginCookie    = "login"
+	maxName        = 128 // bytes of what somebody calls himself
+)
+
+// Way is how people log in to the pages.
+type Way int
+
+const (
+	NoWay    Way = iota
+	ByToken      // with a static token
+	ByIssuer     // at the issuer of logins
+)
+
+// LoginWay says how people log in now.
+func (g *Guard) LoginWay() Way {
+	if g.o.Sessions == nil {
+		return NoWay
+	}
+	if _, ok := g.client(); ok {
+		return ByIssuer
+	}
+	if g.o.Login != nil && g.o.Login.Direct || len(g.rules.Load().Tokens) > 0 {
+		return ByToken
+	}
+	return NoWay
+}
+
+// LoginIssuer is where people log in who do so [ByIssuer].
+func (g *Guard) LoginIssuer() string { return g.o.Login.Issuer.URL }
+
+// ToolLogin reports whether `tofu login` gets a token here.
+func (g *Guard) ToolLogin() bool {
+	return g.o.Login != nil && (g.o.Sessions == nil || !g.o.Sessions.Portal)
+}
+
+// client is what the pages are at the issuer of logins.
+func (g *Guard) client() (client, bool) {
+	l, s := g.o.Login, g.o.Sessions
+	switch {
+	case l == nil || s == nil:
+		return client{}, false
+	case !l.Direct:
+		return client{l.ClientID, l.ClientSecret}, true
+	}
+	return client{s.ClientID, s.ClientSecret}, s.ClientID != ""
+}
+
+// issuer is that of logins, for tokens that are for a client. Where the tools log in
+// there themselves, the policy says where its groups are.
+func (g *Guard) issuer(now *rules, by client) Issuer {
+	i := g.o.Login.Issuer
+	if g.o.Login.Direct {
+		for _, known := range now.Issuers {
+			if known.URL == i.URL {
+				i.GroupsClaim = known.GroupsClaim
+			}
+		}
+	}
+	i.Audiences = []string{by.id}
+	return i
+}
+
+// browserState travels through the issuer and back.
+type browserState struct {
+	Return   string `json:"r"`
+	Verifier string `json:"v"`
+	Nonce    string `json:"n"`
+	Expires  int64  `json:"e"`
+}
+
+// BrowserLogin begins a login at the issuer, where the browser has to go. The cookie
+// binds the way back to this browser: nobody can be sent through the end of a login
+// that somebody else began.
+func (g *Guard) BrowserLogin(r *http.Request, back string) (to *url.URL, cookie *http.Cookie, err error) {
+	by, ok := g.client()
+	if !ok {
+		return nil, nil, badLogin(errors.New("there is no issuer of logins for browsers"))
+	}
+	st := browserState{Return: back, Verifier: rand.Text() + rand.Text(), Nonce: rand.Text(), Expires: g.now().Add(stateTTL).Unix()}
+	sealed, err := g.o.Sessions.Keyring.Seal(browserPurpose, st)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err = g.askIssuer(r.Context(), by, sealed, st.Nonce, st.Verifier)
+	if err != nil {
+		return nil, nil, err
+	}
+	return to, g.o.Sessions.Cookie(r, loginCookie, stateHash(sealed), stateTTL), nil
+}
+
+func stateHash(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// OfBrowser reports whether the issuer sends back a browser that is to be logged in
+// here, and not one that a tool waits for.
+func (g *Guard) OfBrowser(r *http.Request) bool {
+	s := g.o.Sessions
+	var st browserState
+	return s != nil && s.Keyring.Open(browserPurpose, r.URL.Query().Get("state"), &st) == nil
+}
+
+// LoggedIn is a session that has begun.
+type LoggedIn struct {
+	Caller
+	Back    string         // what [Guard.BrowserLogin] was given
+	Cookies []*http.Cookie // of the session; those of the login are taken back
+}
+
+// BrowserCallback ends a login at the issuer.
+func (g *Guard) BrowserCallback(r *http.Request) (LoggedIn, error) {
+	q, s := r.URL.Query(), g.o.Sessions
+	by, ok := g.client()
+	if !ok {
+		return LoggedIn{}, badLogin(errors.New("there is no issuer of logins for browsers"))
+	}
+	var st browserState
+	sealed := q.Get("state")
+	if err := s.Keyring.Open(browserPurpose, sealed, &st); err != nil || g.now().Unix() >= st.Expires {
+		return LoggedIn{}, badLogin(errors.New("this login was not begun here, or took too long; log in again"))
+	}
+	mine := r.CookiesNamed(s.name(r, loginCookie))
+	if len(mine) != 1 || subtle.ConstantTimeCompare([]byte(mine[0].Value), []byte(stateHash(sealed))) != 1 {
+		return LoggedIn{}, badLogin(errors.New("this login was not begun in this browser, or another one was begun after it; log in again"))
+	}
+	id, token, err := g.answered(r, q, by, st)
+	if err != nil {
+		g.recordLogin(r, Caller{Mode: "session"}, "")
+		return LoggedIn{}, err
+	}
+	now := g.rules.Load()
+	v := session{identity: s.keep(id, now.Rules), Name: prose.Clip(id.label(), maxName), Issued: g.now().Unix()}
+	if s.Portal {
+		v.Proof = token
+	}
+	c, err := g.opened(now, v)
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	in, err := g.begin(r, c, v)
+	in.Back = st.Return
+	in.Cookies = append(in.Cookies, s.Cookie(r, loginCookie, "", -1))
+	return in, err
+}
+
+// answered is who the issuer says that somebody is, in its answer to a login.
+func (g *Guard) answered(r *http.Request, q url.Values, by client, st browserState) (identity, string, error) {
+	if iss := q.Get("iss"); iss != "" && iss != g.o.Login.Issuer.URL { // RFC 9207, section 2.4
+		return identity{}, "", badLogin(errors.New("this answer is from another issuer than that of logins; log in again"))
+	}
+	if q.Get("error") != "" {
+		return identity{}, "", &Refusal{Status: http.StatusForbidden, Text: "the issuer did not confirm the login"}
+	}
+	return g.identify(r.Context(), by, q.Get("code"), st.Verifier, st.Nonce)
+}
+
+// TokenLogin begins the session of who has a static token.
+func (g *Guard) TokenLogin(r *http.Request, token string) (LoggedIn, error) {
+	now, s := g.rules.Load(), g.o.Sessions
+	if g.LoginWay() != ByToken {
+		return LoggedIn{}, &Refusal{Status: http.StatusNotFound, Text: "nobody logs in here with a token"}
+	}
+	c, ok := now.static(token, g.now())
+	if !ok {
+		g.recordLogin(r, Caller{Mode: "refused"}, "")
+		return LoggedIn{}, &Refusal{Status: http.StatusUnauthorized, Text: "the token is not valid here, or has expired"}
+	}
+	id, hash, err := HashToken(token)
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	v := session{Token: id, Hash: hash[:], Issued: g.now().Unix()}
+	if s.Portal {
+		v.Proof = token
+	}
+	return g.begin(r, c, v)
+}
+
+// begin seals a session, and records that it began.
+func (g *Guard) begin(r *http.Request, c Caller, v session) (LoggedIn, error) {
+	s := g.o.Sessions
+	c.Until = time.Unix(v.Issued, 0).Add(s.ttl())
+	sealed, err := s.Keyring.Seal(s.purpose(), v)
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	cookies, err := s.cookies(r, sealed, s.ttl())
+	if err != nil {
+		g.recordLogin(r, c, "")
+		return LoggedIn{}, err
+	}
+	g.recordLogin(r, c, "login")
+	return LoggedIn{Caller: c, Cookies: cookies}, nil
+}
+
+// LogOut ends the session of a request as far as that can be: its browser forgets it.
+func (g *Guard) LogOut(r *http.Request) []*http.Cookie {
+	if g.o.Sessions == nil {
+		return nil
+	}
+	if c, found, err := g.session(r, g.rules.Load()); found && err == nil {
+		g.recordLogin(r, c, "logout")
+	}
+	return g.o.Sessions.Forget(r)
+}
+
+// recordLogin writes a login or logout to the audit log; what is "" was refused.
+func (g *Guard) recordLogin(r *http.Request, c Caller, what Action) {
+	right := Right{Action: login, Kind: AnyKind}
+	if what == "" {
+		g.Record(r, Record{Caller: c, Right: right})
+		return
+	}
+	grant := Grant{Caller: c, guard: g, r: r, right: right, rule: "session"}
+	grant.Record("", Change{Action: what, Status: http.StatusSeeOther})
+}
+
+// RuleRight is a right, and the rule that gives it.
+type RuleRight struct {
+	Scope Scope
+	Rule  string // "": no rule does, but the token itself, or what everybody may
+}
+
+// Rights are all that the caller has, as the rules give them.
+func (c Caller) Rights() []RuleRight {
+	all := make([]RuleRight, len(c.scopes))
+	for i, s := range c.scopes {
+		all[i].Scope = s
+		if c.rules != nil {
+			all[i].Rule = c.rules[i]
+		}
+	}
+	return all
+}
+
+// KnownGroups are the groups that rights hang on, and when the issuer said so; zero:
+// it is not known. What somebody owns by them is for [Grant.Groups] to say.
+func (c Caller) KnownGroups() ([]string, time.Time) { return c.groups, c.asked }
+
+// Who tells who asks, and records nothing: for what a page says of its reader.
+func (g *Guard) Who(r *http.Request) (Caller, error) { return g.caller(r, g.rules.Load()) }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+)
+
+// maxSession bounds how long browsers may stay logged in: they are not asked again.
+const maxSession = 30 * 24 * time.Hour
+
+// checkSessions refuses settings of sessions that mean nothing, or too much.
+func (s *Settings) checkSessions() error {
+	direct := s.Login != nil && s.Login.Mode == "direct"
+	switch ui := s.UI; {
+	case ui.SessionTTL.value() > maxSession:
+		return settingError(ui.Range, fmt.Errorf("session_ttl %q is more than 30 days", string(ui.SessionTTL)))
+	case ui.SecretFile != "" && ui.ClientID == "":
+		return settingError(ui.Range, errors.New("client_secret_file is of a client_id, which is missing"))
+	case ui.ClientID != "" && !direct:
+		return settingError(ui.Range, errors.New("client_id is for a direct login; otherwise browsers log in as the client of the block login"))
+	case ui.ClientID != "" && s.PublicURL == "":
+		return settingError(ui.Range, errors.New("client_id needs public_url, which the issuer sends browsers back to"))
+	}
+	return nil
+}
+
+// sessions says how browsers stay logged in; nil: there are no pages to log in to.
+func (s *Settings) sessions(o *Options) (*access.Sessions, error) {
+	if !o.Pages && o.instances == nil {
+		return nil, nil
+	}
+	out := &access.Sessions{
+		TTL: s.UI.SessionTTL.value(), Path: s.BasePath, Plain: s.plain(), ClientID: s.UI.ClientID,
+		Portal: o.instances != nil && o.instances.role == rolePortal,
+	}
+	if file := s.UI.SecretFile; file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, settingError(s.UI.Range, err)
+		}
+		out.ClientSecret = strings.TrimSpace(string(b))
+	}
+	keys, err := s.sessionKeys(archiveKey)
+	if err != nil {
+		return nil, err
+	}
+	if out.Keyring, err = access.NewKeyring(keys); err != nil {
+		return nil, settingError(s.UI.Range, fmt.Errorf("session_key_files: %w", err))
+	}
+	if o.instances == nil {
+		return out, nil
+	}
+	if len(o.instances.portalKeys) > 0 {
+		if out.Portals, err = access.NewKeyring(o.instances.portalKeys); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// sessionKeys reads the keys of sessions: the first file seals, all are good. Where no
+// file is named there is one in the storage, which stored reads.
+func (s *Settings) sessionKeys(stored func(file string) (access.Key, error)) ([]access.Key, error) {
+	if len(s.UI.Keys) == 0 {
+		key, err := stored(filepath.Join(s.Storage, "session.key"))
+		return []access.Key{key}, err
+	}
+	var keys []access.Key
+	for _, file := range s.UI.Keys {
+		key, err := readArchiveKey(file)
+		if err != nil {
+			return nil, settingError(s.UI.Range, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// plain reports whether browsers come without TLS: on this machine alone, and not by a
+// proxy with TLS before it. Elsewhere a cookie without TLS would be for everybody on
+// the way.
+func (s *Settings) plain() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	return err == nil && netaddr.IsLoopback(host) && s.TLS.Cert == "" && !s.TLS.SelfSigned && !strings.HasPrefix(s.PublicURL, "https:")
+}
+
+// kept is what a session keeps of an identity for the quotas and the templates here.
+func (l *launcher) kept() access.Kept {
+	var k access.Kept
+	for _, q := range l.source.Quotas {
+		k.Groups = append(k.Groups, q.Groups...)
+	}
+	if l.templates == nil {
+		return k
+	}
+	for _, e := range l.templates.All() {
+		t := e.Template
+		k.Claims = append(k.Claims, t.Claims()...)
+		switch {
+		case t.Owner == instance.OwnerGroup && len(t.Groups) == 0:
+			k.Groups = append(k.Groups, access.Everything)
+		case t.Owner == instance.OwnerGroup:
+			k.Groups = slices.Concat(k.Groups, t.Groups)
+		}
+	}
+	return k
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	adminToken = "oks_admin_aaaaaaaaaaaaaaaaaaaaaaaa"
+	annaToken  = "oks_anna_bbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// tokens are those of an admin, and of somebody who may read one namespace.
+func tokens() []access.Token {
+	return []access.Token{
+		{ID: "admin", Hash: sha256.Sum256([]byte(adminToken)), Scopes: access.AnonymousAll()},
+		{ID: "anna", Hash: sha256.Sum256([]byte(annaToken)), Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindModule, Glob: "net/**"}}},
+	}
+}
+
+// ring is the keyring of one letter.
+func ring(t testing.TB, letters ...string) *access.Keyring {
+	t.Helper()
+	var keys []access.Key
+	for _, l := range letters {
+		keys = append(keys, access.Key{Secret: bytes.Repeat([]byte(l), 32)})
+	}
+	r, err := access.NewKeyring(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// house is the pages of one server, or several, over an empty registry.
+type house struct {
+	*httptest.Server
+	guard *access.Guard
+	audit *lines
+}
+
+// lines is what was logged.
+type lines struct {
+	mu  sync.Mutex // guards all
+	all bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// newHouse starts pages of a guard with these options, below /base where a proxy would
+// serve them so.
+func newHouse(t testing.TB, o access.Options, base string) *house {
+	t.Helper()
+	h := &house{audit: &lines{}}
+	if o.Keyring == nil {
+		o.Keyring = ring(t, "a")
+	}
+	o.Audit = slog.New(slog.NewJSONHandler(h.audit, nil))
+	o.Logger = slog.New(slog.NewTextHandler(h.audit, nil))
+	guard, err := access.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.guard = guard
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := web.New(web.Options{
+		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
+		Catalog: catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}), Version: "1.2.3", Now: o.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Server = httptest.NewServer(http.StripPrefix(base, pages))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// browser keeps cookies, and goes nowhere by itself.
+func (h *house) browser(t testing.TB) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// visit asks for a page as a browser does; form is what it posts, "" for nothing.
+func visit(t testing.TB, c *http.Client, at, form string, header ...string) (*http.Response, string) {
+	t.Helper()
+	method, body := http.MethodGet, io.Reader(nil)
+	if form != "" {
+		method, body = http.MethodPost, strings.NewReader(form)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, at, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// goes is where an answer leads, as the browser sees it.
+func goes(t testing.TB, resp *http.Response) string {
+	t.Helper()
+	to, err := resp.Location()
+	if err != nil {
+		t.Fatalf("%s leads nowhere: %v", resp.Request.URL, err)
+	}
+	return to.RequestURI()
+}
+
+// TestTokenLogin logs in with a token, from a page that needs it and back to that, and
+// out again.
+func TestTokenLogin(t *testing.T) {
+	for _, base := range []string{"", "/okara"} {
+		t.Run("below "+base+"/", func(t *testing.T) {
+			h := newHouse(t, access.Options{Policy: access.Policy{Tokens: tokens()}, Sessions: &access.Sessions{Keyring: ring(t, "s"), Path: base, Plain: true}}, base)
+			c := h.browser(t)
+			resp, _ := visit(t, c, h.URL+base+"/ui/search?q=vpc", "")
+			if resp.StatusCode != http.StatusSeeOther || goes(t, resp) != base+"/ui/login?return=%2Fui%2Fsearch%3Fq%3Dvpc" {
+				t.Fatalf("%s to %s", resp.Status, resp.Header.Get("Location"))
+			}
+			resp, page := visit(t, c, h.URL+goes(t, resp), "")
+			if resp.StatusCode != http.StatusOK || !strings.Contains(page, `name="return" value="/ui/search?q=vpc"`) || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Fatalf("%s\n%s", resp.Status, page)
+			}
+			form := url.Values{"return": {"/ui/search?q=vpc"}, "token": {annaToken}}
+			if resp, page = visit(t, c, h.URL+base+"/ui/login", strings.Replace(form.Encode(), "bbb", "bbc", 1)); resp.StatusCode != http.StatusUnauthorized || !strings.Contains(page, "not valid here") || strings.Contains(page, "bbc") {
+				t.Fatalf("a wrong token: %s\n%s", resp.Status, page)
+			}
+			resp, _ = visit(t, c, h.URL+base+"/ui/login", form.Encode())
+			if resp.StatusCode != http.StatusSeeOther || goes(t, resp) != base+"/ui/search?q=vpc" {
+				t.Fatalf("%s to %s", resp.Status, resp.Header.Get("Location"))
+			}
+			for _, cookie := range resp.Cookies() {
+				if !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != base+"/" || cookie.MaxAge != 3600 || strings.Contains(cookie.Value, "bbb") {
+					t.Errorf("%+v", cookie)
+				}
+			}
+			if resp, _ = visit(t, c, h.URL+base+"/ui/search", ""); resp.StatusCode != http.StatusOK {
+				t.Errorf("a page: %s", resp.Status)
+			}
+			if _, page = visit(t, c, h.URL+base+"/ui/me", ""); !strings.Contains(page, "Me: anna") || !strings.Contains(page, "read:module:net/**") || !strings.Contains(page, "Session ends") {
+				t.Errorf("me:\n%s", page)
+			}
+			if resp, _ = visit(t, c, h.URL+base+"/ui/me", "", "Authorization", "Bearer oks_anna_wrongwrongwrongwrong"); resp.StatusCode != http.StatusUnauthorized {
+				t.Errorf("a wrong token beside a good session: %s", resp.Status)
+			}
+			if resp, _ = visit(t, c, h.URL+base+"/ui/logout", "a=b", "Origin", "https://evil.example.com"); resp.StatusCode != http.StatusForbidden {
+				t.Errorf("another site logs out: %s", resp.Status)
+			}
+			resp, _ = visit(t, c, h.URL+base+"/ui/logout", "a=b")
+			if resp.StatusCode != http.StatusSeeOther || goes(t, resp) != base+"/ui/login?stay" {
+				t.Fatalf("%s to %s", resp.Status, resp.Header.Get("Location"))
+			}
+			if _, page = visit(t, c, h.URL+goes(t, resp), ""); !strings.Contains(page, "You are logged out") || strings.Contains(page, "anna") {
+				t.Errorf("after the logout:\n%s", page)
+			}
+			if resp, _ = visit(t, c, h.URL+base+"/ui/search", ""); resp.StatusCode != http.StatusSeeOther {
+				t.Errorf("a page after the logout: %s", resp.Status)
+			}
+			text := h.audit.String()
+			for _, want := range []string{`"action":"login","kind":"*","address":"","version":"","digest":"","decision":"allowed","rule":"session","mode":"static","subject":"anna"`, `"action":"logout"`, `"decision":"denied","rule":"","mode":"refused"`} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the records have no %s:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "bbbbbbbb") || strings.Contains(text, "bbcbbb") {
+				t.Errorf("a token is in the records:\n%s", text)
+			}
+		})
+	}
+}
+
+// TestLoginRate tries tokens until somebody says to wait.
+func TestLoginRate(t *testing.T) {
+	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := newHouse(t, access.Options{
+		Policy: access.Policy{Tokens: tokens()}, Sessions: &access.Sessions{Keyring: ring(t, "s"), Plain: true}, Now: func() time.Time { return now },
+	}, "")
+	c := h.browser(t)
+	for i := range 10 {
+		if resp, _ := visit(t, c, h.URL+"/ui/login", "token=oks_admin_wrongwrongwrongwrong"); resp.StatusCode != http.StatusUnauthorized {
+			t.Fatalf("try %d: %s", i, resp.Status)
+		}
+	}
+	resp, _ := visit(t, c, h.URL+"/ui/login", "token="+adminToken)
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || len(resp.Cookies()) > 0 {
+		t.Errorf("one more: %s %v", resp.Status, resp.Header)
+	}
+	now = now.Add(time.Minute)
+	if resp, _ := visit(t, c, h.URL+"/ui/login", "token="+adminToken); resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("a minute later: %s", resp.Status)
+	}
+	if resp, _ := visit(t, c, h.URL+"/ui/login", "token="+strings.Repeat("a", 17<<10)); resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large form: %s", resp.Status)
+	}
+}
+
+// TestReturn is row 10: a login leads back to a page of this server, and nowhere else.
+func TestReturn(t *testing.T) {
+	now := time.Now()
+	h := newHouse(t, access.Options{
+		Policy: access.Policy{Tokens: tokens()}, Sessions: &access.Sessions{Keyring: ring(t, "s"), Plain: true}, Now: func() time.Time { return now },
+	}, "")
+	for _, c := range []struct{ path, want string }{
+		{"/ui/modules/net/vpc/aws?x=1", "/ui/modules/net/vpc/aws?x=1"},
+		{"", "/ui/"}, {"/", "/ui/"}, {"/v2/", "/ui/"}, {"//evil.example.com/ui/", "/ui/"}, {"/\\evil.example.com", "/ui/"}, {"https://evil.example.com/ui/", "/ui/"},
+		{"/ui//evil.example.com", "/ui/"}, {"/ui/../v2/", "/ui/"}, {"/ui/%2e%2e/v2/", "/ui/"}, {"javascript:alert(1)", "/ui/"}, {"/ui/\r\nSet-Cookie:a=b", "/ui/"}, {"/ui/\\..\\..", "/ui/"},
+	} {
+		now = now.Add(time.Minute)
+		resp, _ := visit(t, h.browser(t), h.URL+"/ui/login", url.Values{"token": {adminToken}, "return": {c.path}}.Encode())
+		to, err := resp.Location()
+		if err != nil || to.Host != strings.TrimPrefix(h.URL, "http://") || to.RequestURI() != c.want {
+			t.Errorf("%q leads to %v, want %s (%s)", c.path, to, c.want, resp.Status)
+		}
+	}
+}

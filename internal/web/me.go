@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// meBody says who the server takes the caller for.
+type meBody struct {
+	Name, Subject, Issuer string
+	Known                 string    // by what
+	Groups                []string  // that count here
+	Asked                 time.Time // when the issuer said so; zero: it is not known
+	Until                 time.Time // end of the session; zero: it is none
+	Session               bool      // it can be ended here
+	Rights                []access.RuleRight
+	Host                  string // to get a token for
+	Variable              string // of the tools for that token
+	CLI                   bool   // `tofu login` gets one
+}
+
+// tokenVariable makes the rest of TF_TOKEN_… of the name of a host, as the tools do.
+var tokenVariable = strings.NewReplacer(".", "_", "-", "__")
+
+// me answers most questions about a 403. Whatever it shows is of the caller himself.
+func (s *server) me(r *request) (*page, error) {
+	c, err := s.o.Kit.Guard.Who(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	r.grant.Caller = c
+	body := meBody{
+		Name: c.Label, Subject: c.Subject, Issuer: c.Issuer, Until: c.Until, Session: !c.Until.IsZero(), Rights: c.Rights(),
+		Host: s.host(r), Variable: tokenVariable.Replace(s.host(r)), CLI: s.o.Kit.Guard.ToolLogin(),
+	}
+	body.Groups, body.Asked = c.KnownGroups()
+	switch c.Mode {
+	case "anonymous":
+		body.Known = "nothing: you sent no token and have not logged in"
+	case "static":
+		body.Known = "a token of the configuration"
+	case "login":
+		body.Known = "a token of tofu login"
+	case "session":
+		body.Known = "a login in this browser"
+	case "oidc":
+		body.Known = "a token of the issuer"
+	case "pass-through":
+		body.Known = "a credential of the registry, which decides itself"
+	}
+	return &page{Template: "me.html", Title: "Me", Body: body}, nil
+}
