@@ -114,7 +114,7 @@ func TestCosign(t *testing.T) {
 func needInterop(t *testing.T, name string) {
 	t.Helper()
 	if os.Getenv(name) == "" {
-		t.Skip(name + " is not set; `make interop` builds the program, which is too slow for `make test`")
+		t.Skip(name + " is not set; `make interop` sets it, since this is too slow for `make test`")
 	}
 }
 

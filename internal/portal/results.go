@@ -24,11 +24,20 @@ func attemptOf(rec *instance.Record, u *instance.Run) instance.Ref {
 	return instance.Ref{ID: rec.ID, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
 }
 
+// forgotten says that a record is cut, as final ones are: which attempt left what
+// lies in the repository, nobody can tell any more.
+func forgotten(rec *instance.Record, u *instance.Run) error {
+	return fmt.Errorf("run %d of instance %s is over and its record is cut: %w", u.N, rec.ID, oci.ErrNotFound)
+}
+
 // Log is what there is of the log of a run's newest attempt, from a byte on: on the
 // host where it runs as far as it is written, else as far as it was stored.
 func (r *Reconciler) Log(ctx context.Context, rec *instance.Record, u *instance.Run, offset int64) (io.ReadCloser, error) {
 	if u.Attempt == 0 {
 		return nil, fmt.Errorf("run %d of instance %s was not started yet: %w", u.N, rec.ID, oci.ErrNotFound)
+	}
+	if u.Nonce == "" {
+		return nil, forgotten(rec, u)
 	}
 	repo, workspace, err := r.repo(rec.Template, rec.ID)
 	if err != nil {
@@ -53,6 +62,9 @@ func (r *Reconciler) Plan(ctx context.Context, rec *instance.Record, u *instance
 	ref := attemptOf(rec, u)
 	if u.Planned != 0 && u.Planned == u.Attempt-1 && u.Before != "" { // this one applies what that one planned
 		ref.Kind, ref.Attempt, ref.Nonce = instance.RunPlan, u.Planned, u.Before
+	}
+	if ref.Nonce == "" {
+		return nil, forgotten(rec, u)
 	}
 	repo, _, err := r.repo(rec.Template, rec.ID)
 	if err != nil {

@@ -202,7 +202,9 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	if err := c.keepFork(ctx); err != nil {
 		return err
 	}
-	c.storeLeftovers(ctx)
+	if err := c.storeLeftovers(ctx); err != nil {
+		return err
+	}
 	p, err := c.prepare(ctx)
 	if err != nil {
 		return err

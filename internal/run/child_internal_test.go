@@ -189,7 +189,7 @@ func TestChildFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr.repo.Repo, tr.store = repo, statebackend.New(repo, statebackend.Options{Sealer: tr.repo.Sealer, StrictReads: true})
+			tr.repo.Repo, tr.store = repo, tr.newStore(repo)
 			tr.module(script(tt.script))
 			if tt.change != nil {
 				tt.change(tr)

@@ -3,7 +3,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,118 +58,6 @@ func (c *child) takeLock(ctx context.Context) error {
 	}
 }
 
-// heads returns the head and, where it is the seal of a takeover, what it is a copy
-// of: they are all one state. Nothing is no error.
-func (c *child) heads(ctx context.Context) ([]statebackend.Version, error) {
-	v, err := c.lock.Head(ctx)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	list := []statebackend.Version{v}
-	for v.Operation == artifact.OperationTakeover && v.Parent > 0 && len(list) < maxSeals {
-		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
-			break // pruned
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
-
-const (
-	maxSeals = 20 // that are followed to what they are copies of
-	maxForks = 50 // versions among which a fork is looked for
-)
-
-// keepFork looks for what an overtaken run stored last. Where its lock was forced
-// while it ran, that is a version beside the current one: it is brought back if
-// nobody wrote since, and otherwise a person must decide.
-func (c *child) keepFork(ctx context.Context) error {
-	heads, err := c.heads(ctx)
-	if err != nil || len(heads) == 0 || len(heads) == 1 && c.Order.Spec.Took == "" {
-		return err
-	}
-	fork, fits, err := c.fork(ctx, heads)
-	if err != nil || fork.N == 0 {
-		return err
-	}
-	ws := c.Order.Spec.Workspace
-	if !fits {
-		return fmt.Errorf("the attempt before lost its lock and stored version %d, and version %d was stored by somebody else meanwhile\nhint: compare them with: okara state diff %s %d %d", fork.N, heads[0].N, c.Order.Spec.Repository, fork.N, heads[0].N)
-	}
-	state, _, err := c.store.GetVersion(ctx, ws, fork.N)
-	if err != nil {
-		return err
-	}
-	v, err := c.lock.Restore(ctx, state)
-	if err != nil {
-		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
-	}
-	c.wasStored(v)
-	c.log.line("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
-	return nil
-}
-
-// fork returns the newest version that a run stored beside the current one, and
-// whether nothing came after what it was made from.
-func (c *child) fork(ctx context.Context, heads []statebackend.Version) (fork statebackend.Version, fits bool, err error) {
-	same := map[int64]bool{}
-	for _, v := range heads {
-		same[v.N] = true
-	}
-	seen := 0
-	for v, err := range c.store.History(ctx, c.Order.Spec.Workspace) {
-		if err != nil {
-			return fork, false, err
-		}
-		if seen++; seen > maxForks {
-			break
-		}
-		beside := !same[v.N] && v.Operation == operation && !v.Empty && v.N < heads[0].N
-		if beside && same[v.Parent] && v.N > heads[len(heads)-1].N {
-			return v, true, nil
-		}
-		if beside && v.LockID == artifact.ShownID(c.Order.Spec.Took) && c.Order.Spec.Took != "" && !c.ancestor(ctx, v.N, heads[len(heads)-1]) && !c.equal(ctx, v, heads[0]) {
-			fork = v
-			break
-		}
-	}
-	return fork, false, nil
-}
-
-// equal tells whether two versions are one state: a write is repeated where nobody
-// knows whether it took effect, and whoever took the lock may have found the first.
-func (c *child) equal(ctx context.Context, a, b statebackend.Version) bool {
-	if a.Serial != b.Serial || a.Lineage != b.Lineage {
-		return false
-	}
-	one, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, a.N)
-	if err != nil {
-		return false
-	}
-	other, _, err := c.store.GetVersion(ctx, c.Order.Spec.Workspace, b.N)
-	return err == nil && bytes.Equal(one, other)
-}
-
-// ancestor tells whether version n led to v.
-func (c *child) ancestor(ctx context.Context, n int64, v statebackend.Version) bool {
-	for range maxForks {
-		if v.Parent == n {
-			return true
-		}
-		if v.Parent < n {
-			return false
-		}
-		var err error
-		if _, v, err = c.store.GetVersion(ctx, c.Order.Spec.Workspace, v.Parent); err != nil {
-			return false
-		}
-	}
-	return false
-}
-
 // attemptFile of a scratch folder says what the attempt began with.
 const attemptFile = "attempt.json"
 
@@ -203,12 +90,14 @@ const erroredFile = "errored.tfstate"
 const maxState = 512 << 20
 
 // storeLeftovers stores the state that an attempt left on this machine whose child
-// was killed, where it is what comes next; otherwise the log says where it lies.
-func (c *child) storeLeftovers(ctx context.Context) {
+// was killed, where it is what comes next; otherwise the log says where it lies. An
+// error means that the registry does not answer: what the tool would do without
+// that state it would do twice.
+func (c *child) storeLeftovers(ctx context.Context) error {
 	parent := filepath.Dir(c.Order.Scratch)
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return
+		return fmt.Errorf("looking for what earlier attempts left: %w", err)
 	}
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
@@ -216,11 +105,16 @@ func (c *child) storeLeftovers(ctx context.Context) {
 			continue
 		}
 		file, err := c.storeLeftover(ctx, dir)
-		if err != nil {
-			host, _ := os.Hostname() // without it the line still says where
-			c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
+		if err == nil {
+			continue
+		}
+		host, _ := os.Hostname() // without it the line still says where
+		c.log.line("okara: %s may hold a newer state in %s: %v\nhint: okara state push %s %s", host, file, err, c.Order.Spec.Repository, file)
+		if oci.Passing(err) {
+			return fmt.Errorf("storing what an earlier attempt left: %w", err)
 		}
 	}
+	return nil
 }
 
 // errNewer says that others know more than a state that was left.
@@ -265,7 +159,12 @@ func (c *child) storeErrored(ctx context.Context, work, name string, state []byt
 	if err := statebackend.CheckState(state); err != nil {
 		return err
 	}
-	head, same, err := c.lock.Succeeds(ctx, state)
+	var head statebackend.Version
+	var same bool
+	err := c.persistently(ctx, func() (err error) {
+		head, same, err = c.lock.Succeeds(ctx, state)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -102,6 +103,8 @@ func (c *child) mayGoOn(ctx context.Context) error {
 		}
 		named, cancel, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
+		case errors.Is(err, oci.ErrCorrupt): // a version may be listed while it is written, and not be read yet
+			return fmt.Errorf("reading the ledger: %w: %w", oci.ErrUnavailable, err)
 		case err != nil:
 			return fmt.Errorf("reading the ledger: %w", err)
 		case !named:

@@ -11,6 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 const (
@@ -81,6 +84,24 @@ func (l *Local) clean(folder string) error {
 	}
 	_ = os.Remove(filepath.Dir(folder)) // of the instance, if that was its last attempt
 	return nil
+}
+
+// cleanBefore removes what earlier attempts of an instance left here, once one has
+// ended: their states are stored by now, or keep their folders.
+func (l *Local) cleanBefore(r instance.Ref) error {
+	dirs, err := filepath.Glob(filepath.Join(l.runs(), r.ID, "*-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		at, ok := artifact.ParseInstanceTag(artifact.TagRun + "-" + r.ID + "-" + filepath.Base(dir))
+		earlier := at.N < r.N || at.N == r.N && at.Attempt < r.Attempt
+		if m, err := readMarker(dir); ok && earlier && err == nil && !l.running(dir, m) {
+			errs = append(errs, l.clean(dir))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeTree removes a folder in which a tool may have made others that nobody

@@ -59,10 +59,7 @@ func mustKillChild(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.process.signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the death of the child", func() bool { return !m.process.alive() })
+	mustKill(t, m.process)
 }
 
 // TestDeafRest kills what does not end by itself.

@@ -88,6 +88,9 @@ func (l *Local) Observe(ctx context.Context, s Spec, h Handle) (Status, error) {
 	}
 	if st.State != Running {
 		l.forget(s.Ref)
+		if err := l.cleanBefore(s.Ref); err != nil {
+			l.o.Logger.WarnContext(ctx, "instances: folders of earlier attempts stay", "instance", s.Ref.ID, "error", err)
+		}
 	}
 	return st, nil
 }

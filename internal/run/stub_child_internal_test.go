@@ -29,6 +29,9 @@ func stubChild(args []string) error {
 	if err := json.Unmarshal(o.Spec.Variables["stub"], &do); err != nil {
 		return err
 	}
+	if do.Real {
+		return Child(context.Background(), ChildOptions{Order: o, Getenv: os.Getenv, UserAgent: "okara/test"})
+	}
 	about := strings.Join(append(os.Environ(), args...), "\n")
 	if err := os.WriteFile(filepath.Join(o.Scratch, "about"), []byte(about), 0o600); err != nil {
 		return err
@@ -70,6 +73,7 @@ func stubChild(args []string) error {
 
 // stubOrder is what a stub does, in this order.
 type stubOrder struct {
+	Real  bool   // it is a child, whose tool alone is a stub
 	Tool  string // script of the tool
 	Hang  bool
 	Nonce string // of its result; "": it has none

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -33,6 +34,7 @@ type stubStep struct {
 	Files     bool   // prints the names of the root module's files
 	Cat       string // prints a file
 	Write     [2]string
+	Append    string    // adds a byte to a file
 	Link      [2]string // target, name
 	Mark      string    // makes a file, so that a test knows where the stub is
 	Await     string    // waits for a file
@@ -40,7 +42,8 @@ type stubStep struct {
 	Deaf      bool      // ignores interrupts
 	Other     bool      // tries another workspace
 	Exit      int
-	Die       bool // kills itself
+	Hold      string // leaves a process in a session of its own that holds the output, so many seconds
+	Die       bool   // kills itself
 }
 
 const (
@@ -92,13 +95,13 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	case s.Stderr != "":
 		fmt.Fprintln(os.Stderr, s.Stderr)
 	case s.State != "":
-		return stubStore(s.State)
+		return here().store(s.State)
 	case s.Read:
-		b, err := stubRequest(http.MethodGet, stubKey(), "")
+		b, err := here().request(http.MethodGet, here().key(), "")
 		fmt.Println(string(b))
 		return err
 	case s.Other:
-		_, err := stubRequest(http.MethodPut, "env:/other/"+stubKey(), "{}")
+		_, err := here().request(http.MethodPut, "env:/other/"+here().key(), "{}")
 		fmt.Println("another workspace:", err)
 	case s.Environ:
 		fmt.Println(strings.Join(os.Environ(), "\n"))
@@ -130,6 +133,10 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	case s.Deaf:
 		for range interrupted { // until it is killed
 		}
+	case s.Hold != "":
+		cmd := exec.Command("setsid", "sleep", s.Hold)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Start()
 	case s.Die:
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case s.Exit != 0:
@@ -138,30 +145,36 @@ func (s stubStep) do(args []string, interrupted <-chan os.Signal) error {
 	return nil
 }
 
-// stubStore stores a state. Where that fails it leaves it, as the tool does.
-func stubStore(state string) error {
-	_, err := stubRequest(http.MethodPut, stubKey(), state)
+// stubPlace is where a stub is: the folder of the root module, and that of the
+// bridge.
+type stubPlace struct{ module, bridge string }
+
+func here() stubPlace { return stubPlace{".", os.Getenv("OKARA_RUN")} }
+
+// store stores a state. Where that fails it leaves it, as the tool does.
+func (p stubPlace) store(state string) error {
+	_, err := p.request(http.MethodPut, p.key(), state)
 	if err != nil {
 		fmt.Println(stubError("Failed to save state", err.Error()))
-		return errors.Join(err, os.WriteFile(erroredFile, []byte(state), 0o600))
+		return errors.Join(err, os.WriteFile(filepath.Join(p.module, erroredFile), []byte(state), 0o600))
 	}
 	return nil
 }
 
-func stubKey() string {
-	b, err := os.ReadFile("okara_override.tf")
+func (p stubPlace) key() string {
+	b, err := os.ReadFile(filepath.Join(p.module, "okara_override.tf"))
 	if m := regexp.MustCompile(`key +?= "(.*)"`).FindSubmatch(b); err == nil && m != nil {
 		return string(m[1])
 	}
 	return "no override"
 }
 
-func stubRequest(method, key, body string) ([]byte, error) {
-	config, err := os.ReadFile(filepath.Join(os.Getenv("OKARA_RUN"), "config"))
+func (p stubPlace) request(method, key, body string) ([]byte, error) {
+	config, err := os.ReadFile(filepath.Join(p.bridge, "config"))
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := os.ReadFile(filepath.Join(os.Getenv("OKARA_RUN"), "credentials"))
+	credentials, err := os.ReadFile(filepath.Join(p.bridge, "credentials"))
 	if err != nil {
 		return nil, err
 	}

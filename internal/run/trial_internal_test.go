@@ -59,11 +59,15 @@ func newTrial(t *testing.T, host string, files map[string]string) *trial {
 		t.Fatal(err)
 	}
 	tr.repo = artifact.InstanceRepo{Repo: repo, Sealer: sealer}
-	tr.store = statebackend.New(repo, statebackend.Options{Sealer: sealer, StrictReads: true})
+	tr.store = tr.newStore(repo)
 	tr.pace = pace{held: 100 * time.Millisecond, poll: 10 * time.Millisecond, persist: 20 * time.Second, pause: 50 * time.Millisecond, grace: 20 * time.Second, push: 20 * time.Millisecond}
 	tr.module(files)
 	tr.names(true, "")
 	return tr
+}
+
+func (tr *trial) newStore(repo *oci.Repo) *statebackend.Store {
+	return statebackend.New(repo, statebackend.Options{Sealer: tr.repo.Sealer, StrictReads: true})
 }
 
 // module makes the files the source of the next attempts.

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// The steps of a run at which something is killed. In source, result and unlock no
+// tool runs.
+var (
+	childSteps = []string{"source", "init", "plan", "between", "apply", "result", "unlock", "destroy"}
+	toolSteps  = []string{"init", "plan", "between", "apply", "destroy"}
+)
+
+// crash is one instance, of whose run something is killed at a step.
+type crash struct {
+	*crashWorld
+	name, victim, step string
+
+	id    string
+	child int             // process of the first attempt
+	told  map[string]bool // why it waited
+	err   error
+}
+
+// TestCrash kills the server, the child and the tool by SIGKILL at each step of a
+// run. Afterwards the run ends by itself, the state lists exactly what exists, what
+// is destroyed is gone, and neither a process nor a folder is left. The tool is that
+// of OKARA_TEST_TOFU, as `make interop` has it, or else the pinned one.
+func TestCrash(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testCrash(t, set.tofu)
+}
+
+func testCrash(t *testing.T, program string) {
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		w := newCrashWorld(t, program)
+		w.crashServer(w.crashes("server", childSteps))
+	})
+	t.Run("run", func(t *testing.T) {
+		t.Parallel()
+		w := newCrashWorld(t, program)
+		w.crashRuns(append(w.crashes("child", childSteps), w.crashes("tool", toolSteps)...))
+	})
+}
+
+// TestCrashTerraform is the same with terraform; `make test` kills tofu alone.
+func TestCrashTerraform(t *testing.T) {
+	needInterop(t, "OKARA_TEST_CRASH")
+	needTerraform(t)
+	program, err := exec.LookPath("terraform")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testCrash(t, program)
+}
+
+// crashes publishes a module and a template for each step.
+func (w *crashWorld) crashes(victim string, steps []string) []*crash {
+	w.t.Helper()
+	var list []*crash
+	for _, step := range steps {
+		c := &crash{crashWorld: w, name: victim + "-" + step, victim: victim, step: step, told: map[string]bool{}}
+		host, _, _ := strings.Cut(w.registry, "/")
+		fill := strings.NewReplacer("CASE", c.name, "HOST", host, "DIR", w.dir, "INPUT", plantedInput,
+			"APPLY", gateScript(w.dir, c.name, "apply"), "DESTROY", gateScript(w.dir, c.name, "destroy"))
+		writeFile(w.t, w.path("modules", c.name, "main.tf"), fill.Replace(crashModule))
+		writeFile(w.t, w.path("templates", c.name+".hcl"), fill.Replace(crashTemplate))
+		if _, err := w.okaraCommand("publish", "module", w.path("modules", c.name), "acme/"+c.name+"/any", "1.0.0"); err != nil {
+			w.t.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// each does something for all crashes at once, and says which failed.
+func each(t *testing.T, list []*crash, what string, do func(*crash) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, c := range list {
+		if c.err == nil {
+			wg.Go(func() { c.err = do(c) })
+		}
+	}
+	wg.Wait()
+	for _, c := range list {
+		if c.err != nil {
+			t.Errorf("%s, %s: %v", c.name, what, c.err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// crashServer kills the server once, while runs halt at every step. They end
+// without it; the next one reads how.
+func (w *crashWorld) crashServer(list []*crash) {
+	w.mustStart()
+	each(w.t, list, "before the crash", (*crash).reach)
+	w.server.kill()
+	each(w.t, list, "without a server", func(c *crash) error {
+		if err := c.open(c.name, c.step); err != nil {
+			return err
+		}
+		return until("the end of the child", func() (bool, error) { return !lives(c.child), nil })
+	})
+	w.mustStart()
+	each(w.t, list, "afterwards", (*crash).recover)
+	w.checkRest()
+}
+
+// crashRuns kills child or tool of each run.
+func (w *crashWorld) crashRuns(list []*crash) {
+	w.mustStart()
+	each(w.t, list, "a run that is killed", func(c *crash) error {
+		if err := c.reach(); err != nil {
+			return err
+		}
+		pid := c.child
+		if c.victim == "tool" {
+			var err error
+			if pid, err = c.pid(c.id, "tool.json"); err != nil {
+				return err
+			}
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+		if err := errors.Join(until("its death", func() (bool, error) { return !lives(pid), nil }), c.open(c.name, c.step)); err != nil {
+			return err
+		}
+		return c.recover()
+	})
+	w.checkRest()
+}
+
+func (w *crashWorld) mustStart() {
+	w.t.Helper()
+	if err := w.start(); err != nil {
+		w.t.Fatalf("%v\n%s", err, w.logs)
+	}
+}
+
+// lives tells whether a process runs; one that only waits to be reaped does not.
+func lives(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, ok := strings.Cut(string(b), ") ")
+	return err == nil && ok && state[0] != 'Z' && state[0] != 'X'
+}
+
+// reach launches the instance and waits until its run is at the step.
+func (c *crash) reach() error {
+	apply := c.step != "destroy"
+	if apply {
+		if err := c.shut(c.name, c.step); err != nil {
+			return err
+		}
+	}
+	if err := until("the template", func() (bool, error) {
+		status, _, err := c.call(http.MethodGet, "templates/crash/"+c.name, "")
+		return status == http.StatusOK, err
+	}); err != nil {
+		return err
+	}
+	status, b, err := c.call(http.MethodPost, "instances", fmt.Sprintf(`{"template":"crash/%s"}`, c.name))
+	if err != nil || status != http.StatusCreated {
+		return fmt.Errorf("create: %d %s %v", status, b, err)
+	}
+	var made struct{ ID string }
+	if err := json.Unmarshal(b, &made); err != nil {
+		return err
+	}
+	c.id = made.ID
+	if !apply {
+		if err := errors.Join(c.await("ready"), c.shut(c.name, c.step)); err != nil {
+			return err
+		}
+		if err := c.destroy(); err != nil {
+			return err
+		}
+	}
+	if err := until("the run at its step", func() (bool, error) { return exists(c.gate(c.name, c.step, "here")), c.sound() }); err != nil {
+		return err
+	}
+	if c.child, err = c.pid(c.id, "process.json"); err != nil {
+		err = fmt.Errorf("%w: %q", err, slices.Sorted(maps.Keys(c.told)))
+	}
+	return err
+}
+
+func (c *crash) destroy() error {
+	status, b, err := c.call(http.MethodDelete, "instances/"+c.id, "")
+	if err == nil && status != http.StatusAccepted {
+		err = fmt.Errorf("destroy: %d %s", status, b)
+	}
+	return err
+}
+
+// show returns the instance.
+func (c *crash) show() (phase, reason string, err error) {
+	status, b, err := c.call(http.MethodGet, "instances/"+c.id, "")
+	if err != nil || status != http.StatusOK {
+		return "", "", err // nobody leads yet
+	}
+	var doc struct {
+		Phase, Reason string
+		Conditions    []struct{ Message string }
+	}
+	err = json.Unmarshal(b, &doc)
+	for _, one := range doc.Conditions {
+		c.told[one.Message] = true
+	}
+	return doc.Phase, doc.Reason, err
+}
+
+// sound is an error once the instance has failed for good.
+func (c *crash) sound() error {
+	phase, reason, err := c.show()
+	if err == nil && (phase == "failed" || phase == "destroy_failed") {
+		_, log, _ := c.call(http.MethodGet, "instances/"+c.id+"/runs/1/log", "") // as far as there is one
+		err = fmt.Errorf("%s: %s\n%s", phase, reason, log)
+	}
+	return err
+}
+
+func (c *crash) await(want string) error {
+	return until(want, func() (bool, error) {
+		phase, _, err := c.show()
+		if err == nil && phase != want {
+			err = c.sound()
+		}
+		return phase == want, err
+	})
+}
+
+// recover waits until the run has ended, compares the state with what exists, and
+// destroys it.
+func (c *crash) recover() error {
+	if c.step == "destroy" {
+		return errors.Join(c.await("destroyed"), c.compare(), c.attempts(2, c.victim != "server"), c.readLog(2))
+	}
+	if err := errors.Join(c.await("ready"), c.readLog(1), c.compare(), c.madeOnce(), c.attempts(1, c.victim != "server" && c.step != "result" && c.step != "unlock")); err != nil {
+		return err
+	}
+	return errors.Join(c.destroy(), c.await("destroyed"), c.compare())
+}
+
+// readLog reads the log of a run, in which the tool printed secrets. That of an
+// instance that is gone may be gone, too.
+func (c *crash) readLog(n int) error {
+	status, b, err := c.call(http.MethodGet, fmt.Sprintf("instances/%s/runs/%d/log", c.id, n), "")
+	switch {
+	case err != nil:
+	case n == 2 && (status == http.StatusNotFound || status == http.StatusOK): // it is cut, or will be
+	case status != http.StatusOK || !strings.Contains(string(b), "terraform_data.a"):
+		err = fmt.Errorf("log of run %d: %d %s", n, status, b)
+	}
+	return err
+}
+
+// compare compares what the state lists with what there is, by its ids.
+func (c *crash) compare() error {
+	b, err := c.okaraCommand("state", "pull", c.registry+"/instances/crash/"+c.name+"/"+c.id)
+	if err != nil {
+		return err
+	}
+	var state struct {
+		Resources []struct {
+			Mode, Name string
+			Instances  []struct{ Attributes struct{ ID string } }
+		}
+	}
+	if err := json.Unmarshal(b, &state); err != nil {
+		return err
+	}
+	listed, real := map[string]string{}, map[string]string{}
+	for _, r := range state.Resources {
+		for _, i := range r.Instances {
+			if r.Mode == "managed" {
+				listed[r.Name] = i.Attributes.ID
+			}
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		if b, err := os.ReadFile(c.path(c.name + "." + name)); err == nil {
+			real[name] = strings.TrimSpace(string(b))
+		}
+	}
+	if !maps.Equal(listed, real) {
+		return fmt.Errorf("the state lists %v, and there is %v", listed, real)
+	}
+	return nil
+}
+
+// madeOnce: nothing is made twice, but what a tool made that was itself killed
+// before it stored a state.
+func (c *crash) madeOnce() error {
+	if c.victim == "tool" && c.step == "apply" {
+		return nil
+	}
+	b, err := os.ReadFile(c.path(c.name + ".a.made"))
+	if n := strings.Count(string(b), "\n"); err != nil || n != 1 {
+		return fmt.Errorf("a was made %d times, %v", n, err)
+	}
+	return nil
+}
+
+// attempts: a run whose child or tool was killed before its result has another one.
+func (c *crash) attempts(n int, another bool) error {
+	status, b, err := c.call(http.MethodGet, fmt.Sprintf("instances/%s/runs/%d", c.id, n), "")
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("run %d: %d %s %v", n, status, b, err)
+	}
+	var run struct{ Attempt int }
+	if err := json.Unmarshal(b, &run); err != nil {
+		return err
+	}
+	want := 1
+	if another {
+		want = 2
+	}
+	if run.Attempt != want {
+		return fmt.Errorf("run %d took %d attempts, want %d: %q", n, run.Attempt, want, slices.Sorted(maps.Keys(c.told)))
+	}
+	return nil
+}
+
+// checkRest looks for what is left of all runs: processes, folders, secrets.
+func (w *crashWorld) checkRest() {
+	w.t.Helper()
+	if err := w.server.stop(); err != nil {
+		w.t.Errorf("the server: %v", err)
+	}
+	for _, pid := range w.processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may end meanwhile
+		w.t.Errorf("process %d is left: %q", pid, line)
+	}
+	left, err := filepath.Glob(w.path("storage", "runs", "*", "*"))
+	if err != nil || len(left) > 0 {
+		w.t.Errorf("folders of runs are left: %v, %v", left, err)
+	}
+	w.checkSecrets()
+}
+
+// checkSecrets looks for the planted ones in whatever servers wrote and answered.
+func (w *crashWorld) checkSecrets() {
+	w.t.Helper()
+	ledger, err := w.okaraCommand("state", "pull", "-w", "ledger", w.registry+"/ledger")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	audit, err := os.ReadFile(w.path("audit"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answers := w.answers.String()
+	if !strings.Contains(answers, "(sensitive) (sensitive)") || !strings.Contains(string(audit), "crash/") || !strings.Contains(string(ledger), "crash/") {
+		w.t.Error("the secrets were not even in use")
+	}
+	texts := map[string]string{"answers": answers, "audit log": string(audit), "ledger": string(ledger)}
+	for i, log := range w.logs {
+		texts[fmt.Sprintf("log of server %d", i+1)] = log.String()
+	}
+	// The ledger, which is read here with the keys, has the template's own words.
+	for _, secret := range []string{plantedStateKey, plantedCredential, plantedInput, crashToken, "okr_"} {
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			if i := strings.Index(texts[name], secret); i >= 0 && (name != "ledger" || secret != plantedInput) {
+				w.t.Errorf("%q is in the %s: …%s", secret, name, texts[name][max(0, i-200):i])
+			}
+		}
+	}
+}
