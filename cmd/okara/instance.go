@@ -217,5 +217,8 @@ func runWords(u *portaldoc.Run) string {
 	if u.Attempt > 1 {
 		words += fmt.Sprintf(", attempt %d", u.Attempt)
 	}
+	if u.Place > 0 {
+		words += fmt.Sprintf(", number %d in the queue", u.Place)
+	}
 	return portalclient.Plain(words)
 }

@@ -74,7 +74,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, c caller, answer
 	if answer.Status == http.StatusCreated {
 		w.Header().Set("Location", "/api/v1/instances/"+record.ID)
 	}
-	return service.WriteJSON(w, max(answer.Status, http.StatusOK), document(v.Document, record, have))
+	return service.WriteJSON(w, max(answer.Status, http.StatusOK), s.whole(c, v, record))
 }
 
 // change is the way of every verb: its body, whether it was done before, the

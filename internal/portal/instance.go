@@ -188,7 +188,7 @@ func ownerText(o instance.Owner) string { return o.Kind + ":" + o.ID }
 
 // showInstance answers one instance.
 func (s *server) showInstance(w http.ResponseWriter, r call[*instance.Record]) error {
-	return service.WriteJSON(w, http.StatusOK, document(r.view.Document, r.at, r.role(r.view.Document, r.at)))
+	return service.WriteJSON(w, http.StatusOK, s.whole(r.caller, r.view, r.at))
 }
 
 // destroy ends an instance.

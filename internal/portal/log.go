@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -37,7 +38,7 @@ func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
 	}
 	tail := &tail{s: s, r: r, offset: offset}
 	again := func(ctx context.Context) error {
-		_, err := tail.run(ctx, true)
+		_, _, err := tail.run(ctx, true)
 		return err
 	}
 	return s.eventStream(w, r.Request, r.caller, again, tail.next)
@@ -73,30 +74,53 @@ type tail struct {
 	r       call[runOf]
 	offset  int64
 	attempt int // whose log that is; 0: none yet
+	waits   waiting
+}
+
+// waiting is why a run does not go on.
+type waiting struct {
+	Reason  string `json:"reason"`          // of the condition Waiting
+	Place   int    `json:"place,omitempty"` // in the queue, the next one being 1
+	Message string `json:"message,omitempty"`
+}
+
+// waits is why the run of an instance does not go on; zero: it does, or it is not
+// the one that is due.
+func (s *server) waits(d *instance.Document, of runOf) waiting {
+	i := slices.IndexFunc(of.record.Conditions, func(c instance.Condition) bool { return c.Type == instance.Waiting })
+	if i < 0 || of.record.Run == nil || of.record.Run.N != of.run.N {
+		return waiting{}
+	}
+	c := of.record.Conditions[i]
+	return waiting{c.Reason, d.Place(of.record.ID), c.Message}
 }
 
 // run returns the run as it is now, or an error if the caller may not see its log
 // any more.
-func (t *tail) run(ctx context.Context, ask bool) (runOf, error) {
+func (t *tail) run(ctx context.Context, ask bool) (runOf, instance.View, error) {
 	v, err := t.s.o.Store.View(ctx)
 	if err != nil {
-		return runOf{}, err
+		return runOf{}, v, err
 	}
 	c := t.r.caller
 	if ask {
 		if c, err = t.s.caller(t.r.Request); err != nil {
-			return runOf{}, err
+			return runOf{}, v, err
 		}
 	}
 	of, _, err := t.s.runIn(owns|administers)(t.r.Request, c, v)
-	return of, err
+	return of, v, err
 }
 
-// next sends what is new, and says when the run is over.
+// next sends what is new, and says why the run waits and when it is over.
 func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
-	of, err := t.run(ctx, false)
+	of, v, err := t.run(ctx, false)
 	if err != nil {
 		return true, err
+	}
+	if now := t.s.waits(v.Document, of); now != t.waits {
+		t.waits = now
+		out.send("", "wait", now)
 	}
 	if t.attempt != of.run.Attempt { // the log of another attempt begins at 0
 		if t.attempt != 0 {

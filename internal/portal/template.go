@@ -84,9 +84,7 @@ func (s *server) entryDoc(c caller, d *instance.Document, e *Entry) portaldoc.Te
 			Default: portaldoc.Duration(l.Default), Max: portaldoc.Duration(l.Max), Extend: portaldoc.Duration(l.Extend), Extends: l.Extends, OnExpire: l.OnExpire,
 		}
 	}
-	if t.Cost != nil {
-		doc.Cost = &portaldoc.Cost{Hourly: t.Cost.Hourly, Currency: t.Cost.Currency}
-	}
+	doc.Cost = costDoc(t.Cost)
 	if e.Schema != nil {
 		doc.Schema = e.Schema.JSON()
 	}

@@ -52,7 +52,28 @@ type Instance struct {
 	Outputs    map[string]json.RawMessage `json:"outputs,omitempty"`
 	Connection *Connection                `json:"connection,omitempty"`
 	Events     []Event                    `json:"events,omitempty"` // the newest first
+
+	// Of one instance, not of those in a list:
+	Actions  []string `json:"actions,omitempty"`  // what the caller may ask for now: constants Act…
+	Cost     *Cost    `json:"cost,omitempty"`     // from when it was ready or claimed
+	ExtendBy Duration `json:"extend_by,omitzero"` // by how much an extension is that names no time
 }
+
+// Actions on an instance.
+const (
+	ActApprove   = "approve"
+	ActReject    = "reject"
+	ActExtend    = "extend"
+	ActRetry     = "retry"
+	ActCancel    = "cancel"
+	ActUpdate    = "update"
+	ActRename    = "rename" // asked for as an update of the name
+	ActProtect   = "protect"
+	ActUnprotect = "unprotect"
+	ActTransfer  = "transfer"
+	ActDestroy   = "destroy"
+	ActOrphan    = "orphan"
+)
 
 // Source is the module that an instance runs.
 type Source struct {
@@ -117,6 +138,7 @@ type Run struct {
 	Counts    *Counts   `json:"counts,omitempty"`
 	Error     string    `json:"error,omitempty"`
 	Result    string    `json:"result,omitempty"` // done, failed, lost or cancelled; "": it is not over
+	Place     int       `json:"place,omitempty"`  // in the queue, the next one being 1; 0: it does not wait for a place
 }
 
 // Counts are the changes of a plan or of an apply.
