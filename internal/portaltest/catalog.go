@@ -89,7 +89,14 @@ template "other/vpc" {
 const module = `{"type":"object","properties":{
   "size":{"type":"string","default":"small"},
   "secret":{"type":"string","writeOnly":true,"default":"s"},
-  "name":{"type":"string","default":"n"}}}`
+  "name":{"type":"string","default":"n"},
+  "ssh_key":{"type":"string","default":""},
+  "open_key":{"type":"string","default":""},
+  "zone":{"type":"string","default":"a","description":"Where it is."},
+  "count":{"type":"number","default":1},
+  "tags":{"type":"array","items":{"type":"string"},"default":[],"x-okara-type":"list(string)"},
+  "enabled":{"type":"boolean","default":true},
+  "maybe":{"type":["boolean","null"],"default":null}}}`
 
 // Catalog is templates that a test may change.
 type Catalog struct {

@@ -75,6 +75,8 @@ type Server struct {
 	Results *Results
 	Issuer  *Issuer
 	Audit   *Audit
+	Kit     *service.Kit
+	API     http.Handler
 }
 
 // Audit is an audit log in memory.
@@ -122,12 +124,12 @@ func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Kit = service.New(service.Options{Guard: guard})
-	h, err := portal.New(o)
-	if err != nil {
+	s.Kit = service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	o.Kit = s.Kit
+	if s.API, err = portal.New(o); err != nil {
 		t.Fatal(err)
 	}
-	s.Server = httptest.NewServer(h)
+	s.Server = httptest.NewServer(s.API)
 	t.Cleanup(s.Close)
 	return s
 }

@@ -83,6 +83,13 @@ func (s *Store) Pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
+// Now is the time of the store.
+func (s *Store) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
 // Serve does what the server itself says.
 func (s *Store) Serve(t testing.TB, e instance.Event) {
 	t.Helper()

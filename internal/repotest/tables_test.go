@@ -276,7 +276,7 @@ internal/portalclient: it asks a front-end for instances; how one is reached is 
 	oci
 	internal/portaldoc
 	internal/publishclient
-internal/web: the pages show what the catalog has, to whom the guard lets; they know no registry and no other server
+internal/web: the pages show what the catalog has, and what the API of instances answers, to whom the guard lets; they know no registry and no other server
 	oci
 	oci/artifact
 	internal/access
@@ -284,6 +284,8 @@ internal/web: the pages show what the catalog has, to whom the guard lets; they 
 	internal/archive
 	internal/cache
 	internal/catalog
+	internal/instance
+	internal/portaldoc
 	internal/prose
 	internal/scan
 	internal/service

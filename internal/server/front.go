@@ -39,8 +39,10 @@ type Options struct {
 	State    http.Handler // the state server under /state/, nil: none
 	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
-	// Portal returns what is under /api/v1/, once there is what it needs; nil: nothing is.
-	Portal func(kit *service.Kit, modules *catalog.Catalog) (http.Handler, error)
+	// Portal returns what is under /api/v1/, once there is what it needs, and what
+	// answers the same from what this replica knows (nil: it knows nothing). Nil:
+	// nothing is there.
+	Portal func(kit *service.Kit, modules *catalog.Catalog) (api, own http.Handler, err error)
 	// Alone serves nothing but that, and what operators need.
 	Alone   bool
 	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
@@ -114,13 +116,15 @@ func newFront(o Options) (*Front, error) {
 	f := &Front{
 		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
+	var own http.Handler
+	if err == nil && o.Portal != nil {
+		f.portal, own, err = o.Portal(kit, protocols.Catalog())
+	}
 	if err == nil && o.Pages {
 		f.pages, err = web.New(web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Instances: f.portal, Mine: own,
 		})
-	}
-	if err == nil && o.Portal != nil {
-		f.portal, err = o.Portal(kit, protocols.Catalog())
 	}
 	return f, err
 }

@@ -188,18 +188,19 @@ func (l *launcher) notices() error {
 	return nil
 }
 
-// handler returns what answers /api/v1/ and the pages of instances.
-func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (http.Handler, error) {
+// handler returns what answers /api/v1/, which the pages ask as well, and what
+// answers it from what this replica knows.
+func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own http.Handler, err error) {
 	l.guard = kit.Guard
 	transport, err := l.peers()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	forward := portal.ForwardOptions{
 		Kit: kit, Leader: l.ledger.Leader, Runner: l.o.role == roleRunner, Transport: transport, Plain: l.o.forwardPlain,
 	}
 	if l.o.role == rolePortal {
-		return portal.NewForward(forward), nil
+		return portal.NewForward(forward), nil, nil
 	}
 	l.templates = portal.NewTemplates(portal.TemplatesOptions{
 		Dir: l.o.templates, Sources: l.o.sources, Catalog: modules, Logger: l.log,
@@ -217,10 +218,10 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (http.Han
 		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	forward.Own, forward.View, forward.Refuse = api, l.ledger.View, kit.Guard.AllowLogin
-	return portal.NewForward(forward), nil
+	return portal.NewForward(forward), api, nil
 }
 
 // peers reaches other replicas: to whom they say they are, and past every proxy.

@@ -102,7 +102,10 @@ func (k *Kit) Client(r *http.Request) netip.Prefix {
 }
 
 // RequestID names a request in logs; "" where no server gave it a name.
-func RequestID(r *http.Request) string { return r.Header.Get(httpserve.RequestID) }
+func RequestID(r *http.Request) string { return r.Header.Get(RequestIDHeader) }
+
+// RequestIDHeader has the name of a request.
+const RequestIDHeader = httpserve.RequestID
 
 // LogPath is the path of a request as logs may show it.
 func LogPath(r *http.Request) string { return httpserve.SafePath(r.URL.Path) }

@@ -30,16 +30,20 @@ type page struct {
 	Command  string // that gives the same
 	NoStore  bool   // it shows what no browser may keep
 	Key      string // of the forms that change something: newKey; "": there are none
+	Also     []link // pages that belong to this one
+	Refresh  bool   // without script the page is loaded anew every few seconds
 	Body     any
 
 	// What all pages have.
 	Up      string
-	Path    string   // of this page, below Up
-	Query   string   // in the field of the search
-	Message *message // of the form that led here; nil: there is none
-	Who     string   // is logged in; "": nobody
-	Login   bool     // people can log in
-	Theme   string   // light, dark or ""
+	Menu    []entry
+	AsOf    time.Time // of what the page shows, where no leader answers; zero: it is new
+	Path    string    // of this page, below Up
+	Query   string    // in the field of the search
+	Message *message  // of the form that led here; nil: there is none
+	Who     string    // is logged in; "": nobody
+	Login   bool      // people can log in
+	Theme   string    // light, dark or ""
 	Version string
 	Assets  assetNames
 }
@@ -52,7 +56,7 @@ var templateFiles embed.FS
 
 // readTemplates returns the pages by file, each with the layout around it.
 func readTemplates() (map[string]*template.Template, error) {
-	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/security.html", "templates/files.html")
+	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts*.html", "templates/security.html", "templates/files.html")
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +85,7 @@ func functions() template.FuncMap {
 			return prose.Clip(strings.TrimPrefix(strings.TrimPrefix(digest, "sha256:"), "SHA256:"), 12)
 		},
 		"day":   func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+		"hour":  func(t time.Time) string { return t.UTC().Format("15:04") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"plain": clean,
 		"row": func(up string, row reportRow) any {
@@ -136,7 +141,7 @@ func (s *server) handle(h service.Handler) http.Handler {
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
 	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r.Request)
 	s.know(r, p)
-	p.Message = s.take(r)
+	p.Message, p.Menu, p.AsOf = s.take(r), s.menu(r), r.asOf
 	var b bytes.Buffer
 	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)

@@ -22,7 +22,12 @@ type Options struct {
 	Registry string   // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
 	Hostname string   // by which clients call this server; "": the host that the browser used
 	Version  string   // of okara
-	Now      func() time.Time
+	// Instances is the API of templates and instances, all of /api/v1/, which their
+	// pages ask as who asks them; nil: there are no such pages. Mine answers the same
+	// from what this replica knows, maybe a little late, for the counter on all pages;
+	// nil: there is none.
+	Instances, Mine http.Handler
+	Now             func() time.Time
 }
 
 // server answers the pages. It keeps nothing but texts that it rendered.
@@ -80,6 +85,9 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}", s.provider) // read:mirror
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
+	if s.o.Instances != nil {
+		s.instanceRoutes(mux, show)
+	}
 
 	mux.Handle("GET /ui/login", s.handle(s.login))                       // anybody
 	mux.Handle("POST /ui/login", s.form(smallForm, s.mayLogIn, s.logIn)) // anybody, ten times a minute
@@ -92,11 +100,35 @@ func (s *server) routes() http.Handler {
 	return mux
 }
 
+// instanceRoutes are those of templates and instances. The API says who may see and
+// do what; the check of a form is that the caller sees what the form is about.
+func (s *server) instanceRoutes(mux *http.ServeMux, show func(string, func(*request) (*page, error))) {
+	send := func(pattern string, may check, f do) { mux.Handle("POST "+pattern, s.act(may, f)) }
+
+	show("GET /ui/templates", s.templateList)
+	show("GET /ui/templates/{namespace}/{name}", s.templateShow)
+	show("GET /ui/run/{namespace}/{name}", s.launchShow)
+	send("/ui/run/{namespace}/{name}", s.launcher, s.launch)
+	show("GET /ui/instances", s.instanceList)
+	show("GET /ui/instances/{id}", s.instanceShow)
+	show("GET /ui/instances/{id}/runs/{n}", s.runShow)
+	show("GET /ui/instances/{id}/reveal", s.revealShow)
+	send("/ui/instances/{id}/reveal", s.mayReveal, s.reveal)
+	show("GET /ui/instances/{id}/{verb}", s.verbShow)
+	send("/ui/instances/{id}/{verb}", s.mayVerb, s.verb)
+	show("GET /ui/approvals", s.approvals)
+	show("GET /ui/admin/instances", s.adminInstances)
+	show("GET /ui/admin/templates", s.adminTemplates)
+	send("/ui/templates/{namespace}/{name}/pause", s.mayPause, s.pause)
+	send("/ui/templates/{namespace}/{name}/resume", s.mayPause, s.resume)
+}
+
 // request is a request for a page, or of its form.
 type request struct {
 	*http.Request
 	grant  access.Grant // who asks, once [server.may] said that he may
 	header http.Header  // of the answer
+	asOf   time.Time    // of what the API answered from a copy; zero: it is new
 }
 
 // may asks for a right, and keeps who the caller is for the page.

@@ -96,6 +96,18 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version) [
 	return append(all, snippet{Title: "On the command line", Note: "Complete the lock file, or prove who made it.", Text: "okara lock\nokara verify " + p.String() + "@" + v.String() + "\n"})
 }
 
+// shellWord is a text as one word of a POSIX shell; false: it has what no line to
+// copy should have.
+func shellWord(s string) (string, bool) {
+	if clean(s) != s || strings.ContainsAny(s, "\n\t") {
+		return "", false
+	}
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@,+") == "" {
+		return s, true
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
+}
+
 // clip is a text that fits a cell.
 func clip(s string) string { return prose.Clip(s, 200) }
 

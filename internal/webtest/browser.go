@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -57,6 +58,7 @@ type Look struct {
 	Width  int    // of the window, in CSS pixels
 	Theme  string // light or dark
 	Script bool
+	Token  string // of who looks, "" for nobody
 }
 
 // Page is what there was to see.
@@ -145,7 +147,11 @@ func (l Look) apply(ctx context.Context, w *watcher) error {
 	_, themed := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Theme}},
 	})
-	return errors.Join(enabled, scripted, themed, chromedp.Do(ctx, chromedp.EmulateViewport(int64(l.Width), 900)))
+	var known error
+	if l.Token != "" {
+		_, known = chromedp.Call(ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Bearer " + l.Token}})
+	}
+	return errors.Join(enabled, scripted, themed, known, chromedp.Do(ctx, chromedp.EmulateViewport(int64(l.Width), 900)))
 }
 
 func hostOf(at string) string {
@@ -182,7 +188,7 @@ func (w *watcher) hear(event any) {
 		}
 		w.page.Loaded++
 	case *network.EventResponseReceived:
-		if e.Response.Status >= 400 {
+		if e.Response.Status >= 400 && e.Response.Status != http.StatusUnprocessableEntity { // which is a form with a mistake in it
 			w.add("%s is %d", e.Response.URL, e.Response.Status)
 		}
 	case *network.EventLoadingFinished:

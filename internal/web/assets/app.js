@@ -23,3 +23,74 @@ if (theme) {
   theme.querySelector("button").hidden = true;
   theme.querySelector("select").addEventListener("change", () => theme.requestSubmit());
 }
+
+// The time that is left, in the words of the server; it is spoken in the last hour only.
+function span(ms) {
+  const min = Math.floor(ms / 60000), hour = Math.floor(min / 60), day = Math.floor(hour / 24);
+  const two = (a, unit, b, smaller) => a + " " + unit + (b ? " " + b + " " + smaller : "");
+  if (min < 1) return "less than a minute";
+  if (hour < 1) return min + " min";
+  return day < 1 ? two(hour, "h", min % 60, "min") : two(day, "d", hour % 24, "h");
+}
+const ends = [...document.querySelectorAll("time[data-left]")];
+const opened = Date.now();
+function count() {
+  for (const t of ends) {
+    const ms = t.dataset.left * 1000 - (Date.now() - opened);
+    if (ends.length === 1 && ms < 3600000) t.setAttribute("aria-live", "polite");
+    if (t.textContent !== span(ms)) t.textContent = span(ms);
+  }
+}
+if (ends.length) setInterval(count, 10000);
+
+// The log of a run that goes on. What comes is text, and stays text.
+const box = document.querySelector("[data-log]");
+if (box) {
+  const pre = box.querySelector(".log"), code = pre.querySelector("code"), state = box.querySelector(".logstate"), bar = box.querySelector("progress");
+  const plan = /^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy/, complete = /: (?:Creation|Modifications|Destruction) complete/;
+  const clean = (s) => s.replace(/\x1b\[[0-?]*[ -\/]*[@-~]/g, "").replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, "").replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  const most = 512 * 1024; // characters that are kept
+  let first = true, rest = "", done = 0, total = 0;
+  const say = (text) => { if (state.textContent !== text) state.textContent = text; };
+  const begin = () => { rest = ""; done = total = 0; };
+  const line = (text) => {
+    const m = plan.exec(text);
+    if (m) { done = 0; total = m.slice(1).reduce((sum, n) => sum + Math.min(Number(n), 1048576), 0); }
+    else if (done < total && complete.test(text)) done++;
+  };
+  const add = (text) => {
+    const end = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
+    if (first) { code.textContent = ""; first = false; }
+    code.append(text);
+    while (code.textContent.length > most && code.firstChild !== code.lastChild) code.firstChild.remove();
+    if (end) pre.scrollTop = pre.scrollHeight;
+  };
+  const source = new EventSource(box.dataset.log);
+  source.addEventListener("message", (e) => {
+    const text = clean(JSON.parse(e.data));
+    add(text);
+    const lines = (rest + text).split("\n");
+    rest = lines.pop().slice(0, 4096);
+    lines.forEach(line);
+    bar.hidden = !total;
+    if (total) { bar.max = total; bar.value = done; }
+    say(total ? done + " of " + total + " done" : "At work");
+  });
+  source.addEventListener("attempt", (e) => { add("\n--- attempt " + Number(e.data) + " ---\n"); begin(); });
+  source.addEventListener("wait", (e) => {
+    const w = JSON.parse(e.data);
+    if (w.place) say("It waits for a free place: number " + w.place + " in the queue");
+    else if (w.reason) say("It waits" + (w.message ? ": " + clean(w.message) : ""));
+    else say("At work");
+  });
+  source.addEventListener("end", (e) => {
+    source.close();
+    if (document.activeElement === document.body) { location.reload(); return; }
+    const link = document.createElement("a");
+    link.href = location.href;
+    link.textContent = "Show how it stands now";
+    say("It is over: " + clean(String(JSON.parse(e.data).result)) + ". ");
+    state.append(link);
+  });
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) say("The log does not come any more. Load the page anew."); });
+}

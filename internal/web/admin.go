@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// approvalsBody is what waits for somebody who may approve.
+type approvalsBody struct {
+	Rows []approvalRow
+	Next string
+}
+
+// approvalRow is one that waits.
+type approvalRow struct {
+	instanceRow
+	By      string
+	Since   time.Time
+	Changes string
+	Look    string // page on which it is approved
+}
+
+func (s *server) approvals(r *request) (*page, error) {
+	if err := s.list(r); err != nil {
+		return nil, err
+	}
+	q := listed(r)
+	q.Set("phase", "requested,planned")
+	doc, err := get[portaldoc.Instances](s, r, "instances", q)
+	if err != nil {
+		return nil, err
+	}
+	var body approvalsBody
+	for _, i := range doc.Instances {
+		row := approvalRow{instanceRow: instanceRowOf(i, s.o.Now()), By: personName(i.CreatedBy), Since: i.CreatedAt}
+		if i.Run != nil {
+			row.By, row.Since, row.Changes = personName(i.Run.By), i.Run.QueuedAt, changesOf(i.Run.Counts)
+		}
+		if i.Plan != "" {
+			row.Look = row.Href + "/approve"
+		}
+		body.Rows = append(body.Rows, row)
+	}
+	if doc.Next != "" {
+		body.Next = "?after=" + url.QueryEscape(doc.Next)
+	}
+	return &page{Template: "approvals.html", Title: "Approvals", Command: "okara instance list --phase requested,planned", Body: body}, nil
+}
+
+func (s *server) adminInstances(r *request) (*page, error) {
+	if err := s.list(r); err != nil {
+		return nil, err
+	}
+	body := instancesBody{Admin: true}
+	doc, err := get[portaldoc.AdminInstances](s, r, "admin/instances", body.query(r))
+	if err != nil {
+		return nil, err
+	}
+	body.take(r, doc.Instances, s.o.Now())
+	body.ClockHeld = clean(doc.ClockHeld)
+	for _, phase := range slices.Sorted(maps.Keys(doc.Phases)) {
+		body.Counts = append(body.Counts, phaseCount{phaseMark(phase), doc.Phases[phase]})
+	}
+	return &page{Template: "instances.html", Title: "All instances", Key: s.newKey(), Command: "okara instance list", Also: s.adminPages(r), Body: body}, nil
+}
+
+// adminPages are those for who runs the server; nil: the caller does not.
+func (s *server) adminPages(r *request) []link {
+	if !r.grant.May(access.Right{Action: access.Admin, Kind: addr.KindInstance, Address: access.Everything}) {
+		return nil
+	}
+	return []link{{"All instances", "admin/instances"}, {"All templates", "admin/templates"}}
+}
+
+// adminTemplatesBody is every template as who runs the server sees it.
+type adminTemplatesBody struct{ Rows []adminTemplateRow }
+
+type adminTemplateRow struct {
+	link
+	Name       string
+	Marks      []mark
+	Live       int
+	Pool       string
+	Problem    string
+	PausedBy   string
+	Pause      string // address of the form, "" where there is none
+	Paused     bool
+	Gone       bool
+	Failures   int
+	BackoffEnd time.Time
+	Counts     []phaseCount
+}
+
+func (s *server) adminTemplates(r *request) (*page, error) {
+	if err := s.list(r); err != nil {
+		return nil, err
+	}
+	doc, err := get[portaldoc.AdminTemplates](s, r, "admin/templates", nil)
+	if err != nil {
+		return nil, err
+	}
+	var body adminTemplatesBody
+	for _, t := range doc.Templates {
+		body.Rows = append(body.Rows, s.adminTemplateRow(r, t))
+	}
+	return &page{Template: "admin_templates.html", Title: "All templates", Key: s.newKey(), Command: "okara template list", Body: body}, nil
+}
+
+func (s *server) adminTemplateRow(r *request, t portaldoc.AdminTemplate) adminTemplateRow {
+	row := adminTemplateRow{
+		link: link{titleOf(t.Template), "templates/" + escapePath(t.Name)}, Name: t.Name, Live: t.Live, Problem: clean(t.Invalid), PausedBy: clean(t.PausedBy),
+		Paused: t.Paused != "", Gone: t.Gone, Failures: t.Failures,
+	}
+	for _, f := range templateFacts(t.Template) {
+		if f.Name == "Pool" {
+			row.Pool = f.Text
+		}
+	}
+	if t.Gone {
+		row.Marks = []mark{{"gone", "bad"}}
+	} else {
+		row.Marks = templateMarks(t.Template)
+	}
+	if t.Paused != "" {
+		row.Problem = clean(t.Paused)
+	}
+	if t.Backoff.After(s.o.Now()) {
+		row.BackoffEnd = t.Backoff
+	}
+	if !t.Gone && r.grant.May(access.Right{Action: access.Admin, Kind: addr.KindTemplate, Address: t.Name}) {
+		row.Pause = "templates/" + escapePath(t.Name) + "/pause"
+		if row.Paused {
+			row.Pause = "templates/" + escapePath(t.Name) + "/resume"
+		}
+	}
+	for _, phase := range slices.Sorted(maps.Keys(t.Phases)) {
+		row.Counts = append(row.Counts, phaseCount{phaseMark(phase), t.Phases[phase]})
+	}
+	return row
+}
+
+// mayPause is the check of both forms: the caller may see the template.
+func (s *server) mayPause(r *request) error {
+	_, err := s.templateIn(r)
+	return err
+}
+
+// pause stops new instances of a template.
+func (s *server) pause(r *request, f *form) (*answer, error) {
+	return s.switchTemplate(r, f, "pause", "It is paused: nothing new is launched from it.")
+}
+
+// resume allows them again.
+func (s *server) resume(r *request, f *form) (*answer, error) {
+	return s.switchTemplate(r, f, "resume", "It can be launched again.")
+}
+
+func (s *server) switchTemplate(r *request, f *form, word, text string) (*answer, error) {
+	name := r.PathValue("namespace") + "/" + r.PathValue("name")
+	_, err := ask[portaldoc.Template](s, r, asked{method: http.MethodPost, path: "templates/" + name + "/" + word, key: f.Key})
+	if err != nil {
+		return nil, err
+	}
+	return &answer{To: "admin/templates", Text: name + ": " + text}, nil
+}

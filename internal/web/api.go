@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// The pages of templates and instances know what the API says and nothing else:
+// they ask its handler, in this process, as who asks for the page. So what somebody
+// may see and do, what is masked and how a refusal is worded is decided once; and
+// where another replica leads, the request is handed on as that of any client.
+
+// maxAnswer bounds what a page takes of one answer, in bytes.
+const maxAnswer = 8 << 20
+
+// passedOn are the headers by which the API knows who asks, and from where.
+func passedOn() []string {
+	return []string{
+		"Authorization", "Cookie", "X-Forwarded-For", "User-Agent", "Traceparent", "Tracestate", service.RequestIDHeader,
+		"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
+	}
+}
+
+// asked is a request to the API.
+type asked struct {
+	method, path string // below /api/v1/
+	query        url.Values
+	body         any    // nil: none
+	key          string // of a form that changes something
+	mine         bool   // what this replica knows will do
+}
+
+// get reads what a path of the API names.
+func get[T any](s *server, r *request, path string, query url.Values) (T, error) {
+	return ask[T](s, r, asked{method: http.MethodGet, path: path, query: query})
+}
+
+// ask asks the API, and reads its answer.
+func ask[T any](s *server, r *request, q asked) (T, error) {
+	var v T
+	to := &memory{header: http.Header{}, left: maxAnswer}
+	err := s.send(r, q, "application/json", to)
+	if err == nil {
+		err = json.Unmarshal(to.body.Bytes(), &v)
+	}
+	return v, err
+}
+
+// text reads an answer that is no JSON into to.
+func (s *server) text(r *request, path string, to io.Writer) error {
+	return s.send(r, asked{method: http.MethodGet, path: path}, "text/plain", &memory{header: http.Header{}, left: maxAnswer, text: to})
+}
+
+// send makes the request. A refusal is a [*refusedError].
+func (s *server) send(r *request, q asked, accept string, to *memory) error {
+	if s.o.Instances == nil {
+		return notFound("there is no such page")
+	}
+	in := r.Clone(r.Context())
+	in.Method, in.Body, in.ContentLength, in.RequestURI = q.method, http.NoBody, 0, ""
+	in.URL = &url.URL{Path: "/api/v1/" + q.path, RawQuery: q.query.Encode()}
+	in.Header = http.Header{"Accept": {accept}}
+	for _, name := range passedOn() {
+		if values := r.Header.Values(name); len(values) > 0 {
+			in.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if q.body != nil {
+		b, err := json.Marshal(q.body)
+		if err != nil {
+			return err
+		}
+		in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+		in.Header.Set("Content-Type", "application/json")
+	}
+	if q.key != "" {
+		in.Header.Set(portaldoc.IdempotencyKey, q.key)
+	}
+	api := s.o.Instances
+	if q.mine {
+		api = s.o.Mine
+	}
+	api.ServeHTTP(to, in)
+	if at, err := time.Parse(time.RFC3339, to.header.Get("Okara-As-Of")); err == nil {
+		r.asOf = at
+	}
+	if to.status < http.StatusBadRequest && to.left < 0 {
+		return errors.New("the answer of the API is too large for a page")
+	}
+	return to.refused()
+}
+
+// memory keeps an answer.
+type memory struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+	text   io.Writer // takes what is no refusal; nil: body does
+	left   int       // bytes that body takes
+}
+
+func (m *memory) Header() http.Header { return m.header }
+
+func (m *memory) WriteHeader(status int) {
+	if m.status == 0 && status >= http.StatusOK {
+		m.status = status
+	}
+}
+
+func (m *memory) Write(b []byte) (int, error) {
+	m.WriteHeader(http.StatusOK)
+	if m.text != nil && m.status < http.StatusBadRequest {
+		return m.text.Write(b)
+	}
+	if m.left -= len(b); m.left >= 0 {
+		m.body.Write(b)
+	}
+	return len(b), nil
+}
+
+// refusedError is an answer of the API that refuses.
+type refusedError struct {
+	status int
+	doc    portaldoc.Error
+}
+
+func (m *memory) refused() error {
+	if m.status < http.StatusBadRequest && m.status != 0 {
+		return nil
+	}
+	e := &refusedError{status: m.status}
+	if m.status == 0 || json.Unmarshal(m.body.Bytes(), &e.doc) != nil {
+		return fmt.Errorf("the API answered %d without saying why", m.status)
+	}
+	return e
+}
+
+// Error is what the API says, as a sentence for a page.
+func (e *refusedError) Error() string {
+	if len(e.doc.Errors) == 0 {
+		return http.StatusText(e.status)
+	}
+	return clean(strings.Join(e.doc.Errors, "; "))
+}
+
+// Unwrap makes it the answer of the page as well.
+func (e *refusedError) Unwrap() error { return &service.Error{Status: e.status, Text: e.Error()} }
+
+// again reports whether the same form may be sent once more, and is done once.
+func (e *refusedError) again() bool { return e.status == http.StatusServiceUnavailable }

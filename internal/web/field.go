@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+)
+
+// field is one value that a form asks for.
+type field struct {
+	Name, ID string
+	Label    string
+	Help     []string
+	Kind     string // text, number, secret, check, choose, area or json
+	Value    string
+	Options  []choice
+	Required bool
+	Linked   bool   // the value came from a link that somebody made
+	Error    string // "": nothing is wrong
+}
+
+// Kinds of fields.
+const (
+	kindText   = "text"
+	kindNumber = "number"
+	kindSecret = "secret"
+	kindCheck  = "check"
+	kindChoose = "choose"
+	kindArea   = "area"
+	kindJSON   = "json"
+)
+
+// property is what the schema of a template says of one parameter.
+type property struct {
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Help        string            `json:"x-okara-help"`
+	Written     string            `json:"x-okara-type"`
+	Type        any               `json:"type"`
+	Enum        []json.RawMessage `json:"enum"`
+	Default     json.RawMessage   `json:"default"`
+	Minimum     *json.Number      `json:"minimum"`
+	Maximum     *json.Number      `json:"maximum"`
+	Pattern     string            `json:"pattern"`
+	Sensitive   bool              `json:"writeOnly"`
+	Link        bool              `json:"x-okara-link"`
+	Update      bool              `json:"x-okara-update"`
+}
+
+// parameters is the schema of a template, by which its form is made.
+type parameters struct {
+	raw        json.RawMessage
+	Properties map[string]property `json:"properties"`
+	Required   []string            `json:"required"`
+	Order      []string            `json:"x-okara-order"`
+}
+
+func readParameters(schema json.RawMessage) (parameters, error) {
+	p := parameters{raw: schema}
+	if len(schema) == 0 {
+		return p, nil
+	}
+	err := json.Unmarshal(schema, &p)
+	return p, err
+}
+
+// prefix is before the name of a parameter in a form and in a link that fills one.
+const prefix = "p."
+
+// fields are those of a form, as the template fills it.
+func (p parameters) fields() []field {
+	fields := []field{}
+	for _, name := range p.Order {
+		fields = append(fields, p.field(name))
+	}
+	return fields
+}
+
+func (p parameters) field(name string) field {
+	one := p.Properties[name]
+	f := field{
+		Name: prefix + name, ID: "p-" + name, Label: one.label(name), Kind: one.kind(), Required: slices.Contains(p.Required, name),
+	}
+	for _, text := range []string{one.Description, one.Help, one.hint()} {
+		if text = clean(text); text != "" && text != f.Label && !slices.Contains(f.Help, text) {
+			f.Help = append(f.Help, text)
+		}
+	}
+	if len(one.Default) > 0 && string(one.Default) != "null" {
+		f.Value = one.shown(one.Default)
+	}
+	if f.Kind == kindChoose {
+		f.Options = one.options(f.Value == "")
+	}
+	f.set(f.Value)
+	return f
+}
+
+func (p property) label(name string) string {
+	if p.Title != "" {
+		return clean(p.Title)
+	}
+	return name
+}
+
+// is reports whether the schema takes a type.
+func (p property) is(name string) bool {
+	if list, ok := p.Type.([]any); ok {
+		return slices.Contains(list, any(name))
+	}
+	return p.Type == name
+}
+
+// kind is how a value is asked for.
+func (p property) kind() string {
+	null := len(p.Default) == 0 || string(p.Default) == "null"
+	switch {
+	case p.Sensitive && p.is("string"):
+		return kindSecret
+	case len(p.Enum) > 0, p.is("boolean") && null:
+		return kindChoose
+	case p.is("boolean"):
+		return kindCheck
+	case p.is("number"), p.is("integer"):
+		return kindNumber
+	case p.is("string") && bytes.Contains(p.Default, []byte(`\n`)):
+		return kindArea
+	case p.is("string"):
+		return kindText
+	}
+	return kindJSON
+}
+
+// hint says in words what a value may be.
+func (p property) hint() string {
+	var words []string
+	switch p.kind() {
+	case kindJSON:
+		words = append(words, "As JSON, such as "+p.sample()+".")
+		if p.Written != "" {
+			words = append(words, "Its type is "+p.Written+".")
+		}
+	case kindSecret:
+		words = append(words, "It is kept sealed and never shown again.")
+	}
+	switch {
+	case p.Minimum != nil && p.Maximum != nil:
+		words = append(words, fmt.Sprintf("From %s to %s.", *p.Minimum, *p.Maximum))
+	case p.Minimum != nil:
+		words = append(words, fmt.Sprintf("At least %s.", *p.Minimum))
+	case p.Maximum != nil:
+		words = append(words, fmt.Sprintf("At most %s.", *p.Maximum))
+	}
+	if p.Pattern != "" {
+		words = append(words, "It matches "+p.Pattern)
+	}
+	return strings.Join(words, " ")
+}
+
+func (p property) sample() string {
+	if p.is("object") {
+		return `{"name": "value"}`
+	}
+	return `["a", "b"]`
+}
+
+// options are what may be chosen; blank adds that nothing was chosen yet.
+func (p property) options(blank bool) []choice {
+	var all []choice
+	if blank {
+		all = append(all, choice{"", "Choose", false})
+	}
+	if len(p.Enum) == 0 {
+		return append(all, choice{"true", "yes", false}, choice{"false", "no", false})
+	}
+	for _, value := range p.Enum {
+		all = append(all, choice{p.shown(value), clean(p.shown(value)), false})
+	}
+	return all
+}
+
+// shown is a value as a form has it: a text as it is, all else as JSON.
+func (p property) shown(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	if p.kind() == kindJSON {
+		return indented(value)
+	}
+	return string(value)
+}
+
+// set fills a field.
+func (f *field) set(text string) {
+	f.Value = text
+	for i := range f.Options {
+		f.Options[i].Chosen = f.Options[i].Value == text
+	}
+}
+
+// value is what a form says of a parameter, as JSON; nil: nothing. What is no value
+// of its type is passed on as text: the API says what it wanted.
+func (p property) value(text string) (json.RawMessage, error) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	for _, option := range p.Enum {
+		if p.shown(option) == text {
+			return option, nil
+		}
+	}
+	if text == "" && (len(p.Enum) > 0 || len(p.Default) == 0 || string(p.Default) == "null" || string(p.Default) == `""` || !p.is("string")) {
+		return nil, nil
+	}
+	switch kind := p.kind(); {
+	case kind == kindJSON:
+		if !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("is no JSON; write it such as %s", p.sample())
+		}
+		return json.RawMessage(text), nil
+	case kind == kindNumber, p.is("boolean") || p.is("number") || p.is("integer"):
+		if bare := strings.TrimSpace(text); json.Valid([]byte(bare)) && !strings.ContainsAny(bare, `"[{`) {
+			return json.RawMessage(bare), nil
+		}
+	}
+	return json.Marshal(text)
+}
+
+// read takes the values of a form, and puts them into its fields as well. A secret
+// is not sent back.
+func (p parameters) read(fields []field, form url.Values) (map[string]json.RawMessage, bool) {
+	values, ok := map[string]json.RawMessage{}, true
+	for i := range fields {
+		f := &fields[i]
+		name := strings.TrimPrefix(f.Name, prefix)
+		text := form.Get(f.Name)
+		if f.Kind == kindCheck {
+			text = fmt.Sprint(text != "")
+		}
+		value, err := p.Properties[name].value(text)
+		if err != nil {
+			f.Error, ok = err.Error(), false
+		}
+		if value != nil {
+			values[name] = value
+		}
+		if f.set(text); p.Properties[name].Sensitive {
+			f.set("")
+		}
+	}
+	return values, ok
+}
+
+// linked fills a form with what a link says, as far as it may: nothing sensitive,
+// nothing that the template takes from no link, nothing that it does not take. It
+// returns the labels of what came from the link, and of what it may not fill.
+func (p parameters) linked(fields []field, query url.Values) (took, left []string) {
+	for i := range fields {
+		f := &fields[i]
+		if !query.Has(f.Name) {
+			continue
+		}
+		name := strings.TrimPrefix(f.Name, prefix)
+		one, text := p.Properties[name], query.Get(f.Name)
+		value, err := one.value(text)
+		if !one.Link || one.Sensitive || err != nil || value == nil || instance.CheckProperty(p.raw, name, value) != nil {
+			left = append(left, f.Label)
+			continue
+		}
+		f.set(text)
+		f.Linked = true
+		took = append(took, f.Label)
+	}
+	return took, left
+}
+
+// blame puts what the API says of a body beside its fields, and returns what
+// belongs to none of them. The paths are JSON Pointers (RFC 6901).
+func blame(fields []field, problems map[string]string) []string {
+	var rest []string
+	for _, path := range slices.Sorted(maps.Keys(problems)) {
+		top, below, deep := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(path, "/parameters"), "/"), "/")
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(top)
+		if strings.HasPrefix(path, "/parameters/") {
+			name = prefix + name
+		}
+		text := clean(problems[path])
+		if deep {
+			text = "at " + clean(below) + ": " + text
+		}
+		i := slices.IndexFunc(fields, func(f field) bool { return f.Name == name })
+		if i < 0 {
+			rest = append(rest, strings.TrimPrefix(clean(path), "/")+" "+text)
+			continue
+		}
+		if fields[i].Error == "" {
+			fields[i].Error = text
+		}
+	}
+	return rest
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// instancesBody is a list of instances.
+type instancesBody struct {
+	Rows               []instanceRow
+	Total              int
+	Used, Limit        int // of the caller's own
+	Shared             int // of the caller's groups
+	Owners, Phases     []choice
+	Template           string
+	Next               string // link to the rest, "" for none
+	Filtered           bool
+	Admin              bool
+	Counts             []phaseCount // of all, for who runs the server
+	ClockHeld, NoneYet string
+}
+
+type phaseCount struct {
+	mark
+	Count int
+}
+
+// instanceRow is an instance among others.
+type instanceRow struct {
+	link
+	ID, Template, Owner string
+	Marks               []mark
+	Left                *remaining
+	Open                string // URL of what was made, "" for none
+	Extend, Destroy     string // forms, "" where there is nothing to extend or destroy
+}
+
+func instancePath(id string) string { return "instances/" + url.PathEscape(id) }
+
+// filters of the list, with their words.
+func ownerChoices() []choice {
+	return []choice{{"mine", "mine and my groups'", false}, {"me", "mine alone", false}, {"", "all that I may see", false}}
+}
+
+func phaseChoices() []choice {
+	return []choice{
+		{"live", "what lives", false}, {"ready", "ready", false}, {"provisioning,updating,destroying", "at work", false},
+		{"requested,planned", "waits for approval", false}, {"failed,destroy_failed", "failed", false}, {"", "everything", false},
+	}
+}
+
+// query is what a list asks the API for: the filters of the page, or what it shows
+// if nobody filtered.
+func (b *instancesBody) query(r *request) url.Values {
+	q, out := r.URL.Query(), listed(r)
+	pick := func(name string, all []choice) []choice {
+		value := all[0].Value
+		if q.Has(name) {
+			value, b.Filtered = q.Get(name), true
+		}
+		for i := range all {
+			all[i].Chosen = all[i].Value == value
+		}
+		if value != "" {
+			out.Set(name, value)
+		}
+		return all
+	}
+	b.Phases = pick("phase", phaseChoices())
+	if !b.Admin {
+		b.Owners = pick("owner", ownerChoices())
+	}
+	if b.Template = q.Get("template"); b.Template != "" {
+		out.Set("template", b.Template)
+		b.Filtered = true
+	}
+	return out
+}
+
+// take puts an answer of the API into the rows.
+func (b *instancesBody) take(r *request, doc portaldoc.Instances, now time.Time) {
+	b.Total, b.Used, b.Limit, b.Shared = doc.Count, doc.Used, doc.Limit, doc.Shared
+	for _, i := range doc.Instances {
+		b.Rows = append(b.Rows, instanceRowOf(i, now))
+	}
+	if doc.Next != "" {
+		q := r.URL.Query()
+		q.Set("after", doc.Next)
+		b.Next = "?" + q.Encode()
+	}
+}
+
+func instanceRowOf(i portaldoc.Instance, now time.Time) instanceRow {
+	row := instanceRow{
+		link: link{nameOfInstance(i), instancePath(i.ID)}, ID: i.ID, Template: i.Template, Owner: ownerName(i.Owner),
+		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Left: timeLeft(i, now),
+	}
+	if i.Connection != nil && i.Phase == string(instance.Ready) {
+		row.Open = i.Connection.URL
+	}
+	if i.Role != "owner" && i.Role != "admin" {
+		return row
+	}
+	switch phase := instance.Phase(i.Phase); {
+	case !phase.Live() || phase == instance.Destroying:
+		return row
+	case phase != instance.DestroyFailed && phase != instance.Requested && phase != instance.Available && !i.ExpiresAt.IsZero() && i.Extends < i.ExtendsMax:
+		row.Extend = instancePath(i.ID) + "/extend"
+	}
+	if i.Protected == "" {
+		row.Destroy = instancePath(i.ID) + "/destroy"
+	}
+	return row
+}
+
+func nameOfInstance(i portaldoc.Instance) string {
+	if name := strings.TrimSpace(clean(i.Name)); name != "" {
+		return name
+	}
+	return i.ID
+}
+
+func (s *server) instanceList(r *request) (*page, error) {
+	if err := s.list(r); err != nil {
+		return nil, err
+	}
+	var body instancesBody
+	doc, err := get[portaldoc.Instances](s, r, "instances", body.query(r))
+	if err != nil {
+		return nil, err
+	}
+	body.take(r, doc, s.o.Now())
+	if !body.Filtered && body.Total == 0 {
+		body.NoneYet = "You have none."
+	}
+	return &page{Template: "instances.html", Title: "Instances", Key: s.newKey(), Command: "okara instance list --owner mine", Also: s.adminPages(r), Body: body}, nil
+}
+
+// instanceBody is one instance.
+type instanceBody struct {
+	Doc        portaldoc.Instance
+	Name       string
+	Base       string // page of the instance, below Up
+	Template   link
+	Marks      []mark
+	Next       []string
+	Left       *remaining
+	Cost       string
+	Open       string
+	Message    string // how to reach what was made
+	Reason     string
+	Buttons    []button
+	Facts      []fact
+	Outputs    []value
+	Parameters []value
+	Runs       []runRow
+	Log        *logBody
+	Plan       string // page of the plan that waits for approval
+	Events     []eventRow
+	Watch      bool // something goes on: without script the page is loaded anew
+	Still      bool // but the reader asked it not to
+}
+
+// value is an output or a parameter.
+type value struct {
+	Name, Text string
+	Masked     bool
+	Reveal     string // page that asks whether to show it, "" if that is not the caller's to ask
+}
+
+// button is something to do: a form on the page, or the page of a form.
+type button struct {
+	Text, Href string
+	Form       bool
+	Kind       string // primary, danger or ""
+}
+
+// eventRow is what happened once.
+type eventRow struct {
+	At     time.Time
+	Text   string
+	Actor  string
+	Detail string
+}
+
+// instanceIn reads the instance that a path names.
+func (s *server) instanceIn(r *request) (portaldoc.Instance, error) {
+	if err := s.list(r); err != nil {
+		return portaldoc.Instance{}, err
+	}
+	return get[portaldoc.Instance](s, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)
+}
+
+func (s *server) instanceShow(r *request) (*page, error) {
+	i, err := s.instanceIn(r)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := get[portaldoc.Runs](s, r, "instances/"+i.ID+"/runs", nil)
+	if err != nil {
+		return nil, err
+	}
+	now := s.o.Now()
+	body := s.newInstance(r, i, now)
+	body.Runs = runRows(i, runs.Runs, now)
+	if i.Run != nil && (i.Role == "owner" || i.Role == "admin") && i.Phase != string(instance.Planned) {
+		if body.Log, err = s.log(r, i.ID, *i.Run); err != nil {
+			return nil, err
+		}
+	}
+	body.Watch = i.Run != nil && i.Phase != string(instance.Planned)
+	body.Still = r.URL.Query().Has("still")
+	return &page{
+		Template: "instance.html", Title: body.Name, Key: s.newKey(), Crumbs: []link{{"Instances", "instances"}}, Command: "okara instance show " + i.ID,
+		Refresh: body.Watch && !body.Still, Body: body,
+	}, nil
+}
+
+// newInstance is what all pages of an instance show.
+func (s *server) newInstance(r *request, i portaldoc.Instance, now time.Time) instanceBody {
+	b := instanceBody{
+		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID), Template: link{i.Template, "templates/" + escapePath(i.Template)},
+		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: clean(i.Reason),
+	}
+	if c := i.Connection; c != nil && i.Phase == string(instance.Ready) {
+		b.Open, b.Message = c.URL, clean(c.Message)
+	}
+	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", Time: i.CreatedAt}}
+	b.Facts = append(b.Facts, fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
+	if i.Source.Digest != "" {
+		b.Facts = append(b.Facts, fact{Name: "Digest", Digest: i.Source.Digest})
+	}
+	if b.Cost != "" {
+		b.Facts = append(b.Facts, fact{Name: "Costs", Text: b.Cost})
+	}
+	if i.ExtendsMax > 0 {
+		b.Facts = append(b.Facts, fact{Name: "Extended", Text: fmt.Sprintf("%d of %d times", i.Extends, i.ExtendsMax)})
+	}
+	b.Outputs, b.Parameters = valuesOf(i.Outputs), valuesOf(i.Parameters)
+	for n := range b.Outputs {
+		if b.Outputs[n].Masked && i.Role == "owner" {
+			b.Outputs[n].Reveal = b.Base + "/reveal?name=" + url.QueryEscape(b.Outputs[n].Name)
+		}
+	}
+	b.Buttons = buttons(i)
+	if i.Plan != "" && slices.Contains(i.Actions, portaldoc.ActApprove) {
+		b.Plan = b.Base + "/approve"
+	}
+	for _, e := range i.Events {
+		row := eventRow{At: e.At, Text: clean(e.Action), Actor: clean(e.Actor), Detail: clean(e.Detail)}
+		b.Events = append(b.Events, row)
+	}
+	return b
+}
+
+// valuesOf are values by name, as text.
+func valuesOf(all map[string]json.RawMessage) []value {
+	var rows []value
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		row := value{Name: name, Text: indented(all[name])}
+		var text string
+		if json.Unmarshal(all[name], &text) == nil {
+			row.Text, row.Masked = text, text == portaldoc.Masked
+		}
+		row.Text = clean(row.Text)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// buttons are what the caller may do with an instance now, as the API says.
+func buttons(i portaldoc.Instance) []button {
+	var all []button
+	for _, name := range i.Actions {
+		v, ok := verbs()[name]
+		if !ok {
+			continue
+		}
+		text := v.button
+		if name == portaldoc.ActExtend && i.ExtendBy > 0 {
+			text += " by " + span(time.Duration(i.ExtendBy))
+		}
+		kind := v.kind
+		if v.ask {
+			text += " …"
+		}
+		all = append(all, button{Text: text, Href: instancePath(i.ID) + "/" + name, Form: !v.ask, Kind: kind})
+	}
+	return all
+}

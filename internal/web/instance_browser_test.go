@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/internal/webtest"
+)
+
+// TestBrowserLaunch opens a link that fills a form, launches, watches the log to its
+// end, extends and destroys: by keyboard alone, with script and without.
+func TestBrowserLaunch(t *testing.T) {
+	b := webtest.New(t)
+	for _, script := range []bool{true, false} {
+		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
+			d := newDesk(t, nil)
+			tab := b.Tab(t, d.pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script, Token: d.who["anna"]})
+			tab.Wait("Somebody made the link")
+			tab.To("Name")
+			tab.Press("net one")
+			tab.To("Lifetime")
+			tab.To("Launch")
+			tab.Enter()
+			tab.Wait("Log of run 1")
+			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
+			tab.Wait("number 1 in the queue")
+			d.Store.Start(t, id)
+			d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\r\naws_vpc.a: Creation complete after 1s\n\x1b[31mred\x1b[0m \u202eevent: end\n\n<b>bold</b>\n")
+			tab.Wait("1 of 2 done")
+			tab.Wait("<b>bold</b>")
+			d.Results.Append("aws_vpc.b: Creation complete after 2s\n")
+			tab.Wait("2 of 2 done")
+			d.ready(t, id)
+			tab.Wait("Ends in 8 h")
+			tab.To("Extend by 2 h")
+			tab.Enter()
+			tab.Wait("Ends in 10 h")
+			tab.To("Destroy …")
+			tab.Enter()
+			tab.Wait("This cannot be undone")
+			tab.To("Destroy")
+			tab.Enter()
+			tab.Wait("Its name is not what it is called")
+			if got := tab.Focus(); !strings.Contains(got, "Not done") {
+				t.Errorf("after an error %q has the focus", got)
+			}
+			tab.To("Type its name")
+			tab.Press("net one")
+			tab.To("Destroy")
+			tab.Enter()
+			tab.Wait("being destroyed")
+			d.Store.Finish(t, id, instance.Result{Outcome: instance.Done, State: true})
+			tab.Wait("Its record goes at")
+		})
+	}
+}
+
+// TestBrowserInstances follows every link as several kinds of callers.
+func TestBrowserInstances(t *testing.T) {
+	b := webtest.New(t)
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
+	id := d.full(t)
+	before := d.Store.Commits()
+	for who, look := range map[string]webtest.Look{
+		"anna": {Width: 1280, Theme: "light", Script: true}, "admin": {Width: 375, Theme: "dark", Script: true}, "approver": {Width: 320, Theme: "light"},
+	} {
+		t.Run(who, func(t *testing.T) {
+			look.Token = d.who[who]
+			pages := b.Crawl(t, d.pages.URL+"/ui/", look, 200)
+			most := 0
+			for _, p := range pages {
+				most = max(most, p.Bytes)
+			}
+			t.Logf("%d pages, %d bytes the largest", len(pages), most)
+			if most > 100<<10 || len(pages) < 15 {
+				t.Errorf("%d pages, %d bytes the largest", len(pages), most)
+			}
+		})
+	}
+	if d.Store.Commits() != before {
+		t.Error("looking at pages changed something")
+	}
+	if dir := os.Getenv("OKARA_SCREENSHOTS"); dir != "" {
+		d.pictures(t, b, dir, id)
+	}
+}
+
+// pictures writes the pages of instances, for people to look at.
+func (d *desk) pictures(t *testing.T, b *webtest.Browser, dir string, id map[string]string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string][2]string{
+		"templates": {"anna", "templates"}, "template": {"anna", "templates/lab/vpc"}, "run": {"anna", "run/lab/vpc?p.size=large"}, "form": {"anna", "run/lab/keys"},
+		"instances": {"anna", "instances"}, "instance": {"anna", "instances/" + id["ready"]}, "working": {"anna", "instances/" + id["working"]}, "failed": {"anna", "instances/" + id["failed"]},
+		"waiting": {"anna", "instances/" + id["planned"]}, "destroy": {"anna", "instances/" + id["ready"] + "/destroy"}, "approve": {"approver", "instances/" + id["planned"] + "/approve"},
+		"approvals": {"approver", "approvals"}, "adminlist": {"admin", "admin/instances"}, "admintemplates": {"admin", "admin/templates"}, "logpage": {"anna", "instances/" + id["ready"] + "/runs/1"},
+		"update": {"anna", "instances/" + id["ready"] + "/update"}, "reveal": {"anna", "instances/" + id["ready"] + "/reveal?name=password"}, "none": {"ben", "instances"},
+	} {
+		for _, look := range []webtest.Look{{Width: 1280, Theme: "light"}, {Width: 1280, Theme: "dark"}, {Width: 375, Theme: "light"}, {Width: 375, Theme: "dark"}} {
+			look.Token = d.who[c[0]]
+			b.Picture(t, d.pages.URL+"/ui/"+c[1], filepath.Join(dir, fmt.Sprintf("%s-%s-%d.png", name, look.Theme, look.Width)), look)
+		}
+	}
+}

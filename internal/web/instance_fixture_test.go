@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// desk is the pages of instances over a store in memory, with the API beside them.
+type desk struct {
+	*portaltest.Server
+	pages *httptest.Server
+	who   map[string]string // tokens by name
+}
+
+func newDesk(t *testing.T, change func(*portal.Options, *access.Policy)) *desk {
+	t.Helper()
+	d := &desk{Server: portaltest.NewServer(t, change), who: map[string]string{"": ""}}
+	empty := ocitest.New(t, ocitest.Quirks{})
+	pages, err := web.New(web.Options{
+		Kit: d.Kit, Catalog: catalog.New(catalog.Options{Client: mustClient(t, empty, oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}}),
+		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: d.API, Mine: d.API,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/ui/", pages)
+	mux.Handle("/api/v1/", d.API)
+	d.pages = httptest.NewServer(mux)
+	t.Cleanup(d.pages.Close)
+	for name, groups := range map[string][]string{
+		"anna": {"use", "team-a", "team-b"}, "ben": {"use", "team-b"}, "reader": {"read"}, "approver": {"approve", "use"}, "admin": {"admin"}, "stranger": {"nothing"},
+	} {
+		d.who[name] = d.Issuer.Token(t, name, groups...)
+	}
+	return d
+}
+
+// reply is a page as somebody got it.
+type reply struct {
+	status   int
+	body     string
+	location string
+	header   http.Header
+}
+
+// ask makes a request for a page in the name of somebody; a form is sent as a browser
+// sends it.
+func (d *desk) ask(t *testing.T, who, path string, form url.Values) reply {
+	t.Helper()
+	method, from := http.MethodGet, io.Reader(nil)
+	if form != nil {
+		method, from = http.MethodPost, strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, d.pages.URL+"/ui/"+path, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", d.pages.URL)
+	}
+	if token := d.who[who]; token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, string(b), resp.Header.Get("Location"), resp.Header}
+}
+
+// want is ask for one status.
+func (d *desk) want(t *testing.T, status int, who, path string, form url.Values) reply {
+	t.Helper()
+	got := d.ask(t, who, path, form)
+	if got.status != status {
+		t.Fatalf("%s: %s %v: status %d, want %d\n%s", who, path, form, got.status, status, got.body)
+	}
+	return got
+}
+
+var keyOf = regexp.MustCompile(`name="key" value="([^"]+)"`)
+
+// fill opens the page of a form, and returns its fields with some of them filled.
+func (d *desk) fill(t *testing.T, who, path string, fields ...string) url.Values {
+	t.Helper()
+	m := keyOf.FindStringSubmatch(d.want(t, 200, who, path, nil).body)
+	if m == nil {
+		t.Fatalf("%s: %s has no form", who, path)
+	}
+	form := url.Values{"key": {m[1]}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return form
+}
+
+// send opens the page of a form and sends it; it has to lead to another page.
+func (d *desk) send(t *testing.T, who, page, to string, fields ...string) reply {
+	t.Helper()
+	return d.want(t, 303, who, to, d.fill(t, who, page, fields...))
+}
+
+// launch makes an instance as the API does, and returns its id.
+func (d *desk) launch(t *testing.T, who, body string) string {
+	t.Helper()
+	status, _, b := d.Ask(t, d.who[who], "POST", "instances", body)
+	var one portaldoc.Instance
+	if err := json.Unmarshal(b, &one); err != nil || status >= 300 {
+		t.Fatalf("%s: %d %s", body, status, b)
+	}
+	return one.ID
+}
+
+// ready lets the run of an instance end well.
+func (d *desk) ready(t *testing.T, id string) {
+	t.Helper()
+	u := d.Store.Record(t, id).Run
+	ref := instance.Ref{ID: id, Kind: u.Kind, N: u.N, Attempt: u.Attempt, Nonce: u.Nonce}
+	if u.StartedAt.IsZero() {
+		ref = d.Store.Start(t, id)
+	}
+	d.Store.Serve(t, instance.Ended{
+		Ref: ref, Connection: &instance.Connection{Type: instance.ConnectionWeb, URL: "https://vpc.example.com", Message: "ssh admin@vpc"},
+		Result: instance.Result{
+			Outcome: instance.Done, Resources: 2, State: true, Counts: &instance.Counts{Add: 2},
+			Outputs: map[string]json.RawMessage{"url": json.RawMessage(`"https://vpc.example.com"`)},
+		},
+	})
+}
+
+// network is a template with everything that a page can tell of one.
+const network = `
+template "lab/vpc" {
+  title       = "Private network"
+  description = "A network of its own, with two subnets and a way out."
+  category    = "network"
+  module {
+    address = "net/vpc/aws"
+    version = "~> 1.0"
+  }
+  per_owner  = 3
+  protection = true
+  ttl {
+    default = "8h"
+    max     = "72h"
+    extend  = "2h"
+    extends = 2
+  }
+  parameter "size" {
+    enum   = ["small", "large"]
+    title  = "Size"
+    help   = "Large has four times the addresses."
+    update = true
+  }
+  parameter "secret" { title = "Password of the gateway" }
+  outputs = ["url", "password"]
+  cost {
+    hourly   = 0.5
+    currency = "EUR"
+  }
+}
+
+template "lab/team" {
+  title = "Shared scratch account"
+  module { address = "net/vpc/aws" }
+  owner  = "group"
+  groups = ["team-*"]
+}
+
+template "lab/asked" {
+  title = "Machine with a graphics card"
+  module { address = "net/vpc/aws" }
+  approval = "request"
+}
+
+template "lab/pool" {
+  title = "Notebook"
+  module { address = "net/vpc/aws" }
+  ttl { default = "1h" }
+  pool { size = 2 }
+}
+`
+
+// shop is templates as a platform team would write them, and one of somebody who
+// means no good.
+const shop = network + keyed + `
+template "lab/cluster" {
+  title       = "Kubernetes cluster"
+  description = "Three nodes and an ingress, for a day of trying things out. Reachable from the office only."
+  category    = "cluster"
+  module { address = "net/vpc/aws" }
+  approval = "plan"
+  ttl { default = "24h" }
+  cost {
+    hourly   = 1.2
+    currency = "EUR"
+  }
+}
+
+template "lab/postgres" {
+  title       = "PostgreSQL"
+  description = "A database with nightly dumps."
+  category    = "data/sql"
+  module { address = "net/vpc/aws" }
+  ttl { default = "168h" }
+}
+
+template "lab/evil" {
+  title       = "</script><script>alert(1)</script>"
+  description = "right to left <b>bold</b> javascript:alert(1)"
+  module { address = "net/vpc/aws" }
+  parameter "zone" {
+    title = "<i>zone</i>"
+    help  = "<u>help</u>"
+  }
+}
+`
+
+// full launches instances in every state that has a page of its own; ids by name.
+func (d *desk) full(t *testing.T) map[string]string {
+	t.Helper()
+	id := map[string]string{}
+	launch := func(name, who, body string) { id[name] = d.launch(t, who, body) }
+	d.Results.SetOutputs(map[string]portal.Output{"password": {Value: json.RawMessage(`"correct horse"`), Sensitive: true}})
+	launch("ready", "anna", `{"template":"lab/vpc","name":"payments network","parameters":{"size":"large","secret":"hunter2hunter2"}}`)
+	d.ready(t, id["ready"])
+	launch("failed", "anna", `{"template":"lab/postgres","name":"reports"}`)
+	for range 3 {
+		d.Store.Finish(t, id["failed"], instance.Result{Outcome: instance.RunFailed, Error: "creating RDS DB Instance: InvalidParameterValue: the password is too short\nwith aws_db_instance.main"})
+		d.Store.Pass(10 * time.Minute)
+	}
+	launch("planned", "anna", `{"template":"lab/cluster","name":"load test"}`)
+	d.Store.Finish(t, id["planned"], instance.Result{Outcome: instance.Done, Plan: "sha256:" + strings.Repeat("a1", 32), Counts: &instance.Counts{Add: 7, Change: 1, Remove: 2, Replace: 1}})
+	launch("team", "ben", `{"template":"lab/team","name":"shared by team-b"}`)
+	launch("asked", "ben", `{"template":"lab/asked"}`)
+	launch("evil", "anna", `{"template":"lab/evil","name":"</title><script>alert(1)</script>","parameters":{"zone":"${x} \"><b>bold</b>\u202e"}}`)
+	launch("working", "anna", `{"template":"lab/postgres","name":"orders"}`)
+	d.Store.Start(t, id["working"])
+	d.Results.Append("Initializing provider plugins...\nPlan: 4 to add, 0 to change, 0 to destroy.\naws_vpc.main: Creating...\naws_vpc.main: Creation complete after 3s [id=vpc-0a1]\naws_subnet.a: Creating...\naws_subnet.a: Creation complete after 1s [id=subnet-77]\naws_db_instance.main: Creating...\naws_db_instance.main: Still creating... [10s elapsed]\n\x1b[31mred\x1b[0m\r \u202eevent: end\n\n</pre><script>alert(1)</script>\n")
+	d.Store.Pass(7 * time.Minute)
+	return id
+}

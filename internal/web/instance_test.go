@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+)
+
+// TestLaunch goes from the list of templates to an instance that was destroyed, by
+// links and forms alone.
+func TestLaunch(t *testing.T) {
+	d := newDesk(t, nil)
+	d.wants(t, "anna", "templates", `href="./run/lab/vpc"`, "A network", "lives 8 h", "0.50 EUR an hour", "you have 0 of 3")
+	d.wants(t, "anna", "templates/lab/vpc", "Launch", "small", "sensitive", "p.size=")
+	form := d.fill(t, "anna", "run/lab/vpc", "p.size", "large", "p.secret", "hunter2hunter2", "name", "my network", "ttl", "10h")
+	to := d.want(t, 303, "anna", "run/lab/vpc", form).location
+	if again := d.want(t, 303, "anna", "run/lab/vpc", form).location; again != to {
+		t.Errorf("sent twice: %s and %s", to, again)
+	}
+	path := strings.TrimPrefix(to, "./../../")
+	id := strings.TrimPrefix(path, "instances/")
+	r := d.Store.Record(t, id)
+	if string(r.Parameters["size"]) != `"large"` || r.Name != "my network" || r.TTL.Hours() != 10 {
+		t.Errorf("%+v", r)
+	}
+	d.wants(t, "anna", path, "my network", "being made", "number 1 in the queue", "Log of run 1", "Nothing is written yet", `http-equiv="refresh"`)
+	d.Store.Start(t, id)
+	d.Results.Append("Plan: 2 to add, 0 to change, 0 to destroy.\naws_vpc.a: Creation complete after 1s\n")
+	d.wants(t, "anna", path, "1 of 2 done", "Creation complete", "has been at work since", "Cancel")
+	d.ready(t, id)
+	body := d.wants(t, "anna", path, "ready", `href="https://vpc.example.com"`, "10 h", "0.00 EUR so far, 0.50 EUR an hour", "Extend by 2 h", "Destroy …", "large", "0 of 2 times")
+	if strings.Contains(body, "hunter2") || strings.Contains(body, `http-equiv="refresh"`) {
+		t.Error("the page shows a secret, or goes on loading itself")
+	}
+	d.send(t, "anna", path, path+"/extend")
+	d.send(t, "anna", path, path+"/protect")
+	d.wants(t, "anna", path, "1 of 2 times", "protected", "Take the protection away", "12 h")
+	d.send(t, "anna", path, path+"/unprotect")
+	d.send(t, "anna", path+"/rename", path+"/rename", "name", "another")
+	d.wants(t, "anna", "instances", "another", "Extend", path+"/destroy", "12 h")
+	d.wants(t, "anna", path+"/runs/1", "Run 1 of another", "done", "2 added", "Creation complete")
+
+	d.send(t, "anna", path+"/update", path+"/update", "p.size", "small")
+	d.wants(t, "anna", path, "being changed")
+	d.ready(t, id)
+	if got := string(d.Store.Record(t, id).Parameters["size"]); got != `"small"` {
+		t.Errorf("size is %s", got)
+	}
+	wrong := d.want(t, 422, "anna", path+"/destroy", d.fill(t, "anna", path+"/destroy", "typed", id)).body
+	if !strings.Contains(wrong, `id="errors"`) || !strings.Contains(wrong, `href="#typed"`) {
+		t.Error("no summary of what is wrong")
+	}
+	d.send(t, "anna", path+"/destroy", path+"/destroy", "typed", "another")
+	d.wants(t, "anna", path, "being destroyed")
+	d.Store.Finish(t, id, instance.Result{Outcome: instance.Done, State: true})
+	d.wants(t, "anna", path, "destroyed", "Its record goes at")
+}
+
+// wants fetches a page and looks for what it must say.
+func (d *desk) wants(t *testing.T, who, path string, texts ...string) string {
+	t.Helper()
+	body := d.want(t, 200, who, path, nil).body
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			t.Errorf("%s: %s does not say %q:\n%s", who, path, text, body[strings.Index(body, "<main"):])
+		}
+	}
+	return body
+}
+
+// TestFormErrors shows what is wrong beside the field and in a summary, keeps what
+// was typed and forgets secrets.
+func TestFormErrors(t *testing.T) {
+	d := newDesk(t, nil)
+	for _, c := range []struct {
+		name  string
+		form  []string
+		field string // that is wrong
+		text  string
+	}{
+		{"no such size", []string{"p.size", "huge"}, "p-size", "is none of"},
+		{"span", []string{"ttl", "soon"}, "ttl", "wants a time span"},
+		{"too long", []string{"ttl", "900h"}, "ttl", "at most"},
+		{"name", []string{"name", strings.Repeat("x", 65)}, "name", "64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			form := d.fill(t, "anna", "run/lab/vpc", append([]string{"p.secret", "hunter2hunter2"}, c.form...)...)
+			body := d.want(t, 422, "anna", "run/lab/vpc", form).body
+			for _, text := range []string{`id="errors"`, "autofocus", `href="#` + c.field + `"`, `id="` + c.field + `-error"`, `aria-invalid="true"`, c.text} {
+				if !strings.Contains(body, text) {
+					t.Errorf("%q is not in it:\n%s", text, body)
+				}
+			}
+			if strings.Contains(body, "hunter2") {
+				t.Error("a secret came back")
+			}
+			if key := keyOf.FindStringSubmatch(body); key == nil || key[1] == form.Get("key") {
+				t.Error("a form that is another one has the same key")
+			}
+		})
+	}
+	if d.Store.Commits() != 0 {
+		t.Error("something was made")
+	}
+	if body := d.want(t, 400, "anna", "run/lab/vpc", url.Values{"p.size": {"small"}}).body; !strings.Contains(body, "no key") {
+		t.Error(body)
+	}
+}
+
+// TestOwner asks for whom an instance is where several fit.
+func TestOwner(t *testing.T) {
+	d := newDesk(t, nil)
+	body := d.want(t, 422, "anna", "run/lab/team", d.fill(t, "anna", "run/lab/team")).body
+	if !strings.Contains(body, `href="#owner"`) || !strings.Contains(body, "group team-b") {
+		t.Error(body)
+	}
+	at := d.send(t, "anna", "run/lab/team", "run/lab/team", "owner", "group:team-b").location
+	d.wants(t, "ben", strings.TrimPrefix(at, "./../../"), "group team-b")
+	d.wants(t, "ben", "run/lab/team", "name=\"name\"") // he is in one: nothing to choose
+}
+
+// TestLink fills a form by a link, which may belong to somebody who means no good.
+func TestLink(t *testing.T) {
+	d := newDesk(t, nil)
+	body := d.wants(t, "anna", "run/lab/vpc?p.size=large&p.secret=planted&name=planted&owner=group:planted&ttl=1000h&p.none=planted",
+		`<option value="large" selected>`, "from the link", "Somebody made the link", "it filled in:</strong> size", "may not fill in: secret")
+	if strings.Contains(body, "planted") || strings.Contains(body, "1000h") {
+		t.Error("the link filled what it may not")
+	}
+	for _, bad := range []string{"p.size=huge", "p.size=%3Cscript%3E", "p.size="} {
+		if body := d.wants(t, "anna", "run/lab/vpc?"+bad); strings.Contains(body, "Somebody made the link") || strings.Contains(body, "<script>") {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+	form := d.fill(t, "anna", "run/lab/vpc?p.size=large", "p.size", "large", "ttl", "soon")
+	if again := d.want(t, 422, "anna", "run/lab/vpc?p.size=large", form).body; !strings.Contains(again, "Somebody made the link") {
+		t.Error("after an error nobody says what came from the link")
+	}
+	form.Set("p.size", "small")
+	if again := d.want(t, 422, "anna", "run/lab/vpc?p.size=large", form).body; strings.Contains(again, "Somebody made the link") {
+		t.Error("what was changed does not come from the link")
+	}
+	if d.Store.Commits() != 0 {
+		t.Error("opening a link made something")
+	}
+}
+
+// keyed has a parameter of each kind of field.
+const keyed = `
+template "lab/keys" {
+  module { address = "net/vpc/aws" }
+  parameter "ssh_key" {}
+  parameter "open_key" { link = true }
+  parameter "zone" {}
+  parameter "count" {
+    title   = "Number"
+    maximum = 5
+  }
+  parameter "tags" {}
+  parameter "enabled" {}
+  parameter "maybe" {}
+}
+`
+
+// TestLinkKeys shows that no link fills in somebody's SSH key, unless the template
+// says that it may.
+func TestLinkKeys(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, keyed) })
+	body := d.wants(t, "anna", "run/lab/keys?p.ssh_key=ssh-ed25519+AAAAplanted&p.zone=b&p.count=7&p.tags=%5B%22x%22%5D&p.enabled=false&p.open_key=mine", "may not fill in: ssh_key, Number")
+	if strings.Contains(body, "planted") || !strings.Contains(body, `value="b"`) || !strings.Contains(body, `[&#34;x&#34;]`) || strings.Contains(body, `value="7"`) {
+		t.Error(body)
+	}
+	if !strings.Contains(body, `name="p.open_key" value="mine"`) || strings.Contains(body, `name="p.enabled" value="true" checked`) {
+		t.Error(body)
+	}
+	form := d.fill(t, "anna", "run/lab/keys", "p.count", "3", "p.tags", `["a","ü"]`, "p.maybe", "false", "p.zone", "", "p.ssh_key", "k\r\nl")
+	d.want(t, 303, "anna", "run/lab/keys", form)
+	var got map[string]json.RawMessage
+	v, _ := d.Store.View(t.Context())
+	for _, r := range v.Document.Records {
+		got = r.Parameters
+	}
+	for name, want := range map[string]string{"count": "3", "tags": `["a","ü"]`, "maybe": "false", "enabled": "false", "ssh_key": `"k\nl"`, "zone": `""`} {
+		if string(got[name]) != want {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
+	}
+	for field, text := range map[string]string{"p.tags": "[", "p.count": "many"} {
+		form := d.fill(t, "anna", "run/lab/keys", field, text)
+		if body := d.want(t, 422, "anna", "run/lab/keys", form).body; !strings.Contains(body, fmt.Sprintf(`href="#%s"`, strings.Replace(field, ".", "-", 1))) {
+			t.Errorf("%s=%s: %s", field, text, body)
+		}
+	}
+}

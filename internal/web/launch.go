@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// launchBody is the form that launches a template.
+type launchBody struct {
+	templateCard
+	formBody
+	Asks   []field  // parameters
+	Extra  []field  // name, owner, lifetime
+	Linked []string // labels of what a link filled in
+	Left   []string // labels of what it may not fill in
+	Quota  *portaldoc.Quota
+	Closed string // why it cannot be launched, "": it can
+	Asked  bool   // it has to be approved
+}
+
+// formBody is what every form has that the API judges.
+type formBody struct {
+	Errors []problem // what is wrong, for the summary
+	Again  bool      // nobody answered: the same form may be sent once more
+}
+
+// problem is a line of the summary: with the id of the field that it is about, ""
+// if it is about none.
+type problem struct{ ID, Text string }
+
+// wrong makes a summary of an answer of the API and of the fields that it blames;
+// false: the error is none that a form can show.
+func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
+	no, ok := errors.AsType[*refusedError](err)
+	if !ok || no.status == http.StatusNotFound || no.status == http.StatusUnauthorized || no.status >= 500 && !no.again() {
+		return 0, false
+	}
+	b.Again = no.again()
+	if len(no.doc.Fields) == 0 {
+		text := no.Error()
+		if no.again() && no.doc.Reason == portaldoc.ReasonNoLeader {
+			text = "No leader answers now. Send this again in a moment: it is done once."
+		}
+		b.Errors = append(b.Errors, problem{Text: text})
+		return no.status, true
+	}
+	rest := blame(fields, no.doc.Fields)
+	b.summary(fields)
+	for _, text := range rest {
+		b.Errors = append(b.Errors, problem{Text: text})
+	}
+	return no.status, true
+}
+
+// summary lists what is wrong with fields.
+func (b *formBody) summary(fields []field) {
+	for _, f := range fields {
+		if f.Error != "" {
+			b.Errors = append(b.Errors, problem{f.ID, f.Label + " " + f.Error})
+		}
+	}
+}
+
+// launchForm is what a page of the form begins with.
+func (s *server) launchForm(r *request) (launchBody, parameters, error) {
+	t, err := s.templateIn(r)
+	if err != nil {
+		return launchBody{}, parameters{}, err
+	}
+	p, err := readParameters(t.Schema)
+	if err != nil {
+		return launchBody{}, p, err
+	}
+	body := launchBody{templateCard: cardOf(t), Asks: p.fields(), Quota: t.Quota, Asked: t.Approval != "none"}
+	switch {
+	case t.Invalid != "":
+		body.Closed = clean(t.Invalid)
+	case t.Paused != "":
+		body.Closed = "It is paused: " + clean(t.Paused)
+	case !t.Enabled:
+		body.Closed = "It is switched off."
+	case len(t.Owners) == 0:
+		body.Closed = "You may look at it and not launch it."
+	}
+	body.Extra = append(body.Extra, field{Name: "name", ID: "name", Label: "Name", Kind: kindText, Help: []string{"What you call it; up to 64 characters."}})
+	if len(t.Owners) > 1 {
+		owner := field{Name: "owner", ID: "owner", Label: "Owner", Kind: kindChoose, Required: true, Help: []string{"Who may use, change and end it."}, Options: []choice{{"", "Choose", true}}}
+		for _, o := range t.Owners {
+			owner.Options = append(owner.Options, choice{o.Kind + ":" + o.ID, ownerName(&o), false})
+		}
+		body.Extra = append(body.Extra, owner)
+	}
+	if t.TTL != nil && t.TTL.Default > 0 {
+		help := "Such as 30m, 8h or 1h30m; empty means " + t.TTL.Default.String() + "."
+		if t.TTL.Max > 0 {
+			help += " At most " + t.TTL.Max.String() + "."
+		}
+		body.Extra = append(body.Extra, field{Name: "ttl", ID: "ttl", Label: "Lifetime", Kind: kindText, Help: []string{help}})
+	}
+	return body, p, nil
+}
+
+func (s *server) launchShow(r *request) (*page, error) {
+	body, p, err := s.launchForm(r)
+	if err != nil {
+		return nil, err
+	}
+	body.Linked, body.Left = p.linked(body.Asks, r.URL.Query())
+	return s.launchPage(body, s.newKey()), nil
+}
+
+func (s *server) launchPage(body launchBody, key string) *page {
+	return &page{
+		Template: "run.html", Title: "Launch " + body.Text, Key: key, Body: body, NoStore: true,
+		Crumbs: []link{{"Launch", "templates"}, {body.Text, body.Href}}, Command: "okara instance create " + body.Name,
+	}
+}
+
+// launcher is the check of the form: the caller may see the template. Whether he may
+// launch it, the API says.
+func (s *server) launcher(r *request) error {
+	_, err := s.templateIn(r)
+	return err
+}
+
+// launch sends the form to the API.
+func (s *server) launch(r *request, f *form) (*answer, error) {
+	body, p, err := s.launchForm(r)
+	if err != nil {
+		return nil, err
+	}
+	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
+	values, ok := p.read(body.Asks, f.Values)
+	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner")}
+	for i := range body.Extra {
+		one := &body.Extra[i]
+		one.set(f.Get(one.Name))
+		if one.Name == "ttl" && one.Value != "" {
+			if create.TTL, err = portaldoc.ParseDuration(strings.TrimSpace(one.Value)); err != nil {
+				one.Error, ok = "wants a time span such as 8h or 30m", false
+			}
+		}
+	}
+	all := slices.Concat(body.Extra, body.Asks)
+	if !ok {
+		body.summary(all)
+		return &answer{Page: again(s.launchPage(body, s.newKey()), http.StatusUnprocessableEntity)}, nil
+	}
+	made, err := ask[portaldoc.Instance](s, r, asked{method: http.MethodPost, path: "instances", body: create, key: f.Key})
+	if err != nil {
+		status, ok := body.wrong(all, err)
+		if !ok {
+			return nil, err
+		}
+		copy(body.Extra, all)
+		copy(body.Asks, all[len(body.Extra):])
+		key := f.Key // nobody knows whether it was done: the same key finds out
+		if !body.Again {
+			key = s.newKey()
+		}
+		return &answer{Page: again(s.launchPage(body, key), status)}, nil
+	}
+	return &answer{To: instancePath(made.ID), Text: launched(made, s.o.Now())}, nil
+}
+
+// again is a page of a form that was not done.
+func again(p *page, status int) *page {
+	p.Status, p.Title = status, "Not done: "+p.Title
+	return p
+}
+
+// stillLinked are the labels of what a link filled in and nobody changed.
+func stillLinked(p parameters, fields []field, query, form url.Values) []string {
+	probe := slices.Clone(fields)
+	p.linked(probe, query)
+	var labels []string
+	for i := range probe {
+		if probe[i].Linked && form.Get(probe[i].Name) == query.Get(probe[i].Name) {
+			fields[i].Linked = true
+			labels = append(labels, fields[i].Label)
+		}
+	}
+	return labels
+}
+
+// launched says what came of a launch.
+func launched(made portaldoc.Instance, now time.Time) string {
+	switch made.Phase {
+	case "requested":
+		return "It is asked for. Somebody has to approve it before anything is made."
+	case "ready":
+		if !made.ClaimedAt.IsZero() && now.Sub(made.ClaimedAt) < time.Minute {
+			return "It is yours, and ready."
+		}
+		return "You have this one already."
+	}
+	return "It is being made. The log below is what happens."
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// logBody is the log of a run: its end as text, and where what follows comes from.
+type logBody struct {
+	Run    int
+	Source string // of the stream, below Up
+	Text   string
+	Cut    bool // there is more before the text
+	Live   bool // the run is not over
+	Progress
+}
+
+// Progress is how far a run has come, as the tool's own messages tell.
+type Progress struct {
+	Done, Total int // resources; Total 0: there is no plan yet
+}
+
+// logTail is how much of a log a page has, in bytes. The API has all of it.
+const logTail = 64 << 10
+
+// log reads the log of a run; nil: there is none here.
+func (s *server) log(r *request, id string, u portaldoc.Run) (*logBody, error) {
+	path := "instances/" + id + "/runs/" + strconv.Itoa(u.N) + "/log"
+	b := &logBody{Run: u.N, Source: "../api/v1/" + path, Live: u.Result == ""}
+	to := &tailWriter{}
+	err := s.text(r, path, to)
+	if no, ok := errors.AsType[*refusedError](err); ok {
+		switch no.status {
+		case http.StatusNotFound: // nothing has been written yet
+			return b, nil
+		case http.StatusNotImplemented, http.StatusForbidden:
+			return nil, nil //nolint:nilnil // the page does without
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Text, b.Cut, b.Progress = plainLog(to.kept()), to.dropped, to.Progress
+	return b, nil
+}
+
+// Messages of the tool, whose words are those of its -json output
+// (https://opentofu.org/docs/internals/machine-readable-ui/). A log is anybody's
+// text: who prints the same words moves a bar and nothing else. The script in
+// assets/app.js reads the same.
+var (
+	planned  = regexp.MustCompile(`^Plan: (?:\d+ to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy`)
+	finished = regexp.MustCompile(`: (?:Creation|Modifications|Destruction) complete`)
+)
+
+// ansi are the sequences by which programs color a terminal (ECMA-48, 5.4).
+var ansi = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
+
+// plainLog is a log as a page shows it.
+func plainLog(b []byte) string { return clean(string(ansi.ReplaceAll(b, nil))) }
+
+// line takes one line of a log.
+func (p *Progress) line(line []byte) {
+	if m := planned.FindSubmatch(line); m != nil {
+		*p = Progress{}
+		for _, n := range m[1:] {
+			count, _ := strconv.Atoi(string(n)) // digits; what overflows is no plan
+			p.Total += min(max(count, 0), 1<<20)
+		}
+	} else if p.Done < p.Total && finished.Match(line) {
+		p.Done++
+	}
+}
+
+// tailWriter keeps the end of what is written, and reads all of it.
+type tailWriter struct {
+	Progress
+	buf     bytes.Buffer
+	partial []byte
+	dropped bool
+}
+
+// maxProgressLine bounds a line that is read; what is longer is none of the tool's.
+const maxProgressLine = 4 << 10
+
+func (t *tailWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		line, more, whole := bytes.Cut(rest, []byte("\n"))
+		if len(t.partial) < maxProgressLine {
+			t.partial = append(t.partial, line...)
+		}
+		if rest = more; whole {
+			t.line(t.partial)
+			t.partial = t.partial[:0]
+		}
+	}
+	t.buf.Write(p)
+	if over := t.buf.Len() - 2*logTail; over > 0 {
+		t.buf.Next(over + logTail)
+		t.dropped = true
+	}
+	return len(p), nil
+}
+
+// kept is the end of the text, from the beginning of a line.
+func (t *tailWriter) kept() []byte {
+	b := t.buf.Bytes()
+	if len(b) > logTail {
+		b, t.dropped = b[len(b)-logTail:], true
+	}
+	if _, rest, ok := bytes.Cut(b, []byte("\n")); ok && t.dropped {
+		b = rest
+	}
+	return b
+}
+
+// planText is the plan of a run as text, "" if there is none here.
+func (s *server) planText(r *request, id string, n int) (string, error) {
+	to := &tailWriter{}
+	err := s.text(r, fmt.Sprintf("instances/%s/runs/%d/plan", id, n), to)
+	if no, ok := errors.AsType[*refusedError](err); ok && (no.status == http.StatusNotFound || no.status == http.StatusNotImplemented || no.status == http.StatusForbidden) {
+		return "", nil
+	}
+	text := plainLog(to.kept())
+	if to.dropped {
+		text = "… the beginning is left out here; okara instance logs " + id + " --plan has all\n" + text
+	}
+	return strings.TrimRight(text, "\n"), err
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// phaseMark is the phase of an instance in words, and how good that is.
+func phaseMark(phase string) mark {
+	m, ok := map[instance.Phase]mark{
+		instance.Requested:     {"waits for approval", "warn"},
+		instance.Planned:       {"plan waits for approval", "warn"},
+		instance.Provisioning:  {"being made", "busy"},
+		instance.Updating:      {"being changed", "busy"},
+		instance.Available:     {"ready in the pool", "plain"},
+		instance.Ready:         {"ready", "good"},
+		instance.Failed:        {"failed", "bad"},
+		instance.Destroying:    {"being destroyed", "busy"},
+		instance.DestroyFailed: {"could not be destroyed", "bad"},
+		instance.Destroyed:     {"destroyed", "plain"},
+		instance.Orphaned:      {"left to people", "warn"},
+		instance.Rejected:      {"rejected", "plain"},
+	}[instance.Phase(phase)]
+	if !ok {
+		return mark{clean(phase), "plain"}
+	}
+	return m
+}
+
+// conditions are the marks of what is true of an instance beside its phase.
+func conditions(i portaldoc.Instance) []mark {
+	var all []mark
+	for _, c := range i.Conditions {
+		switch c.Type {
+		case instance.Drifted:
+			all = append(all, mark{"differs from its plan", "warn"})
+		case instance.UpdateAvailable:
+			all = append(all, mark{"update available", "plain"})
+		case instance.ExpiredProtected:
+			all = append(all, mark{"beyond its end", "warn"})
+		case instance.ExpiresSoon:
+			all = append(all, mark{"ends soon", "warn"})
+		}
+	}
+	if i.Protected != "" {
+		all = append(all, mark{"protected", "plain"})
+	}
+	return all
+}
+
+// span is a time in words, in its two largest units.
+func span(d time.Duration) string {
+	day := 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < day:
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+	}
+	return two(d/day, "d", d%day/time.Hour, "h")
+}
+
+func two(a time.Duration, unit string, b time.Duration, smaller string) string {
+	text := strconv.FormatInt(int64(a), 10) + " " + unit
+	if b > 0 {
+		text += " " + strconv.FormatInt(int64(b), 10) + " " + smaller
+	}
+	return text
+}
+
+// remaining is how long an instance lives still.
+type remaining struct {
+	Text    string
+	Ends    time.Time
+	At      string // the same in words
+	Seconds int64  // when the page was made; 0: its time is over
+}
+
+// timeLeft is how long an instance lives still; nil: it has no end, or ends already.
+func timeLeft(i portaldoc.Instance, now time.Time) *remaining {
+	phase := instance.Phase(i.Phase)
+	if i.ExpiresAt.IsZero() || !phase.Live() || phase == instance.Destroying || phase == instance.DestroyFailed {
+		return nil
+	}
+	d := max(i.ExpiresAt.Sub(now), 0)
+	return &remaining{span(d), i.ExpiresAt, clock(i.ExpiresAt, now), int64(d / time.Second)}
+}
+
+// clock is a time of today or of another day.
+func clock(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return t.Format("15:04") + " UTC"
+	}
+	return t.Format("2 Jan 2006, 15:04") + " UTC"
+}
+
+// nextSteps says what comes next, and why it waits.
+func nextSteps(i portaldoc.Instance, now time.Time) []string {
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	waiting := waits(i, now)
+	switch instance.Phase(i.Phase) {
+	case instance.Requested:
+		say("Somebody who may approve looks at what was asked for. Nothing runs before that.")
+		if !i.Next.IsZero() {
+			say("Without an answer it is rejected at %s.", clock(i.Next, now))
+		}
+	case instance.Planned:
+		say("The plan is made and nothing has been changed. Somebody who may approve looks at it, and exactly that plan is applied.")
+	case instance.Provisioning, instance.Updating, instance.Destroying:
+		if waiting == "" && i.Run != nil && !i.Run.StartedAt.IsZero() {
+			say("Run %d has been at work since %s.", i.Run.N, clock(i.Run.StartedAt, now))
+		}
+	case instance.Available:
+		say("It waits in the pool for somebody who launches the template.")
+	case instance.Failed:
+		say("The log of the last run says why. Try again, or destroy what there is of it.")
+	case instance.DestroyFailed:
+		say("Something of it is still there. It is tried again by itself every day, and at once if you ask for it.")
+	case instance.Orphaned:
+		say("What it made is left to people. Its state and source stay where they are.")
+	case instance.Destroyed, instance.Rejected:
+		if !i.Next.IsZero() {
+			say("Its record goes at %s.", clock(i.Next, now))
+		}
+	}
+	if waiting != "" {
+		say("%s", waiting)
+	}
+	if phase := instance.Phase(i.Phase); i.ExpiresAt.IsZero() && phase.Live() && (phase == instance.Ready || phase == instance.Failed) {
+		say("It has no end: destroy it when you need it no more.")
+	}
+	if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(now) && i.Protected != "" {
+		say("Its end is over; protection keeps it.")
+	}
+	return lines
+}
+
+// waits is why a run does not go on; "": it does.
+func waits(i portaldoc.Instance, now time.Time) string {
+	for _, c := range i.Conditions {
+		if c.Type != instance.Waiting {
+			continue
+		}
+		message := ""
+		if c.Message != "" {
+			message = ": " + clean(c.Message)
+		}
+		switch c.Reason {
+		case instance.WaitQueued:
+			if i.Run != nil && i.Run.Place > 0 {
+				return fmt.Sprintf("It waits for a free place: number %d in the queue.", i.Run.Place)
+			}
+			return "It waits for a free place."
+		case instance.WaitRetry:
+			if i.Run != nil && i.Run.NotBefore.After(now) {
+				return fmt.Sprintf("An attempt failed, the next one begins at %s%s", clock(i.Run.NotBefore, now), message)
+			}
+			return "An attempt failed, the next one is due" + message
+		case instance.WaitStateLocked:
+			return "Somebody else holds the lock of its state" + message
+		case instance.WaitCredentialMissing:
+			return "The server lacks a credential that the template names" + message
+		}
+		return "It waits: " + clean(c.Reason) + message
+	}
+	return ""
+}
+
+// costs is what an instance has cost so far, and what it costs; "": nobody said.
+func costs(i portaldoc.Instance, now time.Time) string {
+	if i.Cost == nil {
+		return ""
+	}
+	since, until := i.ReadyAt, now
+	if i.ClaimedAt.After(since) {
+		since = i.ClaimedAt
+	}
+	if !i.FinishedAt.IsZero() {
+		until = i.FinishedAt
+	}
+	hourly := money(i.Cost.Hourly, i.Cost.Currency) + " an hour"
+	if since.IsZero() || until.Before(since) {
+		return hourly
+	}
+	return money(i.Cost.Hourly*until.Sub(since).Hours(), i.Cost.Currency) + " so far, " + hourly
+}
+
+func money(amount float64, currency string) string {
+	return fmt.Sprintf("%.2f %s", amount, clean(currency))
+}
+
+// personName is how a person is called on a page.
+func personName(p *portaldoc.Person) string {
+	switch {
+	case p == nil:
+		return "the server"
+	case p.Label != "":
+		return clean(p.Label)
+	}
+	return clean(p.Subject)
+}
+
+// ownerName is how an owner is called on a page.
+func ownerName(o *portaldoc.Owner) string {
+	switch {
+	case o == nil:
+		return "nobody"
+	case o.Kind == instance.OwnerUser && o.Label != "":
+		return clean(o.Label)
+	case o.Kind == instance.OwnerUser:
+		return clean(o.ID)
+	}
+	return o.Kind + " " + clean(o.ID)
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// templatesBody is what may be launched.
+type templatesBody struct {
+	Groups []templateGroup
+	Total  int
+	Next   string // link to the rest, "" for none
+}
+
+// templateGroup are the templates of one category.
+type templateGroup struct {
+	Title string
+	Cards []templateCard
+}
+
+// templateCard is a template among others.
+type templateCard struct {
+	link
+	Name, Description string
+	Marks             []mark
+	Facts             []string
+	Launch            string // page of its form, "" where it cannot be launched
+}
+
+// listed asks for as many as a list of the API has at most.
+func listed(r *request) url.Values {
+	q := url.Values{"limit": {strconv.Itoa(rowsPerPage)}}
+	if after := r.URL.Query().Get("after"); after != "" {
+		q.Set("after", after)
+	}
+	return q
+}
+
+func (s *server) templateList(r *request) (*page, error) {
+	if err := s.list(r); err != nil {
+		return nil, err
+	}
+	doc, err := get[portaldoc.Templates](s, r, "templates", listed(r))
+	if err != nil {
+		return nil, err
+	}
+	body := templatesBody{Total: doc.Count}
+	if doc.Next != "" {
+		body.Next = "?after=" + url.QueryEscape(doc.Next)
+	}
+	by := map[string]*templateGroup{}
+	for _, t := range doc.Templates {
+		title := cmp.Or(clean(t.Category), "Other")
+		if by[title] == nil {
+			by[title] = &templateGroup{Title: title}
+		}
+		by[title].Cards = append(by[title].Cards, cardOf(t))
+	}
+	for _, title := range slices.Sorted(maps.Keys(by)) {
+		if title != "Other" {
+			body.Groups = append(body.Groups, *by[title])
+		}
+	}
+	if rest := by["Other"]; rest != nil {
+		if len(by) == 1 {
+			rest.Title = "All templates"
+		}
+		body.Groups = append(body.Groups, *rest)
+	}
+	return &page{Template: "templates.html", Title: "Launch", Command: "okara template list", Body: body}, nil
+}
+
+func cardOf(t portaldoc.Template) templateCard {
+	c := templateCard{
+		link: link{titleOf(t), "templates/" + escapePath(t.Name)}, Name: t.Name, Description: clean(t.Description), Marks: templateMarks(t), Facts: terms(t),
+	}
+	if launchable(t) {
+		c.Launch = runPath(t.Name)
+	}
+	return c
+}
+
+func titleOf(t portaldoc.Template) string { return cmp.Or(clean(t.Title), t.Name) }
+
+func runPath(template string) string { return "run/" + escapePath(template) }
+
+// launchable reports whether the caller may launch a template, and it can be now.
+func launchable(t portaldoc.Template) bool {
+	return len(t.Owners) > 0 && t.Enabled && t.Paused == "" && t.Invalid == ""
+}
+
+// templateMarks are what keeps somebody from launching a template, or waits for him.
+func templateMarks(t portaldoc.Template) []mark {
+	var all []mark
+	switch {
+	case t.Invalid != "":
+		all = append(all, mark{"cannot be launched", "bad"})
+	case t.Paused != "":
+		all = append(all, mark{"paused", "warn"})
+	case !t.Enabled:
+		all = append(all, mark{"switched off", "plain"})
+	}
+	switch t.Approval {
+	case "request":
+		all = append(all, mark{"needs approval", "plain"})
+	case "plan":
+		all = append(all, mark{"plan needs approval", "plain"})
+	}
+	if t.Pool != nil {
+		if t.Pool.Available > 0 {
+			all = append(all, mark{fmt.Sprintf("%d ready at once", t.Pool.Available), "good"})
+		} else {
+			all = append(all, mark{"pool is empty", "plain"})
+		}
+	}
+	return all
+}
+
+// terms are what somebody should know who launches a template.
+func terms(t portaldoc.Template) []string {
+	var all []string
+	if t.TTL != nil && t.TTL.Default > 0 {
+		all = append(all, "lives "+span(time.Duration(t.TTL.Default)))
+	} else {
+		all = append(all, "no end")
+	}
+	if t.Cost != nil {
+		all = append(all, money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+	}
+	if t.Quota != nil && t.Quota.Limit > 0 {
+		all = append(all, fmt.Sprintf("you have %d of %d", t.Quota.Used, t.Quota.Limit))
+	}
+	return all
+}
+
+// templateBody is one template.
+type templateBody struct {
+	templateCard
+	Lines      []fact
+	Parameters []parameterRow
+	Outputs    []string
+	Paused     string
+	Invalid    string
+	Share      string // link that fills the form, "" if none can
+	CLI        string
+	Mine       string // list of the caller's instances of it
+}
+
+// parameterRow is a parameter as a table shows it.
+type parameterRow struct {
+	Name, Label, Type, Default string
+	Help                       []string
+	Marks                      []mark
+}
+
+// templateIn reads the template that a path names.
+func (s *server) templateIn(r *request) (portaldoc.Template, error) {
+	if err := s.list(r); err != nil {
+		return portaldoc.Template{}, err
+	}
+	name := r.PathValue("namespace") + "/" + r.PathValue("name")
+	return get[portaldoc.Template](s, r, "templates/"+name, nil)
+}
+
+func (s *server) templateShow(r *request) (*page, error) {
+	t, err := s.templateIn(r)
+	if err != nil {
+		return nil, err
+	}
+	p, err := readParameters(t.Schema)
+	if err != nil {
+		return nil, err
+	}
+	body := templateBody{
+		templateCard: cardOf(t), Lines: templateFacts(t), Outputs: t.Outputs, Paused: clean(t.Paused), Invalid: clean(t.Invalid),
+		CLI: "okara instance create " + t.Name, Mine: "instances?template=" + url.QueryEscape(t.Name),
+	}
+	fill := url.Values{}
+	for _, name := range p.Order {
+		one := p.Properties[name]
+		body.Parameters = append(body.Parameters, rowFor(p, name))
+		if value := p.field(name).Value; one.Link && !one.Sensitive && one.kind() != kindJSON && len(fill) < 3 {
+			fill.Set(prefix+name, value)
+			if word, ok := shellWord(name + "=" + value); ok {
+				body.CLI += " -p " + word
+			}
+		}
+	}
+	if body.Launch != "" && len(fill) > 0 {
+		body.Share = body.Launch + "?" + fill.Encode()
+	}
+	return &page{
+		Template: "template.html", Title: titleOf(t), Crumbs: []link{{"Launch", "templates"}}, Command: "okara template show " + t.Name, Body: body,
+	}, nil
+}
+
+func rowFor(p parameters, name string) parameterRow {
+	one := p.Properties[name]
+	row := parameterRow{Name: name, Type: cmp.Or(clean(one.Written), "any"), Help: p.field(name).Help}
+	if label := one.label(name); label != name {
+		row.Label = label
+	}
+	switch {
+	case slices.Contains(p.Required, name):
+		row.Marks = append(row.Marks, mark{"required", "plain"})
+	case !one.Sensitive && len(one.Default) > 0:
+		row.Default = clean(one.shown(one.Default))
+	}
+	if one.Sensitive {
+		row.Marks = append(row.Marks, mark{"sensitive", "plain"})
+	}
+	if one.Update {
+		row.Marks = append(row.Marks, mark{"may change later", "plain"})
+	}
+	return row
+}
+
+// templateFacts are the terms of a template, one by one.
+func templateFacts(t portaldoc.Template) []fact {
+	all := []fact{{Name: "Template", Text: t.Name}, {Name: "Module", Text: strings.TrimSpace(t.Module + " " + t.Version)}}
+	add := func(name, text string) {
+		if text != "" {
+			all = append(all, fact{Name: name, Text: text})
+		}
+	}
+	switch l := t.TTL; {
+	case l == nil:
+		add("Lifetime", "no end")
+	default:
+		add("Lifetime", span(time.Duration(l.Default)))
+		if l.Max > 0 {
+			add("At most", span(time.Duration(l.Max)))
+		}
+		if l.Extends > 0 {
+			add("Extend", fmt.Sprintf("%d times by %s", l.Extends, span(time.Duration(l.Extend))))
+		}
+		if l.OnExpire == "keep" {
+			add("At its end", "left to people")
+		} else {
+			add("At its end", "destroyed")
+		}
+	}
+	if t.Cost != nil {
+		add("Costs", money(t.Cost.Hourly, t.Cost.Currency)+" an hour")
+	}
+	if t.Quota != nil && t.Quota.Limit > 0 {
+		add("Your quota", fmt.Sprintf("%d of %d used", t.Quota.Used, t.Quota.Limit))
+	}
+	if t.Pool != nil {
+		add("Pool", fmt.Sprintf("%d ready, %d in use, %d in all", t.Pool.Available, t.Pool.Claimed, t.Pool.Total))
+	}
+	switch {
+	case strings.HasPrefix(t.Owner, "claim:"):
+		add("Belongs to", "whoever shares your "+clean(strings.TrimPrefix(t.Owner, "claim:")))
+	case t.Owner == "group":
+		add("Belongs to", "one of your groups")
+	default:
+		add("Belongs to", "you")
+	}
+	if t.PerOwner == 1 {
+		add("How many", "one for each owner")
+	}
+	return all
+}

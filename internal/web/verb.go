@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+// verb is something to do with an instance: a button on its page, or a page of its
+// own that says what will happen.
+type verb struct {
+	button string // words of it
+	kind   string // primary, danger or ""
+	ask    bool   // it has a page of its own; else the button does it at once
+	typed  bool   // it cannot be undone: the name has to be typed
+	title  string // of the page
+	say    func(portaldoc.Instance) []string
+	fields func(*verbCall) ([]field, error)   // nil: none
+	asks   func(*verbCall, *form) (any, bool) // of the request; nil: none. False: a field is wrong
+	done   func(after portaldoc.Instance, now time.Time) string
+}
+
+// said is a verb's text that needs nothing of the instance.
+func said(lines ...string) func(portaldoc.Instance) []string {
+	return func(portaldoc.Instance) []string { return lines }
+}
+
+func told(text string) func(portaldoc.Instance, time.Time) string {
+	return func(portaldoc.Instance, time.Time) string { return text }
+}
+
+// verbs are all of them, by the name that the API and the address of the form have.
+func verbs() map[string]verb {
+	return map[string]verb{
+		portaldoc.ActExtend: {
+			button: "Extend", title: "Extend", say: extendSays, fields: extendFields, asks: extendAsks,
+			done: func(i portaldoc.Instance, now time.Time) string {
+				return "It lives until " + clock(i.ExpiresAt, now) + "."
+			},
+		},
+		portaldoc.ActRetry: {
+			button: "Try again", kind: "primary", title: "Try again", say: said("What was tried last is tried once more."), done: told("It is tried again."),
+		},
+		portaldoc.ActCancel: {
+			button: "Cancel", title: "Cancel the run", say: said("The run is asked to end early. What it has made by then stays, and an instance that never was ready has failed."), done: told("It is being cancelled."),
+		},
+		portaldoc.ActProtect: {
+			button: "Protect", title: "Protect", say: said("At its end it is not destroyed, and nobody can destroy it before the protection is taken away. It counts for the quota all the while."), done: told("It is protected."),
+		},
+		portaldoc.ActUnprotect: {
+			button: "Take the protection away", title: "Take the protection away", say: said("It ends at its end again; one that is beyond it ends at once."), done: told("It is protected no more."),
+		},
+		portaldoc.ActUpdate: {
+			button: "Change", ask: true, title: "Change", say: said("It runs once more, with what you change here."), fields: updateFields, asks: updateAsks, done: told("It is being changed."),
+		},
+		portaldoc.ActRename: {
+			button: "Rename", ask: true, title: "Rename", say: said("Only what it is called changes."), fields: renameFields, asks: renameAsks, done: told("It has another name."),
+		},
+		portaldoc.ActTransfer: {
+			button: "Give away", ask: true, title: "Give it to another owner", say: said("It fills the quota of whom it is given to. You may lose sight of it."), fields: transferFields, asks: transferAsks, done: told("It belongs to somebody else now."),
+		},
+		portaldoc.ActApprove: {
+			button: "Look and approve", kind: "primary", ask: true, title: "Approve", say: approveSays, asks: approveAsks, done: told("It is approved."),
+		},
+		portaldoc.ActReject: {
+			button: "Reject", ask: true, title: "Reject", say: said("Nothing of what was asked for is made. Who asked reads the reason."), fields: reasonFields, asks: reasonAsks, done: told("It is rejected."),
+		},
+		portaldoc.ActDestroy: {
+			button: "Destroy", kind: "danger", ask: true, typed: true, title: "Destroy", say: destroySays, done: told("It is being destroyed."),
+		},
+		portaldoc.ActOrphan: {
+			button: "Leave to people", kind: "danger", ask: true, typed: true, title: "Leave it to people", fields: reasonFields, asks: reasonAsks,
+			say: said("The server forgets it: it is not destroyed at its end, and not watched any more. What it made goes on, and costs.", "Its state and source stay in the registry, for people to take over."), done: told("It is left to people."),
+		},
+	}
+}
+
+func destroySays(i portaldoc.Instance) []string {
+	lines := []string{"Everything that it made is destroyed. This cannot be undone."}
+	if i.Connection != nil && i.Connection.URL != "" {
+		lines = append(lines, "Nothing answers any more at "+clean(i.Connection.URL)+".")
+	}
+	if o := i.Owner; o != nil && o.Kind != "user" {
+		lines = append(lines, "It belongs to "+ownerName(o)+": others may use it.")
+	}
+	return lines
+}
+
+// verbBody is the page of a verb.
+type verbBody struct {
+	formBody
+	Instance   link
+	Title      string
+	ID         string
+	Marks      []mark
+	Say        []string
+	Fields     []field
+	Button     string
+	Kind       string
+	Typed      string // the word to type, "" for none
+	TypedBad   string // what was typed is another one
+	Seen       string // what is approved: the plan as it was shown
+	Plan       string // as text
+	Changes    string
+	Values     []value
+	Impossible bool // it cannot be done now
+}
+
+// verbCall is a request for the page of a verb, or of its form.
+type verbCall struct {
+	s *server
+	r *request
+	i portaldoc.Instance
+	verb
+	name string
+	body verbBody
+}
+
+// verbIn reads the instance and the verb that a path names.
+func (s *server) verbIn(r *request) (*verbCall, error) {
+	i, err := s.instanceIn(r)
+	if err != nil {
+		return nil, err
+	}
+	c := &verbCall{s: s, r: r, i: i, name: r.PathValue("verb")}
+	var ok bool
+	if c.verb, ok = verbs()[c.name]; !ok {
+		return nil, notFound("there is no such page")
+	}
+	return c, nil
+}
+
+// verbForm is what its page begins with.
+func (s *server) verbForm(r *request) (*verbCall, error) {
+	c, err := s.verbIn(r)
+	if err != nil {
+		return nil, err
+	}
+	i := c.i
+	c.body = verbBody{
+		Instance: link{nameOfInstance(i), instancePath(i.ID)}, Title: c.title, ID: i.ID, Marks: []mark{phaseMark(i.Phase)}, Say: c.say(i), Button: c.button, Kind: c.kind,
+		Impossible: !slices.Contains(i.Actions, c.name),
+	}
+	if c.typed {
+		c.body.Typed = c.body.Instance.Text
+	}
+	if c.name == portaldoc.ActApprove && i.Plan != "" {
+		c.body.Button, c.body.Seen, c.body.Values = "Approve", i.Plan, valuesOf(i.Parameters)
+		if i.Run != nil {
+			c.body.Changes = changesOf(i.Run.Counts)
+			if c.body.Plan, err = s.planText(r, i.ID, i.Run.N); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if c.fields != nil && !c.body.Impossible {
+		c.body.Fields, err = c.fields(c)
+	}
+	return c, err
+}
+
+func (s *server) verbShow(r *request) (*page, error) {
+	c, err := s.verbForm(r)
+	if err != nil {
+		return nil, err
+	}
+	return c.page(s.newKey()), nil
+}
+
+func (c *verbCall) page(key string) *page {
+	command := "okara instance " + c.name + " " + c.i.ID
+	if c.name == portaldoc.ActRename {
+		command = "okara instance update " + c.i.ID + " --name NAME"
+	}
+	return &page{
+		Template: "instance_verb.html", Title: c.title, Key: key, NoStore: true, Body: c.body, Command: command,
+		Crumbs: []link{{"Instances", "instances"}, c.body.Instance},
+	}
+}
+
+// mayVerb is the check of a form: the caller may see the instance. What he may do
+// with it, the API says.
+func (s *server) mayVerb(r *request) error {
+	_, err := s.verbIn(r)
+	return err
+}
+
+// request is what the form asks the API for; false: a field is wrong.
+func (c *verbCall) request(f *form) (asked, bool) {
+	at := "instances/" + c.i.ID
+	q, ok := asked{method: http.MethodPost, path: at + "/" + c.name, key: f.Key}, true
+	switch c.name {
+	case portaldoc.ActDestroy:
+		q.method, q.path = http.MethodDelete, at
+	case portaldoc.ActRename:
+		q.path = at + "/update"
+	}
+	if c.asks != nil {
+		q.body, ok = c.asks(c, f)
+	}
+	c.body.summary(c.body.Fields)
+	if c.typed && strings.TrimSpace(f.Get("typed")) != c.body.Typed {
+		c.body.TypedBad, ok = "is not what it is called", false
+		c.body.Errors = append(c.body.Errors, problem{"typed", "Its name " + c.body.TypedBad})
+	}
+	return q, ok
+}
+
+// verb does it.
+func (s *server) verb(r *request, f *form) (*answer, error) {
+	c, err := s.verbForm(r)
+	if err != nil {
+		return nil, err
+	}
+	q, ok := c.request(f)
+	if !ok {
+		return &answer{Page: again(c.page(s.newKey()), http.StatusUnprocessableEntity)}, nil
+	}
+	after, err := ask[portaldoc.Instance](s, r, q)
+	if err == nil {
+		to := instancePath(c.i.ID)
+		if c.name == portaldoc.ActTransfer { // it may be the caller's no more
+			to = "instances"
+		}
+		return &answer{To: to, Text: c.done(after, s.o.Now())}, nil
+	}
+	return c.refused(f, err)
+}
+
+// refused shows what the API did not do: beside the fields that it blames, or on the
+// page of the instance.
+func (c *verbCall) refused(f *form, err error) (*answer, error) {
+	no, ok := errors.AsType[*refusedError](err)
+	if ok && no.status < 500 && len(no.doc.Fields) == 0 && no.status != http.StatusNotFound && no.status != http.StatusUnauthorized {
+		return &answer{To: instancePath(c.i.ID), Text: sentence(no.Error()), Bad: true}, nil
+	}
+	status, shown := c.body.wrong(c.body.Fields, err)
+	if !shown {
+		return nil, err
+	}
+	key := c.s.newKey()
+	if c.body.Again {
+		key = f.Key // nobody knows whether it was done: the same key finds out
+	}
+	return &answer{Page: again(c.page(key), status)}, nil
+}
+
+// sentence begins a text with a capital letter.
+func sentence(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+)
+
+func extendSays(i portaldoc.Instance) []string {
+	if i.ExtendsMax > 0 {
+		return []string{fmt.Sprintf("It was extended %d of %d times.", i.Extends, i.ExtendsMax)}
+	}
+	return nil
+}
+
+func extendFields(c *verbCall) ([]field, error) {
+	return []field{{Name: "by", ID: "by", Label: "By", Kind: kindText, Help: []string{"Such as 30m or 2h; empty means " + c.i.ExtendBy.String() + "."}}}, nil
+}
+
+func extendAsks(c *verbCall, f *form) (any, bool) {
+	body := portaldoc.Extend{}
+	if text := strings.TrimSpace(f.Get("by")); text != "" && len(c.body.Fields) > 0 {
+		c.body.Fields[0].set(text)
+		by, err := portaldoc.ParseDuration(text)
+		if err != nil {
+			c.body.Fields[0].Error = "wants a time span such as 30m or 2h"
+			return nil, false
+		}
+		body.By = by
+	}
+	return body, true
+}
+
+func renameFields(c *verbCall) ([]field, error) {
+	return []field{{Name: "name", ID: "name", Label: "Name", Kind: kindText, Value: clean(c.i.Name), Help: []string{"Up to 64 characters; empty for none."}}}, nil
+}
+
+func renameAsks(c *verbCall, f *form) (any, bool) {
+	name := strings.TrimSpace(f.Get("name"))
+	if len(c.body.Fields) > 0 {
+		c.body.Fields[0].set(name)
+	}
+	return portaldoc.Update{Name: &name}, true
+}
+
+func reasonFields(*verbCall) ([]field, error) {
+	return []field{{Name: "reason", ID: "reason", Label: "Reason", Kind: kindText, Required: true, Help: []string{"Others read it."}}}, nil
+}
+
+func reasonAsks(c *verbCall, f *form) (any, bool) {
+	reason := strings.TrimSpace(f.Get("reason"))
+	if len(c.body.Fields) > 0 {
+		c.body.Fields[0].set(reason)
+	}
+	return portaldoc.Reason{Reason: reason}, true
+}
+
+func approveSays(i portaldoc.Instance) []string {
+	if i.Phase == "planned" {
+		return []string{"Exactly this plan is applied. If it has changed since you looked, it is refused."}
+	}
+	return []string{"What was asked for is made, with these values."}
+}
+
+func approveAsks(_ *verbCall, f *form) (any, bool) {
+	return portaldoc.Approve{Plan: f.Get("plan")}, true
+}
+
+// transferFields offers the caller and the groups that the template admits; an admin
+// names anybody.
+func transferFields(c *verbCall) ([]field, error) {
+	if c.i.Role == "admin" {
+		return []field{{Name: "to", ID: "to", Label: "To", Kind: kindText, Required: true, Help: []string{"user:SUBJECT or group:NAME, as the issuer knows them."}}}, nil
+	}
+	me, err := get[portaldoc.Me](c.s, c.r, "me", nil)
+	if err != nil {
+		return nil, err
+	}
+	f := field{Name: "to", ID: "to", Label: "To", Kind: kindChoose, Required: true, Options: []choice{{"", "Choose", true}, {"user:" + me.Subject, "myself", false}}}
+	for _, g := range me.Groups {
+		f.Options = append(f.Options, choice{"group:" + g, "group " + clean(g), false})
+	}
+	return []field{f}, nil
+}
+
+func transferAsks(c *verbCall, f *form) (any, bool) {
+	to := strings.TrimSpace(f.Get("to"))
+	if len(c.body.Fields) > 0 {
+		c.body.Fields[0].set(to)
+	}
+	return portaldoc.Transfer{To: to}, true
+}
+
+// updateFields are the parameters that may change later, and the version.
+func updateFields(c *verbCall) ([]field, error) {
+	_, fields, err := c.updatable()
+	return fields, err
+}
+
+// updatable is the schema of an instance's template, as far as values may change.
+func (c *verbCall) updatable() (parameters, []field, error) {
+	t, err := get[portaldoc.Template](c.s, c.r, "templates/"+c.i.Template, nil)
+	if err != nil {
+		return parameters{}, nil, err
+	}
+	p, err := readParameters(t.Schema)
+	if err != nil {
+		return p, nil, err
+	}
+	p.Order = slices.DeleteFunc(p.Order, func(name string) bool { return !p.Properties[name].Update })
+	fields := p.fields()
+	for n := range fields {
+		f := &fields[n]
+		one := p.Properties[p.Order[n]]
+		f.Required = false
+		if one.Sensitive {
+			f.Help = append(f.Help, "Empty means: as it is.")
+			continue
+		}
+		if now, ok := c.i.Parameters[p.Order[n]]; ok {
+			f.set(one.shown(now))
+		}
+	}
+	version := field{
+		Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
+		Options: []choice{{"", "as it is: " + clean(c.i.Source.Version), true}, {"newest", "the newest that the template takes", false}},
+	}
+	return p, append(fields, version), nil
+}
+
+func updateAsks(c *verbCall, f *form) (any, bool) {
+	p, fields, err := c.updatable()
+	if err != nil { // it was there a moment ago: the API says what became of it
+		return portaldoc.Update{Version: f.Get("version")}, true
+	}
+	values, ok := p.read(fields[:len(fields)-1], f.Values)
+	changed := map[string]json.RawMessage{}
+	for name, value := range values {
+		if before, had := c.i.Parameters[name]; !had || compact(before) != compact(value) {
+			changed[name] = value
+		}
+	}
+	fields[len(fields)-1].set(f.Get("version"))
+	c.body.Fields = fields
+	return portaldoc.Update{Parameters: changed, Version: f.Get("version")}, ok
+}
+
+// compact is JSON without white space, for comparing.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// Tab is a page that a test works with as a person does who has no mouse. What is
+// wrong with a page on the way is an error of the test.
+type Tab struct {
+	t   *testing.T
+	ctx context.Context
+	w   *watcher
+}
+
+// patience is how long a tab waits for what has to come.
+const patience = 3 * time.Minute
+
+// Tab opens a page.
+func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx)
+	t.Cleanup(end)
+	p := &Tab{t: t, ctx: ctx, w: &watcher{host: hostOf(at)}}
+	if err := look.apply(ctx, p.w); err != nil {
+		t.Fatal(err)
+	}
+	p.Go(at)
+	t.Cleanup(func() {
+		if _, problems := p.w.result(); len(problems) > 0 {
+			t.Error(strings.Join(problems, "\n"))
+		}
+	})
+	return p
+}
+
+// Go opens another page.
+func (p *Tab) Go(at string) {
+	p.t.Helper()
+	p.do("open "+at, chromedp.Navigate(at))
+}
+
+func (p *Tab) do(what string, action chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, late := context.WithTimeout(p.ctx, patience)
+	defer late()
+	if err := chromedp.Do(ctx, action); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// ask evaluates an expression in the page.
+func (p *Tab) ask(expression string) string {
+	p.t.Helper()
+	ctx, late := context.WithTimeout(p.ctx, patience)
+	defer late()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+	if err != nil { // a page that is going away; what is waited for comes with the next one
+		return ""
+	}
+	return text
+}
+
+// Press presses keys, one after the other.
+func (p *Tab) Press(keys string) {
+	p.t.Helper()
+	p.do(fmt.Sprintf("press %q", keys), chromedp.KeyEvent(keys))
+}
+
+// Enter presses it, which follows a link and sends a form.
+func (p *Tab) Enter() {
+	p.t.Helper()
+	p.Press(kb.Enter)
+}
+
+// focused is what the keyboard acts on: its name, and whether that can be seen.
+const focused = `(() => {
+  const e = document.activeElement;
+  if (!e || e === document.body) return "";
+  const label = e.labels && e.labels.length ? e.labels[0].textContent : e.getAttribute("aria-label") || e.textContent;
+  const seen = e.matches(":focus-visible") && getComputedStyle(e).outlineStyle !== "none";
+  return (seen ? "" : "unseen: ") + label.trim().replace(/\s+/g, " ");
+})()`
+
+// Focus is the name of what has the focus; "": nothing has.
+func (p *Tab) Focus() string {
+	p.t.Helper()
+	return p.ask(focused)
+}
+
+// Element is the name of the element that has the focus, in lower case.
+func (p *Tab) Element() string {
+	p.t.Helper()
+	return p.ask(`document.activeElement.localName`)
+}
+
+// To moves the focus by the Tab key to what begins with a name. On the way everything
+// that gets the focus must show it.
+func (p *Tab) To(name string) {
+	p.t.Helper()
+	var seen []string
+	for range 300 {
+		at := p.Focus()
+		if strings.HasPrefix(at, "unseen: ") {
+			p.t.Fatalf("the focus on %q cannot be seen", strings.TrimPrefix(at, "unseen: "))
+		}
+		if at != "" && strings.HasPrefix(at, name) {
+			return
+		}
+		seen = append(seen, at)
+		p.Press(kb.Tab)
+	}
+	p.t.Fatalf("the Tab key does not lead to %q, but to %q", name, seen[:min(len(seen), 60)])
+}
+
+// Wait waits until the page says a text.
+func (p *Tab) Wait(text string) {
+	p.t.Helper()
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if p.ask(`document.readyState !== "loading" && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`) == "yes" {
+			return
+		}
+	}
+	p.t.Fatalf("%s never said %q:\n%s", p.Path(), text, p.Text())
+}
+
+// Text is what the page says.
+func (p *Tab) Text() string {
+	p.t.Helper()
+	return p.ask(`document.body.innerText`)
+}
+
+// Path is where the tab is, with its query.
+func (p *Tab) Path() string {
+	p.t.Helper()
+	return p.ask(`location.pathname + location.search`)
+}
