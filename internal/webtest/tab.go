@@ -110,8 +110,8 @@ func (p *Tab) To(name string) {
 	var seen []string
 	for range 300 {
 		at := p.Focus()
-		if strings.HasPrefix(at, "unseen: ") {
-			p.t.Fatalf("the focus on %q cannot be seen", strings.TrimPrefix(at, "unseen: "))
+		if after, ok := strings.CutPrefix(at, "unseen: "); ok {
+			p.t.Fatalf("the focus on %q cannot be seen", after)
 		}
 		if at != "" && strings.HasPrefix(at, name) {
 			return
