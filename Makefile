@@ -12,7 +12,7 @@ REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 NESTED  := internal/e2e internal/conformance
 
-.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models docs vuln year
+.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models mutants docs vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -47,6 +47,9 @@ interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/conformance && go test -count=1 ./...
+mutants: # one guard after another is taken from the machine of instances; then a million random steps of it
+	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance
+	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./internal/instance
 year: # a year of hourly applies and daily publishes, with kill -9
 	OKARA_TEST_DAYS=365 go test -count=1 -timeout 3h -run TestYear -v ./internal/embedded
 vuln: # asks vuln.go.dev; not part of lint, which needs no network

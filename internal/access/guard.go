@@ -179,6 +179,10 @@ func (g Grant) Groups(age time.Duration) ([]string, error) {
 	return g.groups, nil
 }
 
+// Former are the groups of the caller as his issuer named them last, however long
+// ago: they tell what he misses until he logs in again, and give no right.
+func (g Grant) Former() []string { return g.groups }
+
 // Allow decides whether the request may do something, and records that. The
 // decision precedes every lookup, so a refusal does not tell whether the thing
 // exists. An error is a [Refusal].

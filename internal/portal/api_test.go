@@ -117,6 +117,21 @@ func TestGroups(t *testing.T) {
 	s.Want(t, 401, nil, old, "GET", "instances/"+one.ID, "")
 	s.Want(t, 401, nil, old, "POST", "instances", `{"template":"lab/team"}`)
 	s.Want(t, 201, nil, old, "POST", "instances", `{"template":"lab/vpc"}`) // a user is who he is
+	// A list does not do as if what may be his were not there; one of others is whole.
+	for path, want := range map[string]int{
+		"instances": 401, "instances?owner=mine": 401, "instances?owner=group:team-a": 401, "run/lab/team/status": 401,
+		"instances?owner=me": 200, "instances?template=lab/vpc": 200, "run/lab/vpc/status": 200,
+	} {
+		s.Want(t, want, nil, old, "GET", path, "")
+	}
+	elsewhere := s.Issuer.Sign(t, map[string]any{
+		"iss": s.Issuer.URL, "aud": "okara", "sub": "dora", "groups": []string{"use", "team-b"}, "iat": time.Now().Add(-25 * time.Hour).Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	s.Want(t, 404, nil, elsewhere, "GET", "instances/"+one.ID, "")
+	s.Want(t, 200, &list, elsewhere, "GET", "instances", "")
+	if list.Count != 0 {
+		t.Errorf("who never was in the group sees %+v", list)
+	}
 }
 
 // TestTransfer moves an instance between a user and what the template admits.

@@ -142,6 +142,14 @@ func (c caller) is(d *instance.Document, r *instance.Record) bool {
 	return false
 }
 
+// unsure reports whether an instance belongs to a group that the caller was in when
+// that was asked last, too long ago to count: he has to log in again, and neither
+// an answer nor a list does as if it were not there.
+func (c caller) unsure(r *instance.Record) bool {
+	return c.stale != nil && r.Owner.Kind == instance.OwnerGroup && r.Owner.Issuer == c.actor.Issuer &&
+		slices.Contains(c.Former(), r.Owner.ID) && c.may(access.Use, r.Template)
+}
+
 // owner is the caller as an owner.
 func (c caller) owner() instance.Owner {
 	return instance.Owner{Kind: instance.OwnerUser, Issuer: c.actor.Issuer, ID: c.actor.Subject, Label: c.actor.Label}
@@ -263,8 +271,8 @@ func (s *server) instanceIn(needed role) finder[*instance.Record] {
 		}
 		have := c.role(v.Document, record)
 		if have&reads == 0 {
-			if c.stale != nil && record.Owner.Kind == instance.OwnerGroup && c.may(access.Use, record.Template) {
-				return nil, c, c.stale // perhaps it is his
+			if c.unsure(record) {
+				return nil, c, c.stale
 			}
 			return nil, c, missing(id)
 		}
@@ -327,7 +335,13 @@ func (s *server) ownIn(r *http.Request, c caller, v instance.View) (*instance.Re
 	}
 	var found *instance.Record
 	for _, record := range v.Document.Records {
-		if record.Template != name || c.role(v.Document, record)&owns == 0 {
+		if record.Template != name {
+			continue
+		}
+		if c.role(v.Document, record)&owns == 0 {
+			if c.unsure(record) {
+				return nil, c, c.stale
+			}
 			continue
 		}
 		if found == nil || before(record, found) {

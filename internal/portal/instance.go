@@ -259,8 +259,12 @@ func (s *server) list(r call[struct{}], needed role) (portaldoc.Instances, error
 	d := r.view.Document
 	var found []*instance.Record
 	for _, record := range d.Records {
-		if match(record) && r.role(d, record)&needed != 0 {
+		switch {
+		case !match(record):
+		case r.role(d, record)&needed != 0:
 			found = append(found, record)
+		case r.unsure(record):
+			return portaldoc.Instances{}, r.stale
 		}
 	}
 	slices.SortFunc(found, func(a, b *instance.Record) int {
@@ -310,7 +314,7 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 		case owner == "me":
 			return record.Owner.Same(r.owner())
 		case owner == "mine":
-			return r.is(d, record)
+			return r.is(d, record) || r.unsure(record)
 		}
 		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
 	}, nil

@@ -3,7 +3,13 @@
 package portal_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -53,12 +59,15 @@ func ready(t *testing.T, s *portaltest.Server, token, body string) portaldoc.Ins
 	return one
 }
 
+// asked is a request, and what each caller is answered with.
+type asked struct {
+	method, path, body                                   string
+	nobody, stranger, anna, ben, reader, approver, admin int
+}
+
 // TestMatrix asks for every route as every caller. What each may is a row.
 func TestMatrix(t *testing.T) {
-	rows := []struct {
-		method, path, body                                   string
-		nobody, stranger, anna, ben, reader, approver, admin int
-	}{
+	rows := []asked{
 		{"GET", "templates", "", 401, 200, 200, 200, 200, 200, 200},
 		{"GET", "templates/lab/vpc", "", 401, 404, 200, 200, 404, 404, 200},
 		{"GET", "templates/lab/none", "", 401, 404, 404, 404, 404, 404, 404},
@@ -97,8 +106,12 @@ func TestMatrix(t *testing.T) {
 		{"GET", "me", "", 401, 200, 200, 200, 200, 200, 200},
 		{"GET", "admin/instances", "", 401, 403, 403, 403, 403, 403, 200},
 		{"GET", "admin/templates", "", 401, 403, 403, 403, 403, 403, 200},
+		{"POST", "admin/clock", "", 401, 403, 403, 403, 403, 403, 200},
+		{"POST", "admin/adopt", `{"repository":"acme/instances/lab/vpc/aaaaaaaaaa"}`, 401, 403, 403, 403, 403, 403, 501}, // this server has nothing to adopt from
+		{"GET", "events", "", 401, 200, 200, 200, 200, 200, 200},
 		{"GET", "nothing", "", 404, 404, 404, 404, 404, 404, 404},
 	}
+	wantRoutes(t, rows)
 	for _, row := range rows {
 		want := map[string]int{
 			"nobody": row.nobody, "stranger": row.stranger, "anna": row.anna, "ben": row.ben, "reader": row.reader, "approver": row.approver, "admin": row.admin,
@@ -111,7 +124,14 @@ func TestMatrix(t *testing.T) {
 			all := people(t, s)
 			id := ready(t, s, all["anna"], `{"template":"lab/vpc"}`).ID
 			before := s.Store.Commits()
-			status, header, body := s.Ask(t, all[who], row.method, strings.ReplaceAll(row.path, "{id}", id), row.body)
+			var status int
+			var header http.Header
+			var body []byte
+			if row.path == "events" {
+				status, header, body = askStream(t, s, all[who], row.path)
+			} else {
+				status, header, body = s.Ask(t, all[who], row.method, strings.ReplaceAll(row.path, "{id}", id), row.body)
+			}
 			got[who] = status
 			if header.Get("Cache-Control") != "no-store" && row.path != "nothing" {
 				t.Errorf("%s %s as %s: Cache-Control %q", row.method, row.path, who, header.Get("Cache-Control"))
@@ -138,4 +158,58 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("%s %s %s (-want +got):\n%s", row.method, row.path, row.body, diff)
 		}
 	}
+}
+
+// wantRoutes wants a row for each route that the API has.
+func wantRoutes(t *testing.T, rows []asked) {
+	t.Helper()
+	source, err := os.ReadFile("server.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	missing := map[string]bool{}
+	methods := map[string]string{"get": "GET", "stream": "GET", "post": "POST", "destroy": "DELETE"}
+	for _, m := range regexp.MustCompile(`(?m)^\t(get|stream|post|destroy)\("([^"]+)"`).FindAllSubmatch(source, -1) {
+		pattern := methods[string(m[1])] + " /" + string(m[2])
+		mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) {})
+		missing[pattern] = true
+	}
+	if len(missing) < 30 {
+		t.Fatalf("server.go has only %d routes", len(missing))
+	}
+	for _, row := range rows {
+		_, pattern := mux.Handler(httptest.NewRequest(row.method, "/"+strings.ReplaceAll(row.path, "{id}", "a"), nil))
+		delete(missing, pattern)
+	}
+	for pattern := range missing {
+		t.Errorf("no caller asks for %s", pattern)
+	}
+}
+
+// askStream is Ask for a stream, of which the header is read alone where it begins.
+func askStream(t *testing.T, s *portaltest.Server, token, path string) (int, http.Header, []byte) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == 200 {
+		return resp.StatusCode, resp.Header, nil
+	}
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, b
 }
