@@ -26,8 +26,12 @@ type Client struct {
 // root is where the API is below the address of a server.
 const root = "api/v1/"
 
-// maxListed bounds what a server makes this process keep.
-const maxListed = 100_000
+const (
+	// pageSize is how many a list is asked for at once.
+	pageSize = 500
+	// maxListed bounds what a server makes this process keep.
+	maxListed = 100_000
+)
 
 // get reads what a path names.
 func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
@@ -61,22 +65,33 @@ func idPath(id string) (string, error) {
 	return "instances/" + id, nil
 }
 
-// Templates returns those that the caller may see, by name.
-func (c *Client) Templates(ctx context.Context) ([]portaldoc.Template, error) {
-	var all []portaldoc.Template
-	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
-	for len(all) < maxListed {
-		page, err := get[portaldoc.Templates](ctx, c, "templates", q)
+// pages asks for a list page by page. Add keeps what one has, and returns how many
+// that were and where the next page begins, "" for nowhere. A list without an end
+// is left at its bound, and a page without an entry is the last one.
+func pages[T any](ctx context.Context, c *Client, path string, q url.Values, add func(T) (n int, next string)) error {
+	q.Set("limit", strconv.Itoa(pageSize))
+	for all := 0; all < maxListed; {
+		page, err := get[T](ctx, c, path, q)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page.Templates...)
-		if page.Next == "" || len(page.Templates) == 0 {
-			break
+		n, next := add(page)
+		if n == 0 || next == "" {
+			return nil
 		}
-		q.Set("after", page.Next)
+		all += n
+		q.Set("after", next)
 	}
-	return all, nil
+	return nil
+}
+
+// Templates returns those that the caller may see, by name.
+func (c *Client) Templates(ctx context.Context) (all []portaldoc.Template, err error) {
+	err = pages(ctx, c, "templates", url.Values{}, func(page portaldoc.Templates) (int, string) {
+		all = append(all, page.Templates...)
+		return len(page.Templates), page.Next
+	})
+	return all, err
 }
 
 // Template returns one; name is NAMESPACE/NAME.

@@ -4,6 +4,7 @@ package portalclient
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -22,6 +24,8 @@ const maxFrame = 256 << 10
 
 // event is one frame of a stream of server-sent events.
 type event struct{ id, name, data string }
+
+var errLong = fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
 
 // events reads a stream, whose lines end with a line feed as those of the server
 // do. It ends with the stream: io.EOF.
@@ -49,10 +53,13 @@ func events(from io.Reader, each func(event) error) error {
 			e.data += value
 		}
 		if len(e.data) > maxFrame {
-			return fmt.Errorf("an event of over %d bytes: %w", maxFrame, oci.ErrCorrupt)
+			return errLong
 		}
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return errLong // the stream would be as long when it is opened again
+	case err != nil:
 		return err
 	}
 	return io.EOF
@@ -130,37 +137,52 @@ func (w *checked) Write(p []byte) (n int, err error) {
 // Plain makes foreign text safe for one line of a terminal.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if control(r) {
 			return ' '
 		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
+		return valid(r)
+	}, s)
 }
 
 // plainLines is Plain for text of many lines.
 func plainLines(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
+		if r != '\n' && r != '\t' && control(r) {
 			return -1
 		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
+		return valid(r)
+	}, s)
+}
+
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+// valid shows a byte that is no UTF-8 as a question mark.
+func valid(r rune) rune {
+	if r == utf8.RuneError {
+		return '?'
+	}
+	return r
 }
 
 // PlainWriter makes the foreign text that is written safe for a terminal.
-func PlainWriter(to io.Writer) io.Writer { return plainWriter{to} }
+func PlainWriter(to io.Writer) io.Writer { return &plainWriter{to: to} }
 
-type plainWriter struct{ to io.Writer }
+type plainWriter struct {
+	to   io.Writer
+	rest []byte // the beginning of a character whose end is still to come
+}
 
-func (w plainWriter) Write(p []byte) (int, error) {
-	// Bytes, not characters: one that comes in two pieces stays whole.
-	kept := make([]byte, 0, len(p))
-	for _, b := range p {
-		if b == '\n' || b == '\t' || b >= ' ' && b != 0x7f {
-			kept = append(kept, b)
+func (w *plainWriter) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	whole := len(text)
+	for i := 1; i < min(utf8.UTFMax, len(text)+1); i++ {
+		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) && !utf8.FullRune(tail) {
+			whole -= i
+			break
 		}
 	}
-	if _, err := w.to.Write(kept); err != nil {
+	w.rest = bytes.Clone(text[whole:])
+	if _, err := io.WriteString(w.to, plainLines(string(text[:whole]))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

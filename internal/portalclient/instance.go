@@ -12,9 +12,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 )
 
-// pageSize is how many a list is asked for at once.
-const pageSize = 500
-
 // Filter says which instances are listed. An empty field is any.
 type Filter struct {
 	Owner    string // me, mine (groups as well) or KIND:ID
@@ -24,21 +21,19 @@ type Filter struct {
 
 // Instances returns those that the caller may see, the newest first, all in one
 // page.
-func (c *Client) Instances(ctx context.Context, f Filter) (portaldoc.Instances, error) {
-	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+func (c *Client) Instances(ctx context.Context, f Filter) (all portaldoc.Instances, err error) {
+	q := url.Values{}
 	for name, v := range map[string]string{"owner": f.Owner, "template": f.Template, "phase": f.Phase} {
 		if v != "" {
 			q.Set(name, v)
 		}
 	}
-	all, err := get[portaldoc.Instances](ctx, c, "instances", q)
-	for err == nil && all.Next != "" && len(all.Instances) < maxListed {
-		q.Set("after", all.Next)
-		var page portaldoc.Instances
-		if page, err = get[portaldoc.Instances](ctx, c, "instances", q); err == nil {
-			all.Instances, all.Next = append(all.Instances, page.Instances...), page.Next
-		}
-	}
+	err = pages(ctx, c, "instances", q, func(page portaldoc.Instances) (int, string) {
+		n, before := len(page.Instances), all.Instances
+		all = page
+		all.Instances = append(before, page.Instances...)
+		return n, page.Next
+	})
 	return all, err
 }
 
@@ -49,20 +44,12 @@ func (c *Client) Create(ctx context.Context, body portaldoc.Create) (one portald
 }
 
 // All returns every instance that the ledger has, for admins.
-func (c *Client) All(ctx context.Context) ([]portaldoc.Instance, error) {
-	q := url.Values{"limit": {strconv.Itoa(pageSize)}}
-	var all []portaldoc.Instance
-	for {
-		page, err := get[portaldoc.AdminInstances](ctx, c, "admin/instances", q)
-		if err != nil {
-			return nil, err
-		}
+func (c *Client) All(ctx context.Context) (all []portaldoc.Instance, err error) {
+	err = pages(ctx, c, "admin/instances", url.Values{}, func(page portaldoc.AdminInstances) (int, string) {
 		all = append(all, page.Instances.Instances...)
-		if page.Next == "" || len(all) >= maxListed {
-			return all, nil
-		}
-		q.Set("after", page.Next)
-	}
+		return len(page.Instances.Instances), page.Next
+	})
+	return all, err
 }
 
 // Adopt makes a record of what the ledger lost.
