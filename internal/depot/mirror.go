@@ -85,7 +85,7 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 // it, from content that could not be read or stored.
 func Refused(err error) bool {
 	for _, reason := range []error{
-		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrRevokedKey, signing.ErrSums,
+		trust.ErrUnsigned, trust.ErrUntrusted, signing.ErrBadSignature, signing.ErrUnknownKey, signing.ErrExpiredKey, signing.ErrEarlyKey, signing.ErrRevokedKey, signing.ErrSums,
 		oci.ErrCorrupt, oci.ErrExists, oci.ErrTooLarge, release.ErrNoProvider,
 		ErrNoModule, moduledoc.ErrOutside, moduledoc.ErrInvalid, archive.ErrUnsafe, archive.ErrTooLarge, syntax.ErrTooComplex,
 	} {

@@ -13,6 +13,6 @@
 //
 // A signature file may hold the packets of several keys; one that verifies with a
 // usable key is enough, since the clients see it so. [Verify] names why the others
-// did not count: [ErrBadSignature], [ErrRevokedKey], [ErrExpiredKey] or
+// did not count: [ErrBadSignature], [ErrRevokedKey], [ErrExpiredKey], [ErrEarlyKey] or
 // [ErrUnknownKey], in this order of importance.
 package signing

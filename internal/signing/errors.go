@@ -9,6 +9,7 @@ var (
 	ErrBadSignature = errors.New("signature does not match")
 	ErrRevokedKey   = errors.New("key is revoked")
 	ErrExpiredKey   = errors.New("key has expired")
+	ErrEarlyKey     = errors.New("key or signature is not valid yet")
 	ErrUnknownKey   = errors.New("signed by an unknown key")
 	ErrSums         = errors.New("SHA256SUMS does not match")
 )

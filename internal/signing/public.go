@@ -179,7 +179,7 @@ func Verify(message, signature []byte, keys []PublicKey, o VerifyOptions) (Publi
 }
 
 func rank(err error) int {
-	return slices.IndexFunc([]error{ErrBadSignature, ErrRevokedKey, ErrExpiredKey}, func(e error) bool { return errors.Is(err, e) })
+	return slices.IndexFunc([]error{ErrBadSignature, ErrRevokedKey, ErrExpiredKey, ErrEarlyKey}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // verify checks all packets that k could have made.
@@ -199,9 +199,25 @@ func (k PublicKey) verify(message, signature []byte, o VerifyOptions) error {
 		if o.AllowExpired {
 			return nil
 		}
-		return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
+		return k.outside(sig, o.Now)
 	}
 	return fmt.Errorf("%w (%v)", ErrBadSignature, err)
+}
+
+// outside says why now is not in the time of a key or a signature. The library calls
+// what begins later expired as well.
+func (k PublicKey) outside(sig *packet.Signature, now time.Time) error {
+	from := k.Created
+	if sig != nil && sig.CreationTime.After(from) {
+		from = sig.CreationTime.UTC()
+	}
+	switch {
+	case from.After(now):
+		return fmt.Errorf("%w: it begins at %s, and the clock here says %s", ErrEarlyKey, from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case k.Expires.IsZero():
+		return fmt.Errorf("%w, or its signature", ErrExpiredKey)
+	}
+	return fmt.Errorf("%w on %s", ErrExpiredKey, k.Expires.Format(time.DateOnly))
 }
 
 // revoked reports whether the key, or the subkey that made a signature, has a

@@ -275,7 +275,8 @@ func TestVerifyClocks(t *testing.T) {
 		expired bool
 		want    map[int]error // by the day on the clock
 	}{
-		"good":                 {made{plainPub, mustSign(t, plain, message, day(2))}, false, map[int]error{2: nil, 20: nil}},
+		"good":                 {made{plainPub, mustSign(t, plain, message, day(2))}, false, map[int]error{1: signing.ErrEarlyKey, 2: nil, 20: nil}},
+		"before, allowed":      {made{plainPub, mustSign(t, plain, message, day(2))}, true, map[int]error{1: nil}},
 		"expires":              {made{shortPub, mustSign(t, short, message, day(2))}, false, map[int]error{2: nil, 4: signing.ErrExpiredKey, 20: signing.ErrExpiredKey}},
 		"expires, allowed":     {made{shortPub, mustSign(t, short, message, day(2))}, true, map[int]error{2: nil, 4: nil, 20: nil}},
 		"revoked on day 5":     {made{mustPublic(t, lost), byLost}, false, map[int]error{2: signing.ErrRevokedKey, 4: signing.ErrRevokedKey, 6: signing.ErrRevokedKey, 20: signing.ErrRevokedKey}},
