@@ -69,6 +69,7 @@ type Catalog struct {
 	policy    *policy
 	lost      *lostVersions
 	evidence  *evidence
+	news      news
 }
 
 // New returns an empty catalog. It makes no request.
@@ -145,10 +146,14 @@ func (c *Catalog) Changed(repository, reference string) {
 	c.evidence.forget(repository, reference)
 	c.lists.Forget(repository)
 	c.manifests.forget(repository, reference)
+	c.news.tell()
 }
 
 // ChangedIndex forgets the list of all modules, since one more is in it.
-func (c *Catalog) ChangedIndex() { c.indexes.Forget(c.layout.CatalogRepo()) }
+func (c *Catalog) ChangedIndex() {
+	c.indexes.Forget(c.layout.CatalogRepo())
+	c.news.tell()
+}
 
 // RefusedError says why a version that the registry has, or had, is served to
 // nobody: it was withdrawn, is lost, or does not fulfil the policy.

@@ -21,8 +21,13 @@ import (
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-// templatesEvery is how often templates are read again.
-const templatesEvery = 30 * time.Second
+const (
+	// templatesEvery is how often templates are read again.
+	templatesEvery = 30 * time.Second
+	// templatesAfter is how long to wait for more after something was published
+	// here: a module, its signature, the list of all of them.
+	templatesAfter = time.Second
+)
 
 // TemplatesOptions say where templates come from. Catalog is required.
 type TemplatesOptions struct {
@@ -85,18 +90,23 @@ func NewTemplates(o TemplatesOptions) *Templates {
 	return &Templates{o: o, files: map[string]templateFile{}, artifacts: map[string]templateArtifact{}, entries: map[string]*Entry{}}
 }
 
-// Run reads the templates, and again every 30 s until ctx ends.
+// Run reads the templates, and again every 30 s, and soon after this server took a
+// module or a template, until ctx ends.
 func (t *Templates) Run(ctx context.Context) error {
-	ticker := time.NewTicker(templatesEvery)
-	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
+		news := t.o.Catalog.News()
 		t.Load(ctx)
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
+		case <-time.After(templatesEvery):
+		case <-news:
+			select {
+			case <-ctx.Done():
+			case <-time.After(templatesAfter):
+			}
 		}
 	}
+	return nil
 }
 
 // Load reads the templates once. What cannot be read stays as it was, and is one
@@ -196,6 +206,9 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref instance.ModuleR
 		return instance.Source{}, instance.Module{}, err
 	}
 	v, err := chooseVersion(ctx, c, m, ref)
+	if errors.Is(err, oci.ErrNotFound) && !errors.Is(err, errNoVersion) { // its text names the repository, on a built-in registry nothing that anybody knows
+		return instance.Source{}, instance.Module{}, fmt.Errorf("module %s: no version of it is published: %w", m, oci.ErrNotFound)
+	}
 	if err != nil {
 		return instance.Source{}, instance.Module{}, fmt.Errorf("module %s: %w", m, err)
 	}
@@ -218,6 +231,9 @@ func ResolveModule(ctx context.Context, c *catalog.Catalog, ref instance.ModuleR
 	return source, described, nil
 }
 
+// errNoVersion says that a module has versions, and none that a template takes.
+var errNoVersion = errors.New("no version fits")
+
 // chooseVersion is the highest version that fits, or the one of a digest.
 func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref instance.ModuleRef) (addr.Version, error) {
 	versions, err := c.Module(ctx, m)
@@ -231,7 +247,7 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref i
 		}
 		v, ok := versions.Highest(fits.Allows)
 		if !ok {
-			return v, fmt.Errorf("no version fits %q: %w", ref.Version, oci.ErrNotFound)
+			return v, fmt.Errorf("%w %q: %w", errNoVersion, ref.Version, oci.ErrNotFound)
 		}
 		return v, nil
 	}
@@ -244,7 +260,7 @@ func chooseVersion(ctx context.Context, c *catalog.Catalog, m addr.Module, ref i
 			return v, err
 		}
 	}
-	return addr.Version{}, fmt.Errorf("no version has the digest %s: %w", ref.Version, oci.ErrNotFound)
+	return addr.Version{}, fmt.Errorf("%w the digest %s: %w", errNoVersion, ref.Version, oci.ErrNotFound)
 }
 
 // DescribedModule is what a description says of a module, or of one below it.
