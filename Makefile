@@ -46,6 +46,7 @@ interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
+	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
 	cd internal/conformance && go test -count=1 ./...
 mutants: # one guard after another is taken from the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance
