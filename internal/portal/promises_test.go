@@ -153,15 +153,16 @@ func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			name := f.GetName()
+			var name strings.Builder
+			name.WriteString(f.GetName())
 			for _, phase := range []string{"template", "phase"} {
 				for _, l := range m.GetLabel() {
 					if l.GetName() == phase {
-						name += " " + l.GetValue()
+						name.WriteString(" " + l.GetValue())
 					}
 				}
 			}
-			got[name] = m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			got[name.String()] = m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return got
