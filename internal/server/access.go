@@ -144,7 +144,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 			"hint: give --token-file FILE, or --anonymous-read for a public server, or listen on 127.0.0.1", s.Listen)}
 	}
 	if len(s.Executors) > 0 {
-		return settingError(s.Executors[0].Range, errors.New("modules that run here would be everybody, and nothing says who may use this server\n"+
+		return settingError(s.Executors[0].Range, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
 	policy.Anonymous = access.AnonymousAll()

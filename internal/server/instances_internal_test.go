@@ -252,7 +252,7 @@ func TestInstancesRefused(t *testing.T) {
 func TestInstancesNobody(t *testing.T) {
 	s := Defaults()
 	s.Instances, s.Executors = &Instances{}, []Executor{{Name: localExecutor}}
-	if policy, err := s.access(); err == nil || !strings.Contains(err.Error(), "modules that run here would be everybody") {
+	if policy, err := s.access(); err == nil || !strings.Contains(err.Error(), "everybody could publish modules, which run here") {
 		t.Errorf("%+v, %v", policy, err)
 	}
 	s.Anonymous = []string{}

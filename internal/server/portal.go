@@ -80,7 +80,7 @@ func newLauncher(ctx context.Context, s *Settings, o Options, back backend, env 
 		l.socket = &runRegistry{registry: back.embedded, layout: back.layout, keys: keys, now: time.Now}
 	}
 	if l.executor, err = run.NewLocal(ctx, l.localOptions()); err != nil {
-		return nil, &SettingError{err}
+		return nil, settingError(s.Executors[0].Range, err)
 	}
 	return l, l.notices()
 }
