@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/portalclient"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/publishclient"
@@ -103,7 +104,7 @@ func instanceError(err error, args []string) error {
 		return err
 	}
 	id := "ID"
-	if len(args) > 0 {
+	if len(args) > 0 && addr.CheckInstance(args[0]) == nil { // else it is a template
 		id = args[0]
 	}
 	switch {

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,7 +100,7 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 			return nil, usageError("--parameter %s is given twice", name)
 		}
 		if file, ok := strings.CutPrefix(text, "@"); ok && !typed {
-			b, err := readSmall(file, maxParameterFile)
+			b, err := readLimited(file, maxParameterFile)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %s: %w", name, err)
 			}
@@ -120,20 +118,6 @@ func parseParameters(given []string) (map[string]json.RawMessage, error) {
 		}
 	}
 	return values, nil
-}
-
-// readSmall reads a file of at most so many bytes.
-func readSmall(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		return nil, usageError("%s has over %d bytes", name, most)
-	}
-	return b, err
 }
 
 func quoted(text string) json.RawMessage {
