@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -63,7 +64,7 @@ type archives struct {
 	files   *blobcache.Cache                                     // nil: none are kept
 	slots   *service.Places                                      // one per running download
 	stall   time.Duration                                        // a download whose client takes no byte for so long ends
-	counts  *counts
+	counts  *downloads.Counter
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -265,7 +266,7 @@ func (a *archives) downloaded(r delivery) {
 	if v, ok := addr.VersionFromTag(version); ok {
 		version = v.String()
 	}
-	what := a.counts.add(artifact.Counted{Kind: item.Kind, Address: item.String(), Version: version})
+	what := a.counts.Add(artifact.Counted{Kind: item.Kind, Address: item.String(), Version: version, Tool: downloads.Tool(r.UserAgent())})
 	a.metrics.downloads.WithLabelValues(what.Kind, what.Address, what.Version).Inc()
 }
 

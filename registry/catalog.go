@@ -63,7 +63,7 @@ func (m *modules) newDoc(at addr.ModuleVersion, mv *catalog.ModuleVersion) *modu
 		Verified: m.verified,
 		ID:       at.Module.String() + "/" + at.Version.String(), Namespace: at.Namespace, Name: at.Name, Provider: at.System, Version: at.Version.String(),
 		Description: mv.Annotations["org.opencontainers.image.description"], Source: mv.Annotations[artifact.AnnSource], PublishedAt: mv.Annotations[artifact.AnnCreated],
-		Downloads: m.counts.total(artifact.KindModule, at.Module.String()),
+		Downloads: m.counts.Total(artifact.KindModule, at.Module.String()),
 	}
 }
 

@@ -112,11 +112,9 @@
 // delivery can send it again under another id. That leads to the same commit
 // under the same version, which is there already.
 //
-// count.go counts downloads the same way, without a job: each process rewrites a
-// tag of its own for each day, every hour and at the end, and adds up the tags of
-// the others. A process that is killed loses what it counted in its last hour. A
-// tag for each process and day is never merged with another one: two replicas
-// could not do that at the same moment without counting something twice.
+// Package downloads counts the same way, without a job. A tag for each process and
+// day is never merged with another one: two replicas could not do that at the same
+// moment without counting something twice.
 //
 // # Alternatives considered
 //

@@ -10,14 +10,15 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
 // modules answers about modules.
 type modules struct {
 	answer   Modules
-	verified bool    // none is served that does not fulfil a policy
-	counts   *counts // downloads
+	verified bool               // none is served that does not fulfil a policy
+	counts   *downloads.Counter // downloads
 }
 
 type moduleVersionsDoc struct {

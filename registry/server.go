@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/jobs"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/trust"
@@ -72,7 +73,7 @@ type server struct {
 	metrics *Metrics
 	views   *views
 	queue   *jobs.Queue
-	counts  *counts
+	counts  *downloads.Counter
 
 	modules    *modules
 	providers  *providers
@@ -92,18 +93,21 @@ type Handler struct {
 // Catalog is what is there, with the front-end's own credentials.
 func (h *Handler) Catalog() *catalog.Catalog { return h.s.views.own.catalog }
 
+// Downloads are how often what is here was fetched.
+func (h *Handler) Downloads() *downloads.Counter { return h.s.counts }
+
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
 func (h *Handler) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { h.s.queue.Run(ctx) })
-	running.Go(func() { h.s.counts.run(ctx) })
+	running.Go(func() { h.s.counts.Run(ctx) })
 	running.Wait()
 }
 
 // Finish does what is left when the last request has been answered and Run has
 // returned. It takes a few seconds at most, whether ctx has ended or not.
-func (h *Handler) Finish(ctx context.Context) { h.s.counts.finish(ctx) }
+func (h *Handler) Finish(ctx context.Context) { h.s.counts.Finish(ctx) }
 
 // New returns the front-end, or an error that names the option at fault. It
 // makes no request.
@@ -128,9 +132,11 @@ func newServer(o Options) (*server, error) {
 	s.views = &views{own: own, o: o, metrics: s.metrics, callers: map[oci.Credential]callersView{}}
 	s.pull = newPullThrough(o, own, s.metrics)
 	own.pull = s.pull
-	if s.counts, err = newCounts(o); err != nil {
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
 		return nil, err
 	}
+	s.counts = downloads.New(downloads.Options{Repo: queue, Logger: o.Logger, Now: o.Now})
 	files, err := blobcache.New(o.Blobs, o.Logger, func(result string) { s.metrics.looked("file", result) })
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ registry: the front-end serves artifacts; it knows nothing of state, flags or li
 	internal/cache
 	internal/catalog
 	internal/depot
+	internal/downloads
 	internal/jobs
 	internal/moduledoc
 	internal/release
@@ -143,6 +144,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/portal
 	internal/run
 	internal/scratch
+	internal/search
 	internal/service
 	internal/supply
 	internal/syntax
@@ -160,9 +162,14 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/cache
 	internal/depot
 	internal/release
+	internal/search
 	internal/scan
 	internal/signing
 	internal/trust
+internal/search: leaf: entries in, hits out; who may see what comes in as a func
+internal/downloads: counts under tags; who counts what is the caller's
+	oci
+	oci/artifact
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
@@ -286,7 +293,9 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/catalog
 	internal/instance
 	internal/portaldoc
+	internal/downloads
 	internal/prose
+	internal/search
 	internal/scan
 	internal/service
 	internal/trust

@@ -33,6 +33,7 @@ type Counted struct {
 	Kind    string // KindModule, KindProvider or KindMirror
 	Address string
 	Version string // empty: all versions that are not counted by themselves
+	Tool    string // that fetched it, by its own word; empty: it was not kept
 }
 
 var countTagRE = regexp.MustCompile(`^count-([0-9]{8})-([0-9a-f]{16})$`)
@@ -57,6 +58,7 @@ type countDoc struct {
 	Kind    string `json:"kind"`
 	Address string `json:"address"`
 	Version string `json:"version,omitempty"`
+	Tool    string `json:"tool,omitempty"`
 	Count   int64  `json:"count"`
 }
 
@@ -64,10 +66,10 @@ type countDoc struct {
 func PutCounts(ctx context.Context, r *oci.Repo, tag string, counts map[Counted]int64) error {
 	docs := make([]countDoc, 0, len(counts))
 	for c, n := range counts {
-		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, n})
+		docs = append(docs, countDoc{c.Kind, c.Address, c.Version, c.Tool, n})
 	}
 	slices.SortFunc(docs, func(a, b countDoc) int {
-		return strings.Compare(a.Kind+" "+a.Address+" "+a.Version, b.Kind+" "+b.Address+" "+b.Version)
+		return strings.Compare(a.Kind+" "+a.Address+" "+a.Version+" "+a.Tool, b.Kind+" "+b.Address+" "+b.Version+" "+b.Tool)
 	})
 	b, err := json.Marshal(docs)
 	if err != nil {
@@ -115,7 +117,7 @@ func ReadCounts(ctx context.Context, r *oci.Repo, tag string) (map[Counted]int64
 	counts := make(map[Counted]int64, len(docs))
 	for _, d := range docs {
 		if d.Count > 0 {
-			counts[Counted{d.Kind, d.Address, d.Version}] = d.Count
+			counts[Counted{d.Kind, d.Address, d.Version, d.Tool}] = d.Count
 		}
 	}
 	return counts, nil

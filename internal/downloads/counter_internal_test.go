@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+package downloads
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,31 +16,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
-func newTestCounts(t *testing.T, transport http.RoundTripper) *counts {
+func newTestCounts(t *testing.T, transport http.RoundTripper) *Counter {
 	t.Helper()
 	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newCounts(Options{Client: client, Layout: addr.Layout{}, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	r, err := client.Repo("queue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return New(Options{Repo: r})
 }
 
 // runCounts runs c until the returned function is called.
-func runCounts(t *testing.T, c *counts) (stop func()) {
+func runCounts(t *testing.T, c *Counter) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { c.run(ctx) })
+	running.Go(func() { c.Run(ctx) })
 	return func() { cancel(); running.Wait() }
 }
 
@@ -55,49 +53,49 @@ func TestCountsOverTime(t *testing.T) {
 		down := &ocitest.Fault{Base: ocitest.Direct{Handler: inner}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
 		what := artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"}
 		other := artifact.Counted{Kind: "provider", Address: "net/vpc/aws", Version: "2.0.0"}
-		wants := func(when string, c *counts, want int64) {
+		wants := func(when string, c *Counter, want int64) {
 			t.Helper()
 			synctest.Wait()
-			if got := c.total("module", "net/vpc/aws"); got != want {
+			if got := c.Total("module", "net/vpc/aws"); got != want {
 				t.Errorf("%s: %d downloads, want %d", when, got, want)
 			}
 		}
 		a, b := newTestCounts(t, down), newTestCounts(t, down)
 		stopA, stopB := runCounts(t, a), runCounts(t, b)
 		wants("at first", a, 0)
-		a.add(what)
-		a.add(what)
-		a.add(other)
+		a.Add(what)
+		a.Add(what)
+		a.Add(other)
 		wants("at once", a, 2)
 		wants("at the other replica", b, 0)
 		time.Sleep(2*countEvery + time.Minute)
 		wants("two hours later", b, 2)
-		b.add(what)
+		b.Add(what)
 		time.Sleep(day) // written under two tags by each
-		a.add(what)
-		b.add(what)
+		a.Add(what)
+		b.Add(what)
 		wants("a day later", a, 4) // one of them is not written yet
 		time.Sleep(2*countEvery + time.Minute)
 		wants("a", a, 5)
 		wants("b", b, 5)
 
 		outage.Store(true)
-		a.add(what)
+		a.Add(what)
 		time.Sleep(3 * countEvery)
 		outage.Store(false)
 		time.Sleep(2 * countRetry)
 		wants("after an outage", a, 6)
 		stopB()
 
-		b.add(what)           // between its last hour and the end of b
-		b.finish(t.Context()) // as at the end of the last request
-		a.add(what)           // is lost: a is killed
+		b.Add(what)           // between its last hour and the end of b
+		b.Finish(t.Context()) // as at the end of the last request
+		a.Add(what)           // is lost: a is killed
 		c := newTestCounts(t, down)
 		stopC := runCounts(t, c) // the restart
 		wants("after a restart", c, 7)
 		stopC()
 		stopA()
-		if got := c.total("provider", "net/vpc/aws"); got != 1 {
+		if got := c.Total("provider", "net/vpc/aws"); got != 1 {
 			t.Errorf("the provider of that name: %d downloads, want 1", got)
 		}
 	})
@@ -113,7 +111,7 @@ func TestCountsWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestCounts(t, &ocitest.Fault{Base: ocitest.Direct{Handler: http.NotFoundHandler()}, Times: -1, Do: do})
-				c.add(artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
+				c.Add(artifact.Counted{Kind: "module", Address: "net/vpc/aws", Version: "1.0.0"})
 				stop := runCounts(t, c)
 				synctest.Wait()
 				start := time.Now()
@@ -121,7 +119,7 @@ func TestCountsWithout(t *testing.T) {
 				if took := time.Since(start); took > countSaveTime { // of the clock in the bubble
 					t.Errorf("the end took %v", took)
 				}
-				if got := c.total("module", "net/vpc/aws"); got != 1 {
+				if got := c.Total("module", "net/vpc/aws"); got != 1 {
 					t.Errorf("%d downloads, want 1", got)
 				}
 			})
@@ -142,9 +140,9 @@ func TestCountsFail(t *testing.T) {
 	now := time.Now()
 	c.now = func() time.Time { return now }
 	tags := []string{artifact.CountTag(now, c.id), artifact.CountTag(now.Add(day), c.id)}
-	c.add(what)
+	c.Add(what)
 	now = now.Add(day)
-	c.add(what)
+	c.Add(what)
 	if err := c.save(t.Context()); !errors.Is(err, oci.ErrDenied) {
 		t.Errorf("refused: %v", err)
 	}
@@ -165,7 +163,7 @@ func TestCountsFail(t *testing.T) {
 func TestCountsBounded(t *testing.T) {
 	c := newTestCounts(t, ocitest.Direct{Handler: http.NotFoundHandler()})
 	for i := range 3 * artifact.MaxCounts {
-		c.add(artifact.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
+		c.Add(artifact.Counted{Kind: "module", Address: fmt.Sprint("net/vpc/aws", i/5), Version: fmt.Sprint(i)})
 	}
 	var sum int64
 	for _, by := range c.unsaved() {

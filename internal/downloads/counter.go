@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package downloads
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	countEvery    = time.Hour       // how often counts are written and read
+	countRetry    = time.Minute     // after a failure that may pass
+	countSaveTime = 5 * time.Second // for the last time, when the server ends
+	countParallel = 4
+	removedAtOnce = 100 // old tags, every hour
+)
+
+// keepFor is how long a tag counts.
+const keepFor = 400 * day
+
+const day = 24 * time.Hour
+
+// Options is what a counter needs. Repo is required.
+type Options struct {
+	Repo   *oci.Repo        // where the counts are; all replicas share it
+	Logger *slog.Logger     // nil: none
+	Now    func() time.Time // nil: time.Now
+}
+
+// Counter counts the downloads of this process, and knows those of all others. It
+// is safe for concurrent use.
+type Counter struct {
+	repo *oci.Repo
+	log  *slog.Logger
+	now  func() time.Time
+	id   string // of this process, in its tags
+
+	keepOld bool // the registry deletes no tags; for read
+
+	mu      sync.Mutex                    // guards the fields below
+	days    map[string]*dayCounts         // of this process, by tag; old ones until they are written
+	series  map[artifact.Counted]struct{} // those of the metric
+	own     tally                         // by this process, since its start
+	settled tally                         // by all others, of the tags in merged
+	merged  map[string]bool
+	recent  map[string]map[artifact.Counted]int64 // by tag, what others may still change
+	changes tally                                 // the sum of recent
+}
+
+type dayCounts struct {
+	by      map[artifact.Counted]int64
+	changed bool // since it was written
+}
+
+// New returns a counter at zero. It makes no request.
+func New(o Options) *Counter {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	return &Counter{
+		repo: o.Repo, log: o.Logger, now: o.Now, id: hex.EncodeToString(id), days: map[string]*dayCounts{}, series: map[artifact.Counted]struct{}{},
+		own: tally{}, settled: tally{}, merged: map[string]bool{}, recent: map[string]map[artifact.Counted]int64{}, changes: tally{},
+	}
+}
+
+// Add counts a download and returns the series of the metric that has it.
+func (c *Counter) Add(what artifact.Counted) artifact.Counted {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.own.add(what, dayOf(c.now()), 1)
+	tag := artifact.CountTag(c.now(), c.id)
+	day := c.days[tag]
+	if day == nil {
+		day = &dayCounts{by: map[artifact.Counted]int64{}}
+		c.days[tag] = day
+	}
+	day.by[fit(day.by, what)]++
+	day.changed = true
+	what.Tool = ""
+	what = fit(c.series, what)
+	c.series[what] = struct{}{}
+	return what
+}
+
+// fit is the key of m under which a download is counted, so that m never has
+// more than [artifact.MaxCounts] keys: when half of them are used, versions that are
+// new count for all of their item, and at the end everything new is one.
+func fit[V any](m map[artifact.Counted]V, what artifact.Counted) artifact.Counted {
+	if _, known := m[what]; known || len(m) < artifact.MaxCounts/2 {
+		return what
+	}
+	what.Version = ""
+	if _, known := m[what]; known || len(m) < artifact.MaxCounts-1 {
+		return what
+	}
+	return artifact.Counted{}
+}
+
+// Total is how often a module or provider was downloaded, as far as this process
+// knows.
+func (c *Counter) Total(kind, address string) (n int64) {
+	return c.sum(kind, address, func(d *daily) int64 { return d.total })
+}
+
+// Month is [Counter.Total] of the last 30 days.
+func (c *Counter) Month(kind, address string) int64 {
+	from := dayOf(c.now()) - monthDays + 1
+	return c.sum(kind, address, func(d *daily) int64 { return d.since(from) })
+}
+
+func (c *Counter) sum(kind, address string, of func(*daily) int64) (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range []tally{c.own, c.settled, c.changes} {
+		if i := t[item{kind, address}]; i != nil {
+			n += of(&i.all)
+		}
+	}
+	return n
+}
+
+// Of is all that is known of the downloads of a module or provider.
+func (c *Counter) Of(kind, address string) Stats {
+	now := c.now().UTC()
+	s := Stats{Last: now.Truncate(day)}
+	c.mu.Lock()
+	for _, t := range []tally{c.own, c.settled, c.changes} {
+		t.into(&s, item{kind, address}, dayOf(now))
+	}
+	c.mu.Unlock()
+	sortParts(s.Versions)
+	sortParts(s.Tools)
+	return s
+}
+
+// Run reads what others counted and writes what this process did, at once,
+// every hour, and when ctx ends.
+func (c *Counter) Run(ctx context.Context) {
+	for {
+		wait := countEvery
+		err := errors.Join(c.save(ctx), c.read(ctx))
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("downloads are not counted at this moment", "error", err)
+		}
+		if errors.Is(err, oci.ErrUnavailable) {
+			wait = countRetry
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			c.Finish(ctx)
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// Finish writes for the last time, which must not hold up the end for long.
+func (c *Counter) Finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countSaveTime)
+	defer cancel()
+	if err := c.save(ctx); err != nil {
+		c.log.Warn("the last downloads are not counted", "error", err)
+	}
+}
+
+// save writes the days of this process that have changed. What fails is left for
+// the next time.
+func (c *Counter) save(ctx context.Context) error {
+	var errs []error
+	for tag, by := range c.unsaved() {
+		if err := artifact.PutCounts(ctx, c.repo, tag, by); err != nil {
+			c.mu.Lock()
+			c.days[tag].changed = true
+			c.mu.Unlock()
+			errs = append(errs, fmt.Errorf("write %s: %w", tag, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsaved returns the days to write, by tag, and forgets those that are over
+// and written.
+func (c *Counter) unsaved() map[string]map[artifact.Counted]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	todo := map[string]map[artifact.Counted]int64{}
+	for tag, day := range c.days {
+		switch {
+		case day.changed:
+			todo[tag] = maps.Clone(day.by)
+			day.changed = false
+		case tag != artifact.CountTag(c.now(), c.id):
+			delete(c.days, tag)
+		}
+	}
+	return todo
+}
+
+// read adds up what others wrote.
+func (c *Counter) read(ctx context.Context) error {
+	list, err := c.repo.Snapshot(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	changing, old := c.others(list.Tags)
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(countParallel)
+	for _, tag := range changing {
+		g.Go(func() error {
+			by, err := artifact.ReadCounts(reading, c.repo, tag)
+			if errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrNotFound) {
+				err = nil // not ours, or deleted
+			}
+			if err == nil {
+				c.take(tag, by)
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	c.mu.Lock()
+	c.changes = tally{}
+	for tag, by := range c.recent {
+		addAll(c.changes, tag, by)
+	}
+	for _, t := range []tally{c.own, c.settled} {
+		t.fold(dayOf(c.now()) - Days + 1)
+	}
+	c.mu.Unlock()
+	return errors.Join(err, c.remove(ctx, old))
+}
+
+// settledBefore is the day before which nobody writes any more.
+func (c *Counter) settledBefore() time.Time { return c.now().Add(-2 * day) }
+
+// others parts the tags of other processes into those to be read, which those of
+// today and yesterday always are, and those that have had their time.
+func (c *Counter) others(tags []string) (changing, old []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	there := make(map[string]bool, len(tags))
+	for _, tag := range tags {
+		there[tag] = true
+		at, id, ok := artifact.ParseCountTag(tag)
+		switch {
+		case !ok || id == c.id || c.merged[tag]:
+		case at.Before(c.now().Add(-keepFor)):
+			old = append(old, tag)
+		default:
+			changing = append(changing, tag)
+		}
+	}
+	maps.DeleteFunc(c.recent, func(tag string, _ map[artifact.Counted]int64) bool { return !there[tag] })
+	for tag := range c.merged {
+		if at, _, _ := artifact.ParseCountTag(tag); there[tag] && at.Before(c.now().Add(-keepFor)) {
+			old = append(old, tag)
+		}
+	}
+	return changing, old
+}
+
+// take keeps what is under a tag: for good where nobody changes it any more.
+func (c *Counter) take(tag string, by map[artifact.Counted]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, _, _ := artifact.ParseCountTag(tag); !at.Before(c.settledBefore()) {
+		c.recent[tag] = by
+		return
+	}
+	delete(c.recent, tag)
+	c.merged[tag] = true
+	addAll(c.settled, tag, by)
+}
+
+func addAll(t tally, tag string, by map[artifact.Counted]int64) {
+	at, _, _ := artifact.ParseCountTag(tag)
+	for what, n := range by {
+		t.add(what, dayOf(at), n)
+	}
+}
+
+// remove deletes tags that have had their time, where the registry deletes tags.
+func (c *Counter) remove(ctx context.Context, old []string) error {
+	for _, tag := range old[:min(len(old), removedAtOnce)] {
+		if c.keepOld {
+			return nil
+		}
+		err := c.repo.Untag(ctx, tag)
+		if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
+			c.log.Info("the registry deletes no tags, so it keeps old counts of downloads", "reason", err)
+			c.keepOld = true
+			return nil
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return fmt.Errorf("delete %s: %w", tag, err)
+		}
+	}
+	return nil
+}

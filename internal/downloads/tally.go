@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package downloads
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	// Days is how long days are kept apart.
+	Days = 90
+	// monthDays is what is called a month here.
+	monthDays = 30
+)
+
+// Stats are the downloads of one module or provider.
+type Stats struct {
+	Last     time.Time   // the last of the days, UTC
+	Days     [Days]int64 // of each day, the last one at the end
+	Month    int64       // of 30 days
+	Total    int64       // of all that is known
+	Versions []Part      // most downloaded first; "" are those that are not counted by themselves
+	Tools    []Part
+}
+
+// Part is a part of the downloads.
+type Part struct {
+	Name         string
+	Month, Total int64
+}
+
+// Tools are the names of what fetches, as far as its own word goes.
+const (
+	ToolOpenTofu  = "opentofu"
+	ToolTerraform = "terraform"
+	ToolOkara     = "okara"
+	ToolOther     = "other"
+)
+
+// Tool reads a User-Agent header, which is the client's word and nothing more.
+func Tool(agent string) string {
+	for _, known := range []struct{ mark, tool string }{
+		{"OpenTofu/", ToolOpenTofu}, {"Terraform/", ToolTerraform}, {"okara/", ToolOkara},
+	} {
+		if strings.Contains(agent, known.mark) {
+			return known.tool
+		}
+	}
+	return ToolOther
+}
+
+// item is a module or provider with all its versions.
+type item struct{ kind, address string }
+
+// tally is downloads by what was fetched and when.
+type tally map[item]*itemTally
+
+type itemTally struct {
+	all             daily
+	versions, tools map[string]*daily
+}
+
+// daily is a number for each day that has one, and the sum of all.
+type daily struct {
+	total int64
+	days  []dayCount // ascending
+}
+
+type dayCount struct {
+	day int32 // since 1970, UTC
+	n   int64
+}
+
+func dayOf(t time.Time) int32 { return int32(t.Unix() / (24 * 60 * 60)) }
+
+// add counts n downloads on a day.
+func (t tally) add(what artifact.Counted, day int32, n int64) {
+	of := item{what.Kind, what.Address}
+	i := t[of]
+	if i == nil {
+		i = &itemTally{versions: map[string]*daily{}, tools: map[string]*daily{}}
+		t[of] = i
+	}
+	i.all.add(day, n)
+	part(i.versions, what.Version).add(day, n)
+	tool := what.Tool
+	if !slices.Contains([]string{ToolOpenTofu, ToolTerraform, ToolOkara}, tool) {
+		tool = ToolOther
+	}
+	part(i.tools, tool).add(day, n)
+}
+
+func part(m map[string]*daily, name string) *daily {
+	d := m[name]
+	if d == nil {
+		d = &daily{}
+		m[name] = d
+	}
+	return d
+}
+
+func (d *daily) add(day int32, n int64) {
+	d.total += n
+	i, ok := slices.BinarySearchFunc(d.days, day, func(c dayCount, day int32) int { return cmp.Compare(c.day, day) })
+	if !ok {
+		d.days = slices.Insert(d.days, i, dayCount{day: day})
+	}
+	d.days[i].n += n
+}
+
+// since is the sum of the days from one on.
+func (d *daily) since(day int32) (n int64) {
+	for _, c := range slices.Backward(d.days) {
+		if c.day < day {
+			break
+		}
+		n += c.n
+	}
+	return n
+}
+
+// fold forgets which days before one had what.
+func (t tally) fold(day int32) {
+	for _, i := range t {
+		i.all.fold(day)
+		for _, m := range []map[string]*daily{i.versions, i.tools} {
+			for _, d := range m {
+				d.fold(day)
+			}
+		}
+	}
+}
+
+func (d *daily) fold(day int32) {
+	i, _ := slices.BinarySearchFunc(d.days, day, func(c dayCount, day int32) int { return cmp.Compare(c.day, day) })
+	d.days = slices.Delete(d.days, 0, i)
+}
+
+// into adds what is known of an item to stats.
+func (t tally) into(s *Stats, of item, today int32) {
+	i := t[of]
+	if i == nil {
+		return
+	}
+	for _, c := range i.all.days {
+		if back := today - c.day; back >= 0 && back < Days {
+			s.Days[Days-1-back] += c.n
+		}
+	}
+	s.Month += i.all.since(today - monthDays + 1)
+	s.Total += i.all.total
+	s.Versions = addParts(s.Versions, i.versions, today)
+	s.Tools = addParts(s.Tools, i.tools, today)
+}
+
+func addParts(parts []Part, more map[string]*daily, today int32) []Part {
+	for name, d := range more {
+		at := slices.IndexFunc(parts, func(p Part) bool { return p.Name == name })
+		if at < 0 {
+			at, parts = len(parts), append(parts, Part{Name: name})
+		}
+		parts[at].Month += d.since(today - monthDays + 1)
+		parts[at].Total += d.total
+	}
+	return parts
+}
+
+func sortParts(parts []Part) {
+	slices.SortFunc(parts, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(b.Total, a.Total), strings.Compare(b.Name, a.Name))
+	})
+}
