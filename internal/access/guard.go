@@ -144,6 +144,16 @@ func (c Caller) may(right Right) (rule string, ok bool) {
 	return "", false
 }
 
+// RightsKey names the set of rights of a caller: callers of one name may do the same.
+// It is for tables in memory, and shown to nobody.
+func (c Caller) RightsKey() string {
+	var b strings.Builder
+	for _, s := range c.scopes {
+		b.WriteString(s.String() + "\n")
+	}
+	return b.String()
+}
+
 // Grant is a positive decision about one request.
 type Grant struct {
 	Caller
@@ -159,6 +169,11 @@ type Grant struct {
 func (g Grant) May(right Right) bool {
 	_, ok := g.may(right)
 	return ok
+}
+
+// MayRead is [Grant.May] for something of a kind.
+func (g Grant) MayRead(kind, address string) bool {
+	return g.May(Right{Action: Read, Kind: Kind(kind), Address: address})
 }
 
 // defaultGroupAge is how long an issuer's word on who is in a group counts for

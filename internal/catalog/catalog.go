@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/trust"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -70,6 +72,9 @@ type Catalog struct {
 	lost      *lostVersions
 	evidence  *evidence
 	news      news
+
+	begun  atomic.Pointer[depot.Catalog] // what a first load that failed has read
+	finder *Finder                       // that searches what is here; nil: nobody does
 }
 
 // New returns an empty catalog. It makes no request.
@@ -147,12 +152,18 @@ func (c *Catalog) Changed(repository, reference string) {
 	c.lists.Forget(repository)
 	c.manifests.forget(repository, reference)
 	c.news.tell()
+	if c.finder != nil {
+		c.finder.changed(repository)
+	}
 }
 
 // ChangedIndex forgets the list of all modules, since one more is in it.
 func (c *Catalog) ChangedIndex() {
 	c.indexes.Forget(c.layout.CatalogRepo())
 	c.news.tell()
+	if c.finder != nil {
+		c.finder.changed("")
+	}
 }
 
 // RefusedError says why a version that the registry has, or had, is served to

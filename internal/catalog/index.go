@@ -16,7 +16,8 @@ import (
 // Index is what has been published.
 type Index struct {
 	*depot.Catalog
-	items []addr.Item // the entries, parsed
+	items     []addr.Item // the modules and providers, parsed
+	templates []addr.Item
 }
 
 // Query says what is looked for. An empty field is any.
@@ -50,18 +51,27 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		var known *depot.Catalog
-		if has {
+		known := c.begun.Load()
+		switch {
+		case has:
 			known = old.Catalog
+		case known == nil && c.finder != nil:
+			known = c.finder.known(ctx, r)
 		}
 		all, err := depot.ReadCatalog(ctx, r, known)
-		if err != nil || all == known {
+		if err != nil && all != nil && !has {
+			c.begun.Store(all) // a large catalog takes more than one load
+		}
+		if err != nil || all == known && has {
 			return old, err
 		}
+		c.begun.Store(nil)
 		c.lost.warn(name, all.Ghosts...)
 		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
-			if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
+			if it, ok := c.layout.Parse(e.Repository); ok && it.Kind == addr.KindTemplate && e.Kind == it.Kind {
+				x.templates = append(x.templates, it)
+			} else if it, err := addr.ParseItem(e.Address); err == nil && it.Kind == e.Kind {
 				x.items = append(x.items, it)
 			}
 		}

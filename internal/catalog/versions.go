@@ -85,6 +85,9 @@ func (c *Catalog) list(ctx context.Context, repository string) (*Versions, error
 		if err != nil {
 			return nil, err
 		}
+		if c.finder != nil {
+			c.finder.saw(repository)
+		}
 		if _, _, ok := c.policy.requirement(repository); all == known && !ok && len(c.lost.in(repository)) == 0 {
 			return old, nil
 		}

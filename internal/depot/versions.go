@@ -31,9 +31,22 @@ type Catalog struct {
 	byTag map[string]artifact.CatalogEntry
 }
 
+// KnownCatalog is what somebody knows of a catalog without having read it. An
+// entry that the catalog does not have does not come into what [ReadCatalog] makes
+// of it.
+func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
+	c := &Catalog{byTag: make(map[string]artifact.CatalogEntry, len(entries))}
+	for _, e := range entries {
+		c.byTag[artifact.CatalogTag(e.Repository)] = e
+	}
+	return c
+}
+
 // ReadCatalog reads the catalog r. Its entries never change, so those that old
 // has are not read again; where no tag came or went it returns old, which may be
 // nil. A tag that is no entry is passed over, and a ghost is read again each time.
+// With an error it returns what is known now, if anything is: the next read can
+// begin there.
 func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
@@ -45,12 +58,12 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 	} else if slices.Equal(old.Tags, c.Tags) && len(old.Ghosts) == 0 {
 		return old, nil
 	}
-	entries, missing := make([]artifact.CatalogEntry, len(c.Tags)), make([]bool, len(c.Tags))
+	entries, missing, done := make([]artifact.CatalogEntry, len(c.Tags)), make([]bool, len(c.Tags)), make([]bool, len(c.Tags))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(catalogParallel)
 	for i, tag := range c.Tags {
 		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
-			entries[i] = e
+			entries[i], done[i] = e, ok
 			continue
 		}
 		g.Go(func() error {
@@ -62,11 +75,18 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 			if missing[i] {
 				return nil
 			}
+			done[i] = err == nil
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		known := &Catalog{byTag: make(map[string]artifact.CatalogEntry, len(c.Tags))}
+		for i, e := range entries {
+			if done[i] {
+				known.byTag[c.Tags[i]] = e
+			}
+		}
+		return known, err
 	}
 	c.byTag = make(map[string]artifact.CatalogEntry, len(c.Tags))
 	for i, e := range entries {

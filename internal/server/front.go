@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -64,6 +65,7 @@ type Front struct {
 	kit     *service.Kit
 	keys    *access.Keyring
 	depot   *depot.Depot
+	finder  *catalog.Finder
 	pages   http.Handler // nil: there are none
 	portal  http.Handler // nil: there is none
 	adding  []offer      // those that add to the discovery document
@@ -116,13 +118,14 @@ func newFront(o Options) (*Front, error) {
 	f := &Front{
 		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
+	f.finder = catalog.NewFinder(protocols.Catalog(), o.instances != nil)
 	var own http.Handler
 	if err == nil && o.Portal != nil {
 		f.portal, own, err = o.Portal(kit, protocols.Catalog())
 	}
 	if err == nil && o.Pages {
 		f.pages, err = web.New(web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
 			Instances: f.portal, Mine: own,
 		})
 	}
@@ -165,9 +168,13 @@ func (f *Front) Closing() { f.closing.Store(true) }
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
 func (f *Front) Run(ctx context.Context) {
-	if !f.o.Alone {
-		f.Protocols.Run(ctx)
+	if f.o.Alone {
+		return
 	}
+	var running sync.WaitGroup
+	running.Go(func() { f.Protocols.Run(ctx) })
+	running.Go(func() { f.finder.Run(ctx) })
+	running.Wait()
 }
 
 // Finish does what is left when the last request has been answered and Run has

@@ -37,6 +37,7 @@ func (f *Front) protocols() []offer {
 	brokered := f.o.Login != nil && !f.o.Login.Direct
 	return []offer{
 		{"/", f.Protocols, registry.Discovery},
+		{"GET /api/v1/search", f.limited(true, f.search), nil},
 		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
 		{"/state/{name}/{workspace}", f.handler(f.o.State != nil, f.state), nil},
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
@@ -33,8 +34,10 @@ type site struct {
 	client *oci.Client
 	layout addr.Layout
 	count  *ocitest.Count // what the pages ask the registry
+	finder *catalog.Finder
 
-	require map[string]trust.Policy
+	protocols *registry.Handler
+	require   map[string]trust.Policy
 }
 
 // clock stands still, so that a page is the same each time.
@@ -70,7 +73,10 @@ func newSiteThat(t *testing.T, require map[string]trust.Policy, anonymous ...acc
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := web.New(web.Options{Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Hostname: "okara.example.com", Version: "1.2.3", Now: clock})
+	s.protocols, s.finder = protocols, catalog.NewFinder(protocols.Catalog(), false)
+	pages, err := web.New(web.Options{
+		Kit: kit, Catalog: protocols.Catalog(), Finder: s.finder, Downloads: protocols.Downloads(), Archives: protocols, Hostname: "okara.example.com", Version: "1.2.3", Now: clock,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

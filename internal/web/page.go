@@ -51,6 +51,12 @@ type page struct {
 // link is a link below Up.
 type link struct{ Text, Href string }
 
+// under is what a part shows, with the way to /ui/.
+type under struct {
+	Up string
+	Of any
+}
+
 //go:embed templates/*.html
 var templateFiles embed.FS
 
@@ -94,7 +100,8 @@ func functions() template.FuncMap {
 				Row reportRow
 			}{up, row}
 		},
-		"long": func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
+		"below": func(up string, of any) under { return under{up, of} },
+		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
 	}
 }
 

@@ -31,13 +31,13 @@ type providerBody struct {
 	Problem          string // why the tools cannot install it through the registry protocol
 }
 
-func (s *server) provider(r *request) (*page, error) {
+// providerIn reads the address of a provider, and asks for the right to it.
+func (s *server) providerIn(r *request) (addr.Provider, error) {
 	address := r.PathValue("namespace") + "/" + r.PathValue("type")
 	if host := r.PathValue("hostname"); host != "" {
 		address = host + "/" + address
 	}
 	p, bad := addr.ParseProvider(address)
-	it := p.Item()
 	if bad == nil {
 		address = p.String()
 	}
@@ -46,11 +46,20 @@ func (s *server) provider(r *request) (*page, error) {
 		kind = addr.KindMirror
 	}
 	if err := s.may(r, access.Right{Action: access.Read, Kind: kind, Address: address}); err != nil {
-		return nil, err
+		return p, err
 	}
 	if bad != nil {
-		return nil, notFound("%v", bad)
+		return p, notFound("%v", bad)
 	}
+	return p, nil
+}
+
+func (s *server) provider(r *request) (*page, error) {
+	p, err := s.providerIn(r)
+	if err != nil {
+		return nil, err
+	}
+	it := p.Item()
 	l, err := s.o.Catalog.Provider(r.Context(), p)
 	if err != nil {
 		return nil, gone(err, "provider", p.String())
@@ -80,7 +89,7 @@ func (s *server) provider(r *request) (*page, error) {
 	}
 	return &page{
 		Template: "provider.html", Title: p.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {namespaceOf(it), "search?kind=" + it.Kind + "&namespace=" + escapeQuery(namespaceOf(it))}},
+		Crumbs:  []link{{"Catalog", ""}, {namespaceOf(it), namespacePath(it)}},
 		Command: "okara show " + p.String() + "@" + v.String(),
 	}, nil
 }
@@ -118,5 +127,6 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	add("keys", b.Base+"/keys", len(b.Keys))
 	add("usage", b.Base+"/usage", -1)
 	add("versions", item+"/versions", len(l.Listed))
+	add("downloads", item+"/downloads", -1)
 	return b
 }

@@ -14,14 +14,16 @@ import (
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
-// Options is what the pages need. Kit and Catalog are required.
+// Options is what the pages need. Kit, Catalog and Finder are required.
 type Options struct {
-	Kit      *service.Kit
-	Catalog  *catalog.Catalog
-	Archives Archives // of modules and providers; nil: no page shows what is in one
-	Registry string   // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname string   // by which clients call this server; "": the host that the browser used
-	Version  string   // of okara
+	Kit       *service.Kit
+	Catalog   *catalog.Catalog
+	Finder    *catalog.Finder
+	Downloads Downloads // nil: nobody counts
+	Archives  Archives  // of modules and providers; nil: no page shows what is in one
+	Registry  string    // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname  string    // by which clients call this server; "": the host that the browser used
+	Version   string    // of okara
 	// Instances is the API of templates and instances, all of /api/v1/, which their
 	// pages ask as who asks them; nil: there are no such pages. Mine answers the same
 	// from what this replica knows, maybe a little late, for the counter on all pages;
@@ -78,11 +80,14 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/submodules/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/{version}/examples/{path...}", s.submodule)
 	show("GET /ui/modules/{namespace}/{name}/{system}/versions", s.moduleVersions)
+	show("GET /ui/modules/{namespace}/{name}/{system}/downloads", s.moduleDownloads)
 	show("GET /ui/modules/{namespace}/{name}/{system}/compare", s.compare)
 	show("GET /ui/providers/{namespace}/{type}", s.provider) // read:provider
+	show("GET /ui/providers/{namespace}/{type}/downloads", s.providerDownloads)
 	show("GET /ui/providers/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/providers/{namespace}/{type}/{version}/{tab}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}", s.provider) // read:mirror
+	show("GET /ui/mirror/{hostname}/{namespace}/{type}/downloads", s.providerDownloads)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
 	if s.o.Instances != nil {

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/search"
+)
+
+const (
+	sweepEach  = time.Second / 3  // for each request of the sweep
+	sweepEvery = 55 * time.Minute // how old an entry is when the sweep looks at its repository again
+	rereadAge  = 24 * time.Hour   // how old what no tag list tells may be, such as a scan
+	writeEvery = 10 * time.Minute
+	writeFirst = time.Minute // after the start
+	showEvery  = 10 * time.Second
+	lookEvery  = 30 * time.Second // at the list of the catalog
+	planEvery  = time.Minute      // how often the sweep is planned anew
+	maxNoted   = 100_000          // repositories
+)
+
+// Finder keeps an index of what is in a catalog, for searches. What others wrote
+// into it is read at the start; what this process publishes and reads comes in at
+// once, and a sweep looks for the rest, at most three requests a second. It is
+// safe for concurrent use.
+//
+// The catalog says what there is. The index says what is known of it, and a search
+// needs no more than the list of the catalog.
+type Finder struct {
+	c         *Catalog
+	templates bool // are found too
+	log       *slog.Logger
+	now       func() time.Time
+
+	shown atomic.Pointer[shown]
+	views search.Views
+	wake  chan struct{}
+
+	making  sync.Mutex // held while an index is made
+	mu      sync.Mutex // guards the fields below
+	entries map[string]search.Entry
+	loaded  bool // the stored index was read, or there is none
+	stale   bool // entries has more than what is shown
+	unsaved bool // and than what is stored
+	keep    bool // the registry takes no index from this process
+	written time.Time
+
+	dirty     map[string]bool // repositories that this process changed
+	asked     map[string]int  // how often the list of a repository was read
+	planned   *Index          // that todo was made from
+	plannedAt time.Time
+	todo      []addr.Item // what the sweep looks at next
+}
+
+// shown is what searches see.
+type shown struct {
+	base *Index // that it was made from
+	x    *search.Index
+	at   time.Time
+}
+
+// NewFinder makes the finder of a catalog that nobody has used yet, of templates
+// too if they are to be found. It makes no request.
+func NewFinder(c *Catalog, templates bool) *Finder {
+	f := &Finder{c: c, templates: templates, log: c.lost.log, now: c.policy.now, wake: make(chan struct{}, 1), entries: map[string]search.Entry{}, dirty: map[string]bool{}, asked: map[string]int{}}
+	c.finder = f
+	return f
+}
+
+// View returns what somebody may read of what is known now; rights names the set
+// of rights that may has. It waits two seconds at most for the list of the catalog:
+// complete is false as long as that was never read. An error says that the registry
+// cannot be asked, and never could.
+func (f *Finder) View(ctx context.Context, rights string, may func(kind, address string) bool) (v *search.View, complete bool, err error) {
+	x, complete, err := f.index(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return f.views.Of(x, rights, f.now(), may), complete, nil
+}
+
+func (f *Finder) index(ctx context.Context) (x *search.Index, complete bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, cache.Patience)
+	defer cancel()
+	base, err := f.c.Index(wait)
+	if err == nil {
+		return f.of(base).x, true, nil
+	}
+	if now := f.shown.Load(); now != nil {
+		return now.x, true, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return search.New(nil), false, nil
+	}
+	return nil, false, err
+}
+
+// of returns the index of what a catalog has.
+func (f *Finder) of(base *Index) *shown {
+	if now := f.shown.Load(); now != nil && now.base == base {
+		return now
+	}
+	return f.make(base)
+}
+
+// make replaces what is shown.
+func (f *Finder) make(base *Index) *shown {
+	f.making.Lock()
+	defer f.making.Unlock()
+	f.mu.Lock()
+	if now := f.shown.Load(); now != nil && now.base == base && !f.stale {
+		f.mu.Unlock()
+		return now
+	}
+	f.stale = false
+	entries := make([]search.Entry, 0, len(base.items))
+	for _, it := range f.items(base) {
+		entries = append(entries, f.entry(it))
+	}
+	f.mu.Unlock()
+	now := &shown{base, search.New(entries), f.now()}
+	f.shown.Store(now)
+	return now
+}
+
+// items are those of a catalog that are to be found.
+func (f *Finder) items(base *Index) []addr.Item {
+	if f.templates {
+		return slices.Concat(base.items, base.templates)
+	}
+	return base.items
+}
+
+// entry is what is known of an item; f.mu is held.
+func (f *Finder) entry(it addr.Item) search.Entry {
+	e := search.Entry{Kind: it.Kind, Address: it.String()}
+	if known, ok := f.entries[e.Key()]; ok {
+		return known
+	}
+	return e
+}
+
+// changed notes that a repository is not what it was: "" is the list of all.
+func (f *Finder) changed(repository string) {
+	f.mu.Lock()
+	if repository != "" && len(f.dirty) < maxNoted {
+		f.dirty[repository] = true
+	}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// saw notes that somebody had the list of a repository read.
+func (f *Finder) saw(repository string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, ok := f.asked[repository]; ok || len(f.asked) < maxNoted {
+		f.asked[repository] = min(n+1, maxNoted)
+	}
+}
+
+// Run looks after the index until ctx ends. One process calls it once.
+func (f *Finder) Run(ctx context.Context) {
+	f.mu.Lock()
+	f.written = f.now().Add(writeFirst - writeEvery)
+	f.mu.Unlock()
+	for ctx.Err() == nil {
+		wait := f.step(ctx)
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		case <-f.wake:
+		}
+		t.Stop()
+	}
+}
+
+// step does one thing and says how long to wait before the next.
+func (f *Finder) step(ctx context.Context) time.Duration {
+	base, err := f.c.Index(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.log.Warn("the catalog was not read for the search", "error", err)
+		}
+		return cache.FailureTTL
+	}
+	it, changed, ok := f.next(base)
+	if !ok {
+		f.show(base, false)
+		f.save(ctx, base)
+		return lookEvery
+	}
+	cost, err := f.read(ctx, it, changed)
+	if err != nil && ctx.Err() == nil {
+		f.log.Warn("a repository was not read for the search", "repository", it.Repository(f.c.layout), "error", err)
+	}
+	f.show(base, changed)
+	f.save(ctx, base)
+	if changed {
+		return 0
+	}
+	return time.Duration(max(1, cost)) * sweepEach
+}
+
+// show makes what was learned visible: at once after a change through this
+// process, else now and then.
+func (f *Finder) show(base *Index, at bool) {
+	now := f.shown.Load()
+	f.mu.Lock()
+	due := f.stale && (at || now == nil || f.now().Sub(now.at) >= showEvery)
+	f.mu.Unlock()
+	if due || now == nil || now.base != base {
+		f.make(base)
+	}
+}
+
+// next is what to look at: what this process changed, then what nobody knows, then
+// what was not looked at for long, most requested first.
+func (f *Finder) next(base *Index) (it addr.Item, changed, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for repository := range f.dirty {
+		delete(f.dirty, repository)
+		if it, ok = f.c.layout.Parse(repository); ok && (it.Versioned() || f.templates && it.Kind == addr.KindTemplate) {
+			return it, true, true
+		}
+	}
+	if now := f.now(); f.planned != base || now.Sub(f.plannedAt) >= planEvery {
+		f.planned, f.plannedAt, f.todo = base, now, f.plan(base, now)
+	}
+	if len(f.todo) == 0 {
+		return it, false, false
+	}
+	it, f.todo = f.todo[0], f.todo[1:]
+	return it, false, true
+}
+
+// plan is what is to be looked at, in this order; f.mu is held.
+func (f *Finder) plan(base *Index, now time.Time) []addr.Item {
+	var todo []addr.Item
+	asked := map[addr.Item]int{}
+	for _, it := range f.items(base) {
+		switch e := f.entry(it); {
+		case e.Listed.IsZero():
+			asked[it] = maxNoted
+		case now.Sub(e.Listed) < sweepEvery:
+			continue
+		}
+		asked[it] += f.asked[it.Repository(f.c.layout)]
+		todo = append(todo, it)
+	}
+	slices.SortStableFunc(todo, func(a, b addr.Item) int { return asked[b] - asked[a] })
+	return todo
+}

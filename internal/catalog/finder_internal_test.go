@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// found is a finder over a registry of its own, with a clock that a test moves.
+type found struct {
+	*Finder
+	depot  *depot.Depot
+	layout addr.Layout
+	client *oci.Client // not counted
+	count  *ocitest.Count
+	passed atomic.Int64
+	start  time.Time
+}
+
+// newFinder starts one at a registry; faulty may break what it asks, and is nil else.
+func newFinder(t testing.TB, host string, faulty http.RoundTripper) *found {
+	t.Helper()
+	f := &found{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{Base: faulty}, start: time.Now()}
+	client := func(o oci.Options) *oci.Client {
+		o.PlainHTTP, o.Retry = true, oci.Retry{MaxAttempts: 1}
+		c, err := oci.New(host, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	f.client = client(oci.Options{})
+	f.depot = depot.New(depot.Options{Client: f.client, Layout: f.layout})
+	c := New(Options{
+		Client: client(oci.Options{Transport: f.count}), Layout: f.layout, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return f.start.Add(time.Duration(f.passed.Load())) },
+	})
+	f.Finder = NewFinder(c, true)
+	return f
+}
+
+func (f *found) module(t *testing.T, address, version string, files fstest.MapFS) {
+	t.Helper()
+	m, err := addr.ParseModule(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := addr.ParseVersion(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.depot.PublishModule(t.Context(), files, addr.ModuleVersion{Module: m, Version: v}, depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hits are the addresses that a text finds, or what is wrong.
+func (f *found) hits(t testing.TB, text string) string {
+	t.Helper()
+	v, complete, err := f.View(t.Context(), "all", func(string, string) bool { return true })
+	if err != nil || !complete {
+		t.Fatalf("complete: %v, %v", complete, err)
+	}
+	q, err := search.ParseQuery(url.Values{"q": {text}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range v.Search(q, nil) {
+		list = append(list, e.Address)
+	}
+	return strings.Join(list, " ")
+}
+
+// settle takes steps until there is nothing left to do now.
+func (f *found) settle(t testing.TB) (waited time.Duration) {
+	t.Helper()
+	for range 1000 {
+		wait := f.step(t.Context())
+		if wait == lookEvery {
+			return waited
+		}
+		waited += wait
+	}
+	t.Fatal("the sweep never ends")
+	return 0
+}
+
+var described = fstest.MapFS{
+	"main.tf":   {Data: []byte("variable \"cidr\" {}\nresource \"aws_vpc\" \"x\" {}\nmodule \"y\" { source = \"a/b/c\" }\n")},
+	"README.md": {Data: []byte("# Network\n\n![badge](x)\n\nMakes a `private` [network](y).\n\nAnd more.\n")},
+}
+
+// TestFinder fills an index: by a sweep, by what this process publishes, and from
+// what was stored, within the requests that each may cost.
+func TestFinder(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	f := newFinder(t, host, nil)
+	f.module(t, "net/vpc/aws", "1.9.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "old" {}`)}})
+	f.module(t, "net/vpc/aws", "1.10.0", described)
+	f.module(t, "net/vpc/aws", "2.0.0-rc.1", fstest.MapFS{"main.tf": {Data: []byte(`variable "candidate" {}`)}})
+	f.module(t, "app/site/aws", "1.0.0", fstest.MapFS{"main.tf": {Data: []byte(`output "x" { value = 1 }`)}})
+	f.module(t, "app/queue/aws", "1.0.0", described)
+	if err := artifact.AddCatalogEntry(t.Context(), f.repo(t), artifact.CatalogEntry{Kind: "module", Address: "gone/away/aws", Repository: f.layout.Module(addr.Module{Namespace: "gone", Name: "away", System: "aws"})}); err != nil {
+		t.Fatal(err)
+	}
+
+	// The list of the catalog is enough to find by address.
+	if got := f.hits(t, "site"); got != "app/site/aws" {
+		t.Errorf("before the sweep: %s", got)
+	}
+	f.count.Take()
+	f.keep = true // storing it is not part of the sweep
+	waited := f.settle(t)
+	if n := f.count.Total(); time.Duration(n)*sweepEach > waited {
+		t.Errorf("%d requests in %v: more than three a second", n, waited)
+	}
+	f.count.Take()
+	for text, want := range map[string]string{
+		"aws_vpc": "app/queue/aws net/vpc/aws", "private": "app/queue/aws net/vpc/aws", "cidr": "app/queue/aws net/vpc/aws", "old": "", "candidate": "", "badge": "", "gone": "gone/away/aws",
+	} {
+		f.passed.Add(int64(showEvery))
+		f.step(t.Context())
+		if got := f.hits(t, text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	v, _, err := f.View(t.Context(), "all", func(string, string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, ok := v.Has("module", "net/vpc/aws")
+	if !ok || e.Version != "1.10.0" || e.Description != "Makes a private network." || len(e.Calls) != 1 || e.Signed {
+		t.Errorf("got %+v", e)
+	}
+
+	// What goes through this process is seen at once.
+	f.module(t, "net/vpc/aws", "1.11.0", fstest.MapFS{"main.tf": {Data: []byte(`variable "brandnew" {}`)}})
+	f.c.Changed("acme/modules/net/vpc/aws", "1.11.0")
+	f.c.ChangedIndex()
+	if f.step(t.Context()); f.hits(t, "brandnew") != "net/vpc/aws" {
+		t.Errorf("after a publication: %q", f.hits(t, "brandnew"))
+	}
+
+	// An hour later each is looked at again, at one request where nothing changed.
+	f.settle(t)
+	f.module(t, "app/site/aws", "1.1.0", described)
+	f.passed.Add(int64(sweepEvery + time.Minute))
+	f.count.Take()
+	waited = f.settle(t)
+	if n := f.count.Total(); time.Duration(n-1)*sweepEach > waited { // and the list of the catalog
+		t.Errorf("%d requests in %v: more than three a second", n, waited)
+	}
+	f.passed.Add(int64(showEvery))
+	if f.step(t.Context()); f.hits(t, "aws_vpc") != "app/queue/aws app/site/aws" {
+		t.Errorf("after a round: %q", f.hits(t, "aws_vpc"))
+	}
+
+	// It was stored: another process knows all of it with three requests.
+	f.keep = false
+	f.passed.Add(int64(writeEvery))
+	f.settle(t)
+	other := newFinder(t, host, nil)
+	other.passed.Store(f.passed.Load())
+	if got := other.hits(t, "aws_vpc"); got != "app/queue/aws app/site/aws" || other.count.Total() != 3 {
+		t.Errorf("after a start: %q with %v", got, other.count.Take())
+	}
+	if got := other.hits(t, "gone"); got != "gone/away/aws" {
+		t.Errorf("what has no version: %q", got)
+	}
+}
+
+func (f *found) repo(t testing.TB) *oci.Repo {
+	t.Helper()
+	r, err := f.client.Repo(f.layout.CatalogRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestFinderStored reads indexes that tell something else than the catalog.
+func TestFinderStored(t *testing.T) {
+	for name, document := range map[string]string{
+		"nonsense":     "x",
+		"not there":    `{"schemaVersion":1,"entries":[{"kind":"module","address":"evil/module/aws","listed":"2026-01-01T00:00:00Z"},{"kind":"module","address":"../x"}]}`,
+		"wrong kind":   `{"schemaVersion":1,"entries":[{"kind":"provider","address":"net/vpc/aws","listed":"2026-01-01T00:00:00Z"}]}`,
+		"times ahead":  `{"schemaVersion":1,"entries":[{"kind":"module","address":"net/vpc/aws","inputs":["evil"],"listed":"9026-01-01T00:00:00Z"}]}`,
+		"newer format": `{"schemaVersion":9}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
+			f.module(t, "net/vpc/aws", "1.0.0", described)
+			if err := artifact.PutIndex(t.Context(), f.repo(t), []byte(document)); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.hits(t, ""); got != "net/vpc/aws" || f.hits(t, "evil") != "" {
+				t.Errorf("found %q, evil: %q", got, f.hits(t, "evil"))
+			}
+			f.settle(t)
+			f.passed.Add(int64(writeEvery))
+			if f.settle(t); f.hits(t, "aws_vpc") != "net/vpc/aws" {
+				t.Errorf("later: %q", f.hits(t, "aws_vpc"))
+			}
+		})
+	}
+}
+
+// TestFinderReadOnly asks a registry to keep the index that refuses, once.
+func TestFinderReadOnly(t *testing.T) {
+	refuse := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusForbidden, -1), Match: func(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }}
+	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), refuse)
+	f.module(t, "net/vpc/aws", "1.0.0", described)
+	for range 4 {
+		f.settle(t)
+		f.passed.Add(int64(2 * sweepEvery))
+	}
+	if f.hits(t, "aws_vpc") != "net/vpc/aws" || refuse.Seen() != 1 {
+		t.Errorf("found %q, %d tries to write", f.hits(t, "aws_vpc"), refuse.Seen())
+	}
+}
+
+// large is a registry with an index of 10,000 modules; what is behind each is not
+// there, for nobody asks for it.
+func large(t testing.TB, delay time.Duration) (*found, *atomic.Int64) {
+	t.Helper()
+	const modules = 10_000
+	layout := addr.Layout{Prefix: "acme"}
+	entries, tags := make([]search.Entry, 0, modules), make([]string, 0, modules)
+	for i := range modules {
+		m := addr.Module{Namespace: fmt.Sprint("team", i%100), Name: fmt.Sprint("thing", i), System: "aws"}
+		entries = append(entries, search.Entry{
+			Kind: addr.KindModule, Address: m.String(), Version: "1.0.0", Description: fmt.Sprint("Makes thing number ", i), Inputs: []string{"name", "tags"},
+			Resources: []string{"aws_vpc"}, Listed: time.Now(), Read: time.Now(),
+		})
+		tags = append(tags, `"`+artifact.CatalogTag(layout.Module(m))+`"`)
+	}
+	document, err := search.Encode(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	list := &ocitest.Fault{
+		Times: -1, Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/tags/list") },
+		Do: ocitest.Respond("application/json", `{"name":"acme/catalog","tags":[`+strings.Join(tags, ",")+`]}`),
+	}
+	slow := &ocitest.Fault{Base: list, Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		asked.Add(1)
+		time.Sleep(delay)
+		return next.RoundTrip(r)
+	}}
+	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), slow)
+	if err := artifact.PutIndex(t.Context(), f.repo(t), document); err != nil {
+		t.Fatal(err)
+	}
+	return f, &asked
+}
+
+// TestFinderStart is row 14 of what others got wrong: the catalog is not empty
+// after a restart until everything was read.
+func TestFinderStart(t *testing.T) {
+	f, asked := large(t, 0)
+	if got := f.hits(t, "thing7777"); got != "team77/thing7777/aws" || asked.Load() != 3 {
+		t.Errorf("found %q with %d requests, want 3", got, asked.Load())
+	}
+	if got := f.hits(t, "number 4321"); got != "team21/thing4321/aws" || asked.Load() != 3 {
+		t.Errorf("found %q with %d requests, want no more", got, asked.Load())
+	}
+}
+
+// BenchmarkFinderStart is the bound of 1 s from the start to the first complete
+// search of 10,000 entries, at 20 ms for each request.
+func BenchmarkFinderStart(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		f, _ := large(b, 20*time.Millisecond)
+		b.StartTimer()
+		f.hits(b, "thing7777")
+	}
+}

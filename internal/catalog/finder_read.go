@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Requests of a look at a repository: its list, and where that has changed what is
+// behind the newest version.
+const (
+	listCost    = 1
+	versionCost = 5 // manifest, description, referrers, report, and the list
+	checkCost   = 3 // for each version that a policy has checked
+)
+
+// read brings the entry of an item up to date, and says what that cost at most.
+func (f *Finder) read(ctx context.Context, it addr.Item, force bool) (requests int, err error) {
+	now := f.now()
+	f.mu.Lock()
+	e := f.entry(it)
+	f.mu.Unlock()
+	e.Listed = now
+	l, err := f.c.Versions(ctx, it)
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		e = search.Entry{Kind: it.Kind, Address: it.String(), Listed: now, Read: now}
+		f.put(e)
+		return listCost, nil
+	case err != nil:
+		f.put(e) // not again before the others
+		return listCost, err
+	}
+	v, ok := l.Latest()
+	tags := tagsHash(l, v)
+	if !force && e.Tags == tags && now.Sub(e.Read) < rereadAge {
+		f.put(e)
+		return listCost, nil
+	}
+	requests = versionCost
+	if _, _, policy := f.c.policy.requirement(it.Repository(f.c.layout)); policy {
+		requests += checkCost * len(l.Versions)
+	}
+	fresh := search.Entry{Kind: it.Kind, Address: it.String(), Tags: tags, Listed: now, Read: now}
+	if ok {
+		err = f.version(ctx, it, v, l, &fresh)
+	}
+	if err != nil {
+		f.put(e)
+		return requests, err
+	}
+	f.put(fresh)
+	return requests, nil
+}
+
+// put keeps an entry.
+func (f *Finder) put(e search.Entry) {
+	e.Trim()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, had := f.entries[e.Key()]
+	f.entries[e.Key()] = e
+	f.unsaved = true
+	if !had || !same(old, e) {
+		f.stale = true
+	}
+}
+
+// same reports whether two entries say the same.
+func same(a, b search.Entry) bool {
+	return a.Version == b.Version && a.Digest == b.Digest && a.Time.Equal(b.Time) && a.Description == b.Description && a.Signed == b.Signed &&
+		a.Scan == b.Scan && a.Deprecated == b.Deprecated && a.Tags == b.Tags && slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Resources, b.Resources) &&
+		slices.Equal(a.Calls, b.Calls)
+}
+
+// tagsHash is the same as long as the newest version and all tags are.
+func tagsHash(l *Versions, newest addr.Version) string {
+	h := sha256.New()
+	for _, t := range l.Tags {
+		h.Write([]byte(t + "\n"))
+	}
+	h.Write([]byte("\n" + newest.String()))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// version fills in what the newest version says.
+func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *Versions, e *search.Entry) error {
+	e.Version, e.Deprecated = v.String(), l.Status(v).Deprecated != nil
+	var manifest oci.Descriptor
+	var annotations map[string]string
+	switch it.Kind {
+	case addr.KindModule:
+		mv, err := f.c.ModuleVersion(ctx, it.Module, v)
+		if err != nil {
+			return err
+		}
+		manifest, annotations = mv.Manifest, mv.Annotations
+		d, err := f.c.Description(ctx, mv)
+		if err != nil && !errors.Is(err, oci.ErrCorrupt) {
+			return err
+		}
+		describe(d.Root, e)
+	case addr.KindTemplate:
+		t, body, err := f.c.TemplateVersion(ctx, it.Template, v)
+		if err != nil {
+			return err
+		}
+		manifest, e.Description = t.Manifest.Descriptor, templateText(it.Template, body)
+	default:
+		pv, err := f.c.ProviderVersion(ctx, it.Provider, v)
+		if err != nil {
+			return err
+		}
+		manifest, annotations, e.Signed = pv.Index, pv.Annotations, len(pv.Meta.SignatureBytes) > 0
+	}
+	e.Digest = manifest.Digest.String()
+	e.Description = cmp.Or(annotations[annDescription], e.Description)
+	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
+		e.Time = at.UTC()
+	}
+	_, signed := slices.BinarySearch(l.Tags, strings.Replace(e.Digest, ":", "-", 1)+".sig")
+	e.Signed = e.Signed || signed
+	r, err := f.c.client.Repo(it.Repository(f.c.layout))
+	if err != nil {
+		return err
+	}
+	scan, ok, err := artifact.NewestScan(ctx, r, manifest)
+	if ok {
+		e.Scan = scanLevel(scan)
+	}
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+const annDescription = "org.opencontainers.image.description"
+
+func scanLevel(s artifact.ScanSummary) string {
+	switch {
+	case s.Critical > 0:
+		return search.ScanCritical
+	case s.High > 0:
+		return search.ScanHigh
+	case s.Medium > 0:
+		return search.ScanMedium
+	case s.Low > 0:
+		return search.ScanLow
+	}
+	return search.ScanClean
+}
+
+// describe fills in what the description of a module says of its root.
+func describe(d artifact.DescribedModule, e *search.Entry) {
+	e.Inputs = d.InputOrder
+	for _, r := range d.Resources {
+		e.Resources = append(e.Resources, r.Type)
+	}
+	for _, c := range d.ModuleCalls {
+		e.Calls = append(e.Calls, c.Source)
+	}
+	if d.Readme != nil {
+		e.Description = firstWords(d.Readme.Text)
+	}
+}
+
+// templateText is what a template, a JSON document, says of itself.
+func templateText(name string, body []byte) string {
+	var doc struct {
+		Template map[string]struct {
+			Title       string `json:"title"`
+			Description string `json:"description"`
+		} `json:"template"`
+	}
+	if json.Unmarshal(body, &doc) != nil {
+		return ""
+	}
+	return cmp.Or(doc.Template[name].Description, doc.Template[name].Title)
+}
+
+var (
+	markdownLink = regexp.MustCompile(`\[([^\]\[]*)\]\([^)]*\)`)
+	markdownTag  = regexp.MustCompile(`<[^>]*>`)
+)
+
+// firstWords are those of the first paragraph of a readme: no heading, badge, table
+// or HTML is one.
+func firstWords(markdown string) string {
+	const lines = 200
+	var text []string
+	code := false
+	for n, line := range strings.SplitN(markdown, "\n", lines+1) {
+		line = strings.TrimSpace(line)
+		if fence := strings.HasPrefix(line, "```"); fence || code || n == lines {
+			code = code != fence
+			continue
+		}
+		skip := line == "" || strings.IndexByte("#|<!=->*+", line[0]) >= 0 || strings.HasPrefix(line, "[!") || strings.HasPrefix(line, "[![") || len(line) > 4000
+		if skip && len(text) > 0 {
+			break
+		}
+		if skip {
+			continue
+		}
+		text = append(text, line)
+	}
+	joined := markdownTag.ReplaceAllString(markdownLink.ReplaceAllString(strings.Join(text, " "), "$1"), "")
+	return strings.NewReplacer("`", "", "**", "", "__", "").Replace(joined)
+}

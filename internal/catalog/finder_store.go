@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// known is what the stored index knows of the catalog r: with it, its entries need
+// not be read one by one. Nil if that cannot be read.
+func (f *Finder) known(ctx context.Context, r *oci.Repo) *depot.Catalog {
+	f.mu.Lock()
+	loaded := f.loaded
+	f.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	stored, err := readIndex(ctx, r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.log.Warn("the index of the search was not read; it is made anew", "repository", r.Name(), "error", err)
+	}
+	f.loaded = !errors.Is(err, oci.ErrUnavailable)
+	f.take(stored)
+	entries := make([]artifact.CatalogEntry, 0, len(f.entries))
+	for _, e := range f.entries {
+		if it, ok := itemOf(e); ok {
+			entries = append(entries, artifact.CatalogEntry{Kind: e.Kind, Address: e.Address, Repository: it.Repository(f.c.layout)})
+		}
+	}
+	return depot.KnownCatalog(entries)
+}
+
+// take keeps those of others' entries that are newer than its own; f.mu is held.
+// One from a time to come is of a clock that is wrong, and would never be replaced.
+func (f *Finder) take(others []search.Entry) {
+	latest := f.now().Add(time.Minute)
+	for _, e := range others {
+		if e.Listed.After(f.entries[e.Key()].Listed) && e.Listed.Before(latest) {
+			f.entries[e.Key()] = e
+			f.stale = true
+		}
+	}
+}
+
+// itemOf is what an entry is about; false for what is none that there can be.
+func itemOf(e search.Entry) (addr.Item, bool) {
+	if e.Kind == addr.KindTemplate {
+		it := addr.Item{Kind: e.Kind, Template: e.Address}
+		return it, it.Repository(addr.Layout{}) != ""
+	}
+	it, err := addr.ParseItem(e.Address)
+	return it, err == nil && it.Kind == e.Kind && it.String() == e.Address
+}
+
+// readIndex reads what is stored; nothing where there is nothing.
+func readIndex(ctx context.Context, r *oci.Repo) ([]search.Entry, error) {
+	document, err := artifact.ReadIndex(ctx, r, search.MaxDocument)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return search.Decode(document)
+}
+
+// save writes the index, if it has changed and was not written lately. What others
+// wrote since comes in.
+func (f *Finder) save(ctx context.Context, base *Index) {
+	f.mu.Lock()
+	now := f.now()
+	due := f.unsaved && !f.keep && now.Sub(f.written) >= writeEvery
+	if due {
+		f.written, f.unsaved = now, false
+	}
+	f.mu.Unlock()
+	if !due {
+		return
+	}
+	err := f.write(ctx, base)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err == nil:
+	case errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnauthenticated):
+		f.keep = true
+		f.log.Info("the index of the search is not stored: the registry lets this server only read", "error", err)
+	default:
+		f.unsaved = true
+		f.log.Warn("the index of the search was not stored", "error", err)
+	}
+}
+
+func (f *Finder) write(ctx context.Context, base *Index) error {
+	r, err := f.c.client.Repo(f.c.layout.CatalogRepo())
+	if err != nil {
+		return err
+	}
+	stored, err := readIndex(ctx, r)
+	if errors.Is(err, oci.ErrUnavailable) {
+		return err
+	}
+	f.mu.Lock()
+	f.take(stored)
+	entries := make([]search.Entry, 0, len(base.items))
+	for _, it := range slices.Concat(base.items, base.templates) {
+		if e := f.entry(it); !e.Listed.IsZero() {
+			entries = append(entries, e)
+		}
+	}
+	f.mu.Unlock()
+	document, err := search.Encode(entries)
+	if err != nil {
+		return err
+	}
+	return artifact.PutIndex(ctx, r, document)
+}

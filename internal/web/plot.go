@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import "slices"
+
+// Size of a plot, in its own units.
+const (
+	plotHeight = 120
+	barWidth   = 8
+	barGap     = 2
+)
+
+// plot is bars of numbers, for SVG with nothing but presentation attributes. The
+// page has the same numbers as a table.
+type plot struct {
+	Width, Height int
+	Most          int64 // the number of the highest bar
+	Bars          []bar
+}
+
+type bar struct{ X, Y, Width, Height int }
+
+// newPlot draws a bar for each number. One that is not zero is to be seen.
+func newPlot(values []int64) plot {
+	p := plot{Width: len(values) * (barWidth + barGap), Height: plotHeight}
+	if len(values) == 0 {
+		return p
+	}
+	p.Most = slices.Max(values)
+	for i, v := range values {
+		if v <= 0 {
+			continue
+		}
+		h := max(2, int(float64(v)/float64(p.Most)*plotHeight))
+		p.Bars = append(p.Bars, bar{X: i * (barWidth + barGap), Y: plotHeight - h, Width: barWidth, Height: h})
+	}
+	return p
+}

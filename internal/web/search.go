@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// Downloads says how often something was fetched.
+type Downloads interface {
+	Month(kind, address string) int64 // in the last 30 days
+	Of(kind, address string) downloads.Stats
+}
+
+// rowsPerPage bounds lists but those of searches.
+const rowsPerPage = 100
+
+// view asks who the caller is, and returns what he may read.
+func (s *server) view(r *request) (v *search.View, complete bool, err error) {
+	if err := s.list(r); err != nil {
+		return nil, false, err
+	}
+	if err := s.o.Kit.Guard.AllowLogin(r.Request); err != nil {
+		return nil, false, err
+	}
+	return s.o.Finder.View(r.Context(), r.grant.RightsKey(), r.grant.MayRead)
+}
+
+// itemPath is the page of an item, below /ui/.
+func itemPath(it addr.Item) string { return entryPath(it.Kind, it.String()) }
+
+func entryPath(kind, address string) string {
+	switch kind {
+	case addr.KindModule:
+		return "modules/" + escapePath(address)
+	case addr.KindMirror:
+		return "mirror/" + escapePath(address)
+	case addr.KindTemplate:
+		return "templates/" + escapePath(address)
+	}
+	return "providers/" + escapePath(address)
+}
+
+// namespaceOf is what an item is listed under.
+func namespaceOf(it addr.Item) string {
+	e := search.Entry{Kind: it.Kind, Address: it.String()}
+	return e.Namespace()
+}
+
+// namespacePath is the page of that.
+func namespacePath(it addr.Item) string { return namespaceHref(it.Kind, namespaceOf(it)) }
+
+func namespaceHref(kind, namespace string) string {
+	if kind == addr.KindModule {
+		return "modules/" + escapePath(namespace)
+	}
+	return "search?kind=" + kind + "&namespace=" + escapeQuery(namespace)
+}
+
+// month is how often something was downloaded lately, 0 where nobody counts.
+func (s *server) month(kind, address string) int64 {
+	if s.o.Downloads == nil {
+		return 0
+	}
+	return s.o.Downloads.Month(kind, address)
+}
+
+// resultRow is an entry in a list.
+type resultRow struct {
+	link
+	Kind        string
+	Description string
+	Version     string
+	Time        time.Time
+	Marks       []mark
+	Downloads   int64 // of 30 days
+}
+
+func (s *server) rowOf(e *search.Entry) resultRow {
+	row := resultRow{
+		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: e.Time,
+		Downloads: s.month(e.Kind, e.Address),
+	}
+	if e.Deprecated {
+		row.Marks = append(row.Marks, mark{"deprecated", "bad"})
+	}
+	if e.Signed {
+		row.Marks = append(row.Marks, mark{"signed", "good"})
+	}
+	switch e.Scan {
+	case "":
+	case search.ScanClean:
+		row.Marks = append(row.Marks, mark{"scanned", "good"})
+	case search.ScanCritical, search.ScanHigh:
+		row.Marks = append(row.Marks, mark{e.Scan + " findings", "bad"})
+	default:
+		row.Marks = append(row.Marks, mark{e.Scan + " findings", "plain"})
+	}
+	return row
+}
+
+// listBody is a page of a list.
+type listBody struct {
+	search.Query
+	Rows               []resultRow
+	Total, First, Last int
+	Before, After      string // links to the pages beside, "" for none
+	Near               []resultRow
+	Kinds              []choice
+	Scans, Sorts       []choice
+	Reading            bool // the catalog has not been read yet
+}
+
+// choice is an option of a form.
+type choice struct {
+	Value, Text string
+	Chosen      bool
+}
+
+func choose(all []choice, value string) []choice {
+	for i := range all {
+		all[i].Chosen = all[i].Value == value
+	}
+	return all
+}
+
+// queryIn reads what is looked for.
+func queryIn(r *request) (search.Query, error) {
+	q, err := search.ParseQuery(r.URL.Query())
+	if err != nil {
+		return q, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
+	}
+	return q, nil
+}
+
+func (s *server) search(r *request) (*page, error) {
+	v, complete, err := s.view(r)
+	if err != nil {
+		return nil, err
+	}
+	q, err := queryIn(r)
+	if err != nil {
+		return nil, err
+	}
+	body := listBody{
+		Query: q, Reading: !complete,
+		Kinds: choose([]choice{
+			{Text: "Everything"}, {Value: addr.KindModule, Text: "Modules"}, {Value: addr.KindProvider, Text: "Providers"},
+			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
+		}, q.Kind),
+		Scans: choose([]choice{
+			{Text: "Any scan"}, {Value: search.ScanLow, Text: "No findings"}, {Value: search.ScanMedium, Text: "None of medium or worse"},
+			{Value: search.ScanHigh, Text: "None of high or worse"}, {Value: search.ScanCritical, Text: "None that is critical"},
+		}, q.Scan),
+		Sorts: choose([]choice{
+			{Text: "Best first"}, {Value: search.ByName, Text: "By name"}, {Value: search.ByNewest, Text: "Newest first"}, {Value: search.ByDownloads, Text: "Most downloads first"},
+		}, q.Sort),
+	}
+	s.fill(r, &body, v.Search(q, s.month))
+	if body.Total == 0 {
+		for _, e := range v.Near(q.Text) {
+			body.Near = append(body.Near, s.rowOf(e))
+		}
+	}
+	return &page{Template: "search.html", Title: "Search", Query: q.Text, Command: "okara list --server", Body: body}, nil
+}
+
+// fill cuts the rows of this page out of a list.
+func (s *server) fill(r *request, b *listBody, found []*search.Entry) {
+	b.Total, b.First = len(found), (b.Page-1)*search.PageSize
+	b.Last = min(b.First+search.PageSize, b.Total)
+	for _, e := range found[min(b.First, b.Total):b.Last] {
+		b.Rows = append(b.Rows, s.rowOf(e))
+	}
+	other := func(n int) string {
+		q := r.URL.Query()
+		q.Set("page", strconv.Itoa(n))
+		return "?" + q.Encode()
+	}
+	if b.Page > 1 {
+		b.Before = other(b.Page - 1)
+	}
+	if b.Last < b.Total && b.Page < search.MaxPage {
+		b.After = other(b.Page + 1)
+	}
+	b.First++
+}
+
+func (s *server) namespace(r *request) (*page, error) {
+	v, complete, err := s.view(r)
+	if err != nil {
+		return nil, err
+	}
+	q, err := queryIn(r)
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("namespace")
+	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: !complete}
+	found := v.Search(body.Query, s.month)
+	if len(found) == 0 && complete {
+		return nil, notFound("there is no module in %s", name)
+	}
+	s.fill(r, &body, found)
+	return &page{Template: "namespace.html", Title: name, Crumbs: []link{{"Catalog", ""}}, Command: "okara list", Body: body}, nil
+}
