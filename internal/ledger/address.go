@@ -6,38 +6,51 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // The address of a leader is in its claim, in the field Path of the lock's
-// information, as "ADDRESS MAC". Whoever may write to the registry can write a
-// claim: the code proves that a replica wrote this one, under this tag.
+// information, as "ADDRESS MAC [MAC…]". Whoever may write to the registry can write a
+// claim: a code proves that a replica wrote this one, under this tag. There is one
+// for each key of those who are to know it, and a reader believes its own.
+
+// maxCodes bounds the codes of a claim that are looked at.
+const maxCodes = 64
 
 // sign returns what the claim under a tag says of its owner's address; "" where
 // the owner has none, or no key.
 func (o *Options) sign(repository, tag string) string {
-	if o.Address == "" || len(o.AddressKeys) == 0 {
+	keys := slices.Concat(o.AddressKeys, o.PortalKeys)
+	if o.Address == "" || len(keys) == 0 {
 		return ""
 	}
-	return o.Address + " " + base64.RawURLEncoding.EncodeToString(code(o.AddressKeys[0], repository, tag, o.Address))
+	text := o.Address
+	for _, key := range keys[:min(len(keys), maxCodes)] {
+		text += " " + base64.RawURLEncoding.EncodeToString(code(key, repository, tag, o.Address))
+	}
+	return text
 }
 
 // verify returns the address that the claim under a tag names; "" if none of the
-// keys made it.
+// reader's keys made a code of it.
 func (o *Options) verify(repository, tag string, held statebackend.LockInfo) string {
-	address, mac, ok := strings.Cut(held.Path, " ")
+	address, codes, ok := strings.Cut(held.Path, " ")
 	if !ok || tag == "" {
 		return ""
 	}
-	got, err := base64.RawURLEncoding.DecodeString(mac)
-	if err != nil {
-		return ""
-	}
-	for _, key := range o.AddressKeys {
-		if hmac.Equal(got, code(key, repository, tag, address)) {
-			return address
+	all := strings.SplitN(codes, " ", maxCodes+1)
+	for _, text := range all[:min(len(all), maxCodes)] {
+		got, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			continue
+		}
+		for _, key := range o.AddressKeys {
+			if hmac.Equal(got, code(key, repository, tag, address)) {
+				return address
+			}
 		}
 	}
 	return ""

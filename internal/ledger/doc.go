@@ -48,8 +48,9 @@
 //
 // # Where the leader is
 //
-// Its address is in its claim, under a code over repository, tag and address with a
-// key that only replicas have. Whoever may write to the registry can write a claim,
+// Its address is in its claim, under codes over repository, tag and address: one with
+// each key of the servers, and one with each of the portals. A reader believes its
+// own, so that who broke into a portal names no leader to others. Whoever may write to the registry can write a claim,
 // and would else be sent everybody's tokens. A copy of the whole claim names the
 // address of a replica, no stranger's.
 //

@@ -63,11 +63,13 @@ type Options struct {
 	// Committed hears how long each commit took; nil: nobody.
 	Committed func(time.Duration)
 
-	// Address is where this replica can be reached by the others, which is told
-	// them under the first of the keys; "": nowhere. An address under none of
-	// them is nobody's.
+	// Address is where this replica can be reached by the others; "": nowhere. It
+	// is told under each of AddressKeys, which those have who may lead, and under
+	// each of PortalKeys. Only an address under one of AddressKeys is believed: a
+	// portal has its own key there, and names nobody to others with it.
 	Address     string
 	AddressKeys [][]byte
+	PortalKeys  [][]byte
 	// Portal follows the address of the leader alone: it never leads, and reads
 	// no document.
 	Portal bool

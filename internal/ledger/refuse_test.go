@@ -268,3 +268,49 @@ func TestForeignAddress(t *testing.T) {
 		portal.end()
 	})
 }
+
+// A portal knows the leader by a key of its own, which the leader has and does not
+// believe: who broke into a portal names no address for servers, nor for the portals
+// of others.
+func TestAddressOfPortal(t *testing.T) {
+	own, first, second := []byte("a key of the servers"), []byte("a key of one portal"), []byte("a key of another")
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		server := ledger.Options{Address: "https://a.example.com", AddressKeys: [][]byte{own}, PortalKeys: [][]byte{first, second}}
+		readers := []*replica{
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{first}}),
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{second}}),
+			start(t, direct{h}, ledger.Options{Portal: true, AddressKeys: [][]byte{own}}),
+		}
+		believe := func(want ...string) {
+			t.Helper()
+			for i, r := range readers {
+				if address, _ := r.Leader(t.Context()); address != want[i] {
+					t.Errorf("reader %d believes %q, want %q", i, address, want[i])
+				}
+			}
+		}
+		a := start(t, direct{h}, server)
+		leads(t, a)
+		time.Sleep(10 * time.Second)
+		believe("https://a.example.com", "https://a.example.com", "https://a.example.com")
+		a.end()
+
+		// Who broke into the first portal has its key, and may lead.
+		server.Address, server.AddressKeys, server.PortalKeys = "https://evil.example.com", [][]byte{first}, nil
+		evil := start(t, direct{h}, server)
+		leads(t, evil)
+		server.Address, server.AddressKeys, server.PortalKeys = "https://b.example.com", [][]byte{own}, [][]byte{first, second}
+		b := start(t, direct{h}, server)
+		time.Sleep(10 * time.Second)
+		believe("https://evil.example.com", "", "")
+		if address, here := b.Leader(t.Context()); address != "" || here {
+			t.Errorf("a server believes %q, %t", address, here)
+		}
+		evil.end()
+		b.end()
+		for _, r := range readers {
+			r.end()
+		}
+	})
+}

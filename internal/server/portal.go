@@ -109,7 +109,7 @@ func (l *launcher) open(o Options) (err error) {
 		Machine: l.machine, Sealer: l.env.States.Sealer, InClear: l.o.inClear, BuiltIn: l.back.own != nil,
 		Folder: filepath.Join(l.source.Storage, "ledger"), Entries: l.launchedBefore,
 		Effects: func(ctx context.Context, effects []instance.Effect) { l.reconciler.Effects(ctx, effects) },
-		Portal:  l.o.role == rolePortal, AddressKeys: addressKeys(l.o.portalKeys, o.Keys),
+		Portal:  l.o.role == rolePortal, AddressKeys: addressKeys(o.Keys), PortalKeys: addressKeys(l.o.portalKeys),
 		Committed: func(took time.Duration) { l.metrics.Committed(took) },
 		Tool:      l.env.States.Tool, Logger: l.log,
 	}
@@ -125,17 +125,15 @@ func (l *launcher) open(o Options) (err error) {
 	return err
 }
 
-// addressKeys are by which replicas believe who leads: those that portals have too
-// where there are portals, else those that all full servers share. None of them
-// is the secret itself.
-func addressKeys(portals, own []access.Key) [][]byte {
+// addressKeys are by which replicas believe who leads, of what they share: servers
+// their archive keys, portals those of their sessions. None of them is the secret
+// itself.
+func addressKeys(shared []access.Key) [][]byte {
 	var keys [][]byte
-	for _, list := range [][]access.Key{portals, own} {
-		for _, k := range list {
-			mac := hmac.New(sha256.New, k.Secret)
-			mac.Write([]byte("okara ledger address"))
-			keys = append(keys, mac.Sum(nil))
-		}
+	for _, k := range shared {
+		mac := hmac.New(sha256.New, k.Secret)
+		mac.Write([]byte("okara ledger address"))
+		keys = append(keys, mac.Sum(nil))
 	}
 	return keys
 }
