@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,12 @@ import (
 type Issuer struct {
 	*httptest.Server
 	key *ecdsa.PrivateKey
+
+	// Says changes what the next logins say of the person; nil: Anna, who is in no group.
+	Says func(claims map[string]any)
+
+	mu    sync.Mutex // guards begun
+	begun []begun
 }
 
 // NewIssuer starts one.
@@ -35,6 +42,8 @@ func NewIssuer(t testing.TB) *Issuer {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/a", "token_endpoint": i.URL + "/t"})
 	})
+	mux.HandleFunc("/a", i.authorize)
+	mux.HandleFunc("/t", func(w http.ResponseWriter, r *http.Request) { i.token(t, w, r) })
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
 	})
