@@ -27,11 +27,12 @@ func (o *Options) sign(repository, tag string) string {
 	if o.Address == "" || len(keys) == 0 {
 		return ""
 	}
-	text := o.Address
+	var text strings.Builder
+	text.WriteString(o.Address)
 	for _, key := range keys[:min(len(keys), maxCodes)] {
-		text += " " + base64.RawURLEncoding.EncodeToString(code(key, repository, tag, o.Address))
+		text.WriteString(" " + base64.RawURLEncoding.EncodeToString(code(key, repository, tag, o.Address)))
 	}
-	return text
+	return text.String()
 }
 
 // verify returns the address that the claim under a tag names; "" if none of the
