@@ -213,6 +213,41 @@ func TestApprovedPlan(t *testing.T) {
 	})
 }
 
+// TestApprovedPlanLost: where the machine dies that applies an approved plan, the
+// run plans anew, and somebody approves that, too: K6.
+func TestApprovedPlanLost(t *testing.T) {
+	handler := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, handler, time.Minute)
+		lost := false
+		w.program.result = func(s run.Spec) *instance.Result {
+			if s.Ref.Kind != instance.RunApply || lost {
+				return nil
+			}
+			lost = true
+			return &instance.Result{Outcome: instance.Lost, Resources: -1, State: true, Error: "the lease of its lock is over"}
+		}
+		defer w.run(t)()
+		tpl := template("sandbox/vpc")
+		tpl.Approval = "plan"
+		rec := w.launch(t, tpl, "anna")
+		approve := func() {
+			planned := w.until(t, rec.ID, time.Hour, instance.Planned)
+			w.must(t, instance.Approve{ID: rec.ID, Plan: planned.Run.Plan}, instance.Actor{Issuer: "https://idp", Subject: "ben"})
+		}
+		approve()
+		approve()
+		w.until(t, rec.ID, time.Hour, instance.Ready)
+		specs, kinds := w.program.specs(rec.ID), w.program.kinds(rec.ID)
+		if want := []instance.RunKind{instance.RunPlan, instance.RunApply, instance.RunPlan, instance.RunApply}; !slices.Equal(kinds, want) {
+			t.Fatalf("attempts %v, want %v", kinds, want)
+		}
+		if specs[2].Took != run.LockID(specs[1].Ref) || specs[3].PlanTag == specs[1].PlanTag {
+			t.Errorf("it takes over %q, and applies %s after %s", specs[2].Took, specs[3].PlanTag, specs[1].PlanTag)
+		}
+	})
+}
+
 // TestAutoUpdate offers a newer version to an instance that takes it by itself:
 // one whose plan replaces waits for a person, another one is applied.
 func TestAutoUpdate(t *testing.T) {

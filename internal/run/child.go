@@ -8,10 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/bridge"
 	"github.com/seed-141914ff/okara/internal/diskfile"
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/remedy"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -81,6 +81,7 @@ type child struct {
 	repo  artifact.InstanceRepo
 	store *statebackend.Store
 	lock  *statebackend.Lock
+	lost  time.Time // when the attempt began whose lock was taken over; zero: none was
 	masks *masks
 	log   *runLog
 	stop  *stopper
@@ -161,9 +162,8 @@ func (c *child) open() error {
 	if err != nil {
 		return err
 	}
-	if sealer == nil { // a result in clear keeps nothing secret
-		c.report.Variables = maps.Clone(c.report.Variables)
-		maps.DeleteFunc(c.report.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(o.Spec.Sensitive, name) })
+	if sealer == nil {
+		c.report = c.report.inClear(o.Spec.Sensitive)
 	}
 	so := statebackend.Options{LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true}
 	c.repo = artifact.InstanceRepo{Repo: repo}
@@ -242,6 +242,9 @@ func (c *child) failed(err error) {
 	}
 }
 
+// existsRE is how providers say that what they are to make is there.
+var existsRE = regexp.MustCompile(`(?i)already[ _-]?exist`)
+
 // finish fills the report.
 func (c *child) finish(ctx context.Context, err error) {
 	r := &c.report
@@ -261,6 +264,11 @@ func (c *child) finish(ctx context.Context, err error) {
 				texts = append(texts, remedy.Text(f))
 			}
 		}
+		if !c.lost.IsZero() && existsRE.MatchString(texts[0]) {
+			texts[0] = prose.Clip(texts[0], maxError/2)
+			texts = append(texts, fmt.Sprintf("an earlier attempt, begun at %s, was killed before it stored what it had just made\nhint: import what exists into the state, or remove it; then okara instance retry %s",
+				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
+		}
 		r.Error = plainError(c.masks, texts...)
 		c.log.line("okara: %s: %s", r.Outcome, r.Error)
 	}
@@ -272,13 +280,17 @@ func (c *child) finish(ctx context.Context, err error) {
 }
 
 // putResult writes the result, again and again while the registry cannot be
-// reached. It also lies in the scratch folder.
+// reached. It also lies, in clear, in the scratch folder.
 func (c *child) putResult(ctx context.Context) error {
 	b, err := json.Marshal(c.report)
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	local := diskfile.Replace(filepath.Join(c.Order.Scratch, resultFile), b, 0o600)
+	kept, err := json.Marshal(c.report.inClear(c.Order.Spec.Sensitive))
+	if err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	local := diskfile.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
 	a := attemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
 		err := c.repo.PutRun(ctx, a, artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile})

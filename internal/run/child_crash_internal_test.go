@@ -190,6 +190,28 @@ func (tr *trial) force(write bool) error {
 	})
 }
 
+// TestChildAlreadyExists: what a lost attempt made and could not store is explained
+// where the provider refuses to make it again, with the time; elsewhere nothing is.
+func TestChildAlreadyExists(t *testing.T) {
+	for _, took := range []bool{true, false} {
+		text := "a VPC of this name already exists " + strings.Repeat("x", maxError)
+		tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{"apply": {{Print: stubError("creating", text)}, {Exit: 1}}}))
+		want := ""
+		if took {
+			lock, err := tr.store.Lock(t.Context(), "default", statebackend.LockInfo{ID: LockID(tr.order.Spec.Ref)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.order.Spec.Took = LockID(tr.order.Spec.Ref)
+			want = "begun at " + lock.Info().Created.UTC().Format(time.RFC3339)
+		}
+		r, _ := tr.run()
+		if r.Outcome != instance.RunFailed || !strings.Contains(r.Error, "already exists") || took != strings.Contains(r.Error, "earlier attempt") || !strings.Contains(r.Error, want) {
+			t.Errorf("took over %v: %q, want %q", took, r.Error, want)
+		}
+	}
+}
+
 // TestChildLeftover stores the state that a killed attempt left on this machine,
 // if nobody knows more.
 func TestChildLeftover(t *testing.T) {

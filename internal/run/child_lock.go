@@ -43,6 +43,7 @@ func (c *child) takeLock(ctx context.Context) error {
 			return err
 		}
 		if spec.Took != "" && held.Held.ID == artifact.ShownID(spec.Took) {
+			c.lost = held.Held.Created
 			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
 			if err != nil && !errors.Is(err, oci.ErrNotFound) {
 				return fmt.Errorf("taking over the lock of the attempt before: %w", err)

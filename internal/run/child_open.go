@@ -20,7 +20,7 @@ import (
 // OpenRepo opens a repository, HOST/PATH, of the order's registry.
 func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
 	r := o.Registry
-	t := httpserve.TransportOptions{}
+	t := httpserve.TransportOptions{ClientCert: r.ClientCert, ClientKey: r.ClientKey, CertDirs: r.CertDirs, Insecure: r.Insecure}
 	if len(r.CA) > 0 {
 		t.CAFile = filepath.Join(o.Scratch, "registry-ca.pem")
 		if err := os.WriteFile(t.CAFile, r.CA, 0o600); err != nil {

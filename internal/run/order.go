@@ -74,6 +74,12 @@ type Registry struct {
 	Password  string `json:"password,omitempty"`
 	Token     string `json:"token,omitempty"`
 	CA        []byte `json:"ca,omitempty"` // PEM
+	// Files of this machine, which the child reads itself: a certificate to show
+	// and its key, and folders with certificates for each host, as Docker's certs.d.
+	ClientCert string   `json:"client_cert,omitempty"`
+	ClientKey  string   `json:"client_key,omitempty"`
+	CertDirs   []string `json:"cert_dirs,omitempty"`
+	Insecure   bool     `json:"insecure,omitempty"` // any certificate will do
 }
 
 // Server is the front-end that the tool fetches modules and providers from.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
@@ -37,6 +39,13 @@ type Report struct {
 	Head      int64     `json:"head,omitempty"`  // version of the state at its end; 0: none, or not known
 	Started   time.Time `json:"started,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
+}
+
+// inClear is the report without what only a sealed one may keep.
+func (r Report) inClear(sensitive []string) Report {
+	r.Variables = maps.Clone(r.Variables)
+	maps.DeleteFunc(r.Variables, func(name string, _ json.RawMessage) bool { return slices.Contains(sensitive, name) })
+	return r
 }
 
 // Result is what the machine gets.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -391,7 +392,22 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 		out.Socket, out.Token, out.PlainHTTP = l.socketFile(), token, true
 		return out, err
 	}
-	if file := l.env.Transport.CAFile; file != "" {
+	t := l.env.Transport
+	out.ClientCert, out.ClientKey, out.CertDirs, out.Insecure = t.ClientCert, t.ClientKey, slices.Clone(t.CertDirs), t.Insecure
+	files := []*string{&out.ClientCert, &out.ClientKey} // children have another folder
+	for i := range out.CertDirs {
+		files = append(files, &out.CertDirs[i])
+	}
+	for _, file := range files {
+		if *file == "" {
+			continue
+		}
+		var err error
+		if *file, err = filepath.Abs(*file); err != nil {
+			return out, err
+		}
+	}
+	if file := t.CAFile; file != "" {
 		ca, err := os.ReadFile(file)
 		if err != nil {
 			return out, err

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestRegistryOfRuns: a run reaches the registry as the server does, by files that
+// it finds from its own folder; a credential that it cannot use is refused.
+func TestRegistryOfRuns(t *testing.T) {
+	var credential oci.Credential
+	l := &launcher{env: Env{Outside: Outside{
+		Transport: httpserve.TransportOptions{ClientCert: "client.pem", ClientKey: "/etc/client.key", CertDirs: []string{"/etc/docker/certs.d", "certs.d"}},
+		OCI:       oci.Options{Credential: func(context.Context, string, string) (oci.Credential, error) { return credential, nil }},
+	}}}
+	s := run.Spec{Repository: "registry.example.com/acme/instances/sandbox/vpc/abc"}
+	credential = oci.Credential{Username: "ci", Password: "secret"}
+	got, err := l.registry(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := run.Registry{
+		Prefix: "registry.example.com", Username: "ci", Password: "secret", ClientCert: filepath.Join(here, "client.pem"), ClientKey: "/etc/client.key",
+		CertDirs: []string{"/etc/docker/certs.d", filepath.Join(here, "certs.d")},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	credential = oci.Credential{IdentityToken: "id"}
+	if _, err := l.registry(t.Context(), s); err == nil || !strings.Contains(err.Error(), "identity token") || !strings.Contains(err.Error(), "\nhint: ") {
+		t.Errorf("an identity token: %v", err)
+	}
+}
