@@ -35,6 +35,8 @@ type Options struct {
 	Poll time.Duration
 	// Beat is how often a stream says that it lives; 0: 15 s.
 	Beat time.Duration
+	// Again is how often it is asked anew who reads a stream; 0: a minute.
+	Again time.Duration
 }
 
 // Catalog is the templates that may be launched now, as [Templates] has them.
@@ -84,7 +86,7 @@ func New(o Options) (http.Handler, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	o.Poll, o.Beat = cmp.Or(o.Poll, time.Second), cmp.Or(o.Beat, 15*time.Second)
+	o.Poll, o.Beat, o.Again = cmp.Or(o.Poll, time.Second), cmp.Or(o.Beat, 15*time.Second), cmp.Or(o.Again, time.Minute)
 	o.Rate = cmp.Or(o.Rate, 60)
 	s := &server{o: o, kit: o.Kit, rate: service.NewRate(o.Rate, o.Now), streams: newStreams()}
 	return s.routes(), nil

@@ -21,7 +21,6 @@ const (
 	maxCallerStreams = 4   // of them for one caller
 	streamTime       = time.Hour
 	streamStall      = 30 * time.Second // until who reads nothing is dropped
-	askAgain         = time.Minute      // until it is asked anew who reads
 )
 
 // streams counts those that are open.
@@ -103,7 +102,7 @@ func (s *server) eventStream(w http.ResponseWriter, r *http.Request, c caller, a
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects answers would show nothing for a long time
 	w.WriteHeader(http.StatusOK)
 	out.write("retry: 2000\n\n")
-	poll, beat, ask := time.NewTicker(s.o.Poll), time.NewTicker(s.o.Beat), time.NewTicker(askAgain)
+	poll, beat, ask := time.NewTicker(s.o.Poll), time.NewTicker(s.o.Beat), time.NewTicker(s.o.Again)
 	defer poll.Stop()
 	defer beat.Stop()
 	defer ask.Stop()

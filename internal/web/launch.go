@@ -49,6 +49,9 @@ func (b *formBody) wrong(fields []field, err error) (status int, ok bool) {
 		if no.again() && no.doc.Reason == portaldoc.ReasonNoLeader {
 			text = "No leader answers now. Send this again in a moment: it is done once."
 		}
+		if no.doc.Reason == portaldoc.ReasonKeyReused {
+			text = "This page was sent already, with other values. Look at your instances; send it again for another one."
+		}
 		b.Errors = append(b.Errors, problem{Text: text})
 		return no.status, true
 	}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+)
+
+// TestInstanceRights asks for every page as every kind of caller: nobody sees the
+// name of what is not his to see, a refusal is the same whether it is there or not,
+// and looking changes nothing.
+func TestInstanceRights(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop+hidden) })
+	id := d.full(t)
+	before := d.Store.Commits()
+	for _, c := range []struct {
+		who    string
+		status int    // of the pages of anna's instance
+		sees   string // names of instances that the lists may have
+		admin  int
+	}{
+		{"anna", 200, "payments reports shared load orders", 403},
+		{"ben", 404, "shared", 403},
+		{"reader", 200, "payments reports shared load orders", 403},
+		{"approver", 200, "payments reports shared load orders", 403},
+		{"admin", 200, "payments reports shared load orders", 200},
+		{"stranger", 404, "", 403},
+		{"", 401, "", 401},
+	} {
+		t.Run("as "+c.who, func(t *testing.T) {
+			at := "instances/" + id["ready"]
+			pages := []string{at, at + "/runs/1", at + "/destroy", at + "/extend", at + "/approve", at + "/reveal?name=password"}
+			if c.who == "reader" || c.who == "approver" { // who sees no outputs has none to reveal
+				pages = pages[:5]
+			}
+			for _, path := range pages {
+				got := d.ask(t, c.who, path, nil)
+				if got.status != c.status {
+					t.Errorf("%s: %d, want %d", path, got.status, c.status)
+				}
+				if c.status != 200 {
+					none := d.ask(t, c.who, strings.Replace(path, id["ready"], "aaaaaaaaaa", 1), nil)
+					if a, b := plainBody(got.body, id["ready"]), plainBody(none.body, "aaaaaaaaaa"); a != b || none.status != got.status {
+						t.Errorf("%s tells that it is there:\n%s\n%s", path, a, b)
+					}
+				}
+			}
+			for _, path := range []string{"admin/instances", "admin/templates"} {
+				if got := d.ask(t, c.who, path, nil); got.status != c.admin {
+					t.Errorf("%s: %d, want %d", path, got.status, c.admin)
+				}
+			}
+			for _, path := range []string{"", "templates", "instances", "instances?owner=", "instances?owner=me", "approvals", "me", "templates/shut/vault", "run/shut/vault", "search?q=vault"} {
+				body := d.ask(t, c.who, path, nil).body
+				if path != "templates/shut/vault" && path != "run/shut/vault" && strings.Contains(body, "vault") && c.who != "admin" && !strings.HasPrefix(path, "search") {
+					t.Errorf("%s names a template that is not the caller's to see", path)
+				}
+				for _, name := range []string{"payments", "reports", "shared", "load test", "orders"} {
+					if strings.Contains(body, name+" ") && !strings.Contains(c.sees, strings.Fields(name)[0]) {
+						t.Errorf("%s names %s", path, name)
+					}
+				}
+			}
+		})
+	}
+	for _, path := range []string{"templates/shut/vault", "run/shut/vault"} {
+		none := strings.Replace(path, "vault", "none0", 1)
+		if a, b := d.want(t, 404, "anna", path, nil), d.want(t, 404, "anna", none, nil); plainBody(a.body, "vault") != plainBody(b.body, "none0") {
+			t.Errorf("%s tells that it is there", path)
+		}
+	}
+	if d.Store.Commits() != before {
+		t.Error("looking changed something")
+	}
+}
+
+// hidden is a template that nobody of the tests may see but the admin.
+const hidden = `
+template "shut/vault" {
+  title = "The vault"
+  module { address = "net/vpc/aws" }
+}
+`
+
+// plainBody is what a page says, without what it was asked for.
+func plainBody(body, name string) string {
+	_, main, _ := strings.Cut(body, "<main")
+	main, _, _ = strings.Cut(main, `<p class="note">Request`)
+	return strings.ReplaceAll(main, name, "ID")
+}
+
+// TestReaders shows nothing of values, logs and plans to those who may only read.
+func TestReaders(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
+	id := d.full(t)
+	for _, path := range []string{"instances/" + id["ready"], "instances/" + id["working"], "instances/" + id["working"] + "/runs/1", "instances/" + id["planned"] + "/runs/1", "instances/" + id["failed"]} {
+		body := d.wants(t, "reader", path)
+		for _, secret := range []string{"vpc.example.com", "Creation complete", "large", "too short", "<button>", "Destroy", "Plan: 1 to add", "hunter2"} {
+			if strings.Contains(body[strings.Index(body, "<main"):], secret) {
+				t.Errorf("%s shows %q to a reader", path, secret)
+			}
+		}
+	}
+	form := d.fill(t, "anna", "instances/"+id["ready"]+"/extend")
+	if got := d.ask(t, "reader", "instances/"+id["ready"]+"/extend", form); got.status != 303 || got.location != "./../../instances/"+id["ready"] {
+		t.Errorf("a reader extends: %d %s", got.status, got.location)
+	}
+	if n := d.Store.Record(t, id["ready"]).Extends; n != 0 {
+		t.Errorf("extended %d times", n)
+	}
+}
+
+// TestApprove lets another person approve exactly the plan that was seen.
+func TestApprove(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
+	id := d.full(t)["planned"]
+	d.wants(t, "approver", "approvals", "load test", "7 added, 1 changed, 2 removed, 1 of them replaced", "/approve")
+	at := "instances/" + id + "/approve"
+	d.wants(t, "approver", at, "Plan: 1 to add", "sha256:a1a1", "Exactly this plan")
+	d.wants(t, "anna", at, "This cannot be done with it now, or not by you.")
+	stale := d.fill(t, "approver", at, "plan", "sha256:"+strings.Repeat("b", 64))
+	d.want(t, 303, "approver", at, stale)
+	if phase := d.Store.Record(t, id).Phase; phase != instance.Planned {
+		t.Fatalf("another plan was approved: %s", phase)
+	}
+	d.send(t, "approver", at, at, "plan", "sha256:"+strings.Repeat("a1", 32))
+	if r := d.Store.Record(t, id); r.Phase != instance.Provisioning {
+		t.Errorf("phase %s", r.Phase)
+	}
+}
+
+// TestReveal shows a sensitive output once, to the owner, and records it.
+func TestReveal(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
+	at := "instances/" + d.full(t)["ready"]
+	page := at + "/reveal?name=password"
+	if body := d.wants(t, "anna", page, "is sensitive", "audit log"); strings.Contains(body, "correct horse") {
+		t.Error("shown before it was asked for")
+	}
+	if strings.Contains(d.Audit.String(), `"action":"reveal"`) {
+		t.Error("looking at the form was recorded as a reveal")
+	}
+	got := d.want(t, 200, "anna", at+"/reveal", d.fill(t, "anna", page, "name", "password"))
+	if !strings.Contains(got.body, "correct horse") || got.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v %s", got.header, got.body)
+	}
+	if audit := d.Audit.String(); !strings.Contains(audit, `"action":"reveal"`) || strings.Contains(audit, "correct horse") {
+		t.Error("the audit log has no reveal, or the value")
+	}
+	d.want(t, 403, "admin", at+"/reveal", d.fill(t, "anna", page, "name", "password"))
+	d.want(t, 404, "anna", at+"/reveal?name=none", nil)
+}
+
+// TestNoLeader sends a form again whose answer got lost: it is done once.
+func TestNoLeader(t *testing.T) {
+	d := newDesk(t, nil)
+	form := d.fill(t, "anna", "run/lab/vpc", "p.size", "small")
+	d.Store.Break(nil, true) // it is done, and nobody hears of it
+	got := d.want(t, 503, "anna", "run/lab/vpc", form)
+	if !strings.Contains(got.body, "it is done once") || keyOf.FindStringSubmatch(got.body)[1] != form.Get("key") {
+		t.Error(got.body)
+	}
+	d.Store.Break(nil, false)
+	d.want(t, 303, "anna", "run/lab/vpc", form)
+	v, err := d.Store.View(t.Context())
+	if err != nil || len(v.Document.Records) != 1 {
+		t.Errorf("%d instances, %v", len(v.Document.Records), err)
+	}
+	form.Set("p.size", "large") // somebody went back and changed it
+	body := d.want(t, 422, "anna", "run/lab/vpc", form).body
+	if !strings.Contains(body, "sent already") || keyOf.FindStringSubmatch(body)[1] == form.Get("key") {
+		t.Error(body)
+	}
+	d.Store.Break(fmt.Errorf("the store: %w", errors.ErrUnsupported), false)
+	d.want(t, 501, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc"))
+}
+
+// TestPauseByPage stops and allows new instances of a template.
+func TestPauseByPage(t *testing.T) {
+	d := newDesk(t, nil)
+	d.send(t, "admin", "admin/templates", "templates/lab/vpc/pause")
+	d.wants(t, "admin", "admin/templates", "paused", "Resume")
+	if body := d.wants(t, "anna", "run/lab/vpc", "It is paused"); strings.Contains(body, "<button class=\"primary\">") {
+		t.Error("a paused template has a form")
+	}
+	d.send(t, "admin", "admin/templates", "templates/lab/vpc/resume")
+	d.wants(t, "anna", "run/lab/vpc", "<button class=\"primary\">Launch")
+	d.want(t, 403, "anna", "templates/lab/vpc/pause", d.fill(t, "admin", "admin/templates"))
+}
+
+// TestHostilePages shows what others wrote as text.
+func TestHostilePages(t *testing.T) {
+	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
+	id := d.full(t)
+	d.Store.Serve(t, instance.Tick{ID: id["evil"]})
+	for _, path := range []string{"templates", "templates/lab/evil", "run/lab/evil", "run/lab/evil?p.zone=" + url.QueryEscape(`"><script>alert(1)</script>`), "instances", "instances/" + id["evil"], "instances/" + id["evil"] + "/destroy", "instances/" + id["working"], "instances?template=" + url.QueryEscape(`"><script>`)} {
+		body := d.want(t, 200, "anna", path, nil).body
+		for _, bad := range []string{"<script>alert", "<b>bold", "<img", "<i>zone", "<u>help", "\x1b", "\u202e", `"><script>`} {
+			if strings.Contains(strings.Replace(body, "<img src=\"./", "", 1), bad) {
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
+	}
+}
