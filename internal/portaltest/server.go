@@ -120,7 +120,13 @@ func NewServer(t testing.TB, change func(*portal.Options, *access.Policy)) *Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := access.New(access.Options{Policy: policy, Keyring: keys, Audit: slog.New(slog.NewJSONHandler(s.Audit, nil))})
+	sessions, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{
+		Policy: policy, Keyring: keys, Audit: slog.New(slog.NewJSONHandler(s.Audit, nil)), Sessions: &access.Sessions{Keyring: sessions, Plain: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

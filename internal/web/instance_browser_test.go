@@ -3,6 +3,7 @@
 package web_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,14 +17,20 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowserLaunch opens a link that fills a form, launches, watches the log to its
-// end, extends and destroys: by keyboard alone, with script and without.
+// TestBrowserLaunch opens a link that fills a form, logs in, launches, watches the log
+// to its end, extends and destroys: by keyboard alone, with script and without.
 func TestBrowserLaunch(t *testing.T) {
 	b := webtest.New(t)
 	for _, script := range []bool{true, false} {
 		t.Run(fmt.Sprintf("script %t", script), func(t *testing.T) {
-			d := newDesk(t, nil)
-			tab := b.Tab(t, d.pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script, Token: d.who["anna"]})
+			d := newDesk(t, func(_ *portal.Options, p *access.Policy) {
+				p.Tokens = []access.Token{{ID: "anna", Hash: sha256.Sum256([]byte(annaToken)), Scopes: portaltest.Rule(t, "use", "use:instance:lab/*").Allow}}
+			})
+			tab := b.Tab(t, d.pages.URL+"/ui/run/lab/vpc?p.size=large", webtest.Look{Width: 1280, Theme: "light", Script: script})
+			tab.Wait("A token of this server")
+			tab.To("Token")
+			tab.Press(annaToken)
+			tab.Enter()
 			tab.Wait("Somebody made the link")
 			tab.To("Name")
 			tab.Press("net one")
@@ -31,6 +38,7 @@ func TestBrowserLaunch(t *testing.T) {
 			tab.To("Launch")
 			tab.Enter()
 			tab.Wait("Log of run 1")
+			tab.Wait("It is being made.") // what the form says, once
 			id := strings.TrimPrefix(tab.Path(), "/ui/instances/")
 			tab.Wait("number 1 in the queue")
 			d.Store.Start(t, id)

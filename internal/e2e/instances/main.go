@@ -64,17 +64,28 @@ func demo(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.close(err != nil)) }()
 	all := map[string]bool{}
 
-	step("Anna launches an application, twice: she has one (a link to share needs the pages of a later version)")
+	step("Anna opens a link that fills a form, and sends the form, twice: she has one (asked as a browser asks, without one)")
 	anna, ben, carla := w.person("anna", "team-a"), w.person("ben", "team-b"), w.person("carla", "approvers")
-	var app, again instance
-	if err := w.b.call(ctx, anna, "POST", "run/demo/app", `{"parameters":{"size":"small"}}`, 201, &app); err != nil {
+	const link = "run/demo/app?p.size=small"
+	form, err := w.b.openLink(ctx, anna, link)
+	if err != nil {
 		return err
+	}
+	var app, again instance
+	if app.ID, err = w.b.send(ctx, anna, link, form); err != nil {
+		return err
+	}
+	if again.ID, err = w.b.send(ctx, anna, link, form); err != nil {
+		return err
+	}
+	if app.ID != again.ID {
+		return fmt.Errorf("she has %s and %s", app.ID, again.ID)
 	}
 	if err := w.b.call(ctx, anna, "POST", "run/demo/app", `{"parameters":{"size":"small"}}`, 200, &again); err != nil {
 		return err
 	}
 	if app.ID != again.ID {
-		return fmt.Errorf("she has %s and %s", app.ID, again.ID)
+		return fmt.Errorf("by the API she has %s, by the page %s", again.ID, app.ID)
 	}
 	all[app.ID] = true
 	fmt.Printf("anna's instance is %s; she asked a replica that may not lead, which handed it on\n", app.ID)
