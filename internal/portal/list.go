@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portal
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
+	"github.com/seed-141914ff/okara/internal/service"
+)
+
+// Bounds of lists.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// page is which part of a list is asked for.
+type page struct {
+	limit int
+	after string
+}
+
+func pageOf(r *http.Request) (page, error) {
+	q := r.URL.Query()
+	p := page{defaultPage, q.Get("after")}
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return p, field("/limit", "want a number up to %d", maxPage)
+		}
+		p.limit = n
+	}
+	return p, nil
+}
+
+// cursor is where a list goes on after an instance, which may be gone by then.
+func cursor(r *instance.Record) string {
+	return strconv.FormatInt(started(r).UnixNano(), 10) + "-" + r.ID
+}
+
+// parseCursor returns a record that is listed where the one of the cursor was.
+func parseCursor(s string) (*instance.Record, error) {
+	at, id, ok := strings.Cut(s, "-")
+	n, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil {
+		return nil, field("/after", "want what next said")
+	}
+	return &instance.Record{ID: id, CreatedAt: time.Unix(0, n)}, nil
+}
+
+// listInstances answers those that the caller may see.
+func (s *server) listInstances(w http.ResponseWriter, r call[struct{}]) error {
+	doc, err := s.list(r, reads)
+	if err != nil {
+		return err
+	}
+	return service.WriteJSON(w, http.StatusOK, doc)
+}
+
+// list is the page that the query asks for, of the instances to which the caller
+// is one of what is needed.
+func (s *server) list(r call[struct{}], needed role) (portaldoc.Instances, error) {
+	p, err := pageOf(r.Request)
+	if err != nil {
+		return portaldoc.Instances{}, err
+	}
+	match, err := r.filter()
+	if err != nil {
+		return portaldoc.Instances{}, err
+	}
+	d := r.view.Document
+	var found []*instance.Record
+	for _, record := range d.Records {
+		switch {
+		case !match(record):
+		case r.role(d, record)&needed != 0:
+			found = append(found, record)
+		case r.unsure(record):
+			return portaldoc.Instances{}, r.stale
+		}
+	}
+	slices.SortFunc(found, func(a, b *instance.Record) int {
+		return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
+	})
+	doc := portaldoc.Instances{Instances: []portaldoc.Instance{}, Count: len(found)}
+	doc.Used, doc.Shared = r.counts(d)
+	doc.Limit = s.userLimit(r.caller, d)
+	if p.after != "" {
+		last, err := parseCursor(p.after)
+		if err != nil {
+			return doc, err
+		}
+		found = slices.DeleteFunc(found, func(record *instance.Record) bool { return !newer(last, record) })
+	}
+	for i, record := range found {
+		if i == p.limit {
+			doc.Next = cursor(found[i-1])
+			break
+		}
+		one := document(d, record, r.role(d, record))
+		one.Events, one.Parameters = nil, nil // a list is for choosing
+		doc.Instances = append(doc.Instances, one)
+	}
+	return doc, nil
+}
+
+// filter is what the query asks for.
+func (r call[A]) filter() (func(*instance.Record) bool, error) {
+	q := r.URL.Query()
+	owner, template, phase := q.Get("owner"), q.Get("template"), q.Get("phase")
+	wanted := strings.Split(phase, ",")
+	for _, p := range wanted {
+		if phase != "" && p != "live" && !known(p) {
+			return nil, field("/phase", "there is no phase %.40q", p)
+		}
+	}
+	d := r.view.Document
+	return func(record *instance.Record) bool {
+		switch {
+		case template != "" && !addr.Match(template, record.Template):
+			return false
+		case phase != "" && !slices.ContainsFunc(wanted, func(p string) bool { return string(record.Phase) == p || p == "live" && record.Phase.Live() }):
+			return false
+		case owner == "":
+			return true
+		case owner == "me":
+			return record.Owner.Same(r.owner())
+		case owner == "mine":
+			return r.is(d, record) || r.unsure(record)
+		}
+		return record.Owner.Kind != "" && ownerText(record.Owner) == owner
+	}, nil
+}
+
+// known reports whether a phase is one.
+func known(phase string) bool {
+	switch instance.Phase(phase) {
+	case instance.Requested, instance.Planned, instance.Provisioning, instance.Updating, instance.Available, instance.Ready, instance.Failed,
+		instance.Destroying, instance.DestroyFailed, instance.Destroyed, instance.Orphaned, instance.Rejected:
+		return true
+	}
+	return false
+}
+
+// anyTemplate asks for the limits that the server sets beside those of templates.
+func anyTemplate() *instance.Template { return &instance.Template{Name: "-/-"} }
+
+// userLimit is the limit of the caller's own live instances of all templates; 0:
+// there is none.
+func (s *server) userLimit(c caller, d *instance.Document) int {
+	for _, q := range s.o.Machine.Quotas(d, anyTemplate(), c.owner(), c.actor) {
+		return q.Limit
+	}
+	return 0
+}
+
+// counts are the live instances of the caller and of the caller's groups.
+func (c caller) counts(d *instance.Document) (used, shared int) {
+	for _, record := range d.Records {
+		switch {
+		case !record.Phase.Live() || reserved(record.Template):
+		case record.Owner.Same(c.owner()):
+			used++
+		case c.is(d, record):
+			shared++
+		}
+	}
+	return used, shared
+}
