@@ -4,9 +4,7 @@ package registry_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -15,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -382,163 +379,4 @@ func TestPullThroughOriginComesBack(t *testing.T) {
 			synctest.Wait()
 		}
 	})
-}
-
-// TestPullThroughAllows asks for what no rule allows: 404, and the origin does
-// not hear of it.
-func TestPullThroughAllows(t *testing.T) {
-	from, _ := newOrigin(t)
-	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), func(o *server.Options) {
-		o.Hostname = "okara.test"
-		o.PullThrough = []registry.PullRule{
-			{Providers: "example.com/acme/d*", Versions: must(addr.ParseConstraint("< 1.1")), Origin: from.source(),
-				Mirror: depot.MirrorOptions{Platforms: []addr.Platform{{OS: "linux", Arch: "amd64"}}}},
-			{Providers: "example.com/acme/*", Origin: from.source()}, // the first that matches decides
-		}
-	})
-	for path, want := range map[string]int{
-		"/mirror/example.org/acme/dns/index.json":                                                                            404,
-		"/mirror/example.com/other/dns/index.json":                                                                           404,
-		"/mirror/example.com:8443/acme/dns/index.json":                                                                       404,
-		"/mirror/okara.test/acme/dns/index.json":                                                                             404,
-		pulledMirror + "1.2.0.json":                                                                                          404,
-		pulledMirror + "1.0.0-rc1.json":                                                                                      404,
-		pulledMirror + "..%2f1.0.0.json":                                                                                     404,
-		pulledOrigin + "1.2.0/download/linux/amd64":                                                                          404,
-		pulledOrigin + "1.0.0/download/windows/amd64":                                                                        404,
-		"/v1/providers/acme/dns/versions":                                                                                    404,
-		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/x.zip":                                                      404,
-		"/archives/public/acme/dns/" + hexSum(nil) + "/x_1.0.0_linux_amd64.zip":                                              404,
-		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.2.0_linux_amd64.zip":               404,
-		"/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.2.0+x_linux_amd64.zip":             404,
-		"/archives/public/acme/mirror/example.org/acme/dns/" + hexSum(nil) + "/terraform-provider-dns_1.0.0_linux_amd64.zip": 404,
-	} {
-		if resp := f.ask(path); resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, resp.Status, want)
-		}
-		if n := from.take(""); n != 0 {
-			t.Errorf("%s: %d requests to the origin", path, n)
-		}
-	}
-	// What is allowed, to show that the others fail for the right reason.
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
-	f.get(t, pulledOrigin+"1.0.0/download/linux/amd64")
-	from.take("")
-	// A link to another hash than the verified one.
-	resp := f.ask("/archives/public/" + pulledRepo + "/" + hexSum(nil) + "/terraform-provider-dns_1.0.0_linux_amd64.zip")
-	if resp.StatusCode != 404 || from.take(".zip") != 0 {
-		t.Errorf("a hash that nobody signed: %s", resp.Status)
-	}
-}
-
-// TestPullThroughKeepsLost shows that a version which the registry lost is not
-// listed because of its origin: asked for by name it would be the lost one.
-func TestPullThroughKeepsLost(t *testing.T) {
-	from, zips := newOrigin(t)
-	storage := ocitest.Handler(t, ocitest.Quirks{})
-	lost := ""
-	f := newOffline(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lost != "" && strings.HasSuffix(r.URL.Path, lost) {
-			http.NotFound(w, r)
-			return
-		}
-		storage.ServeHTTP(w, r)
-	}), pullFrom(from))
-	f.provider(t, release{address: "example.com/acme/dns", version: "1.1.0"})
-	f.provider(t, release{address: "example.com/acme/dns", version: "1.2.0"})
-	link := f.archive(t, "linux_amd64")
-	lost = hexSum(zips["linux_amd64"])
-	if resp := f.ask(link); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("the archive: %s", resp.Status)
-	}
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{},"1.1.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
-}
-
-// TestPullThroughKeepsWithdrawn shows that a withdrawn version does not come
-// back from its origin.
-func TestPullThroughKeepsWithdrawn(t *testing.T) {
-	from, _ := newOrigin(t)
-	f := newOffline(t, ocitest.Handler(t, ocitest.Quirks{}), pullFrom(from))
-	f.provider(t, release{address: "example.com/acme/dns", version: "1.0.0"})
-	e := artifact.StatusEvent{Action: artifact.ActionYank, Version: "1.2.0", Message: "bad", Time: time.Now()}
-	if _, err := artifact.PutStatusEvent(t.Context(), f.repo(t, pulledRepo), e); err != nil {
-		t.Fatal(err)
-	}
-	if got := string(f.get(t, pulledMirror+"index.json")); got != `{"versions":{"1.0.0":{}}}`+"\n" {
-		t.Errorf("index.json: %s", got)
-	}
-	if resp := f.ask(pulledMirror + "1.2.0.json"); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("a withdrawn version: %s", resp.Status)
-	}
-	if n := from.take(".sig"); n != 0 {
-		t.Errorf("the origin was asked for it %d times", n)
-	}
-}
-
-// FuzzPullThroughPath shows that an origin is only ever asked for addresses and
-// versions in their one written form, whatever is in the path.
-func FuzzPullThroughPath(f *testing.F) {
-	for _, seed := range []string{
-		"mirror/example.com/acme/dns/index.json", "mirror/example.com/acme/dns/1.2.0.json", "mirror/EXAMPLE.com:443/Acme/dns/v1.2.0.json",
-		"mirror/example.com/acme/%2e%2e/index.json", "origin/example.com/v1/providers/acme/dns/01.2.0/download/linux/amd64",
-		"mirror/xn--fsq.com/a/b/1.0.0+x%5f.json", "origin/[::1]/v1/providers/acme/dns/versions",
-		"archives/public/acme/mirror/example.com_8443/acme/dns/" + hexSum(nil) + "/terraform-provider-dns_1.2.0_linux_amd64.zip",
-	} {
-		f.Add(seed)
-	}
-	source := &strictSource{}
-	h := newOffline(f, ocitest.Handler(f, ocitest.Quirks{}), func(o *server.Options) {
-		o.PullThrough = []registry.PullRule{{Providers: "**", Origin: source}}
-	}).handler
-	f.Fuzz(func(t *testing.T, path string) {
-		r, err := http.NewRequest(http.MethodGet, "http://okara.test/"+path, nil)
-		if err != nil {
-			return // no server sees such a path
-		}
-		h.ServeHTTP(httptest.NewRecorder(), r)
-		if bad := source.take(); bad != "" {
-			t.Errorf("%q: the origin was asked for %s", path, bad)
-		}
-	})
-}
-
-// strictSource has nothing, and notes what nobody should ask it for.
-type strictSource struct {
-	mu  sync.Mutex // guards bad
-	bad string
-}
-
-func (s *strictSource) take() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bad := s.bad
-	s.bad = ""
-	return bad
-}
-
-func (s *strictSource) check(p addr.Provider, v string) error {
-	again, err := addr.ParseProvider(p.String())
-	_, verr := addr.ParseVersion(v)
-	if err != nil || verr != nil || again != p || p.Hostname == "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.bad = fmt.Sprintf("%q %q", p, v)
-	}
-	return oci.ErrNotFound
-}
-
-func (s *strictSource) Versions(_ context.Context, p addr.Provider) ([]addr.Version, error) {
-	return nil, s.check(p, "1.0.0")
-}
-
-func (s *strictSource) Platforms(_ context.Context, p addr.Provider, v addr.Version) ([]addr.Platform, error) {
-	return nil, s.check(p, v.String())
-}
-
-func (s *strictSource) Package(_ context.Context, p addr.Provider, v addr.Version, _ addr.Platform) (upstream.Package, error) {
-	return upstream.Package{}, s.check(p, v.String())
 }

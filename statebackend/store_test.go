@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/remedy"
@@ -134,11 +133,6 @@ func testDelete(t *testing.T, s *statebackend.Store) {
 	if got := workspaces(t, s); !slices.Equal(got, []string{"prod"}) {
 		t.Errorf("workspaces after revival: %q", got)
 	}
-}
-
-func isLockedBy(err error, id string) bool {
-	e, ok := errors.AsType[*statebackend.LockedError](err)
-	return ok && e.Held.ID == id
 }
 
 func workspaces(t testing.TB, s *statebackend.Store) []string {
@@ -281,116 +275,6 @@ func TestLockHeldIsReadOnly(t *testing.T) {
 	}
 }
 
-func TestTakeOver(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		la := mustLock(t, a, "prod", "a")
-		mustPut(t, la, []byte("a1"))
-		lb, err := b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b", Who: "bob"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = la.Put(t.Context(), []byte("a2"))
-		if !errors.Is(err, statebackend.ErrLockLost) {
-			t.Fatalf("put of the overtaken holder: %v", err)
-		}
-		for _, want := range []string{
-			"the lock was taken over at 20", "by bob (forced); your state was saved as version 2:",
-			"\nhint: ", "okara state diff " + host + "/infra/state 2 -w prod", "okara state restore " + host + "/infra/state 2 -w prod",
-		} {
-			if !strings.Contains(remedy.Text(err), want) {
-				t.Errorf("message %q lacks %q", err, want)
-			}
-		}
-		if _, err := la.Put(t.Context(), []byte("a3")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 3:") {
-			t.Errorf("second put of the overtaken holder: %v", err)
-		}
-		got, v, err := lb.Get(t.Context())
-		if err != nil || string(got) != "a1" || v.N != 100_001 {
-			t.Errorf("head of the successor: %q, %+v, %v", got, v, err)
-		}
-		if v := mustPut(t, lb, []byte("b1")); v.N != 100_002 || v.Parent != 100_001 {
-			t.Errorf("version of the successor: %+v", v)
-		}
-		if err := la.Unlock(t.Context()); err != nil {
-			t.Errorf("unlock of the overtaken holder: %v", err)
-		}
-		if _, err := a.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "c"}); !isLockedBy(err, "b") {
-			t.Errorf("lock: %v", err)
-		}
-		mustUnlock(t, lb)
-		if got := mustGet(t, a, "prod"); got != "b1" {
-			t.Errorf("state: %q", got)
-		}
-		if got, _, err := a.GetVersion(t.Context(), "prod", 2); err != nil || string(got) != "a2" {
-			t.Errorf("the overtaken holder's bytes: %q, %v", got, err)
-		}
-		lc := mustLock(t, a, "prod", "c")
-		if v := mustPut(t, lc, []byte("c1")); v.N != 100_003 {
-			t.Errorf("version after a clean hand-over: %d", v.N)
-		}
-		mustUnlock(t, lc)
-	})
-}
-
-func TestForceUnlock(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		if err := b.ForceUnlock(t.Context(), "prod", "x"); !errors.Is(err, oci.ErrNotFound) {
-			t.Errorf("unknown id, free workspace: %v", err)
-		}
-		la := mustLock(t, a, "prod", "a")
-		if err := b.ForceUnlock(t.Context(), "prod", "x"); !isLockedBy(err, "a") {
-			t.Errorf("unknown id, held workspace: %v", err)
-		}
-		if err := b.ForceUnlock(t.Context(), "prod", "a"); err != nil {
-			t.Fatal(err)
-		}
-		lb := mustLock(t, b, "prod", "b")
-		mustPut(t, lb, []byte("b1"))
-		if _, err := la.Put(t.Context(), []byte("a1")); !errors.Is(err, statebackend.ErrLockLost) {
-			t.Errorf("put of the forced holder: %v", err)
-		}
-		mustUnlock(t, lb)
-		if got := mustGet(t, b, "prod"); got != "b1" {
-			t.Errorf("state: %q", got)
-		}
-	})
-}
-
-// The same id from another process is the same run elsewhere.
-func TestResume(t *testing.T) {
-	ocitest.Each(t, func(t *testing.T, host string) {
-		a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-		la := mustLock(t, a, "prod", "run")
-		if again := mustLock(t, a, "prod", "run"); again != la {
-			t.Error("the same id in the same process is another lock")
-		}
-		mustPut(t, la, []byte("1"))
-		lb, err := b.Resume(t.Context(), "prod", "run")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := lb.Info().Who; got != "alice@run" {
-			t.Errorf("who: %q", got)
-		}
-		mustPut(t, lb, []byte("2"))
-		if _, err := la.Put(t.Context(), []byte("3")); !errors.Is(err, statebackend.ErrLockLost) {
-			t.Errorf("put of the first process: %v", err)
-		}
-		if _, err := b.Resume(t.Context(), "prod", "other"); !isLockedBy(err, "run") {
-			t.Errorf("another id: %v", err)
-		}
-		mustUnlock(t, lb)
-		if _, err := a.Resume(t.Context(), "dev", "run"); !errors.Is(err, statebackend.ErrLockLost) {
-			t.Errorf("nobody's id: %v", err)
-		}
-		if got := mustGet(t, a, "prod"); got != "2" {
-			t.Errorf("state: %q", got)
-		}
-	})
-}
-
 func TestPrune(t *testing.T) {
 	ocitest.Each(t, func(t *testing.T, host string) {
 		s := newStore(t, host, nil, statebackend.Options{MaxVersions: 2})
@@ -482,38 +366,6 @@ func TestCancelledLockLeavesNothing(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, nil, statebackend.Options{}), "prod", "next"))
 }
 
-// The first write of an overtaken holder that never read is kept, too.
-func TestTakeOverBeforeFirstWrite(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	a, b := newStore(t, host, nil, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
-	la := mustLock(t, a, "prod", "a")
-	lb, err := b.TakeOver(t.Context(), "prod", statebackend.LockInfo{ID: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustPut(t, lb, []byte("b"))
-	if _, err := la.Put(t.Context(), []byte("a")); !errors.Is(err, statebackend.ErrLockLost) || !strings.Contains(err.Error(), "saved as version 1:") {
-		t.Errorf("put of the overtaken holder: %v", err)
-	}
-	mustUnlock(t, lb)
-	if got, _, err := b.GetVersion(t.Context(), "prod", 1); err != nil || string(got) != "a" {
-		t.Errorf("the overtaken holder's bytes: %q, %v", got, err)
-	}
-}
-
-// A lock that is released between the list and the reading of its claim is in
-// nobody's way.
-func TestLockReleasedMeanwhile(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	a := newStore(t, host, nil, statebackend.Options{})
-	la := mustLock(t, a, "prod", "a")
-	f := &ocitest.Fault{Match: ocitest.On("GET", "manifest"), Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		mustUnlock(t, la)
-		return next.RoundTrip(r)
-	}}
-	mustUnlock(t, mustLock(t, newStore(t, host, f, statebackend.Options{}), "prod", "b"))
-}
-
 // What a takeover leaves behind is removed by later holders, but only after a
 // week: a claim on its way must find its tombstone.
 func TestSweep(t *testing.T) {
@@ -554,50 +406,4 @@ func TestSweep(t *testing.T) {
 			t.Errorf("put of the overtaken holder: %v", err)
 		}
 	})
-}
-
-// Older tools know one lock tag only: theirs is respected and can be ended by
-// force, and ours is visible to them.
-func TestOlderToolsLock(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	s := newStore(t, host, nil, statebackend.Options{})
-	m, err := oci.NewManifest(ocispec.Manifest{
-		ArtifactType: "application/vnd.terraform.lock.v1",
-		Config:       ocispec.DescriptorEmptyJSON,
-		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
-		Annotations: map[string]string{
-			"org.terraform.workspace": "prod", "org.terraform.lock.id": "old",
-			"org.terraform.lock.info": `{"ID":"old","Who":"carol@ci"}`,
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Repo().PushBlob(t.Context(), oci.EmptyBlob()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Repo().PutTag(t.Context(), "locked-prod", m); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "new"}); !isLockedBy(err, "old") || !strings.Contains(err.Error(), "carol@ci") {
-		t.Errorf("lock: %v", err)
-	}
-	if err := s.ForceUnlock(t.Context(), "prod", "new"); !isLockedBy(err, "old") {
-		t.Errorf("wrong id: %v", err)
-	}
-	if err := s.ForceUnlock(t.Context(), "prod", "old"); err != nil {
-		t.Fatal(err)
-	}
-	l := mustLock(t, s, "prod", "new")
-	if _, err := s.Repo().Resolve(t.Context(), "locked-prod"); err != nil {
-		t.Errorf("the marker of our lock: %v", err)
-	}
-	mustUnlock(t, l)
-	// Unlocked as where nothing can be deleted.
-	for _, tag := range []string{"locked-prod", "unlocked-prod"} {
-		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustUnlock(t, mustLock(t, s, "prod", "next"))
 }
