@@ -73,3 +73,43 @@ func BenchmarkClaims(b *testing.B) {
 		b.ReportMetric(float64(took[98].Milliseconds()), "ms-p99")
 	}
 }
+
+// BenchmarkRollOver fills a repository from which nothing can be removed up to the
+// 5,000 versions at which the ledger goes on in another one, and prints what a
+// commit takes at the beginning, at the end, and after it.
+func BenchmarkRollOver(b *testing.B) {
+	const versions = 5000
+	for b.Loop() {
+		r := start(b, toHost{ocitest.New(b, ocitest.Quirks{NoDelete: true})}, ledger.Options{})
+		leads(b, r)
+		commits := func(n int) (each time.Duration) {
+			at := time.Now()
+			for range n {
+				serve(b, r, instance.Pause{Template: "sandbox/vpc", Reason: at.String() + fmt.Sprint(r.Status().Version)})
+			}
+			return time.Since(at) / time.Duration(n)
+		}
+		first := commits(100)
+		commits(versions - 200 - int(r.Status().Version))
+		last := commits(100)
+		if s := r.Status(); s.Number != 1 || s.Version < versions-200 {
+			b.Fatalf("version %d of repository %d before the way into another one", s.Version, s.Number)
+		}
+		for end := time.Now().Add(10 * time.Minute); r.Status().Number == 1 && time.Now().Before(end); {
+			commits(20)
+		}
+		after := commits(100)
+		s := r.Status()
+		if s.Number != 2 {
+			b.Fatalf("it is in repository %d at version %d", s.Number, s.Version)
+		}
+		reason := serve(b, r, instance.Pause{Template: "sandbox/vpc", Reason: "the last"}).Pools["sandbox/vpc"].Paused
+		r.end()
+		if reason != "the last" {
+			b.Errorf("the document says %q", reason)
+		}
+		b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")
+		b.ReportMetric(float64(last.Microseconds())/1000, "ms-last")
+		b.ReportMetric(float64(after.Microseconds())/1000, "ms-after")
+	}
+}

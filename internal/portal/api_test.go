@@ -168,6 +168,10 @@ func TestIdempotent(t *testing.T) {
 	}
 	s.Want(t, 422, nil, all["anna"], "POST", "instances", `{"template":"lab/vpc","name":"x"}`, key...)
 	s.Want(t, 422, nil, all["anna"], "POST", "instances?x=1", `{"template":"lab/vpc"}`, key...)
+	s.Want(t, 200, &again, all["anna"], "POST", "run/lab/vpc", "{}", key...) // on another route it is another key
+	if one.ID != again.ID {
+		t.Errorf("the one instance of hers is %s, and then %s", one.ID, again.ID)
+	}
 	s.Want(t, 201, &again, all["ben"], "POST", "instances", `{"template":"lab/vpc"}`, key...)
 	if one.ID == again.ID {
 		t.Error("the key of somebody else found his instance")
