@@ -65,7 +65,9 @@ func (l *Ledger) poll(ctx context.Context) error {
 	if p.Moved != nil {
 		return l.book.goOn(ctx, p.Moved)
 	}
-	return l.learn(snapshot{p, number, v.N, asOf})
+	err = l.learn(snapshot{p, number, v.N, asOf})
+	l.save(ctx)
+	return err
 }
 
 // confirm notes that what was seen is still the newest.

@@ -3,12 +3,14 @@
 package ledger
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/diskfile"
@@ -20,6 +22,7 @@ type memory struct {
 	file    string // "": none
 	known   known
 	written known
+	saving  sync.Mutex // one writes at a time; taken before the owner's lock
 }
 
 func newMemory(folder string) (*memory, error) {
@@ -60,11 +63,32 @@ func (m *memory) unsaved() (known, bool) {
 	return m.known, m.file != "" && m.known != m.written
 }
 
-// save writes what unsaved returned. It is called by one goroutine at a time.
+// save writes what unsaved returned. m.saving is held.
 func (m *memory) save(k known) error {
 	b, err := json.Marshal(k)
 	if err != nil {
 		return err
 	}
 	return diskfile.Replace(m.file, b, 0o600)
+}
+
+// save notes what is known of the ledger in the file, by leaders and followers
+// alike: who led last may have lost its folder.
+func (l *Ledger) save(ctx context.Context) {
+	m := l.memory
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	l.mu.Lock()
+	k, ok := m.unsaved()
+	l.mu.Unlock()
+	if !ok {
+		return
+	}
+	if err := m.save(k); err != nil {
+		l.o.Logger.WarnContext(ctx, "the serial of the ledger could not be noted", "error", err)
+		return
+	}
+	l.mu.Lock()
+	m.written = k
+	l.mu.Unlock()
 }

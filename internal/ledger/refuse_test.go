@@ -175,6 +175,33 @@ func TestLedgerSetBack(t *testing.T) {
 	}
 }
 
+// What a follower has seen is in its folder as well: it refuses a ledger that was
+// set back though it has never led, and was started anew.
+func TestFollowerRemembers(t *testing.T) {
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := start(t, direct{h}, ledger.Options{})
+		leads(t, a)
+		b := start(t, direct{h}, ledger.Options{Folder: folder})
+		for _, name := range []string{"one", "two", "three"} {
+			mustDo(t, a, name, 201)
+		}
+		time.Sleep(5 * time.Second)
+		mustHave(t, b, "one", "two", "three")
+		b.gate.closed.Store(true) // so that it never leads
+		b.end()
+		a.end()
+		setBack(t, h)
+		b = start(t, direct{h}, ledger.Options{Folder: folder})
+		neverLeads(t, b, "at serial 1, and it was at 3")
+		b.end()
+		c := start(t, direct{h}, ledger.Options{Folder: t.TempDir()}) // who has seen nothing
+		leads(t, c)
+		c.end()
+	})
+}
+
 type handlerFunc = http.HandlerFunc
 
 // setBack makes the ledger the one of its first version.

@@ -108,7 +108,7 @@ func (t *tenure) run(ctx context.Context) {
 	}
 	l.end(t.lock, how)
 	l.o.Logger.InfoContext(ctx, "this server leads no more", "reason", err)
-	t.save(ctx)
+	l.save(ctx)
 }
 
 // begin has what is outstanding delivered, and says how the clock is.
@@ -326,28 +326,9 @@ func (t *tenure) watch(ctx context.Context) {
 		}
 		if now := t.l.o.Now(); now.Sub(saved).Abs() >= lease {
 			saved = now
-			t.save(ctx)
+			t.l.save(ctx)
 		}
 	}
-}
-
-// save writes what this replica remembers. A failure is logged: the next one may
-// succeed.
-func (t *tenure) save(ctx context.Context) {
-	l := t.l
-	l.mu.Lock()
-	k, ok := l.memory.unsaved()
-	l.mu.Unlock()
-	if !ok {
-		return
-	}
-	if err := l.memory.save(k); err != nil {
-		l.o.Logger.WarnContext(ctx, "the serial of the ledger could not be noted", "error", err)
-		return
-	}
-	l.mu.Lock()
-	l.memory.written = k
-	l.mu.Unlock()
 }
 
 // drop forgets all that was not committed, and says so to who waits for it.
