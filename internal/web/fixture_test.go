@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -34,6 +35,7 @@ type site struct {
 	client *oci.Client
 	layout addr.Layout
 	count  *ocitest.Count // what the pages ask the registry
+	outage *atomic.Bool   // the registry is down
 	finder *catalog.Finder
 
 	protocols *registry.Handler
@@ -52,8 +54,15 @@ func newSite(t *testing.T, anonymous ...access.Scope) *site {
 // newSiteThat requires something of versions, by kind.
 func newSiteThat(t *testing.T, require map[string]trust.Policy, anonymous ...access.Scope) *site {
 	t.Helper()
+	return newSiteOf(t, require, access.Policy{Anonymous: anonymous})
+}
+
+// newSiteOf lets in whom the policy says.
+func newSiteOf(t *testing.T, require map[string]trust.Policy, policy access.Policy) *site {
+	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
-	s := &site{layout: addr.Layout{Prefix: "acme"}, count: &ocitest.Count{}, require: require}
+	s := &site{layout: addr.Layout{Prefix: "acme"}, outage: &atomic.Bool{}, require: require}
+	s.count = &ocitest.Count{Base: &ocitest.Fault{Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return s.outage.Load() }}}
 	s.client = mustClient(t, host, oci.Options{PlainHTTP: true})
 	s.depot = depot.New(depot.Options{Client: s.client, Layout: s.layout})
 	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
@@ -61,14 +70,14 @@ func newSiteThat(t *testing.T, require map[string]trust.Policy, anonymous ...acc
 		t.Fatal(err)
 	}
 	guard, err := access.New(access.Options{
-		Policy: access.Policy{Anonymous: anonymous}, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true},
+		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kit := service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	protocols, err := registry.New(registry.Options{
-		Kit: kit, Keys: keys, Client: mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count}), Layout: s.layout, Require: s.require,
+		Kit: kit, Keys: keys, Client: mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}}), Layout: s.layout, Require: s.require,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,9 @@ func newDesk(t *testing.T, change func(*portal.Options, *access.Policy)) *desk {
 	t.Helper()
 	d := &desk{Server: portaltest.NewServer(t, change), who: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})
+	there := catalog.New(catalog.Options{Client: mustClient(t, empty, oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}})
 	pages, err := web.New(web.Options{
-		Kit: d.Kit, Catalog: catalog.New(catalog.Options{Client: mustClient(t, empty, oci.Options{PlainHTTP: true}), Layout: addr.Layout{Prefix: "acme"}}),
+		Kit: d.Kit, Catalog: there, Finder: catalog.NewFinder(there, true),
 		Hostname: "okara.example.com", Version: "1.2.3", Now: d.Store.Now, Instances: d.API, Mine: d.API,
 	})
 	if err != nil {

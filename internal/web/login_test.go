@@ -96,9 +96,10 @@ func newHouse(t testing.TB, o access.Options, base string) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
 	pages, err := web.New(web.Options{
 		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
-		Catalog: catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}), Version: "1.2.3", Now: o.Now,
+		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
