@@ -199,7 +199,7 @@ func (f *Finder) step(ctx context.Context) time.Duration {
 	}
 	it, changed, ok := f.next(base)
 	if !ok {
-		f.show(base, false)
+		f.show(base, true) // there is nothing to wait for
 		f.save(ctx, base)
 		return lookEvery
 	}
