@@ -8,13 +8,22 @@
 //   - A page shows what the API answers, to whom the API answers it: each asks
 //     [access.Guard] first and reads through [catalog.Catalog]. What somebody may
 //     not read is neither listed nor counted.
-//   - GET changes nothing. The one form that changes something, the theme, sets a
-//     cookie and refuses what comes from another site.
+//   - GET changes nothing. A form that changes something comes from a page of this
+//     server and carries the key of that page: sent twice, it is done once.
 //   - A page is rendered as a whole before its status is written, so that half a
 //     page with 200 cannot be.
 //   - Nothing leaves for another host. The policy of each page forbids it, and
 //     names no source but the server itself: no inline script, no inline style.
 //   - A warm page costs no request to the registry.
+//
+// # Templates and instances
+//
+// Their pages ask the API of instances, in this process and as who asks for the page,
+// and know nothing else of them. What somebody may see and do, what is masked and how
+// a refusal is worded is so decided once, in package portal; where another replica
+// leads, it is the request to the API that is handed on. Forwarding whole pages lost:
+// a replica of another version has other assets, and seals its messages with keys that
+// this one may not have.
 //
 // # Content of others
 //
