@@ -24,6 +24,8 @@
 //	okl_<sealed>        a login by this server                           login.go
 //	okr_<sealed>        a run that this server started                   run.go
 //	a JWT of an issuer  OpenID Connect, algorithms with a public key     oidc.go
+//	the cookie of a     on the pages and the API of people only, and where there is
+//	session             no token                                         session.go
 //	anything else       where [Options].PassThrough says so, the         credential.go
 //	                    caller's own credential for the registry
 //
@@ -60,6 +62,13 @@
 // and token are sealed with the [Keyring], so replicas share them and nothing is
 // stored. A process takes a code once; another replica would take it again within
 // its minute, but only from who has the verifier too, which only the tool has.
+//
+// # Sessions
+//
+// A browser that has logged in has a cookie with what the issuer said, sealed with
+// keys of its own ([Sessions]). Rights are worked out from the rules at each request.
+// A portal has other keys. Its sessions are believed for the issuer's word inside, or
+// the static token, and for templates and instances only.
 //
 // # Web pages
 //

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// TestSessionSettings reads what is said of sessions, and refuses what means nothing.
+func TestSessionSettings(t *testing.T) {
+	const direct = "public_url = \"https://o.example.com\"\nissuer \"https://i.example.com\" {\n  audiences = [\"okara\"]\n}\nlogin {\n  mode = \"direct\"\n  issuer = \"https://i.example.com\"\n  client_id = \"cli\"\n}\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"all", direct + "ui {\n  session_ttl = \"8h\"\n  client_id = \"web\"\n}", ""},
+		{"too long", "ui {\n  session_ttl = \"800h\"\n}", "more than 30 days"},
+		{"no length", "ui {\n  session_ttl = \"soon\"\n}", "not a duration"},
+		{"a client of nothing", "ui {\n  client_id = \"web\"\n}", "for a direct login"},
+		{"a secret of no client", direct + "ui {\n  client_secret_file = \"x\"\n}", "which is missing"},
+		{"a client that nobody comes back to", strings.Replace(direct, "public_url", "hostname", 1) + "ui {\n  client_id = \"web\"\n}", "needs public_url"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "okara.hcl")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := Defaults()
+			err := s.Read(file)
+			if err == nil {
+				err = s.checkSessions()
+			}
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestSessionKeys makes a key of sessions once, which is no key of links, and finds out
+// when browsers come without TLS.
+func TestSessionKeys(t *testing.T) {
+	s := Defaults()
+	s.Storage = t.TempDir()
+	first, err := s.sessionKeys(archiveKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.sessionKeys(readArchiveKey)
+	links, err2 := s.keys(archiveKey)
+	if err != nil || err2 != nil || string(first[0].Secret) != string(again[0].Secret) || string(first[0].Secret) == string(links[0].Secret) {
+		t.Errorf("%v, %v", err, err2)
+	}
+	if info, err := os.Stat(filepath.Join(s.Storage, "session.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+	s.UI.Keys = []string{filepath.Join(s.Storage, "session.key"), filepath.Join(s.Storage, "archive.key")}
+	if both, err := s.sessionKeys(archiveKey); err != nil || len(both) != 2 {
+		t.Errorf("%d keys, %v", len(both), err)
+	}
+	o := &Options{Pages: true, instances: &instances{portalKeys: []access.Key{first[0]}}}
+	sessions, err := s.sessions(o)
+	if err != nil || sessions.Portals == nil || !sessions.Plain {
+		t.Errorf("%+v, %v", sessions, err)
+	}
+	if _, err := access.New(access.Options{Keyring: sessions.Keyring, Sessions: sessions}); err == nil {
+		t.Error("a key of servers and portals was taken")
+	}
+	for listen, plain := range map[string]bool{"127.0.0.1:8080": true, "[::1]:8080": true, ":8080": false, "10.0.0.1:8080": false} {
+		if s.Listen = listen; s.plain() != plain {
+			t.Errorf("%s: %v", listen, !plain)
+		}
+	}
+	s.Listen, s.PublicURL = "127.0.0.1:8080", "https://okara.example.com"
+	if s.plain() {
+		t.Error("behind a proxy with TLS cookies go without")
+	}
+}

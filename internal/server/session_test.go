@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestRoutesOfRoles asks a server, and a portal, for what people come for and for what
+// tools do. A portal has nothing for tools.
+func TestRoutesOfRoles(t *testing.T) {
+	i := portaltest.NewIssuer(t)
+	for _, portal := range []bool{false, true} {
+		client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{PlainHTTP: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}
+		ring, err := access.NewKeyring(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front, err := server.New(server.Options{
+			Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: keys, Pages: true, Alone: portal,
+			Sessions: &access.Sessions{Keyring: ring, Portal: portal},
+			Login:    &access.Login{Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: "https://okara.example.com"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			path           string
+			server, portal int
+			location       string
+		}{
+			{"/", 303, 303, "ui/"},
+			{"/ui/login?stay", 200, 200, ""},
+			{"/ui/me", 200, 200, ""},
+			{"/ui/search", 303, 303, "./login?return=%2Fui%2Fsearch"},
+			{"/app/settings/tokens", 303, 303, "../../ui/me"},
+			{"/login/callback?state=x", 400, 400, ""},
+			{"/login/authorize", 400, 404, ""},
+			{"/.well-known/terraform.json", 200, 404, ""},
+			{"/v1/modules/net/vpc/aws/versions", 401, 404, ""},
+			{"/healthz", 200, 200, ""},
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://okara.example.com"+c.path, nil)
+			r.Header.Set("Accept", "text/html")
+			w := httptest.NewRecorder()
+			front.ServeHTTP(w, r)
+			want := c.server
+			if portal {
+				want = c.portal
+			}
+			if w.Code != want || w.Header().Get("Location") != c.location || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("portal %v: %s is %d to %q, want %d", portal, c.path, w.Code, w.Header().Get("Location"), want)
+			}
+		}
+	}
+}
