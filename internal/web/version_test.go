@@ -60,7 +60,7 @@ func TestRequired(t *testing.T) {
 	}
 	id := trust.CosignKeyID(public)
 	for path, want := range map[string]string{
-		"modules/net/vpc/aws":                "verified, signed by " + strings.TrimPrefix(id, "SHA256:")[:12],
+		"modules/net/vpc/aws":                "verified, signed by " + strings.ReplaceAll(strings.TrimPrefix(id, "SHA256:")[:12], "+", "&#43;"), // as HTML has it
 		"modules/net/vpc/aws/1.0.0/security": `<span class="mark good">trusted</span>`,
 		"modules/net/vpc/aws/1.0.0/usage":    "--cosign-key KEY.pub",
 		"modules/net/vpc/aws/1.1.0":          "does not fulfil the policy",
