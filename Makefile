@@ -12,7 +12,7 @@ REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
 NESTED  := internal/e2e internal/conformance
 
-.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models mutants docs vuln year
+.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -57,6 +57,8 @@ vuln: # asks vuln.go.dev; not part of lint, which needs no network
 	for m in . $(NESTED); do (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 -test ./...) || exit 1; done
 models:
 	sh statebackend/models/run.sh
+screenshots: # of a fixture whose clock stands still; no test compares them
+	OKARA_SCREENSHOTS="$(CURDIR)/bin/screenshots" go test -count=1 -timeout 30m -run TestPictures ./internal/web
 docs:
 	OKARA_UPDATE=1 go test -count=1 -run 'TestCommandPages' ./cmd/okara
 

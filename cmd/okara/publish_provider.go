@@ -30,6 +30,9 @@ pushed, and the version becomes visible when it is complete.
 A signature in the folder is verified with --key and kept. Without one, SHA256SUMS
 is signed with --sign-key; the private key stays on this machine.
 
+The documentation in the folder docs of DIST, or in --docs, is stored with the version
+and shown on its page; it is Markdown in the form of the public registries.
+
 A published version never changes, with one exception: --extend adds platforms. DIST
 then holds the zips of all platforms, and those that are there stay byte for byte.
 
@@ -59,10 +62,11 @@ other content, 5 denied.`,
 				return err
 			}
 			defer dist.Close()
-			options, err := o.options(reg.app)
+			options, done, err := o.options(reg.app)
 			if err != nil {
 				return err
 			}
+			defer done()
 			return publishOne(reg, server, func(to publisher) (depot.Published, error) {
 				return to.PublishProvider(cmd.Context(), dist.FS(), p, v, options)
 			})
@@ -70,6 +74,7 @@ other content, 5 denied.`,
 	}
 	f := cmd.Flags()
 	server.add(f)
+	f.StringVar(&o.docs, "docs", "", "`FOLDER` with the documentation, which is docs in the source of a provider; else docs in DIST")
 	f.BoolVar(&o.extend, "extend", false, "add platforms that an existing version lacks; those it has must be the same")
 	f.StringArrayVar(&o.signKeys, "sign-key", nil, "armored OpenPGP private key `FILE` that signs SHA256SUMS (repeatable, while one key replaces another)")
 	f.StringVar(&o.passphraseFile, "passphrase-file", "", "`FILE` with the key's passphrase (or the variable OKARA_KEY_PASSPHRASE)")
@@ -82,18 +87,20 @@ type providerFlags struct {
 	signKeys, keys []string // files
 	passphraseFile string
 	extend         bool
+	docs           string
 }
 
-// options reads the keys; the first one signs, and the others sign as well.
-func (f *providerFlags) options(a *app) (o depot.ProviderOptions, err error) {
+// options reads the keys; the first one signs, and the others sign as well. done
+// closes the documentation.
+func (f *providerFlags) options(a *app) (o depot.ProviderOptions, done func(), err error) {
 	o.Extend = f.extend
 	if o.Annotations, err = publishAnnotations(a); err != nil {
-		return o, err
+		return o, nil, err
 	}
 	for _, file := range f.signKeys {
 		key, err := readPrivateKey(a, file, f.passphraseFile)
 		if err != nil {
-			return o, err
+			return o, nil, err
 		}
 		if o.SignKey == nil {
 			o.SignKey = key
@@ -101,8 +108,15 @@ func (f *providerFlags) options(a *app) (o depot.ProviderOptions, err error) {
 			o.AlsoSign = append(o.AlsoSign, key)
 		}
 	}
-	o.Keys, err = readPublicKeys(f.keys)
-	return o, err
+	if o.Keys, err = readPublicKeys(f.keys); err != nil || f.docs == "" {
+		return o, func() {}, err
+	}
+	docs, err := openTree(f.docs)
+	if err != nil {
+		return o, nil, err
+	}
+	o.Docs = docs.FS()
+	return o, func() { _ = docs.Close() }, nil // only read
 }
 
 // readPrivateKey reads the signing key; an empty name is no key.

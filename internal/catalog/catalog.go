@@ -72,6 +72,7 @@ type Catalog struct {
 	lost      *lostVersions
 	evidence  *evidence
 	news      news
+	docs      *cache.Cache[*ProviderDocs] // digest of the layer
 
 	begun  atomic.Pointer[depot.Catalog] // what a first load that failed has read
 	finder *Finder                       // that searches what is here; nil: nobody does
@@ -105,6 +106,7 @@ func New(o Options) *Catalog {
 	return &Catalog{
 		Blobs: blobs, client: o.Client, layout: o.Layout, lists: lists, manifests: found, lost: lost,
 		evidence: newEvidence(o.Now, w.Looked),
+		docs:     cache.New("docs", docsBytes, (*ProviderDocs).size, o.Now, w.Looked),
 		indexes:  cache.New("catalog", listBytes, (*Index).size, o.Now, w.Looked),
 		policy: &policy{
 			client: o.Client, layout: o.Layout, require: o.Require, manifests: found, lost: lost, log: o.Logger, now: o.Now, checked: w.Checked,
@@ -128,6 +130,9 @@ func (w Watch) withDefaults() Watch {
 	}
 	return w
 }
+
+// Layout says where things are in the registry.
+func (c *Catalog) Layout() addr.Layout { return c.layout }
 
 // Ping asks the registry for something that need not exist.
 func (c *Catalog) Ping(ctx context.Context) error {

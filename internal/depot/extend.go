@@ -35,18 +35,25 @@ func (x providerPush) extend(ctx context.Context, stored artifact.ProviderIndex)
 		out.Digest, out.Existing = stored.Index.Digest.String(), true
 		return out, nil
 	}
-	artifact, err := x.artifact(added, stored.Platforms)
+	if plan.metadata.DocsBytes == nil && stored.Metadata != nil { // those of the first publication stay
+		md, err := artifact.ReadProviderMetadata(ctx, r, stored)
+		if err != nil {
+			return Published{}, err
+		}
+		plan.metadata.Docs = md.Docs
+	}
+	pushed, err := x.artifact(added, stored.Platforms)
 	if err != nil {
 		return Published{}, err
 	}
-	if _, err := r.Push(ctx, artifact); err != nil {
+	if _, err := r.Push(ctx, pushed); err != nil {
 		return Published{}, err
 	}
-	out.Digest = artifact.Root.Digest.String()
-	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: artifact.Root, Packages: added, Signers: plan.signers}); err != nil {
+	out.Digest = pushed.Root.Digest.String()
+	if err := x.o.Gate.pass(ctx, Gated{Repo: r, Root: pushed.Root, Packages: added, Signers: plan.signers}); err != nil {
 		return out, err
 	}
-	return out, moveIndex(ctx, r, v, stored.Index, artifact.Root)
+	return out, moveIndex(ctx, r, v, stored.Index, pushed.Root)
 }
 
 // addedPackages returns the packages of platforms that stored does not have.

@@ -71,6 +71,9 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, err
 	}
 	plan, err := planMirror(p, v, packages, o)
+	if err == nil {
+		err = plan.mirrorDocs(ctx, p, v, packages[0])
+	}
 	x := providerPush{r, p, v, plan, ProviderOptions{Gate: o.Gate}, d.o.Progress}
 	if err == nil {
 		err = x.transfer(ctx, packages, d.o.TempDir)
@@ -79,6 +82,22 @@ func (d *Depot) MirrorProvider(ctx context.Context, src Source, p addr.Provider,
 		return Published{}, fmt.Errorf("%s %s: %w", p, v, err)
 	}
 	return d.pushPlan(ctx, x)
+}
+
+// mirrorDocs takes over the documentation that an origin has. Nothing signs it, so
+// what cannot be read is left out with a warning.
+func (p *ProviderPlan) mirrorDocs(ctx context.Context, provider addr.Provider, v addr.Version, pkg upstream.Package) error {
+	if pkg.Docs == nil {
+		return nil
+	}
+	packed, err := pkg.Docs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.takeDocs(release.StemOf(provider, v)+DocsFile, packed); err != nil {
+		p.Warnings = append(p.Warnings, "the documentation is left out: "+err.Error())
+	}
+	return nil
 }
 
 // Refused tells content that is not accepted, because of what it is or who signed

@@ -30,6 +30,7 @@ type ProviderOptions struct {
 	Extend      bool                // add platforms that an existing version lacks
 	Stored      []Package           // packages that the registry has, inspected when they arrived; not in the folder
 	Gate        Gate                // asked before the version becomes visible; nil: it does
+	Docs        fs.FS               // Markdown in the form of the registries; nil: the folder docs, if there is one
 }
 
 // ProviderPlan is what publishing a folder would ship, all of it checked.
@@ -40,11 +41,12 @@ type ProviderPlan struct {
 
 	sums     signing.Sums
 	signers  []string // IDs of the keys whose signature verified
+	docsName string   // of the packed documentation, "" if there is none
 	metadata artifact.ProviderMetadata
 }
 
-// Texts returns the files of the release besides the packages: SHA256SUMS, its
-// signature if there is one, and the registry manifest if there is one.
+// Texts returns the files of the release besides the packages: SHA256SUMS, and its
+// signature, the registry manifest and the packed documentation if they are there.
 func (p *ProviderPlan) Texts() map[string][]byte {
 	m := p.metadata
 	texts := map[string][]byte{m.ShasumsName: m.ShasumsBytes}
@@ -53,6 +55,9 @@ func (p *ProviderPlan) Texts() map[string][]byte {
 	}
 	if m.RegistryManifest != nil {
 		texts["terraform-registry-manifest.json"] = m.RegistryManifest
+	}
+	if m.DocsBytes != nil {
+		texts[p.docsName] = m.DocsBytes
 	}
 	return texts
 }
@@ -90,7 +95,7 @@ func PlanProvider(ctx context.Context, dist fs.FS, p addr.Provider, v addr.Versi
 	if err := d.checkSignature(plan, o); err != nil {
 		return nil, err
 	}
-	return plan, nil
+	return plan, d.docs(ctx, plan, o.Docs)
 }
 
 // takeSums parses a SHA256SUMS, which is kept as it is.

@@ -115,9 +115,14 @@ func (p pull) provider(ctx context.Context, platforms []addr.Platform) ([]string
 	if err != nil {
 		return nil, err
 	}
+	if md.Docs != nil {
+		if md.DocsBytes, err = p.Repository.ReadBlob(ctx, *md.Docs, artifact.MaxProviderDocs); err != nil {
+			return nil, err
+		}
+	}
 	stem := release.StemOf(p.Item.Provider, p.Version)
 	for name, b := range map[string][]byte{
-		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest,
+		stem + "SHA256SUMS": md.ShasumsBytes, stem + "SHA256SUMS.sig": md.SignatureBytes, stem + "manifest.json": md.RegistryManifest, stem + DocsFile: md.DocsBytes,
 	} {
 		if b == nil {
 			continue

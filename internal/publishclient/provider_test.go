@@ -86,14 +86,15 @@ func TestProvider(t *testing.T) {
 	p, v := must(addr.ParseProvider("acme/dns")), must(addr.ParseVersion("1.0.0"))
 	dist := newRelease(t, "linux_amd64", "darwin_arm64")
 	dist["terraform-provider-dns_1.0.0_manifest.json"] = &fstest.MapFile{Data: []byte(`{"version":1,"metadata":{"protocol_versions":["6.0"]}}`)}
+	dist["docs/index.md"] = &fstest.MapFile{Data: []byte("# dns\n")}
 	o := depot.ProviderOptions{SignKey: key, Annotations: map[string]string{artifact.AnnSource: "https://example.com/acme/dns"}}
 	c := s.client(nil)
 	out, err := c.PublishProvider(t.Context(), dist, p, v, o)
 	if err != nil || out.Existing {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if got := u.take(); len(got) != 5 {
-		t.Errorf("sent %v, want two packages, SHA256SUMS, its signature and the manifest", got)
+	if got := u.take(); len(got) != 6 {
+		t.Errorf("sent %v, want two packages, SHA256SUMS, its signature, the manifest and the documentation", got)
 	}
 	if straight := must(s.depot.PublishProvider(t.Context(), dist, p, v, o)); out.ContentDigest != straight.ContentDigest {
 		t.Errorf("through the front-end %+v, straight %+v", out, straight)

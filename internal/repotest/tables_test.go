@@ -105,6 +105,7 @@ internal/depot: publishing one version at a time; what is wanted, and what gates
 	internal/archive
 	internal/diskfile
 	internal/moduledoc
+	internal/providerdoc
 	internal/release
 	internal/scratch
 	internal/signing
@@ -161,6 +162,7 @@ internal/catalog: what depot wrote, read through caches and screened; revoked ke
 	internal/addr
 	internal/cache
 	internal/depot
+	internal/providerdoc
 	internal/release
 	internal/search
 	internal/scan
@@ -296,12 +298,15 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/downloads
 	internal/prose
 	internal/search
+	internal/providerdoc
 	internal/scan
 	internal/service
+	internal/signing
 	internal/trust
 internal/webtest: a real browser for tests; it knows no page
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out
+internal/providerdoc: leaf: the documentation of a provider is a packed folder; where it lies is its readers' affair
 internal/prose: leaf: numbers and words as people write and read them
 internal/remedy: it says in okara's commands what helps against errors of statebackend
 	oci/artifact
@@ -406,8 +411,9 @@ go.opentelemetry.io/otel/exporters: where traces go is a flag
 	cmd/okara
 go.opentelemetry.io/otel/sdk: where traces go is a flag
 	cmd/okara
-go.yaml.in/yaml: depot files
+go.yaml.in/yaml: depot files, and what is before a page of documentation
 	internal/supply
+	internal/providerdoc
 gocloud.dev: key services
 	internal/envelope
 golang.org/x: Go's own

@@ -36,6 +36,9 @@ type Package struct {
 	Keys      []artifact.SigningKey
 	Protocols []string // "5.0"; empty if the origin does not tell
 
+	// Docs reads the packed documentation of the version; nil if the origin has none.
+	Docs func(ctx context.Context) ([]byte, error)
+
 	Others map[string]string // H1 of the version's platforms, as far as the origin tells
 }
 

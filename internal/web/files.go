@@ -70,9 +70,6 @@ func newFiles(o Options) *files {
 	}
 }
 
-// kept is the policy for what is in an archive, which never changes.
-func kept() cache.Policy { return cache.Policy{Fresh: cache.Forever} }
-
 // list returns the files of an archive, by path.
 func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
 	if list, ok := f.lists.Peek(mv.Zip.Digest.String()); ok {

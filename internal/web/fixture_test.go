@@ -121,6 +121,9 @@ func (s *site) provider(t *testing.T, version string) {
 	t.Helper()
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true})
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")
+	for name, text := range providerDocs() {
+		dist["docs/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
 	if _, err := s.depot.PublishProvider(t.Context(), dist, depottest.DNS(), depottest.MustVersion(t, version), depot.ProviderOptions{SignKey: key}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,12 +23,19 @@ type providerBody struct {
 	Deprecated       *notice
 	Facts            []fact
 	Choices          []choices
-	Platforms        []artifact.ProviderPlatform
-	Keys             []artifact.SigningKey
-	Protocols        []string
-	Snippets         []snippet
-	Versions         versionsBody
-	Problem          string // why the tools cannot install it through the registry protocol
+	Platforms        []platformRow
+	Keys             []keyRow
+	Files            []link // SHA256SUMS and its signature, below the root of the server
+	Docs             docsBody
+	Security         securityBody
+	Mirrored         string   // from where, "" of one that is published here
+	LeftOut          []string // packages of the origin that are not here
+	Warnings         []string
+	vouched
+	Protocols []string
+	Snippets  []snippet
+	Versions  versionsBody
+	Problem   string // why the tools cannot install it through the registry protocol
 }
 
 // providerIn reads the address of a provider, and asks for the right to it.
@@ -72,34 +79,57 @@ func (s *server) provider(r *request) (*page, error) {
 	} else if !ok {
 		return nil, notFound("provider %s has no version that is to be had", p)
 	}
-	pv, err := s.o.Catalog.ProviderVersion(r.Context(), p, v)
+	pv, no, err := s.o.Catalog.HeldProvider(r.Context(), p, v)
+	if no != nil && (err != nil || !r.publishes(it)) {
+		err = no
+	}
 	if err != nil {
 		return nil, gone(err, "provider", p.String())
 	}
 	body := s.newProvider(r, p, v, l, pv)
+	if no != nil {
+		body.Refused = no.Error()
+		body.Marks = append(body.Marks, mark{"not served", "bad"})
+	}
 	body.Tab = cmp.Or(r.PathValue("tab"), "platforms")
 	if r.PathValue("version") == "versions" {
 		body.Tab = "versions"
 	}
-	if !slices.Contains([]string{"platforms", "keys", "usage", "versions"}, body.Tab) {
-		return nil, notFound("a provider has no page %q", body.Tab)
+	if strings.Contains(r.Pattern, "/docs/") {
+		body.Tab = "docs"
+	}
+	if !slices.ContainsFunc(body.Tabs, func(t tab) bool { return t.Text == tabText(body.Tab) }) {
+		return nil, notFound("a provider has no page %q, or this version has not", body.Tab)
 	}
 	for i := range body.Tabs {
 		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
 	}
+	switch body.Tab {
+	case "docs":
+		body.Docs, err = s.newDocs(r, pv, p.Type, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
+	case "security":
+		body.Security, err = s.newSecurity(r, pv.Repository, body.vouched, body.Base+"/security", nil)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return &page{
 		Template: "provider.html", Title: p.String(), Body: body,
 		Crumbs:  []link{{"Catalog", ""}, {namespaceOf(it), namespacePath(it)}},
-		Command: "okara show " + p.String() + "@" + v.String(),
+		Command: commandFor(body.Tab, p.String()+"@"+v.String()),
 	}, nil
 }
 
 func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *catalog.Versions, pv *catalog.ProviderVersion) providerBody {
 	item := itemPath(p.Item())
 	b := providerBody{
-		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()), Platforms: pv.Platforms, Keys: pv.Meta.Keys,
-		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Snippets: s.providerSnippets(r, p, v), Deprecated: s.deprecation(l, v), Versions: s.newVersions(r, l, p.Item()),
+		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()),
+		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: s.deprecation(l, v), Versions: s.newVersions(r, l, p.Item()),
+		Mirrored: p.Hostname, vouched: s.vouch(r, p.Item(), v, pv.Index, l),
 	}
+	b.Snippets = s.providerSnippets(r, p, v, b.vouched)
+	s.packages(&b, pv)
+	b.Keys, b.Warnings = s.keys(pv)
 	var size int64
 	for _, t := range pv.Platforms {
 		size += t.Size
@@ -110,7 +140,7 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	}
 	switch pv.Signature {
 	case artifact.SignatureVerified:
-		b.Marks = append(b.Marks, mark{"signature verified", "good"})
+		b.Marks = append(b.Marks, mark{"checksums signed", "good"})
 	case artifact.SignatureNone:
 		b.Marks = append(b.Marks, mark{"origin signs nothing", "plain"})
 	}
@@ -120,12 +150,20 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	if b.Deprecated != nil {
 		b.Marks = append(b.Marks, mark{"deprecated", "bad"})
 	}
+	b.Marks = append(b.Marks, slices.Concat(b.vouched.marks(), versionMarks(v))...)
+	if p.Hostname != "" {
+		b.Marks = append(b.Marks, mark{"mirrored", "plain"})
+	}
 	add := func(name, href string, count int) {
 		b.Tabs = append(b.Tabs, tab{link: link{tabText(name), href}, Count: count})
 	}
 	add("platforms", b.Base, len(b.Platforms))
 	add("keys", b.Base+"/keys", len(b.Keys))
+	if pv.Meta.Docs != nil {
+		add("docs", b.Base+"/docs", -1)
+	}
 	add("usage", b.Base+"/usage", -1)
+	add("security", b.Base+"/security", -1)
 	add("versions", item+"/versions", len(l.Listed))
 	add("downloads", item+"/downloads", -1)
 	return b

@@ -86,10 +86,12 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/providers/{namespace}/{type}/downloads", s.providerDownloads)
 	show("GET /ui/providers/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/providers/{namespace}/{type}/{version}/{tab}", s.provider)
+	show("GET /ui/providers/{namespace}/{type}/{version}/docs/{path...}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}", s.provider) // read:mirror
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/downloads", s.providerDownloads)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
+	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/docs/{path...}", s.provider)
 	if s.o.Instances != nil {
 		s.instanceRoutes(mux, show)
 	}

@@ -78,7 +78,7 @@ func constraintRange(v addr.Version) string {
 }
 
 // providerSnippets are the ways to use a version of a provider.
-func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version) []snippet {
+func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, by vouched) []snippet {
 	source := s.host(r) + "/" + p.String()
 	if p.Hostname != "" {
 		source = p.String()
@@ -93,7 +93,10 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version) [
 			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.host(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
-	return append(all, snippet{Title: "On the command line", Note: "Complete the lock file, or prove who made it.", Text: "okara lock\nokara verify " + p.String() + "@" + v.String() + "\n"})
+	all = append(all, s.ociMirror(r, p))
+	return append(all,
+		snippet{Title: "Complete the lock file", Note: "With the hashes of all platforms, so that no machine adds its own.", Text: "okara lock\n"},
+		verifySnippet(p.String()+"@"+v.String(), by))
 }
 
 // shellWord is a text as one word of a POSIX shell; false: it has what no line to
@@ -107,6 +110,25 @@ func shellWord(s string) (string, bool) {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
 }
+
+// ociMirror has OpenTofu install providers from the registry, with no server between.
+func (s *server) ociMirror(r *request, p addr.Provider) snippet {
+	host := s.host(r)
+	path := "/" + p.Namespace + "/" + p.Type
+	if p.Hostname != "" {
+		host = p.Hostname
+	}
+	repository := s.registry(r) + "/" + p.Item().Repository(s.o.Catalog.Layout())
+	text := "provider_installation {\n  oci_mirror {\n    repository_template = " + literal(strings.TrimSuffix(repository, path)+"/${namespace}/${type}") +
+		"\n    include             = [" + quoted(host+"/*/*") + "]\n  }\n  direct {\n    exclude = [" + quoted(host+"/*/*") + "]\n  }\n}\n"
+	if !strings.HasSuffix(repository, path) { // a layout that orders the parts in its own way
+		text = "okara cli-config --oci-mirror " + s.registry(r) + "\n"
+	}
+	return snippet{Title: "Install it from the registry", Note: "OpenTofu 1.10 or later, in its CLI configuration, with no server between.", Text: text}
+}
+
+// literal is a text in quotes in which ${ } stay what they are.
+func literal(s string) string { return `"` + s + `"` }
 
 // clip is a text that fits a cell.
 func clip(s string) string { return prose.Clip(s, 200) }

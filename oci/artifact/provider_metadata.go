@@ -17,6 +17,7 @@ const (
 	MediaShasumsSignature = "application/vnd.okara.provider.shasums-signature.v1"
 	MediaSigningKeys      = "application/vnd.okara.provider.signing-keys.v1+json"
 	MediaRegistryManifest = "application/vnd.okara.provider.registry-manifest.v1+json"
+	MediaProviderDocs     = "application/vnd.okara.provider.docs.v1.tar+gzip"
 )
 
 const (
@@ -26,6 +27,9 @@ const (
 	// the largest provider has less than a hundred lines.
 	maxMetadataLayer = 1 << 20
 )
+
+// MaxProviderDocs bounds the layer of MediaProviderDocs.
+const MaxProviderDocs = 16 << 20
 
 // SigningKey is an OpenPGP public key as the provider protocol serves it.
 type SigningKey struct {
@@ -52,6 +56,9 @@ type ProviderMetadata struct {
 	SignatureBytes     []byte
 	Keys               []SigningKey
 	RegistryManifest   []byte // terraform-registry-manifest.json, nil if the provider has none
+
+	Docs      *oci.Descriptor // what MediaProviderDocs says, which is read by who wants it; nil: there is none
+	DocsBytes []byte          // to publish; never read
 }
 
 // NewProviderMetadata encodes md as a manifest and the blobs it needs.
@@ -81,6 +88,14 @@ func NewProviderMetadata(md ProviderMetadata) (oci.Manifest, []oci.Blob, error) 
 	}
 	if md.RegistryManifest != nil {
 		add(MediaRegistryManifest, "terraform-registry-manifest.json", md.RegistryManifest)
+	}
+	switch {
+	case md.DocsBytes != nil:
+		add(MediaProviderDocs, "docs.tar.gz", md.DocsBytes)
+	case md.Docs != nil: // the repository has it
+		d := *md.Docs
+		d.Data = nil
+		layers = append(layers, d)
 	}
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactProviderMetadata, Config: emptyConfig(), Layers: layers})
 	return m, blobs, err
@@ -123,6 +138,8 @@ func metadataLayers(ctx context.Context, r *oci.Repo, layers []oci.Descriptor) (
 			}
 		}
 		switch d.MediaType {
+		case MediaProviderDocs:
+			md.Docs = &d
 		case MediaShasums:
 			md.Shasums, md.ShasumsBytes, md.ShasumsName = d, b, d.Annotations[AnnTitle]
 		case MediaShasumsSignature:
@@ -160,7 +177,7 @@ func NewSignatureLayers(md ProviderMetadata, withShasums bool) ([]oci.Descriptor
 	if !withShasums {
 		md.ShasumsBytes = nil
 	}
-	md.RegistryManifest = nil
+	md.RegistryManifest, md.Docs, md.DocsBytes = nil, nil, nil
 	m, blobs, err := NewProviderMetadata(md)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/internal/providerdoc"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// docsBytes bounds the documentation of providers in memory.
+const docsBytes = 64 << 20
+
+// ProviderDocs are the pages of a version, or why there are none to be shown.
+type ProviderDocs struct {
+	*providerdoc.Docs
+	Broken error // the layer cannot be read; nothing else is set then
+}
+
+func (d *ProviderDocs) size() int {
+	if d.Docs == nil {
+		return 256
+	}
+	return d.Size()
+}
+
+// Docs reads the documentation of a version, once for each digest. It is nil for a
+// version without.
+func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs, error) {
+	d := pv.Meta.Docs
+	if d == nil {
+		return nil, nil
+	}
+	return c.docs.Get(ctx, d.Digest.String(), always(), func(ctx context.Context, _ *ProviderDocs, _ bool) (*ProviderDocs, error) {
+		if d.Size > artifact.MaxProviderDocs {
+			return &ProviderDocs{Broken: fmt.Errorf("%d bytes: %w", d.Size, oci.ErrTooLarge)}, nil
+		}
+		r, err := c.client.Repo(pv.Repository)
+		if err != nil {
+			return nil, err
+		}
+		packed, err := r.ReadBlob(ctx, *d, artifact.MaxProviderDocs)
+		if err != nil {
+			return nil, err
+		}
+		docs, err := providerdoc.Read(bytes.NewReader(packed))
+		if errors.Is(err, providerdoc.ErrInvalid) {
+			return &ProviderDocs{Broken: err}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &ProviderDocs{Docs: docs}, nil
+	})
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package depot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/providerdoc"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// DocsFile is how the name of packed documentation ends in a folder of a release.
+const DocsFile = "docs.tar.gz"
+
+// takeDocs keeps the documentation that somebody packed, if it can be read.
+func (p *ProviderPlan) takeDocs(name string, packed []byte) error {
+	if len(packed) > artifact.MaxProviderDocs {
+		return fmt.Errorf("%s: %d bytes, at most %d: %w", name, len(packed), artifact.MaxProviderDocs, oci.ErrTooLarge)
+	}
+	if _, err := providerdoc.Read(bytes.NewReader(packed)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p.docsName, p.metadata.DocsBytes = name, packed
+	return nil
+}
+
+// docs finds the documentation of a release: the tree that the options name, the
+// folder docs, or the file that okara pull wrote.
+func (d *dist) docs(ctx context.Context, plan *ProviderPlan, tree fs.FS) error {
+	name := d.stem + DocsFile
+	if tree == nil {
+		if found := d.find(name); found != "" {
+			f, err := d.fsys.Open(found)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			b, err := io.ReadAll(io.LimitReader(f, artifact.MaxProviderDocs+1))
+			if err != nil {
+				return err
+			}
+			return plan.takeDocs(name, b)
+		}
+		info, err := fs.Stat(d.fsys, "docs")
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if tree, err = fs.Sub(d.fsys, "docs"); err != nil {
+			return err
+		}
+	}
+	packed, err := packDocs(ctx, tree)
+	if err != nil {
+		return fmt.Errorf("docs: %w", err)
+	}
+	return plan.takeDocs(name, packed)
+}
+
+// packDocs packs a folder as modules are packed: the same files give the same
+// bytes. The pages for other languages, which are many times as large, stay out.
+func packDocs(ctx context.Context, tree fs.FS) ([]byte, error) {
+	list, err := archive.List(ctx, tree, archive.Options{
+		Ignore: []string{"/cdktf/"}, Limits: archive.Limits{Files: providerdoc.MaxFiles, Bytes: providerdoc.MaxBytes},
+	})
+	if err != nil {
+		return nil, err
+	}
+	packed, err := list.Pack(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer packed.Close()
+	return io.ReadAll(packed.Tar.Open())
+}

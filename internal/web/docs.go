@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"path"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/providerdoc"
+)
+
+// docsBody is one page of the documentation of a provider, and the way to all.
+type docsBody struct {
+	Groups   []docsGroup
+	Title    string
+	Sort     string // what kind of page it is
+	Text     template.HTML
+	Contents []heading
+	Cut      bool
+	Problem  string // why there is none
+}
+
+// docsGroup is the pages of a kind, or of a subcategory of it.
+type docsGroup struct {
+	Title string
+	Open  bool // the page that is shown is in it
+	Rows  []tab
+}
+
+// newDocs fills in the page at a path, or the first. Base is the page of the version.
+func (s *server) newDocs(r *request, pv *catalog.ProviderVersion, typ, base, at string) (docsBody, error) {
+	docs, err := s.o.Catalog.Docs(r.Context(), pv)
+	switch {
+	case err != nil:
+		return docsBody{}, err
+	case docs == nil || docs.Broken == nil && len(docs.Pages) == 0:
+		return docsBody{}, notFound("this version has no documentation")
+	case docs.Broken != nil:
+		return docsBody{Problem: docs.Broken.Error()}, nil
+	}
+	p, ok := docs.Pages[0], true
+	if at != "" {
+		p, ok = docs.Page(at)
+	}
+	if !ok {
+		return docsBody{}, notFound("the documentation has no page %q", at)
+	}
+	root := up(r.URL.Path) + base + "/docs/"
+	doc := s.markdown.render(p.Text, place{key: root + path.Dir(p.Path), dir: path.Dir(p.Path), file: func(name string, image bool) string {
+		for _, ending := range []string{".html.markdown", ".html.md", ".markdown", ".md", ".html"} {
+			name = strings.TrimSuffix(name, ending)
+		}
+		if _, ok := docs.Page(name); !ok || image {
+			return "" // images are not among the pages
+		}
+		return root + escapePath(name)
+	}})
+	return docsBody{
+		Groups: docsGroups(docs.Docs, typ, base, p), Title: docsTitle(p, typ), Sort: string(p.Kind),
+		Text: doc.html, Contents: doc.headings, Cut: p.Cut || doc.cut,
+	}, nil
+}
+
+// docsGroups are all pages, by kind and subcategory.
+func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page) []docsGroup {
+	plural := map[providerdoc.Kind]string{
+		providerdoc.Overview: "Overview", providerdoc.Guide: "Guides", providerdoc.Resource: "Resources", providerdoc.Data: "Data sources",
+		providerdoc.Ephemeral: "Ephemeral resources", providerdoc.Function: "Functions", providerdoc.List: "List resources", providerdoc.Act: "Actions",
+	}
+	var all []docsGroup
+	for _, p := range docs.Pages {
+		title := plural[p.Kind]
+		if p.Subcategory != "" {
+			title += ": " + p.Subcategory
+		}
+		if n := len(all); n == 0 || all[n-1].Title != title {
+			all = append(all, docsGroup{Title: title})
+		}
+		g := &all[len(all)-1]
+		here := p.Path == at.Path
+		g.Open = g.Open || here
+		g.Rows = append(g.Rows, tab{link: link{docsTitle(p, typ), base + "/docs/" + escapePath(p.Path)}, Here: here})
+	}
+	return all
+}
+
+// docsTitle is what a page is called: a resource as configurations name it.
+func docsTitle(p providerdoc.Page, typ string) string {
+	name := path.Base(p.Path)
+	switch p.Kind {
+	case providerdoc.Overview:
+		return "Overview"
+	case providerdoc.Guide:
+		return cmp.Or(clean(p.Title), name)
+	case providerdoc.Function:
+		return name
+	}
+	if name == typ || strings.HasPrefix(name, typ+"_") {
+		return name
+	}
+	return typ + "_" + name
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// platformRow is a package of a provider.
+type platformRow struct {
+	artifact.ProviderPlatform
+	Href string // below the root of the server, "" for none
+}
+
+// packages fills in what a version has, and what its SHA256SUMS names besides.
+func (s *server) packages(b *providerBody, pv *catalog.ProviderVersion) {
+	file := func(sha256hex, name string) string {
+		if s.o.Archives == nil {
+			return ""
+		}
+		return s.o.Archives.ArchiveLink(pv.Repository, sha256hex, name)
+	}
+	have := map[string]bool{}
+	for _, t := range pv.Platforms {
+		have[t.Filename] = true
+		b.Platforms = append(b.Platforms, platformRow{t, file(t.Zh, t.Filename)})
+	}
+	name := pv.Meta.ShasumsName
+	if len(pv.Meta.ShasumsBytes) > 0 && s.o.Archives != nil {
+		b.Files = append(b.Files, link{name, file(pv.Meta.Shasums.Digest.Encoded(), name)})
+	}
+	if len(pv.Meta.SignatureBytes) > 0 && s.o.Archives != nil {
+		b.Files = append(b.Files, link{name + ".sig", file(pv.Meta.Signature.Digest.Encoded(), name+".sig")})
+	}
+	sums, err := signing.ParseSums(pv.Meta.ShasumsBytes)
+	if err != nil {
+		return
+	}
+	for _, listed := range slices.Sorted(maps.Keys(sums)) {
+		if strings.HasSuffix(listed, ".zip") && !have[listed] {
+			b.LeftOut = append(b.LeftOut, listed)
+		}
+	}
+}
+
+// keyRow is a key that is served with a version.
+type keyRow struct {
+	signing.PublicKey
+	Signed bool // a signature over SHA256SUMS is by it
+	Marks  []mark
+}
+
+// expiresSoon is how long before its end a key is warned about.
+const expiresSoon = 60 * 24 * time.Hour
+
+// keys reads those of a version, and what is to be said of them.
+func (s *server) keys(pv *catalog.ProviderVersion) (rows []keyRow, warnings []string) {
+	now := s.o.Now()
+	parsed, err := trust.PublicKeys(pv.Meta.Keys)
+	if err != nil {
+		return nil, []string{"A key of this version cannot be read."}
+	}
+	for _, k := range parsed {
+		_, err := signing.Verify(pv.Meta.ShasumsBytes, pv.Meta.SignatureBytes, []signing.PublicKey{k}, signing.VerifyOptions{Now: now, AllowExpired: true})
+		row := keyRow{PublicKey: k, Signed: err == nil}
+		switch {
+		case k.Revoked:
+			row.Marks = append(row.Marks, mark{"revoked", "bad"})
+		case k.Expired(now):
+			row.Marks = append(row.Marks, mark{"expired", "bad"})
+			warnings = append(warnings, fmt.Sprintf("Key %s expired on %s: OpenTofu warns, or refuses if it is told to.", k.ID, k.Expires.Format(time.DateOnly)))
+		case !k.Expires.IsZero() && k.Expires.Sub(now) < expiresSoon:
+			row.Marks = append(row.Marks, mark{"expires soon", "bad"})
+			warnings = append(warnings, fmt.Sprintf("Key %s expires on %s.", k.ID, k.Expires.Format(time.DateOnly)))
+		}
+		if row.Signed {
+			row.Marks = append(row.Marks, mark{"signed this version", "good"})
+		}
+		rows = append(rows, row)
+	}
+	return rows, warnings
+}
