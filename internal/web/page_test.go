@@ -3,6 +3,7 @@
 package web_test
 
 import (
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -135,6 +136,32 @@ func TestWarm(t *testing.T) {
 		s.count.Take()
 		if s.get(t, "/ui/"+path); len(s.count.Take()) != 0 {
 			t.Errorf("%s asks the registry again", path)
+		}
+	}
+}
+
+// TestWeight bounds what a page is on the wire, in its fullest form.
+func TestWeight(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.full(t)
+	for path, most := range map[string]int{
+		"": 30, "search": 30, "modules/net": 30, "modules/net/vpc/aws": 60, "modules/net/vpc/aws/1.10.0/security": 30, "modules/net/vpc/aws/1.10.0/files": 30,
+		"modules/net/vpc/aws/1.10.0/files/main.tf": 30, "modules/net/large/aws/1.0.0/inputs": 30, "modules/net/vpc/aws/versions": 30,
+		"providers/acme/dns": 30, "providers/acme/dns/1.2.3/docs/resources/record": 30,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/ui/"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip")
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || n > int64(most)<<10 {
+			t.Errorf("%s: status %d, %d bytes of at most %d KiB, %v", path, resp.StatusCode, n, most, err)
 		}
 	}
 }
