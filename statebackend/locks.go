@@ -34,9 +34,14 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.locksOf(ctx, lockTags(tags))
+}
+
+// locksOf reads what is under the tags of locks.
+func (s *Store) locksOf(ctx context.Context, listed []artifact.StateTag) ([]Held, error) {
 	var held []Held
 	unreadable := false
-	for _, t := range lockTags(tags) {
+	for _, t := range listed {
 		h, ok, err := s.heldBy(ctx, t)
 		if err != nil {
 			return nil, err
@@ -47,7 +52,8 @@ func (s *Store) Locks(ctx context.Context) ([]Held, error) {
 		}
 	}
 	if unreadable { // or released since the list
-		if tags, err = s.tags(ctx); err != nil {
+		tags, err := s.tags(ctx)
+		if err != nil {
 			return nil, err
 		}
 		still := lockTags(tags)

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -140,17 +141,26 @@ func (s *Store) GetTag(ctx context.Context, workspace, tag string) ([]byte, Vers
 // GetVersion returns version n of a workspace, a [*VersionError] if the workspace
 // has others only.
 func (s *Store) GetVersion(ctx context.Context, workspace string, n int64) ([]byte, Version, error) {
+	var state []byte
+	v, err := s.ViewVersion(ctx, workspace, n, func(b []byte, _ Version) error {
+		state = b
+		return nil
+	})
+	return state, v, err
+}
+
+// ViewVersion is GetVersion for servers, as [Store.View] is Get.
+func (s *Store) ViewVersion(ctx context.Context, workspace string, n int64, use func(state []byte, v Version) error) (Version, error) {
 	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
 	if errors.Is(err, oci.ErrNotFound) {
 		if newest, cerr := s.Current(ctx, workspace); cerr == nil {
-			err = &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
-			return nil, Version{}, err
+			return Version{}, &VersionError{Repository: s.repo.String(), Workspace: workspace, N: n, Newest: newest.N}
 		}
 	}
 	if err != nil {
-		return nil, Version{}, fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
+		return Version{}, versionError(workspace, n, err)
 	}
-	return s.read(ctx, m, 0)
+	return s.view(ctx, m, 0, use)
 }
 
 // parallelReads bounds the requests of one listing.
@@ -177,43 +187,63 @@ func (s *Store) workspaces(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	heads := newestTags(tags)
+	return s.workspacesIn(ctx, tags)
+}
+
+func (s *Store) workspacesIn(ctx context.Context, tags []string) ([]string, error) {
+	heads, err := s.headsIn(ctx, tags)
 	names := make([]string, len(heads))
+	for i, h := range heads {
+		names[i] = h.Workspace
+	}
+	return names, err
+}
+
+// headsIn reads the newest version of each workspace in a tag list, in order of
+// their names, and leaves out those without a state.
+func (s *Store) headsIn(ctx context.Context, tags []string) ([]Head, error) {
+	newest := newestTags(tags)
+	heads := make([]Head, len(newest))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallelReads)
-	for i, t := range heads {
-		g.Go(func() error {
-			m, err := s.repo.Fetch(ctx, t.String())
-			if errors.Is(err, oci.ErrNotFound) {
-				names[i] = s.workspaceOf(ctx, t.Fragment) // what cannot be read is no reason to hide it
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			sm, err := artifact.ParseState(m)
-			if err != nil {
-				return nil // not ours, though its tag looks like it
-			}
-			if !nameOf(t.Fragment, sm.Workspace) {
-				sm.Workspace = t.Fragment
-			}
-			if !sm.Empty {
-				names[i] = sm.Workspace
-				return nil
-			}
-			if _, _, err := s.read(ctx, sm, 0); !errors.Is(err, oci.ErrNotFound) {
-				names[i] = sm.Workspace // nobody with the keys says that it is gone
-			}
-			return nil
+	for i, t := range newest {
+		g.Go(func() (err error) {
+			heads[i], err = s.head(ctx, t)
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return h.Workspace == "" })
+	slices.SortFunc(heads, func(a, b Head) int { return strings.Compare(a.Workspace, b.Workspace) })
+	return slices.CompactFunc(heads, func(a, b Head) bool { return a.Workspace == b.Workspace }), nil
+}
+
+// head reads the newest version of a workspace; it has no name if there is no state.
+func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
+	m, err := s.repo.Fetch(ctx, t.String())
+	if errors.Is(err, oci.ErrNotFound) { // what cannot be read is no reason to hide it
+		return Head{s.workspaceOf(ctx, t.Fragment), Version{N: t.N}}, nil
+	}
+	if err != nil {
+		return Head{}, err
+	}
+	sm, err := artifact.ParseState(m)
+	if err != nil {
+		return Head{}, nil // not ours, though its tag looks like it
+	}
+	if !nameOf(t.Fragment, sm.Workspace) {
+		sm.Workspace = t.Fragment
+	}
+	v := newVersion(sm)
+	v.Current = true
+	if sm.Empty {
+		if _, _, err := s.read(ctx, sm, 0); errors.Is(err, oci.ErrNotFound) {
+			return Head{}, nil // else nobody with the keys says that it is gone
+		}
+	}
+	return Head{sm.Workspace, v}, nil
 }
 
 // nameOf tells whether a workspace of that name has that tag fragment: names in

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -50,6 +51,23 @@ func newVersion(m artifact.StateManifest) Version {
 	return v
 }
 
+// Why says in words for what the version was written, "" if nobody said it. The
+// tools name their operations like OperationTypeApply.
+func (v Version) Why() string {
+	operation := strings.TrimPrefix(v.Operation, "OperationType")
+	switch {
+	case v.Operation == artifact.OperationTakeover && v.Parent > 0:
+		return fmt.Sprintf("takeover, content of %d", v.Parent)
+	case operation != v.Operation:
+		return strings.ToLower(operation)
+	}
+	return operation
+}
+
+// Jump is how far the numbers of versions skip ahead at least where a lock was
+// taken over.
+const Jump = jump
+
 // numbers returns the version numbers of a workspace, newest first.
 func numbers(tags []string, fragment string) []int64 {
 	var list []int64
@@ -72,22 +90,35 @@ func (s *Store) History(ctx context.Context, workspace string) iter.Seq2[Version
 			yield(Version{}, err)
 			return
 		}
-		l := lineOf(workspace)
-		for i, n := range numbers(tags, l.fragment) {
-			m, err := s.fetchState(ctx, l.numbered(n), workspace)
+		for i, n := range numbers(tags, lineOf(workspace).fragment) {
+			m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
 			if i > 0 && errors.Is(err, oci.ErrNotFound) {
 				continue // pruned meanwhile
 			}
-			if err = unreadable(err); err != nil {
-				err = fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
-			}
 			v := newVersion(m)
 			v.N, v.Current = n, i == 0
-			if !yield(v, err) {
+			if !yield(v, versionError(workspace, n, unreadable(err))) {
 				return
 			}
 		}
 	}
+}
+
+// Describe returns version n of a workspace without reading its state, with one
+// request. Nothing tells it whether the version is the current one.
+func (s *Store) Describe(ctx context.Context, workspace string, n int64) (Version, error) {
+	m, err := s.fetchState(ctx, lineOf(workspace).numbered(n), workspace)
+	v := newVersion(m)
+	v.N = n
+	return v, versionError(workspace, n, err)
+}
+
+// versionError says which version an error is about.
+func versionError(workspace string, n int64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("version %d of workspace %q: %w", n, workspace, err)
 }
 
 // Current returns the current version of a workspace without reading its state;

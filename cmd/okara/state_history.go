@@ -4,13 +4,11 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/oci"
-	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -79,18 +77,5 @@ func historyRow(v statebackend.Version) []string {
 	if v.Current {
 		mark = "current " + mark
 	}
-	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), prose.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(why(v)), orDash(v.Tool), mark}
-}
-
-// why is for what a version was written. The tools name their operations like
-// OperationTypeApply.
-func why(v statebackend.Version) string {
-	operation := strings.TrimPrefix(v.Operation, "OperationType")
-	switch {
-	case v.Operation == artifact.OperationTakeover && v.Parent > 0:
-		return fmt.Sprintf("takeover, content of %d", v.Parent)
-	case operation != v.Operation:
-		return strings.ToLower(operation)
-	}
-	return oneLine(operation, 40)
+	return []string{fmt.Sprint(v.N), timestamp(v.Created), fmt.Sprint(v.Serial), prose.Size(v.Size), orDash(oneLine(v.Who, 40)), orDash(oneLine(v.Why(), 60)), orDash(v.Tool), mark}
 }

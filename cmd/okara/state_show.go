@@ -74,7 +74,7 @@ func showText(reference, ws string, v statebackend.Version, held *statebackend.H
 		{"encrypted", encryptedText(v)},
 		{"written by", orDash(v.Tool)},
 		{"who", orDash(oneLine(v.Who, 80))},
-		{"why", orDash(why(v))},
+		{"why", orDash(oneLine(v.Why(), 60))},
 		{"digest", v.Digest},
 	}
 	lock := "free"

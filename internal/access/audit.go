@@ -50,7 +50,8 @@ type Change struct {
 	Action  Action // what was done, such as Publish or "yank"
 	Version string
 	Digest  string
-	Status  int // of the answer
+	Detail  string // what of the thing it was about, such as the path of a value; never the value
+	Status  int    // of the answer
 }
 
 // Kind is the kind of thing that the right is about.
@@ -64,7 +65,7 @@ func (g Grant) Record(address string, c Change) {
 	g.guard.o.Audit.LogAttrs(g.r.Context(), slog.LevelInfo, "change",
 		slog.String("request_id", g.r.Header.Get(httpserve.RequestID)),
 		slog.String("action", string(c.Action)), slog.String("kind", string(g.right.Kind)), slog.String("address", address),
-		slog.String("version", c.Version), slog.String("digest", c.Digest),
+		slog.String("version", c.Version), slog.String("digest", c.Digest), slog.String("detail", c.Detail),
 		slog.String("decision", "allowed"), slog.String("rule", g.rule),
 		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))

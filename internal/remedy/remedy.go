@@ -48,7 +48,7 @@ func locked(e *statebackend.LockedError) string {
 	switch {
 	case e.Unreadable:
 		return fmt.Sprintf("if the registry died while it wrote this tag, nobody holds the lock; attempts that go on for a minute end it, or end it now: okara state unlock %s -w %s --id %s",
-			e.Repository, quote(e.Workspace), quote(e.Held.ID))
+			e.Repository, Quote(e.Workspace), Quote(e.Held.ID))
 	case e.Held.ID != "":
 		return "if that run is gone: " + Unlock(e.Repository, e.Workspace, e.Held.ID)
 	}
@@ -57,7 +57,7 @@ func locked(e *statebackend.LockedError) string {
 
 func remedied(r statebackend.Remedy) string {
 	const decrypt = "`okara state decrypt` opens a version wherever it was found"
-	repo, ws := r.Repository, quote(r.Workspace)
+	repo, ws := r.Repository, Quote(r.Workspace)
 	how := ""
 	switch r.Kind {
 	case statebackend.RemedyRestore:
@@ -92,16 +92,16 @@ func key(r statebackend.Remedy) string {
 	if r.Repository == "" {
 		return "name its key: " + Keys
 	}
-	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, quote(r.Workspace), Keys)
+	return fmt.Sprintf("`okara state keys %s -w %s` shows which key it is; name it: %s", r.Repository, Quote(r.Workspace), Keys)
 }
 
 // Unlock is the command that ends a lock, to be pasted into a shell.
 func Unlock(repository, workspace, id string) string {
-	return fmt.Sprintf("okara state unlock %s -w %s --id %s", quote(repository), quote(workspace), quote(artifact.ShownID(id)))
+	return fmt.Sprintf("okara state unlock %s -w %s --id %s", Quote(repository), Quote(workspace), Quote(artifact.ShownID(id)))
 }
 
-// quote makes s one word for a POSIX shell.
-func quote(s string) string {
+// Quote makes s one word for a POSIX shell.
+func Quote(s string) string {
 	safe := strings.IndexFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@", r)
 	}) < 0

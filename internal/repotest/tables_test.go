@@ -153,6 +153,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/web
 	internal/upstream
 	internal/prose
+	internal/stateview
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
@@ -303,6 +304,19 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/service
 	internal/signing
 	internal/trust
+	statebackend
+	internal/envelope
+	internal/remedy
+	internal/statefile
+	internal/stateview
+internal/stateview: states read to be looked at, through caches; who may see them is the caller's
+	oci
+	oci/artifact
+	statebackend
+	internal/addr
+	internal/cache
+	internal/envelope
+	internal/statefile
 internal/webtest: a real browser for tests; it knows no page
 internal/statefile: leaf: a state is JSON; whoever shows one masks it the same way
 internal/syntax: leaf: text in, syntax trees out

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -36,9 +37,10 @@ type Options struct {
 	PublicURL string
 	BasePath  string // path below which a proxy serves okara, for the discovery document
 
-	Embedded http.Handler // the registry to serve under /v2/, nil: none
-	State    http.Handler // the state server under /state/, nil: none
-	Depot    http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
+	Embedded http.Handler      // the registry to serve under /v2/, nil: none
+	States   *stateview.States // that pages show; nil: none
+	State    http.Handler      // the state server under /state/, nil: none
+	Depot    http.Handler      // asked by POST /depot/sync to run the depot file now, nil: none
 
 	// Portal returns what is under /api/v1/, once there is what it needs, and what
 	// answers the same from what this replica knows (nil: it knows nothing). Nil:
@@ -50,6 +52,7 @@ type Options struct {
 
 	instances *instances // nil: none are launched here
 	Pages     bool       // below /ui/
+	off       web.Parts  // parts of the pages that are not there
 	Version   string     // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
@@ -125,7 +128,7 @@ func newFront(o Options) (*Front, error) {
 	}
 	if err == nil && o.Pages {
 		f.pages, err = web.New(web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.States, Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
 			Instances: f.portal, Mine: own,
 		})
 	}

@@ -25,6 +25,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		BasePath: s.BasePath, PublicURL: s.PublicURL, Transport: env.OCI.Transport, Metrics: NewMetrics(), HideMetrics: s.Metrics != "",
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
+	o.off = s.UI.off()
 	if s.Pass && s.Registry == "" {
 		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
 	}
@@ -78,6 +79,11 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 		o.PassThrough = back.with
 	}
 	o.Blobs = blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
+	if o.Pages && !o.off.States {
+		if o.States, err = s.states(back, env); err != nil {
+			return back, err
+		}
+	}
 	o.State = stateServer(back, env.States, env.Log)
 	if o.Keys, err = s.keys(archiveKey); err != nil {
 		return back, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/syntax"
+	"github.com/seed-141914ff/okara/internal/web"
 )
 
 // Settings are everything that can be set of a server: by a file, whose
@@ -130,7 +131,27 @@ type UI struct {
 	Keys       []string  `hcl:"session_key_files,optional"`  // secrets of sessions; the first seals, all are good
 	ClientID   string    `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
 	SecretFile string    `hcl:"client_secret_file,optional"` // of that client
+	States     []string  `hcl:"states,optional"`             // names of states that somebody wrote past this server
+	Pages      *UIPages  `hcl:"pages,block"`
 	Range      hcl.Range `hcl:",def_range"`
+}
+
+// UIPages are the parts of the pages. Nil: there are such pages, where there is what
+// they show.
+type UIPages struct {
+	Catalog   *bool `hcl:"catalog,optional"`
+	States    *bool `hcl:"states,optional"`
+	Instances *bool `hcl:"instances,optional"`
+}
+
+// off says which parts of the pages are off.
+func (u *UI) off() web.Parts {
+	p := u.Pages
+	if p == nil {
+		return web.Parts{}
+	}
+	off := func(b *bool) bool { return b != nil && !*b }
+	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances)}
 }
 
 // GC says when the built-in registry frees space.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/httpbackend"
@@ -61,6 +63,20 @@ func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store,
 	return store, nil
 }
 
+// pageMemory bounds what the states that pages read take in memory.
+const pageMemory = 128 << 20
+
+// states are those of the layout as the pages show them.
+func (s *Settings) states(b backend, env Env) (*stateview.States, error) {
+	o := env.States
+	o.Budget = statebackend.NewBudget(pageMemory)
+	states, err := stateview.New(stateview.Options{Client: b.client, Layout: b.layout, State: o, Names: s.UI.States, Logger: env.Log})
+	if err != nil {
+		return nil, settingError(s.UI.Range, err)
+	}
+	return states, nil
+}
+
 // state lets a request through to the state server. Everything but GET changes
 // something, locks included.
 func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
@@ -74,6 +90,14 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
-	f.o.State.ServeHTTP(w, r)
+	if r.Method != http.MethodPost || f.o.States == nil {
+		f.o.State.ServeHTTP(w, r)
+		return nil
+	}
+	rec := &service.Recorder{ResponseWriter: w}
+	f.o.State.ServeHTTP(rec, r)
+	if status := rec.Status(); status == 0 || status == http.StatusOK { // 0: nothing was written, which is 200
+		f.o.States.Wrote(r.Context(), r.PathValue("name"))
+	}
 	return nil
 }

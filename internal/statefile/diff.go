@@ -69,6 +69,7 @@ var ErrEncrypted = errors.New("the state is encrypted by OpenTofu; pull both ver
 // Document holds the values of a state file by address and path.
 type Document struct {
 	leaves map[string]map[string]value
+	things map[string]Resource
 }
 
 // document is the part of a state file that a comparison needs.
@@ -82,6 +83,7 @@ type document struct {
 		Mode      string     `json:"mode"`
 		Type      string     `json:"type"`
 		Name      string     `json:"name"`
+		Provider  string     `json:"provider"`
 		Instances []instance `json:"instances"`
 	} `json:"resources"`
 	Encrypted         json.RawMessage `json:"encrypted_data"`
@@ -112,13 +114,14 @@ func Parse(state []byte) (*Document, error) {
 	if d.Encrypted != nil || d.EncryptionVersion != nil {
 		return nil, ErrEncrypted
 	}
-	all, room := map[string]map[string]value{}, maxPaths
+	all, things, room := map[string]map[string]value{}, map[string]Resource{}, maxPaths
 	for name, o := range d.Outputs {
 		l := flattener{values: map[string]value{}, room: &room}
 		if err := l.add(o.Value, "value", o.Sensitive || deniedName(name)); err != nil {
 			return nil, fmt.Errorf("output %q: %w", name, err)
 		}
 		all["output."+name] = l.values
+		things["output."+name] = Resource{Address: "output." + name, Mode: ModeOutput, Name: name}
 	}
 	for _, r := range d.Resources {
 		address := r.Type + "." + r.Name
@@ -134,9 +137,10 @@ func Parse(state []byte) (*Document, error) {
 				return nil, fmt.Errorf("%s: %w", address, err)
 			}
 			all[address+i.suffix()] = l.values
+			things[address+i.suffix()] = Resource{Address: address + i.suffix(), Mode: r.Mode, Type: r.Type, Name: r.Name, Module: r.Module, Provider: r.Provider}
 		}
 	}
-	return &Document{all}, nil
+	return &Document{all, things}, nil
 }
 
 func (i instance) suffix() string {

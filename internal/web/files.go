@@ -22,7 +22,6 @@ import (
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/internal/catalog"
-	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -42,19 +41,17 @@ const (
 	maxImage    = 2 << 20
 	listedBytes = 16 << 20 // of lists of files in memory
 	fileBytes   = 32 << 20 // of files in memory
-	coldPlaces  = 4        // archives that are looked into at a time, half of them for one client
 )
 
 // files looks into the archives of modules, without unpacking them.
 type files struct {
 	archives Archives // nil: there are none
-	kit      *service.Kit
-	places   *service.Places
+	cold     *cold
 	lists    *cache.Cache[[]archive.File] // digest of the zip
 	read     *cache.Cache[[]byte]         // digest of the zip and path
 }
 
-func newFiles(o Options) *files {
+func newFiles(o Options, c *cold) *files {
 	size := func(list []archive.File) int {
 		n := 64
 		for _, f := range list {
@@ -64,7 +61,7 @@ func newFiles(o Options) *files {
 	}
 	untold := func(string, string) {}
 	return &files{
-		archives: o.Archives, kit: o.Kit, places: service.NewPlaces(coldPlaces),
+		archives: o.Archives, cold: c,
 		lists: cache.New("files", listedBytes, size, o.Now, untold),
 		read:  cache.New("file", fileBytes, func(b []byte) int { return 64 + len(b) }, o.Now, untold),
 	}
@@ -106,17 +103,14 @@ func (f *files) open(r *request, mv *catalog.ModuleVersion, look func(io.ReaderA
 	if mv.Zip.Size > maxArchive {
 		return fmt.Errorf("an archive of %d bytes: %w", mv.Zip.Size, archive.ErrTooLarge)
 	}
-	client := f.kit.Client(r.Request)
-	if !f.places.Take(client) {
-		return service.TooMany("archives that are looked into")
-	}
-	defer f.places.Leave(client)
-	z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return look(z)
+	return f.cold.do(r.grant.Caller, func() error {
+		z, done, err := f.archives.OpenArchive(r.Context(), mv.Repository, *mv.Zip)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return look(z)
+	})
 }
 
 // filesBody is a directory of an archive, or one file of it.

@@ -22,7 +22,8 @@ type entry struct {
 // entries are what a menu may have, in its order.
 func entries() []entry {
 	return []entry{
-		{link: link{"Catalog", ""}, show: func(*server, *request) bool { return true }},
+		{link: link{"Catalog", ""}, show: func(s *server, _ *request) bool { return !s.o.Off.Catalog }},
+		{link: link{"States", "states"}, show: (*server).showsStates},
 		{link: link{"Launch", "templates"}, show: (*server).launches},
 		{link: link{"Instances", "instances"}, show: (*server).launches},
 		{link: link{"Approvals", "approvals"}, show: (*server).approves},
@@ -48,12 +49,12 @@ func (s *server) menu(r *request) []entry {
 
 // launches reports whether there are pages of instances for the caller.
 func (s *server) launches(r *request) bool {
-	return s.o.Instances != nil && (r.mayInstances(access.Use) || r.mayInstances(access.Read) ||
+	return !s.o.Off.Instances && s.o.Instances != nil && (r.mayInstances(access.Use) || r.mayInstances(access.Read) ||
 		r.grant.May(access.Right{Action: access.Read, Kind: addr.KindTemplate, Address: access.Somewhere}))
 }
 
 func (s *server) approves(r *request) bool {
-	return s.o.Instances != nil && r.mayInstances(access.Approve)
+	return !s.o.Off.Instances && s.o.Instances != nil && r.mayInstances(access.Approve)
 }
 
 // mayInstances reports whether the caller has a right to instances of some template.
@@ -77,4 +78,9 @@ func (s *server) quota(r *request) string {
 		return fmt.Sprint(me.Quota.Used)
 	}
 	return ""
+}
+
+// showsStates reports whether there are pages of states for the caller.
+func (s *server) showsStates(r *request) bool {
+	return !s.o.Off.States && s.o.States != nil && r.grant.May(readState(access.Somewhere))
 }

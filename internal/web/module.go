@@ -74,7 +74,8 @@ type notice struct {
 // fact is one line about a thing.
 type fact struct {
 	Name, Text, Href string
-	Time             time.Time
+	Time             time.Time // shown as a day
+	When             moment    // shown to the minute, with how long ago it was
 	Digest           string
 }
 

@@ -37,6 +37,7 @@ type page struct {
 	// What all pages have.
 	Up      string
 	Menu    []entry
+	Catalog bool      // there is something to search
 	AsOf    time.Time // of what the page shows, where no leader answers; zero: it is new
 	Path    string    // of this page, below Up
 	Query   string    // in the field of the search
@@ -92,6 +93,8 @@ func functions() template.FuncMap {
 		},
 		"day":   func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
 		"hour":  func(t time.Time) string { return t.UTC().Format("15:04") },
+		"at":    func(up string, it any) placed { return placed{up, it} },
+		"stamp": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"plain": clean,
 		"row": func(up string, row reportRow) any {
@@ -103,6 +106,12 @@ func functions() template.FuncMap {
 		"below": func(up string, of any) under { return under{up, of} },
 		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
 	}
+}
+
+// placed is something for a part that needs the way to /ui/ too.
+type placed struct {
+	Up string
+	It any
 }
 
 // escapePath escapes each segment of a path.
@@ -148,7 +157,7 @@ func (s *server) handle(h service.Handler) http.Handler {
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
 	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r.Request)
 	s.know(r, p)
-	p.Message, p.Menu, p.AsOf = s.take(r), s.menu(r), r.asOf
+	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), s.menu(r), r.asOf, !s.o.Off.Catalog
 	var b bytes.Buffer
 	if err := s.templates[p.Template].ExecuteTemplate(&b, "layout", p); err != nil {
 		return fmt.Errorf("page %s: %w", p.Template, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/stateview"
 )
 
 // Options is what the pages need. Kit, Catalog and Finder are required.
@@ -19,11 +20,13 @@ type Options struct {
 	Kit       *service.Kit
 	Catalog   *catalog.Catalog
 	Finder    *catalog.Finder
-	Downloads Downloads // nil: nobody counts
-	Archives  Archives  // of modules and providers; nil: no page shows what is in one
-	Registry  string    // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
-	Hostname  string    // by which clients call this server; "": the host that the browser used
-	Version   string    // of okara
+	Downloads Downloads         // nil: nobody counts
+	Off       Parts             // of them
+	States    *stateview.States // nil: no page shows a state
+	Archives  Archives          // of modules and providers; nil: no page shows what is in one
+	Registry  string            // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
+	Hostname  string            // by which clients call this server; "": the host that the browser used
+	Version   string            // of okara
 	// Instances is the API of templates and instances, all of /api/v1/, which their
 	// pages ask as who asks them; nil: there are no such pages. Mine answers the same
 	// from what this replica knows, maybe a little late, for the counter on all pages;
@@ -41,6 +44,7 @@ type server struct {
 	files     *files
 	cross     *http.CrossOriginProtection
 	logins    *service.Rate // of who brings a token, by address
+	cold      *cold
 }
 
 // New returns the pages, for everything below /ui/.
@@ -56,8 +60,9 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	cold := &cold{}
 	s := &server{
-		o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o),
+		o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o, cold), cold: cold,
 		cross: http.NewCrossOriginProtection(), logins: service.NewRate(maxLogins, o.Now),
 	}
 	return s.routes(), nil
@@ -92,6 +97,17 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/docs/{path...}", s.provider)
+	if s.o.States != nil { // read:state of the name
+		show("GET /ui/states", s.states) // lists what may be read
+		show("GET /ui/states/{name}", s.state)
+		show("GET /ui/states/{name}/{workspace}", s.workspace)
+		show("GET /ui/states/{name}/{workspace}/history", s.stateHistory)
+		show("GET /ui/states/{name}/{workspace}/diff", s.diff)
+		show("GET /ui/states/{name}/{workspace}/{n}", s.workspace)
+		show("GET /ui/states/{name}/{workspace}/{n}/resources", s.resources)
+		show("GET /ui/states/{name}/{workspace}/{n}/reveal", s.stateRevealPage)
+		mux.Handle("POST /ui/states/{name}/{workspace}/{n}/reveal", s.act(s.mayRevealState, s.revealState))
+	}
 	if s.o.Instances != nil {
 		s.instanceRoutes(mux, show)
 	}
@@ -104,7 +120,7 @@ func (s *server) routes() http.Handler {
 	mux.Handle("POST /ui/theme", s.form(smallForm, anybody, s.setTheme)) // changes a cookie only
 	mux.Handle("GET /ui/assets/{hash}/{file}", s.handle(s.asset))
 	show("/ui/", func(r *request) (*page, error) { return nil, notFound("there is no such page") })
-	return mux
+	return s.without(mux)
 }
 
 // instanceRoutes are those of templates and instances. The API says who may see and

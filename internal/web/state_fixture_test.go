@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// The callers of a site with states.
+const (
+	nobody    = ""
+	reader    = "reader"    // read:state:shop
+	publisher = "publisher" // publish:module:**
+	admin     = "admin"     // everything
+	wrong     = "wrong"     // read:state:other
+)
+
+// callerToken is that of a caller.
+func callerToken(caller string) string { return "oks_" + caller + "_" + strings.Repeat("x", 24) }
+
+// stateSite is the pages of states over a registry of this test alone.
+type stateSite struct {
+	site
+	states *stateview.States
+	audit  *bytes.Buffer // the records of the guard
+	now    time.Time
+}
+
+// newStateSite starts it. Who brings no token has the rights of anonymous.
+func newStateSite(t *testing.T, anonymous ...access.Scope) *stateSite {
+	t.Helper()
+	return newStateSiteWithout(t, web.Parts{}, anonymous...)
+}
+
+// newStateSiteWithout starts one without some of its parts.
+func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope) *stateSite {
+	t.Helper()
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := &stateSite{audit: &bytes.Buffer{}, now: time.Now()}
+	s.layout, s.count = addr.Layout{Prefix: "acme"}, &ocitest.Count{}
+	s.client = mustClient(t, host, oci.Options{PlainHTTP: true})
+	policy := access.Policy{Anonymous: anonymous}
+	for caller, scopes := range map[string][]access.Scope{
+		reader:    {{Action: access.Read, Kind: addr.KindState, Glob: "shop"}},
+		publisher: {{Action: access.Publish, Kind: addr.KindModule, Glob: "**"}},
+		admin:     access.AnonymousAll(),
+		wrong:     {{Action: access.Read, Kind: addr.KindState, Glob: "other"}},
+	} {
+		id, hash, err := access.HashToken(callerToken(caller))
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy.Tokens = append(policy.Tokens, access.Token{ID: id, Hash: hash, Scopes: scopes})
+	}
+	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{
+		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true}, Audit: slog.New(slog.NewJSONHandler(s.audit, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count})
+	s.states, err = stateview.New(stateview.Options{Client: counted, Layout: s.layout, Names: []string{"shop", "other"}, Now: func() time.Time { return s.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := catalog.New(catalog.Options{Client: counted, Layout: s.layout})
+	pages, err := web.New(web.Options{
+		Kit:      service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}),
+		Catalog:  all,
+		Finder:   catalog.NewFinder(all, false),
+		States:   s.states,
+		Off:      off,
+		Hostname: "okara.example.com", Version: "1.2.3",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server = httptest.NewServer(pages)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// store is that of a state, as a tool writes it.
+func (s *stateSite) store(t *testing.T, name string) *statebackend.Store {
+	t.Helper()
+	repository, err := s.layout.StateRepo(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.client.Repo(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statebackend.New(r, statebackend.Options{Tool: "okara/1.2.3"})
+}
+
+// put writes states one after the other.
+func (s *stateSite) put(t *testing.T, name, workspace string, states ...string) {
+	t.Helper()
+	info := statebackend.NewLockInfo("OperationTypeApply", "1.10.0")
+	info.Who = "alice@build-7"
+	l, err := s.store(t, name).Lock(t.Context(), workspace, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range states {
+		if _, err := l.Put(t.Context(), []byte(state)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask does a request as a caller and returns the answer with its body.
+func (s *stateSite) ask(t *testing.T, caller, method, path string, form url.Values) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/ui/"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if caller != nobody {
+		req.Header.Set("Authorization", "Bearer "+callerToken(caller))
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// formKey is the key of the form on a page.
+func formKey(t *testing.T, body string) string {
+	t.Helper()
+	m := regexp.MustCompile(`name="key" value="([^"]+)"`).FindStringSubmatch(body)
+	if m == nil {
+		t.Fatalf("the page has no form with a key:\n%s", body)
+	}
+	return m[1]
+}
+
+// Secrets that are planted in states: marked, named like one, and an output.
+const (
+	plantedMark   = "PLANTED-by-mark"
+	plantedName   = "PLANTED-by-name"
+	plantedOutput = "PLANTED-output"
+)
+
+// shopState is a state with all that a page shows, planted secrets among it.
+func shopState(serial int, size string) string {
+	type object = map[string]any
+	instance := func(attributes object, key any, marked ...string) object {
+		steps := [][]object{}
+		for _, name := range marked {
+			steps = append(steps, []object{{"type": "get_attr", "value": name}})
+		}
+		return object{"index_key": key, "attributes": attributes, "sensitive_attributes": steps}
+	}
+	many := []any{}
+	for i := range 120 {
+		many = append(many, instance(object{"id": fmt.Sprintf("rec-%d", i), "ttl": 300}, i))
+	}
+	const aws = `provider["registry.opentofu.org/hashicorp/aws"]`
+	doc := object{
+		"version": 4, "terraform_version": "1.10.0", "serial": serial, "lineage": "3f2a-lineage",
+		"outputs": object{
+			"url":      object{"value": "https://shop.example.com", "type": "string"},
+			"subnets":  object{"value": []string{"10.0.0.0/24", "10.0.1.0/24"}, "type": []any{"list", "string"}},
+			"password": object{"value": plantedOutput, "type": "string", "sensitive": true},
+		},
+		"resources": []any{
+			object{"mode": "managed", "type": "aws_db_instance", "name": "main", "provider": aws, "instances": []any{instance(object{
+				"id": "db-1", "instance_class": size, "user_data": plantedMark, "password": plantedName, "notes": "<script>alert(1)</script>\u202e",
+				"policy": strings.Repeat("line of a policy\n", 400), "tags": object{"team": "shop"},
+			}, nil, "user_data")}},
+			object{"mode": "managed", "type": "aws_route53_record", "name": "all", "module": "module.dns", "provider": aws, "instances": many},
+			object{"mode": "data", "type": "aws_region", "name": "here", "provider": aws, "instances": []any{instance(object{"name": "eu-central-1"}, nil)}},
+		},
+	}
+	if serial > 1 {
+		delete(doc["outputs"].(object), "subnets")
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// shop fills the states: two workspaces, one of them with a lock of somebody who
+// wants to get out of the page, one encrypted by the tool, and one of others.
+func (s *stateSite) shop(t *testing.T) {
+	t.Helper()
+	s.put(t, "shop", "default", shopState(1, "db.small"), shopState(2, "db.large"))
+	s.put(t, "shop", "locked", shopState(1, "db.small"))
+	info := statebackend.LockInfo{ID: hostileID, Operation: "OperationTypePlan", Info: "\x1b[31mred", Who: "mallory\u202e<b>", Created: s.now.Add(-3 * time.Hour)}
+	if _, err := s.store(t, "shop").Lock(t.Context(), "locked", info); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, "shop", "sealed", `{"serial":1,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`)
+	s.put(t, "other", "default", `{"version":4,"serial":1,"lineage":"b","outputs":{"theirs":{"value":"of-others","type":"string"}},"resources":[]}`)
+}
+
+const hostileID = "x'; touch $(id) `id`"

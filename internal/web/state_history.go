@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// historyRows is how many versions a page of the history has: each costs a request.
+const historyRows = 50
+
+// historyBody are the versions of a workspace, newest first.
+type historyBody struct {
+	Name, Workspace string
+	Tabs            []tab
+	Rows            []historyRow
+	Total           int
+	Jumps           bool   // a lock was taken over
+	Newer, Older    string // pages, with their queries; "": none
+}
+
+type historyRow struct {
+	link
+	Written        moment
+	Serial         uint64
+	Stored         int64
+	Who, Why, Tool string
+	Marks          []mark
+	Compare        string // with the version before, below Up
+}
+
+func (s *server) stateHistory(r *request) (*page, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	body := historyBody{Name: p.name, Workspace: clean(p.workspace), Total: len(p.Numbers)}
+	if len(p.Numbers) > 0 {
+		body.Tabs = stateTabs(p, &stateview.Document{}, "history")
+	}
+	first := 0
+	if before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64); err == nil {
+		for first < len(p.Numbers) && p.Numbers[first] >= before {
+			first++
+		}
+	}
+	last := min(first+historyRows, len(p.Numbers))
+	versions, err := s.o.States.Versions(r.Context(), p.name, p.workspace, p.Numbers[first:last])
+	if err != nil {
+		return nil, noState(err, p.name)
+	}
+	for _, v := range versions {
+		row := s.historyRow(p, v)
+		body.Rows, body.Jumps = append(body.Rows, row), body.Jumps || slices.Contains(row.Marks, takenOver())
+	}
+	if first > 0 {
+		body.Newer = "?"
+		if first > historyRows {
+			body.Newer = fmt.Sprintf("?before=%d", p.Numbers[first-historyRows-1])
+		}
+	}
+	if last < len(p.Numbers) {
+		body.Older = fmt.Sprintf("?before=%d", p.Numbers[last-1])
+	}
+	return &page{
+		Template: "state_history.html", Title: "History of " + body.Workspace, Body: body, Command: p.command("history"),
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}},
+	}, nil
+}
+
+// takenOver marks the first version after a lock was taken from who held it.
+func takenOver() mark { return mark{"taken over", "bad"} }
+
+func (s *server) historyRow(p versionPlace, v statebackend.Version) historyRow {
+	row := historyRow{
+		link: link{strconv.FormatInt(v.N, 10), p.path(strconv.FormatInt(v.N, 10))}, Written: s.when(v.Created), Serial: v.Serial, Stored: v.Size,
+		Who: clip(clean(v.Who)), Why: clip(clean(v.Why())), Tool: clip(clean(v.Tool)), Marks: stateMarks(v, v.N == p.Numbers[0]),
+	}
+	old := p.before(v.N)
+	if old > 0 {
+		row.Compare = p.path("diff") + fmt.Sprintf("?from=%d&to=%d", old, v.N)
+	}
+	if v.Operation == artifact.OperationTakeover || old > 0 && v.N-old >= statebackend.Jump {
+		row.Marks = append(row.Marks, takenOver())
+	}
+	return row
+}
+
+// Bounds of a difference on a page.
+const (
+	maxChanged = 100 // addresses
+	maxChanges = 500 // values
+)
+
+// diffBody is what differs between two versions.
+type diffBody struct {
+	Name, Workspace        string
+	From, To               int64
+	Choices                []int64
+	Whys                   []string // why one of them is not looked into
+	Rows                   []diffRow
+	Added, Removed, Change int
+	More                   int // addresses that are not shown
+}
+
+type diffRow struct {
+	Sign, Action, Address string
+	Values                []diffValue
+	More                  int
+}
+
+type diffValue struct {
+	Path          string
+	Before, After string
+	None          [2]bool // there was, or is, no value
+	Sensitive     bool
+}
+
+// diff compares two versions as okara state diff does.
+func (s *server) diff(r *request) (*page, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Numbers) == 0 {
+		return nil, notFound("workspace %s has no version yet", clean(p.workspace))
+	}
+	body := diffBody{Name: p.name, Workspace: clean(p.workspace), To: p.Numbers[0], From: p.Numbers[min(1, len(p.Numbers)-1)]}
+	for name, n := range map[string]*int64{"from": &body.From, "to": &body.To} {
+		if text := r.URL.Query().Get(name); text != "" {
+			if *n, err = p.number(text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	body.Choices = p.Numbers[:min(len(p.Numbers), rowsPerPage)]
+	if err := s.cold.do(r.grant.Caller, func() error { return s.compareStates(r, p, &body) }); err != nil {
+		return nil, noState(err, p.name)
+	}
+	return &page{
+		Template: "state_diff.html", Title: "Compare versions", Body: body, Command: p.command("diff", fmt.Sprint(body.From), fmt.Sprint(body.To)),
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}},
+	}, nil
+}
+
+func (s *server) compareStates(r *request, p versionPlace, b *diffBody) error {
+	var docs [2]*statefile.Document
+	for i, n := range []int64{b.From, b.To} {
+		d, err := s.o.States.Document(r.Context(), p.name, p.workspace, n)
+		if err != nil {
+			return err
+		}
+		switch docs[i] = d.Document; {
+		case d.Version.Empty || d.Version.Deleted:
+			docs[i] = &statefile.Document{}
+		case docs[i] == nil:
+			b.Whys = append(b.Whys, fmt.Sprintf("Version %d: %s", n, d.Why))
+		}
+	}
+	if len(b.Whys) == 0 {
+		b.fill(statefile.Diff(docs[0], docs[1]))
+	}
+	return nil
+}
+
+func (b *diffBody) fill(changes []statefile.Change) {
+	left := maxChanges
+	for _, c := range changes {
+		row := diffRow{Address: clip(clean(c.Address))}
+		switch c.Action {
+		case statefile.Add:
+			row.Sign, row.Action, b.Added = "+", "added", b.Added+1
+		case statefile.Remove:
+			row.Sign, row.Action, b.Removed = "−", "removed", b.Removed+1
+		default:
+			row.Sign, row.Action, b.Change = "~", "changed", b.Change+1
+		}
+		if len(b.Rows) == maxChanged {
+			b.More++
+			continue
+		}
+		n := min(len(c.Attributes), left)
+		row.More = len(c.Attributes) - n
+		left -= n
+		for _, at := range c.Attributes[:n] {
+			v := diffValue{Path: clip(clean(at.Path)), Sensitive: at.Sensitive, None: [2]bool{at.Before == nil, at.After == nil}}
+			v.Before, _ = cutValue(valueText(at.Before))
+			v.After, _ = cutValue(valueText(at.After))
+			row.Values = append(row.Values, v)
+		}
+		b.Rows = append(b.Rows, row)
+	}
+}

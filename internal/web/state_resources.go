@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/stateview"
+)
+
+// maxAttributes bounds the values of one resource on a page.
+const maxAttributes = 500
+
+// resourcesBody are the resources of a version, or the values of one of them.
+type resourcesBody struct {
+	Name, Workspace string
+	N               int64
+	Tabs            []tab
+	Why             string
+	Query           string // part of the address
+	Rows            []resourceRow
+	Total           int
+	Before, After   string
+	One             *resourceBody
+	All             string // the page of all of them, below Up
+}
+
+type resourceRow struct {
+	link
+	Provider string
+	Values   int
+}
+
+// resourceBody is one resource.
+type resourceBody struct {
+	Address string
+	Facts   []fact
+	Values  []valueRow
+	More    int // values that are not shown
+}
+
+// valueRow is one value. A masked one has no text.
+type valueRow struct {
+	Path, Text string
+	Cut        bool   // the text goes on
+	Reveal     string // the page that shows a masked value, below Up; "": it is not masked
+}
+
+// resources lists those of a version, or shows the values of one.
+func (s *server) resources(r *request) (*page, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.document(r, p, p.n)
+	if err != nil {
+		return nil, noState(err, p.name)
+	}
+	body := resourcesBody{
+		Name: p.name, Workspace: clean(p.workspace), N: p.n, Tabs: stateTabs(p, d, "resources"), Why: d.Why,
+		Query: clip(r.URL.Query().Get("q")), All: p.at("resources"),
+	}
+	pg := &page{
+		Template: "state_resources.html", Title: "Resources", Command: p.command("pull", fmt.Sprint(p.n)),
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {body.Workspace, p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}},
+	}
+	switch address := r.URL.Query().Get("address"); {
+	case d.Document == nil:
+	case address != "":
+		if body.One = oneResource(p, d, address); body.One == nil {
+			return nil, notFound("version %d has no resource %s", p.n, clip(clean(address)))
+		}
+		pg.Title = body.One.Address
+		pg.Crumbs = append(pg.Crumbs, link{"Resources", body.All})
+	default:
+		body.fill(r, p, d)
+	}
+	pg.Body = body
+	return pg, nil
+}
+
+// fill cuts the rows of this page out of the resources that the query is part of.
+func (b *resourcesBody) fill(r *request, p versionPlace, d *stateview.Document) {
+	var found []statefile.Resource
+	for _, res := range d.Resources() {
+		if res.Mode != statefile.ModeOutput && strings.Contains(res.Address, b.Query) {
+			found = append(found, res)
+		}
+	}
+	b.Total = len(found)
+	first, last, before, after := cut(r, len(found))
+	b.Before, b.After = before, after
+	for _, res := range found[first:last] {
+		values, _ := d.Values(res.Address)
+		b.Rows = append(b.Rows, resourceRow{link{clip(clean(res.Address)), b.All + "?address=" + escapeQuery(res.Address)}, providerName(res.Provider), len(values)})
+	}
+}
+
+// providerName is the address in what the tools write for a provider.
+func providerName(written string) string {
+	if _, rest, ok := strings.Cut(written, `provider["`); ok {
+		written, _, _ = strings.Cut(rest, `"]`)
+	}
+	return clip(clean(written))
+}
+
+// oneResource are the values of a resource or an output; nil if there is none.
+func oneResource(p versionPlace, d *stateview.Document, address string) *resourceBody {
+	values, ok := d.Values(address)
+	if !ok {
+		return nil
+	}
+	b := &resourceBody{Address: clip(clean(address))}
+	for _, res := range d.Resources() {
+		if res.Address == address && res.Mode != statefile.ModeOutput {
+			b.Facts = []fact{{Name: "Type", Text: clip(clean(res.Type))}, {Name: "Provider", Text: providerName(res.Provider)}}
+			if res.Module != "" {
+				b.Facts = append(b.Facts, fact{Name: "Module", Text: clip(clean(res.Module))})
+			}
+		}
+	}
+	b.More = max(0, len(values)-maxAttributes)
+	for _, v := range values[:len(values)-b.More] {
+		b.Values = append(b.Values, newValue(p, address, v))
+	}
+	return b
+}
+
+// outputRow is an output: its value, or where its values are.
+func outputRow(p versionPlace, d *stateview.Document, res statefile.Resource) valueRow {
+	values, _ := d.Values(res.Address)
+	if len(values) == 1 && values[0].Path == "value" {
+		row := newValue(p, res.Address, values[0])
+		row.Path = clip(clean(res.Name))
+		return row
+	}
+	lines := make([]string, 0, len(values))
+	row := valueRow{Path: clip(clean(res.Name))}
+	for _, v := range values {
+		one := newValue(p, res.Address, v)
+		if one.Reveal != "" { // of one that is partly masked, the page of all of its values
+			row.Reveal, one.Text = p.at("resources")+"?address="+escapeQuery(res.Address), "(sensitive)"
+		}
+		lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(one.Path, "value"), ".")+" = "+one.Text)
+	}
+	row.Text, row.Cut = cutValue(strings.Join(lines, "\n"))
+	if row.Reveal != "" {
+		row.Text = ""
+	}
+	return row
+}
+
+func newValue(p versionPlace, address string, v statefile.Value) valueRow {
+	row := valueRow{Path: clip(clean(v.Path))}
+	if v.Sensitive {
+		q := url.Values{"address": {address}, "path": {v.Path}}
+		row.Reveal = p.at("reveal") + "?" + q.Encode()
+		return row
+	}
+	row.Text, row.Cut = cutValue(valueText(v.JSON))
+	return row
+}
+
+// valueText is a value as people read it: a text of several lines as such, all
+// else as JSON.
+func valueText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return clean(string(raw))
+	}
+	if text = clean(text); strings.Contains(text, "\n") {
+		return text
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // the template does
+	if enc.Encode(text) != nil {
+		return text
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// cutValue cuts a value that is too long for a page.
+func cutValue(text string) (string, bool) {
+	return prose.Clip(text, statefile.MaxValue), len(text) > statefile.MaxValue
+}

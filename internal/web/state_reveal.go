@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// maxRevealed bounds a value that is shown whole.
+const maxRevealed = 64 << 10
+
+// stateRevealBody is one masked value: before it is shown, and then with it.
+type stateRevealBody struct {
+	Address, Path string
+	Fields        []hiddenField // of the form
+	Shown         bool
+	Text          string
+	Cut           bool
+	Back          string // the page of the resource, below Up
+}
+
+// hiddenField is a hidden field of a form.
+type hiddenField struct{ Name, Value string }
+
+// stateRevealPage asks whether to show a masked value, and says what that leaves behind.
+func (s *server) stateRevealPage(r *request) (*page, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	pg, _, err := s.masked(r, p, q.Get("address"), q.Get("path"))
+	return pg, err
+}
+
+// mayRevealState is the check of the form: the right to the state.
+func (s *server) mayRevealState(r *request) error { return s.may(r, readState(r.PathValue("name"))) }
+
+// revealState shows one masked value, and records that, without the value.
+func (s *server) revealState(r *request, f *form) (*answer, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	address, path := f.Get("address"), f.Get("path")
+	pg, raw, err := s.masked(r, p, address, path)
+	if err != nil {
+		return nil, err
+	}
+	body := pg.Body.(stateRevealBody)
+	body.Shown = true
+	text := string(raw)
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	body.Text, body.Cut = prose.Clip(clean(text), maxRevealed), len(text) > maxRevealed
+	pg.Body, pg.Key = body, ""
+	r.grant.Record(p.name, access.Change{
+		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
+		Detail: clip(clean(p.workspace + " " + address + " " + path)),
+	})
+	return &answer{Page: pg}, nil
+}
+
+// masked is the page of a value, without it, and the value.
+func (s *server) masked(r *request, p versionPlace, address, path string) (*page, json.RawMessage, error) {
+	d, err := s.document(r, p, p.n)
+	if err != nil {
+		return nil, nil, noState(err, p.name)
+	}
+	var raw json.RawMessage
+	ok := d.Document != nil
+	if ok {
+		raw, ok = d.Reveal(address, path)
+	}
+	if !ok {
+		return nil, nil, notFound("version %d has no such value", p.n)
+	}
+	back := p.at("resources") + "?address=" + escapeQuery(address)
+	return &page{
+		Template: "state_reveal.html", Title: "A masked value", Key: s.newKey(), NoStore: true,
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}, {clean(p.workspace), p.path()}, {fmt.Sprintf("Version %d", p.n), p.at()}, {clip(clean(address)), back}},
+		Body:   stateRevealBody{Address: clip(clean(address)), Path: clip(clean(path)), Fields: []hiddenField{{"address", address}, {"path", path}}, Back: back},
+	}, raw, nil
+}

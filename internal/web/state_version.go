@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// versionPlace is a version of a state that a path names, which the caller may read.
+type versionPlace struct {
+	*stateview.Workspace
+	name, workspace string
+	n               int64 // 0: there is no version yet
+	repository      string
+}
+
+// stateAt reads the path of a page, asks for the right, and finds what is there.
+// Without a number it is the newest version.
+func (s *server) stateAt(r *request) (p versionPlace, err error) {
+	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
+	if err := s.may(r, readState(p.name)); err != nil {
+		return p, err
+	}
+	if p.Workspace, err = s.o.States.Workspace(r.Context(), p.name, p.workspace); err != nil {
+		return p, noState(err, p.name+", workspace "+p.workspace)
+	}
+	p.repository = s.registry(r) + "/" + p.Repository
+	if len(p.Numbers) > 0 {
+		p.n = p.Numbers[0]
+	}
+	if text := r.PathValue("n"); text != "" {
+		if p.n, err = p.number(text); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// number reads the number of a version that the workspace has.
+func (p versionPlace) number(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text || !slices.Contains(p.Numbers, n) {
+		return 0, notFound("workspace %s has no version %s", clean(p.workspace), clip(clean(text)))
+	}
+	return n, nil
+}
+
+// path is the page of something below the workspace, below Up.
+func (p versionPlace) path(more ...string) string {
+	return statePath(p.name, append([]string{p.workspace}, more...)...)
+}
+
+// at is the page of the version, or of something of it.
+func (p versionPlace) at(more ...string) string {
+	return p.path(append([]string{strconv.FormatInt(p.n, 10)}, more...)...)
+}
+
+// command is a command line about the workspace; "" if its name is nothing for a shell.
+func (p versionPlace) command(verb string, args ...string) string {
+	if clean(p.workspace) != p.workspace {
+		return ""
+	}
+	words := append([]string{"okara state", verb, remedy.Quote(p.repository)}, args...)
+	return strings.Join(append(words, "-w", remedy.Quote(p.workspace)), " ")
+}
+
+// before is the version before n; 0 if there is none.
+func (p versionPlace) before(n int64) int64 {
+	if i := slices.Index(p.Numbers, n); i >= 0 && i+1 < len(p.Numbers) {
+		return p.Numbers[i+1]
+	}
+	return 0
+}
+
+// document reads the version, in a place for cold work if nobody did before.
+func (s *server) document(r *request, p versionPlace, n int64) (d *stateview.Document, err error) {
+	read := func() error {
+		d, err = s.o.States.Document(r.Context(), p.name, p.workspace, n)
+		return err
+	}
+	if s.o.States.Has(p.name, p.workspace, n) {
+		return d, read()
+	}
+	return d, s.cold.do(r.grant.Caller, read)
+}
+
+// versionBody is a version of a state, or the workspace by its newest one.
+type versionBody struct {
+	Name, Workspace string
+	N               int64
+	Newest          bool
+	Marks           []mark
+	Facts           []fact
+	Tabs            []tab
+	Lock            *lockBody
+	Replica         *replicaBody
+	Why             string // why nothing of it is shown
+	Outputs         []valueRow
+	More            int // outputs that are not shown
+	Managed, Data   []typeRow
+	Compare         string // with the version before, below Up
+	Current         string // the newest version, below Up
+	Commands        []snippet
+}
+
+// replicaBody says whose copy a state is.
+type replicaBody struct {
+	Source  string
+	Updated moment
+}
+
+// typeRow is how many resources of a type there are.
+type typeRow struct {
+	Type, Href string
+	Count      int
+}
+
+// workspace shows the newest version of a workspace and who holds its lock, and
+// version any other one.
+func (s *server) workspace(r *request) (*page, error) {
+	p, err := s.stateAt(r)
+	if err != nil {
+		return nil, err
+	}
+	body := versionBody{Name: p.name, Workspace: clean(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
+	if body.Newest {
+		body.Lock = s.newLock(p.Held, p.repository, p.workspace)
+		if p.Replica != nil {
+			body.Replica = &replicaBody{clean(p.Replica.Source), s.when(p.Replica.Updated)}
+		}
+	}
+	pg := &page{
+		Template: "state_version.html", Title: body.Workspace,
+		Crumbs: []link{{"States", "states"}, {p.name, statePath(p.name)}}, Command: p.command("show"),
+	}
+	if r.PathValue("n") != "" {
+		pg.Title = fmt.Sprintf("Version %d", p.n)
+		pg.Crumbs = append(pg.Crumbs, link{body.Workspace, p.path()})
+	}
+	if p.n > 0 {
+		d, err := s.document(r, p, p.n)
+		if err != nil {
+			return nil, noState(err, p.name)
+		}
+		s.describe(&body, p, d)
+	}
+	pg.Body = body
+	return pg, nil
+}
+
+// describe fills in what is known of a version.
+func (s *server) describe(b *versionBody, p versionPlace, d *stateview.Document) {
+	v := d.Version
+	b.Facts, b.Why = s.versionFacts(v, d.Bytes), d.Why
+	b.Marks = stateMarks(v, b.Newest)
+	b.Tabs = stateTabs(p, d, "state")
+	if !b.Newest {
+		b.Current = p.path()
+	}
+	if old := p.before(p.n); old > 0 {
+		b.Compare = p.path("diff") + fmt.Sprintf("?from=%d&to=%d", old, p.n)
+	}
+	b.Commands = commands(p, v)
+	if d.Document == nil {
+		return
+	}
+	types := map[[2]string]int{}
+	for _, res := range d.Resources() {
+		if res.Mode != statefile.ModeOutput {
+			types[[2]string{res.Mode, res.Type}]++
+			continue
+		}
+		if len(b.Outputs) < rowsPerPage {
+			b.Outputs = append(b.Outputs, outputRow(p, d, res))
+		} else {
+			b.More++
+		}
+	}
+	for key, n := range types {
+		row := typeRow{clip(clean(key[1])), p.at("resources") + "?q=" + escapeQuery(key[1]+"."), n}
+		if key[0] == statefile.ModeData {
+			b.Data = append(b.Data, row)
+		} else {
+			b.Managed = append(b.Managed, row)
+		}
+	}
+	b.Managed, b.Data = mostFirst(b.Managed), mostFirst(b.Data)
+}
+
+// mostFirst are the types with the most resources first.
+func mostFirst(rows []typeRow) []typeRow {
+	slices.SortFunc(rows, func(a, b typeRow) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type)) })
+	return rows[:min(len(rows), rowsPerPage)]
+}
+
+// versionFacts are what the manifest of a version says, and how large the state is.
+func (s *server) versionFacts(v statebackend.Version, size int) []fact {
+	all := []fact{
+		{Name: "Version", Text: strconv.FormatInt(v.N, 10)},
+		{Name: "Written", When: s.when(v.Created)},
+		{Name: "Serial", Text: strconv.FormatUint(v.Serial, 10)},
+	}
+	add := func(name, text string) {
+		if text != "" {
+			all = append(all, fact{Name: name, Text: clip(clean(text))})
+		}
+	}
+	add("By", v.Who)
+	add("For", v.Why())
+	add("With", v.Tool)
+	if size > 0 {
+		add("State", sizeText(int64(size)))
+	}
+	add("Stored", sizeText(v.Size))
+	if v.Encrypted {
+		add("Sealed for", cmp.Or(strings.Join(envelope.KeyIDs(v.Envelope), ", "), "keys that it does not name"))
+	}
+	add("Lineage", v.Lineage)
+	return append(all, fact{Name: "Digest", Digest: v.Digest})
+}
+
+// stateMarks are words about a version.
+func stateMarks(v statebackend.Version, newest bool) []mark {
+	var all []mark
+	if newest {
+		all = append(all, mark{"current", "good"})
+	}
+	switch {
+	case v.Deleted:
+		all = append(all, mark{"deleted", "bad"})
+	case v.Empty:
+		all = append(all, mark{"no state", "plain"})
+	}
+	if v.Encrypted {
+		all = append(all, mark{"sealed", "plain"})
+	}
+	return all
+}
+
+// stateTabs are the pages of a version; those of a version that is not looked into
+// are fewer.
+func stateTabs(p versionPlace, d *stateview.Document, here string) []tab {
+	tabs := []tab{{link{"State", p.at()}, -1, here == "state"}}
+	if p.n == p.Numbers[0] {
+		tabs[0].Href = p.path()
+	}
+	if d.Document != nil {
+		n := 0
+		for _, res := range d.Resources() {
+			if res.Mode != statefile.ModeOutput {
+				n++
+			}
+		}
+		tabs = append(tabs, tab{link{"Resources", p.at("resources")}, n, here == "resources"})
+	}
+	return append(tabs, tab{link{"History", p.path("history")}, len(p.Numbers), here == "history"})
+}
+
+// commands are what the pages do not do themselves: they write no state.
+func commands(p versionPlace, v statebackend.Version) []snippet {
+	n := strconv.FormatInt(p.n, 10)
+	if p.command("pull") == "" {
+		return nil
+	}
+	all := []snippet{{Title: "Download this version", Text: p.command("pull", n, "-o", "terraform.tfstate")}}
+	if p.n != p.Numbers[0] && !v.Empty {
+		all = append(all, snippet{Title: "Make it the current one again", Note: "This writes a new version with this content. Nothing is lost.", Text: p.command("restore", n)})
+	}
+	if p.n == p.Numbers[0] {
+		all = append(all, snippet{Title: "Put another state in its place", Note: "After you have changed what you downloaded, with a higher serial.", Text: p.command("push", "terraform.tfstate")})
+	}
+	return all
+}
