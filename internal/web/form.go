@@ -98,6 +98,7 @@ func (s *server) form(most int, may check, f do) http.Handler {
 		if a.Text != "" {
 			s.leave(r, message{Text: a.Text, Bad: a.Bad})
 		}
+		secure(w.Header())
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Location", up(r.URL.Path)+a.To)
 		w.WriteHeader(http.StatusSeeOther)

@@ -157,6 +157,7 @@ func (s *server) toLogin(r *request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		to = back(r.URL.RequestURI())
 	}
+	secure(r.header)
 	r.header.Set("Cache-Control", "no-store")
 	r.header.Set("Location", up(r.URL.Path)+"login?return="+url.QueryEscape("/ui/"+to))
 	return true
