@@ -15,7 +15,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -52,11 +51,6 @@ type do func(*request, *form) (*answer, error)
 
 // check decides who may send a form; it has only the path and the query to go by.
 type check func(*request) error
-
-// needs is the check of one right that is the same for all requests.
-func (s *server) needs(right access.Right) check {
-	return func(r *request) error { return s.may(r, right) }
-}
 
 // anybody is the check of forms that need none.
 func anybody(*request) error { return nil }

@@ -72,7 +72,6 @@ func New(o Options) (http.Handler, error) {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	show := func(pattern string, answer func(*request) (*page, error)) { mux.Handle(pattern, s.page(answer)) }
-	// A form that changes something: mux.Handle("POST /ui/…", s.act(s.needs(right), s.change)).
 
 	show("GET /ui/{$}", s.home)                                   // lists what may be read
 	show("GET /ui/search", s.search)                              // the same
