@@ -244,8 +244,9 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 }
 
 // AllowLogin is for clients that ask whether their token is good: any valid one
-// is, and none is needed where anonymous has any right. Only refusals are
-// recorded.
+// is, and none is needed where anonymous has any right. Who has a session and no
+// right is refused as one who may not, so that nobody sends him to log in again.
+// Only refusals are recorded.
 func (g *Guard) AllowLogin(r *http.Request) error {
 	right := Right{login, AnyKind, ""}
 	c, err := g.known(r, g.rules.Load(), right)
@@ -254,6 +255,9 @@ func (g *Guard) AllowLogin(r *http.Request) error {
 	}
 	if len(c.scopes) == 0 {
 		g.Record(r, Record{Caller: c, Right: right})
+		if !c.Until.IsZero() { // to log in once more would change nothing
+			return &Refusal{Status: http.StatusForbidden, Text: "you are logged in, and no rule of this server gives you a right"}
+		}
 		return &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
 	}
 	return nil
@@ -269,9 +273,8 @@ func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) 
 }
 
 // caller tells who asks from the Authorization header, else from the cookie of a
-// session. The shape of a token
-// selects one way to check it; a token that fails there is refused. It is never
-// tried in another way, nor taken for anonymous.
+// session. The shape of a token selects one way to check it; a token that fails
+// there is refused. It is never tried in another way, nor taken for anonymous.
 func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 	if now.replaced {
 		if err := g.screenName(r, now); err != nil {

@@ -117,6 +117,26 @@ func TestIssuerLogin(t *testing.T) {
 	}
 }
 
+// TestLoggedInWithoutRights is somebody whom no rule gives anything: pages say so. To
+// send him to the issuer again, which knows him, would never end.
+func TestLoggedInWithoutRights(t *testing.T) {
+	i := portaltest.NewIssuer(t)
+	h := brokered(t, i, &access.Sessions{Keyring: ring(t, "s"), Plain: true}, nil)
+	c := h.browser(t)
+	if to := h.in(t, c, "/ui/"); to != "/ui/" {
+		t.Fatalf("it led to %s", to)
+	}
+	for _, page := range []string{"/ui/", "/ui/search?q=vpc", "/ui/modules/net"} {
+		resp, body := visit(t, c, h.URL+page, "")
+		if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "What you may</a>") {
+			t.Errorf("%s: %s to %s\n%s", page, resp.Status, resp.Header.Get("Location"), body)
+		}
+	}
+	if _, body := visit(t, c, h.URL+"/ui/me", ""); !strings.Contains(body, "Me: Anna") {
+		t.Errorf("the session is gone:\n%s", body)
+	}
+}
+
 // TestIssuerLoginRefused changes one thing of a login.
 func TestIssuerLoginRefused(t *testing.T) {
 	for _, c := range []struct {
