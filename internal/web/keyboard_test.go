@@ -10,8 +10,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestKeyboardCatalog finds a module by keyboard alone, goes to another version of it
-// and compares two. The same goes without script.
+// TestKeyboardCatalog finds a module by keyboard alone, goes to another version of it,
+// copies its snippet and compares two. The same goes without script, but to copy.
 func TestKeyboardCatalog(t *testing.T) {
 	b := webtest.New(t)
 	s := newSite(t, access.AnonymousRead()...)
@@ -31,6 +31,14 @@ func TestKeyboardCatalog(t *testing.T) {
 			p.To("1.0.0")
 			p.Enter()
 			p.Wait("Version 1.0.0")
+			if look.Script { // the button is made by it
+				copied := p.Clipboard()
+				p.To("Copy")
+				p.Enter()
+				if text := copied(); !strings.Contains(text, "okara.example.com/net/vpc/aws") || strings.Contains(text, "Copy") {
+					t.Errorf("copied is %q", text)
+				}
+			}
 			p.To("Compare versions")
 			p.Enter()
 			p.Wait("can break a caller")

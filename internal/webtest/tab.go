@@ -137,6 +137,25 @@ func (p *Tab) Wait(text string) {
 	p.t.Fatalf("%s never said %q:\n%s", p.Path(), text, p.Text())
 }
 
+// Clipboard takes the place of the clipboard of this page, and returns how to wait
+// for what the page puts there.
+func (p *Tab) Clipboard() func() string {
+	p.t.Helper()
+	if p.ask(`navigator.clipboard.writeText = async (text) => { document.documentElement.dataset.copied = text }; "yes"`) != "yes" {
+		p.t.Fatal("the page has no clipboard")
+	}
+	return func() string {
+		p.t.Helper()
+		for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			if text := p.ask(`document.documentElement.dataset.copied || ""`); text != "" {
+				return text
+			}
+		}
+		p.t.Fatalf("%s copied nothing", p.Path())
+		return ""
+	}
+}
+
 // Text is what the page says.
 func (p *Tab) Text() string {
 	p.t.Helper()

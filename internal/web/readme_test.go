@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestReadmeOffline shows a README, its image and its files while the forge that
+// they came from cannot be reached: nothing but the registry is asked.
+func TestReadmeOffline(t *testing.T) {
+	forge := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the forge is asked for %s", r.URL)
+		panic(http.ErrAbortHandler) // the network is cut
+	}))
+	defer forge.Close()
+	s := newSite(t, access.AnonymousRead()...)
+	tree := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"main.tf":        "module \"x\" {\n  source = \"git::" + forge.URL + "/net/labels.git\"\n}\n",
+		"README.md":      "# VPC\n\nMakes a private network.\n\n![plan](docs/dot.png) [notes](docs/notes.md) ![badge](" + forge.URL + "/badge.png)\n",
+		"docs/dot.png":   dot,
+		"docs/notes.md":  "Notes of the network.\n",
+		"sub/README.md":  "In a directory.\n",
+		"sub/outputs.tf": "output \"x\" {\n  value = 1\n}\n",
+	} {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	o := depot.ModuleOptions{Annotations: map[string]string{artifact.AnnSource: forge.URL + "/net/vpc", artifact.AnnRevision: strings.Repeat("a", 40)}}
+	if _, err := s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), o); err != nil {
+		t.Fatal(err)
+	}
+	for path, has := range map[string]string{
+		"":                            "Makes a private network.",
+		"/1.0.0":                      "Makes a private network.",
+		"/1.0.0/dependencies":         "labels.git",
+		"/1.0.0/files/docs/notes.md":  "Notes of the network.",
+		"/1.0.0/files/docs/dot.png":   "?raw=1",
+		"/1.0.0/files/README.md":      "VPC",
+		"/1.0.0/files/sub/outputs.tf": "output",
+	} {
+		if status, body := s.get(t, "/ui/modules/net/vpc/aws"+path); status != http.StatusOK || !strings.Contains(body, has) {
+			t.Errorf("%q: status %d, %q is in it: %v\n%s", path, status, has, strings.Contains(body, has), body)
+		}
+	}
+}
+
+// TestReadmeBusy reads ten texts at once that take the parser very long. They are
+// shown as they were written, other pages answer meanwhile, and a plain text that
+// came in between is rendered when there is a place again.
+func TestReadmeBusy(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	line := strings.Repeat("*a_", 600) + "\n"
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	for _, name := range names {
+		s.module(t, "slow/"+name+"/aws", "1.0.0", map[string]string{"main.tf": "", "README.md": "Of " + name + ".\n\n" + strings.Repeat(line, 22)}) // 40 KB
+	}
+	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": "", "README.md": "A *private* network.\n"})
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() {
+			status, body, _ := s.as(t, "", "/ui/modules/slow/"+name+"/aws")
+			if status != http.StatusOK || !strings.Contains(body, "<pre>Of "+name+".") {
+				t.Errorf("%s: status %d, its text is there as written: %v", name, status, strings.Contains(body, "<pre>Of "+name+"."))
+			}
+		})
+	}
+	for _, path := range []string{"", "search?q=vpc", "modules/slow", "modules/net/vpc/aws", "modules/net/vpc/aws/1.0.0/inputs", "modules/net/vpc/aws/versions"} {
+		if status, body := s.get(t, "/ui/"+path); status != http.StatusOK {
+			t.Errorf("%s: status %d\n%s", path, status, body)
+		}
+	}
+	all.Wait()
+	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if _, body := s.get(t, "/ui/modules/net/vpc/aws"); strings.Contains(body, "<em>private</em>") {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("no place became free")
+		}
+	}
+}
