@@ -37,6 +37,7 @@ type moduleBody struct {
 	Snippets             []snippet
 	Described            bool // by okara, when it was published
 	Requirements         []requirement
+	Callers              callers
 	Security             securityBody
 	Files                filesBody
 }
@@ -170,6 +171,7 @@ func (s *server) module(r *request) (*page, error) {
 		s.read(r, body.Base, &body.dirBody, x.d.Root)
 	case "dependencies":
 		body.Requirements = s.satisfied(r, x.d.Root.RequiredProviders)
+		body.Callers = s.callersOf(r, x.m)
 	case "security":
 		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(r, x.mv, body.Base))
 	case "files":
