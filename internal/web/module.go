@@ -261,10 +261,11 @@ func versionMarks(v addr.Version) []mark {
 
 // facts are what the manifest of a version says.
 func facts(annotations map[string]string, digest string, size int64) []fact {
-	var all []fact
+	published := fact{Name: "Published", Text: "time not recorded"}
 	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
-		all = append(all, fact{Name: "Published", Time: at})
+		published.Time = at
 	}
+	all := []fact{published}
 	if src := annotations[artifact.AnnSource]; src != "" {
 		f := fact{Name: "Source", Text: strings.TrimPrefix(strings.TrimPrefix(src, "https://"), "http://")}
 		if strings.HasPrefix(src, "https://") || strings.HasPrefix(src, "http://") {

@@ -60,6 +60,7 @@ func TestPages(t *testing.T) {
 		{"modules/net/vpc/aws/1.10.0/files/none", "no file", "", 404},
 		{"modules/net/vpc/aws/1.10.0/files/main.tf?raw=1", "no image", "", 404},
 		{"modules/net/bare/aws", "There is no README", "", 200},
+		{"modules/net/bare/aws/1.0.0", "time not recorded", "<time", 200},
 		{"modules/net/bare/aws/1.0.0/security", "okara sign", "", 200},
 		{"modules/net/bare/aws/1.0.0/submodules/modules/a", "It takes no inputs", "", 200},
 		{"modules/net/large/aws/1.0.0/inputs", "input_299", "", 200},
