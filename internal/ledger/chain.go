@@ -25,10 +25,12 @@ type chain struct {
 	told   string // address of the leader, of a portal
 	failed error
 	asked  time.Time
+
+	asking chan struct{} // has room for the one who asks for that address
 }
 
 func newChain(l *Ledger) *chain {
-	return &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}}
+	return &chain{l: l, number: 1, stores: map[int]*statebackend.Store{}, asking: make(chan struct{}, 1)}
 }
 
 // store returns the store of a repository. It stays the same one, since it
@@ -163,20 +165,33 @@ func (c *chain) addressOf(tag string, held statebackend.LockInfo) string {
 	return c.l.o.verify(s.Repo().Name(), tag, held)
 }
 
-// address reads who leads, for a portal, at most every two seconds.
+// address reads who leads, for a portal, at most every two seconds. One asks for
+// all, and to the end: that a client went away says nothing of the leader.
 func (c *chain) address(ctx context.Context) (string, error) {
-	c.mu.Lock()
-	fresh := !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
-	told, failed := c.told, c.failed
-	c.mu.Unlock()
-	if fresh {
+	if told, failed, fresh := c.lastTold(); fresh {
 		return told, failed
 	}
-	told, err := c.ask(ctx)
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if told, failed, fresh := c.lastTold(); fresh { // while we waited
+		return told, failed
+	}
+	told, err := c.ask(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told, c.failed, c.asked = told, err, c.l.o.Now()
 	return told, err
+}
+
+// lastTold is what the last answer was; fresh: it still counts.
+func (c *chain) lastTold() (told string, failed error, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told, c.failed, !c.asked.IsZero() && c.l.o.Now().Sub(c.asked) < pollEvery
 }
 
 // ask looks where the hint points: what is found there has to be proven anyway.
