@@ -30,8 +30,11 @@ type events struct {
 	// some do.
 	outputs outputChange
 	again   int      // resources that are replaced
-	errs    []string // diagnostics of severity error
+	errs    []string // diagnostics of severity error: the first maxErrors, each clipped
 }
+
+// maxErrors bounds how many errors of a command are kept; the log has them all.
+const maxErrors = 20
 
 type outputChange uint8
 
@@ -149,8 +152,8 @@ func (e *events) line(line []byte) {
 func (e *events) diagnostic(d *diagnostic) {
 	text := d.text()
 	e.log.line("%s: %s", strings.ToUpper(d.Severity), text)
-	if d.Severity == "error" {
-		e.errs = append(e.errs, text)
+	if d.Severity == "error" && len(e.errs) < maxErrors {
+		e.errs = append(e.errs, prose.Clip(text, 4*maxError))
 	}
 }
 

@@ -67,6 +67,20 @@ func TestEventsLong(t *testing.T) {
 	}
 }
 
+// What a provider says again and again is not kept in memory.
+func TestManyErrors(t *testing.T) {
+	e := &events{log: newRunLog(newMasks(nil), 100, nil)}
+	line := `{"@message":"Error","diagnostic":{"severity":"error","summary":"` + strings.Repeat("x", 100<<10) + `"}}` + "\n"
+	for range 100 {
+		if _, err := e.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(strings.Join(e.errs, "")); n == 0 || n > 100<<10 {
+		t.Errorf("%d bytes of errors are kept", n)
+	}
+}
+
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(applied))
 	f.Fuzz(func(t *testing.T, b []byte) {
