@@ -174,7 +174,7 @@ func TestChildFailures(t *testing.T) {
 		{name: "path out of the archive", change: func(tr *trial) { tr.order.Spec.Source.Path = "../.." }, want: "leaves its archive"},
 		{name: "no such path", change: func(tr *trial) { tr.order.Spec.Source.Path = "a/b" }, want: "has no folder"},
 		{name: "encryption", change: func(tr *trial) { tr.module(map[string]string{"main.tf": "terraform {\n encryption {}\n}"}) }, want: `block "encryption"`},
-		{name: "scratch", script: stubScript{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "bytes of disk"},
+		{name: "scratch", script: stubScript{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},
 		{name: "lock file is a link", script: stubScript{"init": {{Link: [2]string{"../tofu.rc", lockFileName}}}}, want: "dependency lock file"},
 		{name: "no time", change: func(tr *trial) { tr.order.Spec.Limits.Timeout = time.Nanosecond }, want: "longer than its limit"},
 		{name: "timeout", script: stubScript{"apply": {{Interrupt: true}, {State: state(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 2 * time.Second }, want: "longer than its limit", state: true},

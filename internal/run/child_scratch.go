@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -308,33 +307,6 @@ func (s Server) cliConfig() (string, error) {
 	list := strings.Join(mirrored, ", ")
 	fmt.Fprintf(&b, "provider_installation {\n  network_mirror {\n    url = %q\n    include = [%s]\n  }\n  direct {\n    exclude = [%s]\n  }\n}\n", base+"/mirror/", list, list)
 	return b.String(), nil
-}
-
-// checkScratch refuses to go on with a work folder that is too large.
-func (c *child) checkScratch() error {
-	limit := c.Order.Spec.Limits.Scratch
-	if limit == 0 {
-		limit = defaultScratch
-	}
-	root, err := os.OpenRoot(c.Order.work())
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	var sum int64
-	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return nil // it may go meanwhile
-		}
-		if info, err := e.Info(); err == nil {
-			sum += info.Size()
-		}
-		return nil
-	})
-	if err == nil && sum > limit {
-		err = fmt.Errorf("the run takes %d bytes of disk, its limit is %d", sum, limit)
-	}
-	return err
 }
 
 // readIn reads a regular file of at most so many bytes, and no link: a root keeps

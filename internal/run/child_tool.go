@@ -46,7 +46,7 @@ func (c *child) steps(ctx context.Context, p prepared) error {
 			return c.keepPlan(ctx, p, plan)
 		}
 	}
-	if err := c.checkScratch(); err != nil {
+	if err := c.Order.checkScratch(); err != nil {
 		return err
 	}
 	if err := c.persistently(ctx, func() error { return c.lock.Check(ctx) }); err != nil {
@@ -73,7 +73,7 @@ func (c *child) init(ctx context.Context, p prepared) error {
 	if code != 0 {
 		return fmt.Errorf("init: %s", out.text())
 	}
-	if err := c.checkScratch(); err != nil {
+	if err := c.Order.checkScratch(); err != nil {
 		return err
 	}
 	if p.locked {

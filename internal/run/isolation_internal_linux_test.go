@@ -216,6 +216,24 @@ func TestScratchFull(t *testing.T) {
 	}
 }
 
+// TestScratchOverfull: what goes on writing when it was interrupted is killed, and
+// no tool is interrupted twice.
+func TestScratchOverfull(t *testing.T) {
+	o := newOrder(t, NoIsolation)
+	o.Spec.Limits = Limits{Scratch: 1 << 20}
+	tool := mustStart(t, o, nil, `trap 'echo >> asked' INT; i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $((i%9)); sleep 0.05; done`)
+	mustAppear(t, filepath.Join(o.work(), "asked"))
+	if err := tool.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Wait(); !errors.Is(err, errScratchFull) {
+		t.Errorf("got %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(o.work(), "asked")); err != nil || string(b) != "\n" {
+		t.Errorf("interrupts: %q, %v", b, err)
+	}
+}
+
 // TestOwnUser: the tool has the user of its place, reaches its own folder and
 // nothing else, and nothing of that user is left.
 func TestOwnUser(t *testing.T) {

@@ -26,7 +26,17 @@ func (l Limits) scratch() int64 { return cmp.Or(l.Scratch, defaultScratch) }
 // checkScratch refuses a scratch folder that holds more than it may. Plugins are
 // counted only where there is no cache of them.
 func (o *Order) checkScratch() error {
-	limit, size := o.Spec.Limits.scratch(), int64(0)
+	limit := o.Spec.Limits.scratch()
+	over, err := o.scratchOver(limit)
+	if err == nil && over {
+		err = fmt.Errorf("%w: it holds more than %d bytes", errScratchFull, limit)
+	}
+	return err
+}
+
+// scratchOver tells whether what the tool wrote takes more bytes of the disk.
+func (o *Order) scratchOver(limit int64) (bool, error) {
+	size := int64(0)
 	err := filepath.WalkDir(o.work(), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink != 0 {
 			return nil // a tool that runs makes and removes files
@@ -39,8 +49,5 @@ func (o *Order) checkScratch() error {
 		}
 		return nil
 	})
-	if err == nil && size > limit {
-		err = fmt.Errorf("%w: it holds more than %d bytes", errScratchFull, limit)
-	}
-	return err
+	return size > limit, err
 }

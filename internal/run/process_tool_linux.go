@@ -40,6 +40,8 @@ type tool struct {
 	copying sync.WaitGroup
 	pipes   []*os.File // our ends; closed when nobody can write any more
 
+	interrupted sync.Once
+
 	watching sync.WaitGroup
 	ended    chan struct{} // closed when the tool has
 
@@ -142,18 +144,26 @@ func (t *tool) start(c toolCommand) (err error) {
 	return nil
 }
 
-// watchScratch interrupts a tool that fills the disk.
+// watchScratch interrupts a tool that fills the disk, and kills one that goes on
+// until it has twice of what it may.
 func (t *tool) watchScratch() {
 	tick := time.NewTicker(scratchTime)
 	defer tick.Stop()
-	for {
+	for full := false; ; {
 		select {
 		case <-t.ended:
 			return
 		case <-tick.C:
 		}
-		if err := t.o.checkScratch(); err != nil {
-			t.fail(errors.Join(err, t.Interrupt()))
+		if !full {
+			if err := t.o.checkScratch(); err != nil {
+				full = true
+				t.fail(errors.Join(err, t.Interrupt()))
+			}
+			continue
+		}
+		if over, err := t.o.scratchOver(2 * t.o.Spec.Limits.scratch()); over || err != nil {
+			t.fail(errors.Join(err, t.Kill()))
 			return
 		}
 	}
@@ -237,9 +247,12 @@ func (t *tool) record(info *os.File) (err error) {
 	return diskfile.Replace(filepath.Join(t.o.Scratch, toolFile), b, 0o600)
 }
 
-// Interrupt asks the tool to end in order, as Ctrl-C on a terminal does. A
-// second one would end it at once, without storing a state.
-func (t *tool) Interrupt() error { return t.group.interrupt() }
+// Interrupt asks the tool to end in order, as Ctrl-C on a terminal does. It does so
+// once: a second one would end it at once, without storing a state.
+func (t *tool) Interrupt() (err error) {
+	t.interrupted.Do(func() { err = t.group.interrupt() })
+	return err
+}
 
 // Kill ends the tool and all that it started, at once.
 func (t *tool) Kill() error {
