@@ -30,7 +30,7 @@ type approvalRow struct {
 }
 
 func (s *server) approvals(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
 	q := listed(r)
@@ -57,7 +57,7 @@ func (s *server) approvals(r *request) (*page, error) {
 }
 
 func (s *server) adminInstances(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
 	body := instancesBody{Admin: true}
@@ -101,7 +101,7 @@ type adminTemplateRow struct {
 }
 
 func (s *server) adminTemplates(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
 	doc, err := get[portaldoc.AdminTemplates](s, r, "admin/templates", nil)

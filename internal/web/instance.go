@@ -131,7 +131,7 @@ func nameOfInstance(i portaldoc.Instance) string {
 }
 
 func (s *server) instanceList(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
 	var body instancesBody
@@ -195,7 +195,7 @@ type eventRow struct {
 
 // instanceIn reads the instance that a path names.
 func (s *server) instanceIn(r *request) (portaldoc.Instance, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return portaldoc.Instance{}, err
 	}
 	return get[portaldoc.Instance](s, r, "instances/"+url.PathEscape(r.PathValue("id")), nil)

@@ -81,6 +81,12 @@ func (l *lines) String() string {
 // serve them so.
 func newHouse(t testing.TB, o access.Options, base string) *house {
 	t.Helper()
+	return newHouseWith(t, o, base, nil)
+}
+
+// newHouseWith is newHouse with an API of instances.
+func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler) *house {
+	t.Helper()
 	h := &house{audit: &lines{}}
 	if o.Keyring == nil {
 		o.Keyring = ring(t, "a")
@@ -99,7 +105,7 @@ func newHouse(t testing.TB, o access.Options, base string) *house {
 	there := catalog.New(catalog.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}})
 	pages, err := web.New(web.Options{
 		Kit:     service.New(service.Options{Guard: guard, Logger: o.Logger}),
-		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now,
+		Catalog: there, Finder: catalog.NewFinder(there, false), Version: "1.2.3", Now: o.Now, Instances: api,
 	})
 	if err != nil {
 		t.Fatal(err)

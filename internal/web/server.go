@@ -167,6 +167,12 @@ func (s *server) list(r *request) error {
 	return s.may(r, access.Right{Action: access.List, Kind: access.AnyKind})
 }
 
+// listInstances is that right for templates and instances, which the session of a
+// portal has as well.
+func (s *server) listInstances(r *request) error {
+	return s.may(r, access.Right{Action: access.List, Kind: addr.KindInstance})
+}
+
 // readable reports whether the caller of a page may read an item.
 func (r *request) readable(it addr.Item) bool {
 	return r.grant.May(access.Right{Action: access.Read, Kind: access.Kind(it.Kind), Address: it.String()})

@@ -47,7 +47,7 @@ func listed(r *request) url.Values {
 }
 
 func (s *server) templateList(r *request) (*page, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return nil, err
 	}
 	doc, err := get[portaldoc.Templates](s, r, "templates", listed(r))
@@ -165,7 +165,7 @@ type parameterRow struct {
 
 // templateIn reads the template that a path names.
 func (s *server) templateIn(r *request) (portaldoc.Template, error) {
-	if err := s.list(r); err != nil {
+	if err := s.listInstances(r); err != nil {
 		return portaldoc.Template{}, err
 	}
 	name := r.PathValue("namespace") + "/" + r.PathValue("name")
