@@ -42,7 +42,7 @@ func UpstreamDNS() addr.Provider {
 func VPC() addr.Module { return addr.Module{Namespace: "net", Name: "vpc", System: "aws"} }
 
 // MustModule parses an address and a version.
-func MustModule(t *testing.T, address, version string) addr.ModuleVersion {
+func MustModule(t testing.TB, address, version string) addr.ModuleVersion {
 	t.Helper()
 	m, err := addr.ParseModule(address)
 	if err != nil {
@@ -52,7 +52,7 @@ func MustModule(t *testing.T, address, version string) addr.ModuleVersion {
 }
 
 // MustVersion parses a version.
-func MustVersion(t *testing.T, s string) addr.Version {
+func MustVersion(t testing.TB, s string) addr.Version {
 	t.Helper()
 	v, err := addr.ParseVersion(s)
 	if err != nil {
@@ -125,7 +125,7 @@ func NewModule(text string) fstest.MapFS {
 }
 
 // NewKey makes another key.
-func NewKey(t *testing.T, o signing.KeyOptions) *signing.Key {
+func NewKey(t testing.TB, o signing.KeyOptions) *signing.Key {
 	t.Helper()
 	o.ECC = true
 	k, err := signing.NewKey(o)
@@ -191,7 +191,7 @@ const Stem = "terraform-provider-dns_1.2.3_"
 
 // NewDist returns a release of acme/DNS 1.2.3 for the platforms, without
 // SHA256SUMS.
-func NewDist(t *testing.T, platforms ...string) fstest.MapFS {
+func NewDist(t testing.TB, platforms ...string) fstest.MapFS {
 	t.Helper()
 	dist := fstest.MapFS{
 		Stem + "manifest.json": {Data: []byte(`{"version":1,"metadata":{"protocol_versions":["5.0","6.0"]}}`)},

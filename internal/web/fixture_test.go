@@ -46,19 +46,19 @@ type site struct {
 func clock() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 
 // newSite starts it for callers with the rights of anonymous.
-func newSite(t *testing.T, anonymous ...access.Scope) *site {
+func newSite(t testing.TB, anonymous ...access.Scope) *site {
 	t.Helper()
 	return newSiteThat(t, nil, anonymous...)
 }
 
 // newSiteThat requires something of versions, by kind.
-func newSiteThat(t *testing.T, require map[string]trust.Policy, anonymous ...access.Scope) *site {
+func newSiteThat(t testing.TB, require map[string]trust.Policy, anonymous ...access.Scope) *site {
 	t.Helper()
 	return newSiteOf(t, require, access.Policy{Anonymous: anonymous})
 }
 
-// newSiteOf lets in whom the policy says.
-func newSiteOf(t *testing.T, require map[string]trust.Policy, policy access.Policy) *site {
+// newSiteOf lets in whom the policy says, over protocols that change may change.
+func newSiteOf(t testing.TB, require map[string]trust.Policy, policy access.Policy, change ...func(*registry.Options)) *site {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := &site{layout: addr.Layout{Prefix: "acme"}, outage: &atomic.Bool{}, require: require}
@@ -76,9 +76,13 @@ func newSiteOf(t *testing.T, require map[string]trust.Policy, policy access.Poli
 		t.Fatal(err)
 	}
 	kit := service.New(service.Options{Guard: guard, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	protocols, err := registry.New(registry.Options{
+	o := registry.Options{
 		Kit: kit, Keys: keys, Client: mustClient(t, host, oci.Options{PlainHTTP: true, Transport: s.count, Retry: oci.Retry{MaxAttempts: 1}}), Layout: s.layout, Require: s.require,
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	protocols, err := registry.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +101,7 @@ func newSiteOf(t *testing.T, require map[string]trust.Policy, policy access.Poli
 	return s
 }
 
-func mustClient(t *testing.T, host string, o oci.Options) *oci.Client {
+func mustClient(t testing.TB, host string, o oci.Options) *oci.Client {
 	t.Helper()
 	c, err := oci.New(host, o)
 	if err != nil {
@@ -106,7 +110,7 @@ func mustClient(t *testing.T, host string, o oci.Options) *oci.Client {
 	return c
 }
 
-func (s *site) module(t *testing.T, address, version string, files map[string]string) {
+func (s *site) module(t testing.TB, address, version string, files map[string]string) {
 	t.Helper()
 	tree := fstest.MapFS{}
 	for name, text := range files {
@@ -117,7 +121,7 @@ func (s *site) module(t *testing.T, address, version string, files map[string]st
 	}
 }
 
-func (s *site) provider(t *testing.T, version string) {
+func (s *site) provider(t testing.TB, version string) {
 	t.Helper()
 	key := depottest.NewKey(t, signing.KeyOptions{Name: "okara test", Email: "test@example.com", ECC: true})
 	dist := depottest.NewDist(t, "linux_amd64", "darwin_arm64")

@@ -32,7 +32,7 @@ type desk struct {
 	who   map[string]string // tokens by name
 }
 
-func newDesk(t *testing.T, change func(*portal.Options, *access.Policy)) *desk {
+func newDesk(t testing.TB, change func(*portal.Options, *access.Policy)) *desk {
 	t.Helper()
 	d := &desk{Server: portaltest.NewServer(t, change), who: map[string]string{"": ""}}
 	empty := ocitest.New(t, ocitest.Quirks{})

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/search"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// What the budgets of the pages are about.
+const (
+	largeModules   = 10_000
+	largeVersions  = 10 // of each module
+	largeProviders = 1_000
+	largeInstances = 1_000
+	largeMemory    = 64 << 20 // bytes
+	visited        = 1_000    // modules whose pages somebody opened
+)
+
+// newLarge is a site of that many modules and providers, of which the first module
+// and acme/dns were published: every other module answers as the first one does. Its
+// clock stands still, for lists are read anew behind a page now and then.
+func newLarge(b *testing.B) *site {
+	b.Helper()
+	start := time.Now()
+	s := newSiteOf(b, nil, access.Policy{Anonymous: access.AnonymousRead()}, func(o *registry.Options) { o.Now = func() time.Time { return start } })
+	for n := range largeVersions {
+		s.module(b, "team0/thing0/aws", fmt.Sprintf("1.%d.0", n), map[string]string{
+			"main.tf":   "variable \"cidr\" { type = string }\nvariable \"zones\" {\n  type    = list(string)\n  default = []\n}\nresource \"aws_vpc\" \"this\" {}\noutput \"id\" { value = aws_vpc.this.id }\n",
+			"README.md": "# A network\n\n" + strings.Repeat("It has subnets in each zone, and a way out.\n\n```hcl\nmodule \"net\" {\n  cidr = \"10.0.0.0/16\"\n}\n```\n\n", 10),
+		})
+	}
+	s.provider(b, "1.2.3")
+	entries, tags := make([]search.Entry, 0, largeModules+largeProviders), []string{artifact.IndexTag}
+	add := func(kind, address, repository string) {
+		e := search.Entry{
+			Kind: kind, Address: address, Version: "1.9.0", Time: start.Add(-time.Duration(len(entries)) * time.Minute), Description: fmt.Sprint("Makes a network with subnets for service ", len(entries)),
+			Listed: start, Read: start,
+		}
+		if kind == addr.KindModule {
+			e.Resources = []string{"aws_vpc", "aws_subnet", fmt.Sprint("aws_thing_", len(entries)%300)}
+			for j := range 12 {
+				e.Inputs = append(e.Inputs, fmt.Sprint("input_", j+len(entries)%50))
+			}
+		}
+		entries, tags = append(entries, e), append(tags, artifact.CatalogTag(repository))
+	}
+	for n := range largeModules {
+		m := addr.Module{Namespace: fmt.Sprint("team", n%100), Name: fmt.Sprint("thing", n), System: "aws"}
+		add(addr.KindModule, m.String(), s.layout.Module(m))
+	}
+	dns := addr.Provider{Namespace: "acme", Type: "dns"}
+	add(addr.KindProvider, "acme/dns", s.layout.Provider(dns))
+	for n := range largeProviders - 1 {
+		p := addr.Provider{Namespace: fmt.Sprint("team", n%100), Type: fmt.Sprint("service", n)}
+		add(addr.KindProvider, p.Namespace+"/"+p.Type, s.layout.Provider(p))
+	}
+	s.store(b, entries, tags)
+	return s
+}
+
+// store lets the registry have the index of entries and the catalog with tags.
+func (s *site) store(b *testing.B, entries []search.Entry, tags []string) {
+	b.Helper()
+	document, err := search.Encode(entries)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := s.client.Repo(s.layout.CatalogRepo())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := artifact.PutIndex(b.Context(), r, document); err != nil {
+		b.Fatal(err)
+	}
+	thing := regexp.MustCompile(`/team\d+/thing\d+/aws/`)
+	s.count.Base = &ocitest.Fault{
+		Times: -1, Match: func(r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/"+s.layout.CatalogRepo()+"/tags/list")
+		},
+		Do: ocitest.Respond("application/json", `{"name":"`+s.layout.CatalogRepo()+`","tags":["`+strings.Join(tags, `","`)+`"]}`),
+		Base: &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Path = thing.ReplaceAllString(r.URL.Path, "/team0/thing0/aws/")
+			return next.RoundTrip(r)
+		}},
+	}
+}
+
+// BenchmarkPages is the first byte of warm pages at 50 requests a second, which none
+// of them takes to the registry, and what the pages of many modules hold in memory.
+func BenchmarkPages(b *testing.B) {
+	s := newLarge(b)
+	bare := heap()
+	if _, err := s.protocols.Catalog().Index(b.Context()); err != nil { // a page waits two seconds only
+		b.Fatal(err)
+	}
+	if home := fetch(b, s.Server, "", ""); !strings.Contains(home, fmt.Sprintf("%d</span>", largeModules)) || !strings.Contains(home, fmt.Sprintf("%d</span>", largeProviders)) {
+		b.Fatal("the catalog is not whole")
+	}
+	b.Run("memory", func(b *testing.B) {
+		for b.Loop() {
+			for n := range visited {
+				fetch(b, s.Server, "", fmt.Sprintf("modules/team%d/thing%d/aws", n%100, n))
+			}
+			for _, path := range warmPages() {
+				fetch(b, s.Server, "", path)
+			}
+		}
+		held := int64(heap()) - int64(bare)
+		if b.ReportMetric(float64(held)/(1<<20), "MB"); held > largeMemory {
+			b.Errorf("the pages hold %d bytes, more than %d", held, largeMemory)
+		}
+	})
+	for name, path := range warmPages() {
+		b.Run(name, func(b *testing.B) {
+			fetch(b, s.Server, "", path)
+			s.count.Take()
+			for b.Loop() {
+				volley(b, s.Server, "", path)
+			}
+			if n := s.count.Take(); len(n) != 0 {
+				b.Errorf("warm pages ask %v", n)
+			}
+		})
+	}
+	runtime.KeepAlive(s)
+}
+
+func warmPages() map[string]string {
+	return map[string]string{
+		"home": "", "search": "search?q=network+aws_vpc", "module": "modules/team0/thing0/aws", "versions": "modules/team0/thing0/aws/versions", "provider": "providers/acme/dns",
+	}
+}
+
+// BenchmarkInstances is the same of the list of somebody who has 20 of 1,000
+// instances.
+func BenchmarkInstances(b *testing.B) {
+	d := newDesk(b, nil)
+	e, ok := d.Catalog.Current("lab/vpc")
+	if !ok {
+		b.Fatal("no such template")
+	}
+	for n := range largeInstances {
+		now, id := time.Date(2026, 5, 1, 12, 0, n, 0, time.UTC), []byte("aaaaaaaaaa")
+		for i, rest := len(id)-1, n; rest > 0; i, rest = i-1, rest/len(addr.InstanceLetters) {
+			id[i] = addr.InstanceLetters[rest%len(addr.InstanceLetters)]
+		}
+		rec := instance.Record{
+			ID: string(id), Template: e.Template.Name, Snapshot: e.Digest, Source: e.Source, Phase: instance.Ready,
+			Owner:     instance.Owner{Kind: instance.OwnerUser, Issuer: d.Issuer.URL, ID: fmt.Sprint("person ", n%50)},
+			CreatedAt: now, ReadyAt: now, Since: now, TTL: e.Template.TTL.Default, ExpiresAt: now.Add(e.Template.TTL.Default),
+		}
+		c := instance.Command{Event: instance.Adopt{Record: rec, Template: e.Template}, Actor: instance.Actor{Subject: "boss", Admin: true}, Seed: [32]byte{byte(n), byte(n >> 8)}}
+		if _, err := d.Store.Do(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	own := d.Issuer.Token(b, "person 7", "use")
+	if got := strings.Count(fetch(b, d.pages, own, "instances"), `/extend"`); got == 0 {
+		b.Fatal("the list is empty")
+	}
+	before := d.Store.Commits()
+	for b.Loop() {
+		volley(b, d.pages, own, "instances")
+	}
+	if n := d.Store.Commits() - before; n > 0 {
+		b.Errorf("%d commits", n)
+	}
+}
+
+// volley asks for a page 50 times a second for four seconds, and reports when the
+// first bytes came, counted from when each request was due: one that waits makes
+// the others no later.
+func volley(b *testing.B, server *httptest.Server, token, path string) {
+	b.Helper()
+	const every, count = time.Second / 50, 200
+	took := make([]time.Duration, count)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for n := range count {
+		due := start.Add(time.Duration(n) * every)
+		time.Sleep(time.Until(due))
+		wg.Go(func() {
+			_, first, err := load(b, server, token, path)
+			if err != nil {
+				b.Error(err)
+			}
+			took[n] = first.Sub(due)
+		})
+	}
+	wg.Wait()
+	slices.Sort(took)
+	b.ReportMetric(took[count/2].Seconds()*1000, "p50-ms")
+	b.ReportMetric(took[count*99/100].Seconds()*1000, "p99-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+func fetch(b *testing.B, server *httptest.Server, token, path string) string {
+	b.Helper()
+	body, _, err := load(b, server, token, path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return body
+}
+
+// load gets a page and when its first byte came.
+func load(b *testing.B, server *httptest.Server, token, path string) (body string, first time.Time, err error) {
+	ctx := httptrace.WithClientTrace(b.Context(), &httptrace.ClientTrace{GotFirstResponseByte: func() { first = time.Now() }})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/ui/"+path, nil)
+	if err != nil {
+		return "", first, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := server.Client().Do(r)
+	if err != nil {
+		return "", first, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: status %d", path, resp.StatusCode)
+	}
+	return string(text), first, err
+}
+
+// heap is what is in use, in bytes.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first one finalized
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
