@@ -15,6 +15,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/internal/web"
@@ -50,10 +51,13 @@ type Options struct {
 	Alone   bool
 	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
 
-	instances *instances // nil: none are launched here
-	Pages     bool       // below /ui/
-	off       web.Parts  // parts of the pages that are not there
-	Version   string     // of okara, which the pages show
+	instances *instances           // nil: none are launched here
+	ledger    func() ledger.Status // of instances; nil: there is none
+	// certificate and its key are the PEM files that are served; "": none, or one made here.
+	certificate, certificateKey string
+	Pages                       bool      // below /ui/
+	off                         web.Parts // parts of the pages that are not there
+	Version                     string    // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own
@@ -127,9 +131,13 @@ func newFront(o Options) (*Front, error) {
 		f.portal, own, err = o.Portal(kit, protocols.Catalog())
 	}
 	if err == nil && o.Pages {
+		var doctor web.Doctor
+		if !o.Alone {
+			doctor = newDoctor(o, metrics)
+		}
 		f.pages, err = web.New(web.Options{
 			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.States, Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
-			Instances: f.portal, Mine: own,
+			Instances: f.portal, Mine: own, Doctor: doctor,
 		})
 	}
 	return f, err

@@ -26,6 +26,7 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	o.off = s.UI.off()
+	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
 	if s.Pass && s.Registry == "" {
 		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
 	}

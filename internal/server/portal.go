@@ -99,6 +99,7 @@ func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env E
 	if o.Sessions != nil {
 		o.Sessions.Keep = l.kept
 	}
+	o.ledger = l.ledger.Status
 	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.role == rolePortal
 	return l, nil
 }

@@ -142,6 +142,7 @@ type UIPages struct {
 	Catalog   *bool `hcl:"catalog,optional"`
 	States    *bool `hcl:"states,optional"`
 	Instances *bool `hcl:"instances,optional"`
+	Doctor    *bool `hcl:"doctor,optional"`
 }
 
 // off says which parts of the pages are off.
@@ -151,7 +152,7 @@ func (u *UI) off() web.Parts {
 		return web.Parts{}
 	}
 	off := func(b *bool) bool { return b != nil && !*b }
-	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances)}
+	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances), Doctor: off(p.Doctor)}
 }
 
 // GC says when the built-in registry frees space.

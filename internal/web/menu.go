@@ -27,6 +27,7 @@ func entries() []entry {
 		{link: link{"Launch", "templates"}, show: (*server).launches},
 		{link: link{"Instances", "instances"}, show: (*server).launches},
 		{link: link{"Approvals", "approvals"}, show: (*server).approves},
+		{link: link{"Doctor", "doctor"}, show: (*server).doctors},
 	}
 }
 

@@ -32,6 +32,7 @@ type Options struct {
 	// from what this replica knows, maybe a little late, for the counter on all pages;
 	// nil: there is none.
 	Instances, Mine http.Handler
+	Doctor          Doctor // of this replica; nil: no page shows how it is
 	Now             func() time.Time
 }
 
@@ -106,6 +107,9 @@ func (s *server) routes() http.Handler {
 		show("GET /ui/states/{name}/{workspace}/{n}/resources", s.resources)
 		show("GET /ui/states/{name}/{workspace}/{n}/reveal", s.stateRevealPage)
 		mux.Handle("POST /ui/states/{name}/{workspace}/{n}/reveal", s.act(s.mayRevealState, s.revealState))
+	}
+	if s.o.Doctor != nil {
+		show("GET /ui/doctor", s.doctor) // admin:*:**
 	}
 	if s.o.Instances != nil {
 		s.instanceRoutes(mux, show)

@@ -45,6 +45,8 @@ type stateSite struct {
 	states *stateview.States
 	audit  *bytes.Buffer // the records of the guard
 	now    time.Time
+
+	findings []web.Finding // of the doctor
 }
 
 // newStateSite starts it. Who brings no token has the rights of anonymous.
@@ -95,6 +97,7 @@ func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope)
 		Finder:   catalog.NewFinder(all, false),
 		States:   s.states,
 		Off:      off,
+		Doctor:   s,
 		Hostname: "okara.example.com", Version: "1.2.3",
 	})
 	if err != nil {
@@ -232,6 +235,7 @@ func (s *stateSite) shop(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put(t, "shop", "sealed", `{"serial":1,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`)
+	s.findings = findings()
 	s.put(t, "other", "default", `{"version":4,"serial":1,"lineage":"b","outputs":{"theirs":{"value":"of-others","type":"string"}},"resources":[]}`)
 }
 

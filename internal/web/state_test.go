@@ -253,9 +253,9 @@ func TestNoStates(t *testing.T) {
 // TestParts turns parts of the pages off: nothing is found there, and no menu leads
 // there.
 func TestParts(t *testing.T) {
-	all := map[string]string{"states": "states", "catalog": "search?q=x"}
+	all := map[string]string{"states": "states", "catalog": "search?q=x", "doctor": "doctor"}
 	for part, path := range all {
-		s := newStateSiteWithout(t, web.Parts{States: part == "states", Catalog: part == "catalog"})
+		s := newStateSiteWithout(t, web.Parts{States: part == "states", Catalog: part == "catalog", Doctor: part == "doctor"})
 		s.put(t, "shop", "default", shopState(1, "a"))
 		for other, at := range all {
 			want := http.StatusOK

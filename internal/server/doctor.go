@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// soon is how long before its end a key or a certificate is worth a line.
+const soon = 60 * 24 * time.Hour
+
+// doctor says how this replica is, from its metrics and what its parts know of
+// themselves. What is not measured is no line.
+type doctor struct {
+	metrics     *Metrics
+	queue       bool   // there is work that it does
+	blobs       string // folder of archives; "": none are kept
+	certificate time.Time
+	ledger      func() ledger.Status // nil: nothing is launched here
+}
+
+// newDoctor reads when the certificate ends once, since it is served as it was at
+// the start.
+func newDoctor(o Options, m *Metrics) *doctor {
+	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger}
+	if o.Blobs.Bytes > 0 {
+		d.blobs = o.Blobs.Dir
+	}
+	if o.certificate != "" {
+		if c, err := tls.LoadX509KeyPair(o.certificate, o.certificateKey); err == nil && c.Leaf != nil { // else the start fails, and says why
+			d.certificate = c.Leaf.NotAfter
+		}
+	}
+	return d
+}
+
+// Findings is that of [web.Doctor].
+func (d *doctor) Findings(now time.Time) []web.Finding {
+	m := d.metrics.samples()
+	var all []web.Finding
+	all = append(all, registryFindings(m)...)
+	all = append(all, originFindings(m)...)
+	if d.queue {
+		all = append(all, queueFindings(m)...)
+	}
+	all = append(all, depotFindings(m)...)
+	if d.ledger != nil {
+		all = append(all, ledgerFindings(d.ledger())...)
+	}
+	all = append(all, endFindings(m, d.certificate, now)...)
+	all = append(all, contentFindings(m)...)
+	all = append(all, cacheFindings(m)...)
+	return append(all, d.diskFindings(m)...)
+}

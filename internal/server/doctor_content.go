@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// endFindings are the keys and the certificate that end soon.
+func endFindings(m map[string][]sample, certificate, now time.Time) (all []web.Finding) {
+	keys := m["okara_key_expiry_seconds"]
+	for _, s := range keys {
+		end := time.Unix(int64(s.value), 0)
+		if end.Sub(now) < soon {
+			all = append(all, ending("Key "+s.labels["key"]+" of "+s.labels["address"], end, now,
+				"Tools refuse a provider whose key has ended.", "Sign the versions with a new key, and publish them again."))
+		}
+	}
+	if len(keys) > 0 && len(all) == 0 {
+		all = append(all, web.Finding{About: "Keys of providers", State: fmt.Sprintf("%d with an end were served", len(keys)), Meaning: "None of them ends within 60 days."})
+	}
+	if !certificate.IsZero() {
+		f := ending("Certificate of this server", certificate, now, "Tools and browsers refuse to connect from then on.", "Put a new one in its place and start the server again.")
+		if f.Verdict == web.Fine {
+			f.Meaning, f.Do = "It does not end within 60 days.", ""
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// ending is a line about what ends.
+func ending(about string, end, now time.Time, meaning, do string) web.Finding {
+	f := web.Finding{About: about, State: "ends on " + end.UTC().Format(time.DateOnly), Meaning: meaning, Do: do}
+	switch left := end.Sub(now); {
+	case left <= 0:
+		f.Verdict, f.State = web.Act, "ended on "+end.UTC().Format(time.DateOnly)
+	case left < soon:
+		f.Verdict = web.Look
+	}
+	return f
+}
+
+// contentFindings are what came out of the registry otherwise than it should.
+func contentFindings(m map[string][]sample) (all []web.Finding) {
+	checks := m["okara_policy_checks_total"]
+	if refused, n := total(checks, "result", "refused"), total(checks, "", ""); n > 0 {
+		f := web.Finding{About: "Policy", State: fmt.Sprintf("%d of %d checks of versions refused one", refused, n), Meaning: "What is served is signed and scanned as require blocks say."}
+		if refused > 0 {
+			f.Verdict, f.Meaning = web.Look, "Nobody is served a version that was refused."
+			f.Do = "The page of its versions says why to who may publish there."
+		}
+		all = append(all, f)
+	}
+	if n := total(m["okara_tag_moved_total"], "", ""); n > 0 {
+		all = append(all, web.Finding{
+			Verdict: web.Act, About: "Tags of providers", State: fmt.Sprintf("%d were found on other content", n),
+			Meaning: "Somebody replaced a version that was published. Lock files of its users do not fit any more.", Do: "The log names them. Find out who wrote to the registry.",
+		})
+	}
+	if n := total(m["okara_digest_mismatch_total"], "", ""); n > 0 {
+		all = append(all, web.Finding{
+			Verdict: web.Act, About: "Digests", State: fmt.Sprintf("%d answers of the registry had other bytes than their digest", n),
+			Meaning: "The registry, or something on the way there, alters or cuts what it sends. Nobody was given it as whole.", Do: "Look at the disk of the registry, and at proxies before it.",
+		})
+	}
+	return all
+}
+
+// cacheFindings are how often an answer was at hand: in memory, and archives on disk.
+func cacheFindings(m map[string][]sample) (all []web.Finding) {
+	memory, files := [2]int{}, [2]int{} // at hand, all
+	for _, s := range m["okara_cache_total"] {
+		of := &memory
+		if s.labels["kind"] == "file" {
+			of = &files
+		}
+		if s.labels["result"] != "miss" {
+			of[0] += int(s.value)
+		}
+		of[1] += int(s.value)
+	}
+	for _, c := range []struct {
+		about string
+		of    [2]int
+	}{{"Caches in memory", memory}, {"Archives on disk", files}} {
+		if c.of[1] > 0 {
+			all = append(all, web.Finding{
+				About: c.about, State: fmt.Sprintf("%d of 100 look-ups did without the registry, of %d", c.of[0]*100/c.of[1], c.of[1]),
+				Meaning: "A server that was just started asks more often.",
+			})
+		}
+	}
+	return all
+}
+
+// diskFindings are the disks of the storage and of the archives that are kept.
+func (d *doctor) diskFindings(m map[string][]sample) (all []web.Finding) {
+	if size, free := m["okara_disk_size_bytes"], m["okara_disk_free_bytes"]; len(size) > 0 && len(free) > 0 {
+		all = append(all, diskFinding("Disk of the storage", size[0].value, free[0].value))
+	}
+	if d.blobs != "" {
+		if size, free, ok := diskSpace(d.blobs); ok {
+			all = append(all, diskFinding("Disk of the archives that are kept", size, free))
+		}
+	}
+	return all
+}
+
+func diskFinding(about string, size, free float64) web.Finding {
+	f := web.Finding{About: about, State: prose.Size(int64(free)) + " of " + prose.Size(int64(size)) + " are free", Meaning: "There is room."}
+	switch {
+	case free*50 < size:
+		f.Verdict, f.Meaning, f.Do = web.Act, "Once it is full nothing more can be written there.", "Make room, or move the folder to a larger disk."
+	case free*10 < size:
+		f.Verdict, f.Meaning, f.Do = web.Look, "Less than a tenth is left.", "Make room in time."
+	}
+	return f
+}

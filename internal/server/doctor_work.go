@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// queueFindings are the jobs of webhooks and of pull-through.
+func queueFindings(m map[string][]sample) []web.Finding {
+	count := func(state string) int { return total(m["okara_queue_jobs"], "state", state) }
+	f := web.Finding{
+		About:   "Queue",
+		State:   fmt.Sprintf("%d waiting, %d running; %d done, %d failed, %d parked since the start", count("waiting"), count("running"), count("done"), count("failed"), count("parked")),
+		Meaning: "Jobs that wait are tried by themselves until they are done.",
+	}
+	switch {
+	case count("parked") > 0:
+		f.Verdict, f.Meaning = web.Act, "A parked job was under way each time that a process ended, so nobody tries it again."
+		f.Do = "Look at the log for the reason, and ask for it once more: okara doctor artifacts lists those that are parked."
+	case count("failed") > 0:
+		f.Verdict, f.Meaning = web.Look, "A job that failed was given up: what it should bring is not here."
+		f.Do = "The log of the server has the error, and the job that it is of."
+	}
+	return []web.Finding{f}
+}
+
+// depotFindings are the runs of the depot file in this process.
+func depotFindings(m map[string][]sample) []web.Finding {
+	var succeeded, failed float64
+	for _, s := range m["okara_depot_last_run_timestamp_seconds"] {
+		if s.labels["result"] == "failed" {
+			failed = s.value
+		} else {
+			succeeded = s.value
+		}
+	}
+	if succeeded == 0 && failed == 0 {
+		return nil // none has ended here
+	}
+	at := func(t float64) string {
+		if t == 0 {
+			return "never since the start"
+		}
+		return time.Unix(int64(t), 0).UTC().Format("2006-01-02 15:04 UTC")
+	}
+	f := web.Finding{About: "Depot", State: "last run without a failure: " + at(succeeded), Meaning: "What the depot file names is brought in."}
+	if failed > succeeded {
+		f.Verdict, f.State = web.Act, f.State+"; last one with failures: "+at(failed)
+		f.Meaning = fmt.Sprintf("The newest run could not bring in everything; %d failures since the start.", total(m["okara_depot_failures_total"], "", ""))
+		f.Do = "okara depot plan says what is missing, and why."
+	}
+	return []web.Finding{f}
+}
+
+// ledgerFindings are who leads the instances, and what keeps them from their end.
+func ledgerFindings(s ledger.Status) []web.Finding {
+	f := web.Finding{About: "Instances", Meaning: "What is launched is written down, and ends in time."}
+	switch {
+	case s.Leading:
+		f.State = "this replica leads"
+	case s.Leader != "":
+		f.State = "led by " + s.Leader
+	case s.Refused != nil:
+		f.Verdict, f.State = web.Act, "nobody leads: "+s.Refused.Error()
+		f.Meaning, f.Do = "Nothing is launched, changed or ended.", "Mend what the state names."
+	default:
+		f.Verdict, f.State = web.Look, "no leader is known"
+		f.Meaning, f.Do = "Somebody should lead within half a minute.", "Come back then. If nobody does, look at the logs of the replicas."
+	}
+	all := []web.Finding{f}
+	if s.Held != "" {
+		all = append(all, web.Finding{
+			Verdict: web.Act, About: "Clock of instances", State: s.Held, Meaning: "No instance ends because of its age until the clock is believed.",
+			Do: "Set the clock of the registry right.",
+		})
+	}
+	if n := len(s.Aside); n > 0 {
+		all = append(all, web.Finding{
+			Verdict: web.Act, About: "Records of instances", State: fmt.Sprintf("%d are set aside", n), Meaning: "They break a rule of this version, so nobody acts on them.",
+			Do: "They come back once they break it no more, as after an update of okara.",
+		})
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// Doctor says how this replica is, from what its process knows already: it asks
+// nobody, and returns at once.
+type Doctor interface {
+	Findings(now time.Time) []Finding
+}
+
+// Finding is one line of the doctor, for who runs the server.
+type Finding struct {
+	Verdict Verdict
+	About   string // what it is of
+	State   string // how that is
+	Meaning string // of this state
+	Do      string // "": nothing
+}
+
+// Verdict says whether somebody must do something.
+type Verdict int
+
+// The verdicts, the worst last.
+const (
+	Fine Verdict = iota // nothing to do
+	Look                // it may become bad
+	Act                 // something does not work, or soon will not
+)
+
+func (v Verdict) mark() mark {
+	switch v {
+	case Fine:
+		return mark{"fine", "good"}
+	case Look:
+		return mark{"look", "warn"}
+	}
+	return mark{"act", "bad"}
+}
+
+// maxFindings bounds the lines, the worst of them: each key of a signer is one.
+const maxFindings = 100
+
+// doctorBody is how this replica is.
+type doctorBody struct {
+	Summary string
+	Rows    []doctorRow
+	More    int // that are not shown
+}
+
+type doctorRow struct {
+	Mark                      mark
+	About, State, Meaning, Do string
+}
+
+// doctor shows how this replica is, the worst first.
+func (s *server) doctor(r *request) (*page, error) {
+	if err := s.may(r, access.Server()); err != nil {
+		return nil, err
+	}
+	all := slices.Clone(s.o.Doctor.Findings(s.o.Now()))
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
+	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
+	for _, f := range all[:min(len(all), maxFindings)] {
+		body.Rows = append(body.Rows, doctorRow{f.Verdict.mark(), clean(f.About), clean(f.State), clean(f.Meaning), clean(f.Do)})
+	}
+	return &page{Template: "doctor.html", Title: "Doctor", Body: body}, nil
+}
+
+// summary is what there is to do, in one sentence.
+func summary(all []Finding) string {
+	bad := 0
+	for _, f := range all {
+		if f.Verdict != Fine {
+			bad++
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return ""
+	case bad == 0:
+		return "Nothing needs you."
+	case bad == 1:
+		return "1 line needs you."
+	}
+	return plural(bad, "line") + " need you."
+}
+
+// doctors reports whether the caller may see how this replica is.
+func (s *server) doctors(r *request) bool {
+	return !s.o.Off.Doctor && s.o.Doctor != nil && r.grant.May(access.Server())
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/web"
+)
+
+// Findings is that of [web.Doctor].
+func (s *stateSite) Findings(time.Time) []web.Finding { return s.findings }
+
+// findings are one of each verdict, and one of somebody who wants to get out of the
+// page.
+func findings() []web.Finding {
+	return []web.Finding{
+		{About: "Queue", State: "0 waiting", Meaning: "All is done."},
+		{Verdict: web.Act, About: "Key <b>\u202e\x1b[31m", State: `"><script>alert(1)</script>`, Meaning: strings.Repeat("long", 500), Do: "javascript:alert(1)"},
+		{Verdict: web.Look, About: "Disk", State: "3 GiB of 40 GiB are free", Meaning: "Less than a tenth is left.", Do: "Make room in time."},
+	}
+}
+
+// TestDoctorCallers shows how a replica is to who runs it, and to nobody else.
+func TestDoctorCallers(t *testing.T) {
+	s := newStateSite(t)
+	s.findings = findings()
+	for caller, want := range map[string]int{nobody: http.StatusSeeOther, reader: http.StatusForbidden, publisher: http.StatusForbidden, wrong: http.StatusForbidden, admin: http.StatusOK} {
+		resp, body := s.ask(t, caller, http.MethodGet, "doctor", nil)
+		if resp.StatusCode != want || strings.Contains(body, "0 waiting") != (want == http.StatusOK) {
+			t.Errorf("as %q: status %d, want %d\n%s", caller, resp.StatusCode, want, body)
+		}
+		if _, body = s.ask(t, caller, http.MethodGet, "me", nil); strings.Contains(body, `href="./doctor"`) != (caller == admin) {
+			t.Errorf("the menu of %q is\n%s", caller, body)
+		}
+	}
+	if n := s.count.Take(); len(n) != 0 {
+		t.Errorf("the page asks the registry: %v", n)
+	}
+}
+
+// TestDoctorPage has the worst first, in words, and nothing of a finding is markup.
+func TestDoctorPage(t *testing.T) {
+	s := newStateSite(t, access.AnonymousAll()...)
+	s.findings = findings()
+	_, body := s.ask(t, admin, http.MethodGet, "doctor", nil)
+	last := -1
+	for _, text := range []string{"2 lines need you.", `<span class="mark bad">act</span> Key &lt;b&gt;`, "&lt;script&gt;alert(1)", "javascript:alert(1)</span>", `<span class="mark warn">look</span> Disk`, "Make room in time.", `<span class="mark good">fine</span> Queue`} {
+		at := strings.Index(body, text)
+		if at <= last {
+			t.Errorf("%q is at %d, after %d, in\n%s", text, at, last, body)
+		}
+		last = at
+	}
+	for _, text := range []string{"<b>", "<script>alert", "\u202e", "\x1b"} {
+		if strings.Contains(body, text) {
+			t.Errorf("%q is in\n%s", text, body)
+		}
+	}
+}
+
+// TestDoctorEnds has neither too little to show nor too much.
+func TestDoctorEnds(t *testing.T) {
+	s := newStateSite(t)
+	says := func(want ...string) {
+		t.Helper()
+		resp, body := s.ask(t, admin, http.MethodGet, "doctor", nil)
+		for _, text := range want {
+			if resp.StatusCode != http.StatusOK || !strings.Contains(body, text) {
+				t.Errorf("status %d, no %q in\n%s", resp.StatusCode, text, body)
+			}
+		}
+	}
+	says("Nothing was measured yet.")
+	s.findings = findings()[:1]
+	says("Nothing needs you.")
+	s.findings = findings()[1:2]
+	says("1 line needs you.")
+	for i := range 120 {
+		s.findings = append(s.findings, web.Finding{About: fmt.Sprint("Key ", i)})
+	}
+	says("21 more are not shown.", "Key 98<", "1 line needs you.")
+}
