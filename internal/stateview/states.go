@@ -118,8 +118,8 @@ func (s *States) store(name string) (*statebackend.Store, error) {
 		return store, nil
 	}
 	r, err := s.o.Client.Repo(repository)
-	if err != nil {
-		return nil, err
+	if err != nil { // longer than the name of a repository may be
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
 	}
 	o := s.o.State
 	o.MaxState, o.StrictReads, o.Logger = maxState, true, s.o.Logger
@@ -196,6 +196,9 @@ func (s *States) entered(ctx context.Context) ([]string, error) {
 	for i, tag := range tags {
 		g.Go(func() (err error) {
 			names[i], err = s.entries.Get(ctx, tag, foreverPolicy(), s.readEntry(tag))
+			if errors.Is(err, oci.ErrNotFound) { // read again with the next list
+				return nil
+			}
 			return err
 		})
 	}
@@ -208,7 +211,7 @@ func (s *States) entered(ctx context.Context) ([]string, error) {
 func (s *States) readEntry(tag string) cache.Loader[string] {
 	return func(ctx context.Context, _ string, _ bool) (string, error) {
 		e, err := artifact.ReadCatalogEntry(ctx, s.queue, tag)
-		if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) {
+		if errors.Is(err, oci.ErrCorrupt) {
 			return "", nil
 		}
 		if err != nil {

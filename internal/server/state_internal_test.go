@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// TestStateEntry lists a state when it is first stored, not when it is read, locked or
+// refused; and stores it although it cannot be listed.
+func TestStateEntry(t *testing.T) {
+	layout := addr.Layout{Prefix: "acme"}
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	for _, refused := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			entries := &ocitest.Fault{
+				Base: ocitest.Direct{Handler: h}, Nth: 1 << 30, Do: ocitest.Status(http.StatusForbidden, 0),
+				Match: func(r *http.Request) bool {
+					return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/"+layout.QueueRepo()+"/manifests/")
+				},
+			}
+			if refused {
+				entries.Nth, entries.Times = 1, -1
+			}
+			client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: entries, Retry: oci.Retry{MaxAttempts: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, err := stateview.New(stateview.Options{Client: client, Layout: layout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			front, err := New(Options{
+				Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+				Access: access.Policy{Anonymous: access.AnonymousAll()}, States: states,
+				State: stateServer(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("shop-%v", refused)
+			for _, c := range []struct {
+				method, query, body  string
+				status, tried, again int // how many entries were tried; again: if the registry refuses them
+			}{
+				{"GET", "", "", 204, 0, 0},
+				{"LOCK", "", `{"ID":"a"}`, 200, 0, 0},
+				{"POST", "?ID=b", `{"version":4,"serial":1,"lineage":"a"}`, 409, 0, 0},
+				{"POST", "?ID=a", `{"version":4,"serial":1,"lineage":"a"}`, 200, 1, 1},
+				{"POST", "?ID=a", `{"version":4,"serial":2,"lineage":"a"}`, 200, 1, 2},
+				{"UNLOCK", "", `{"ID":"a"}`, 200, 1, 2},
+				{"GET", "", "", 200, 1, 2},
+			} {
+				r := httptest.NewRequestWithContext(t.Context(), c.method, "http://localhost/state/"+name+"/default"+c.query, strings.NewReader(c.body))
+				w := httptest.NewRecorder()
+				front.ServeHTTP(w, r)
+				synctest.Wait()
+				want := c.tried
+				if refused {
+					want = c.again
+				}
+				if w.Code != c.status || entries.Seen() != want {
+					t.Errorf("refused %v: %s%s is %d, want %d; %d entries, want %d: %s", refused, c.method, c.query, w.Code, c.status, entries.Seen(), want, w.Body)
+				}
+			}
+		})
+	}
+}
