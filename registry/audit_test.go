@@ -121,7 +121,7 @@ func TestAudit(t *testing.T) {
 				"action", "address", "client_ip", "decision", "issuer", "kind", "level", "mode", "msg", "request_id", "rule", "subject", "time", "user_agent", "version",
 			}
 			if got["msg"] == "change" {
-				fields = append(fields, "digest", "status")
+				fields = append(fields, "detail", "digest", "status")
 			}
 			if diff := cmp.Diff(slices.Sorted(slices.Values(fields)), slices.Sorted(maps.Keys(got))); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)
