@@ -30,13 +30,9 @@ type difference struct {
 
 // compare sets two versions side by side, from their descriptions alone.
 func (s *server) compare(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
-	}
-	l, err := s.o.Catalog.Module(r.Context(), m)
-	if err != nil {
-		return nil, gone(err, "module", m.String())
 	}
 	body := compareBody{Address: m.String()}
 	for _, v := range l.Listed[:min(len(l.Listed), rowsPerPage)] {

@@ -44,25 +44,17 @@ func toolName(tool string) string {
 }
 
 func (s *server) moduleDownloads(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
-	}
-	l, err := s.o.Catalog.Module(r.Context(), m)
-	if err != nil {
-		return nil, gone(err, "module", m.String())
 	}
 	return s.downloads(m.Item(), l), nil
 }
 
 func (s *server) providerDownloads(r *request) (*page, error) {
-	p, err := s.providerIn(r)
+	p, l, err := s.listedProvider(r)
 	if err != nil {
 		return nil, err
-	}
-	l, err := s.o.Catalog.Provider(r.Context(), p)
-	if err != nil {
-		return nil, gone(err, "provider", p.String())
 	}
 	return s.downloads(p.Item(), l), nil
 }

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/portaltest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
@@ -56,25 +56,7 @@ func ring(t testing.TB, letters ...string) *access.Keyring {
 type house struct {
 	*httptest.Server
 	guard *access.Guard
-	audit *lines
-}
-
-// lines is what was logged.
-type lines struct {
-	mu  sync.Mutex // guards all
-	all bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
+	audit *portaltest.Audit
 }
 
 // newHouse starts pages of a guard with these options, below /base where a proxy would
@@ -87,7 +69,7 @@ func newHouse(t testing.TB, o access.Options, base string) *house {
 // newHouseWith is newHouse with an API of instances.
 func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler) *house {
 	t.Helper()
-	h := &house{audit: &lines{}}
+	h := &house{audit: &portaltest.Audit{}}
 	if o.Keyring == nil {
 		o.Keyring = ring(t, "a")
 	}

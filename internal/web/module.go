@@ -104,6 +104,19 @@ func (s *server) moduleIn(r *request) (addr.Module, error) {
 	return m, nil
 }
 
+// listedModule is the module of a path with its versions.
+func (s *server) listedModule(r *request) (addr.Module, *catalog.Versions, error) {
+	m, err := s.moduleIn(r)
+	if err != nil {
+		return m, nil, err
+	}
+	l, err := s.o.Catalog.Module(r.Context(), m)
+	if err != nil {
+		return m, nil, gone(err, "module", m.String())
+	}
+	return m, l, nil
+}
+
 // found is a version of a module that a path names, or the latest.
 type found struct {
 	m       addr.Module

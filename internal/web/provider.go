@@ -61,16 +61,25 @@ func (s *server) providerIn(r *request) (addr.Provider, error) {
 	return p, nil
 }
 
-func (s *server) provider(r *request) (*page, error) {
+// listedProvider is the provider of a path with its versions.
+func (s *server) listedProvider(r *request) (addr.Provider, *catalog.Versions, error) {
 	p, err := s.providerIn(r)
+	if err != nil {
+		return p, nil, err
+	}
+	l, err := s.o.Catalog.Provider(r.Context(), p)
+	if err != nil {
+		return p, nil, gone(err, "provider", p.String())
+	}
+	return p, l, nil
+}
+
+func (s *server) provider(r *request) (*page, error) {
+	p, l, err := s.listedProvider(r)
 	if err != nil {
 		return nil, err
 	}
 	it := p.Item()
-	l, err := s.o.Catalog.Provider(r.Context(), p)
-	if err != nil {
-		return nil, gone(err, "provider", p.String())
-	}
 	v, ok := l.Latest()
 	if text := r.PathValue("version"); text != "" && text != "versions" {
 		if v, err = addr.ParseVersion(text); err != nil {

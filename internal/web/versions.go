@@ -57,13 +57,9 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 }
 
 func (s *server) moduleVersions(r *request) (*page, error) {
-	m, err := s.moduleIn(r)
+	m, l, err := s.listedModule(r)
 	if err != nil {
 		return nil, err
-	}
-	l, err := s.o.Catalog.Module(r.Context(), m)
-	if err != nil {
-		return nil, gone(err, "module", m.String())
 	}
 	body := s.newVersions(r, l, m.Item())
 	body.Compare = itemPath(m.Item()) + "/compare"
