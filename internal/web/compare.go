@@ -34,12 +34,15 @@ func (s *server) compare(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(l.Listed) == 0 {
+		return nil, notFound("no version of module %s is to be had: okara list %s shows what became of them", m, m)
+	}
 	body := compareBody{Address: m.String()}
 	for _, v := range l.Listed[:min(len(l.Listed), rowsPerPage)] {
 		body.Choices = append(body.Choices, v.String())
 	}
 	from, to := r.URL.Query().Get("from"), r.URL.Query().Get("to")
-	if to == "" && len(body.Choices) > 0 {
+	if to == "" {
 		to = body.Choices[0]
 	}
 	if from == "" {

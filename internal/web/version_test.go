@@ -45,6 +45,19 @@ func TestYanked(t *testing.T) {
 	}
 }
 
+// TestCompareNothing wants a module without a version to be had to be told so.
+func TestCompareNothing(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	s.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
+	m := depottest.MustModule(t, "net/vpc/aws", "1.0.0")
+	if _, _, err := s.depot.Announce(t.Context(), m.Item(), depot.Announcement{Action: artifact.ActionYank, Version: "1.0.0", Message: "it loses routes"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := s.get(t, "/ui/modules/net/vpc/aws/compare"); status != http.StatusNotFound || !strings.Contains(body, "no version of module net/vpc/aws") {
+		t.Errorf("%d:\n%s", status, body)
+	}
+}
+
 // TestRequired wants the key that signed on the page of a version, and of one that
 // nobody signed the reason why it is not served.
 func TestRequired(t *testing.T) {
