@@ -22,7 +22,8 @@ import (
 
 // session authenticates the requests for one repository. Credentials and
 // tokens of different repositories never mix: sources of credentials may
-// answer per repository, and registries such as GHCR refuse joined scopes.
+// answer per repository, and registries such as GHCR refuse joined scopes. A
+// mount alone asks to read another one as well, with the credential of this one.
 type session struct {
 	host, name string
 	o          Options
@@ -38,6 +39,7 @@ type session struct {
 	last       Credential // the one in use
 	generation int        // how many were replaced
 	narrow     bool       // ask for no more actions than needed
+	noMounts   bool       // a mount was refused
 }
 
 // String names what the session is for; it has no repository for a login.

@@ -28,6 +28,10 @@ type Descriptor = ocispec.Descriptor
 type Blob struct {
 	Descriptor
 	Open func() (io.ReadCloser, error)
+	// From is a repository that should have the blob; nil: none is known. Where it
+	// is at the same registry the blob is mounted from there, if the registry
+	// does that, and no bytes are moved: see [Repo.PushBlob].
+	From *Repo
 }
 
 // BytesBlob returns a blob of bytes, which must not change afterwards.
@@ -278,9 +282,20 @@ func (r *Repo) EnsureBlob(ctx context.Context, b Blob) (pushed bool, err error) 
 	return true, r.PushBlob(ctx, b)
 }
 
-// PushBlob stores a blob: one POST, one PUT. An upload that breaks starts
-// again from its beginning.
+// PushBlob stores a blob: one POST, one PUT; a small one with the POST alone, see
+// [Options].SinglePost. An upload that breaks starts again from its beginning. A
+// blob that another repository of the registry has is mounted with one POST; where
+// that is refused or ignored it is sent.
 func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
+	if r.mounts(b.From) {
+		err := r.mount(ctx, b)
+		if err == nil {
+			return nil
+		}
+		if _, own := errors.AsType[*contentError](err); own || ctx.Err() != nil {
+			return fmt.Errorf("push blob %s to %s: %w", b.Digest, r, err)
+		}
+	}
 	for attempt := 1; ; attempt++ {
 		err := r.upload(ctx, b)
 		if err == nil {
@@ -299,10 +314,28 @@ func (r *Repo) PushBlob(ctx context.Context, b Blob) error {
 
 // upload opens an upload session and sends the blob in one piece.
 func (r *Repo) upload(ctx context.Context, b Blob) error {
-	resp, err := r.done(ctx, request{method: http.MethodPost, path: "blobs/uploads/"})
+	q := request{method: http.MethodPost, path: "blobs/uploads/"}
+	single := r.c.o.SinglePost && b.Size > 0 && b.Size <= maxSinglePost
+	if single {
+		q.query, q.body, q.size = url.Values{"digest": {b.Digest.String()}}, b.Open, b.Size
+		q.header = http.Header{"Content-Type": {"application/octet-stream"}}
+	}
+	resp, err := r.done(ctx, q)
 	if err != nil {
 		return err
 	}
+	if single && resp.StatusCode == http.StatusCreated {
+		return nil
+	}
+	return r.uploadTo(ctx, resp, b)
+}
+
+// maxSinglePost bounds what is sent with the POST, since a registry that does not
+// take it gets it twice, in bytes.
+const maxSinglePost = 1 << 20
+
+// uploadTo sends a blob to the session that an answer has opened.
+func (r *Repo) uploadTo(ctx context.Context, resp *http.Response, b Blob) error {
 	u, err := follow(resp.Request.URL, resp.Header.Get("Location"))
 	if err == nil && resp.Header.Get("Location") == "" {
 		err = errors.New("none")
@@ -335,7 +368,8 @@ func (e *uploadError) Unwrap() error { return e.error }
 func (r *Repo) uploadAgain(ctx context.Context, err error, attempt int) (time.Duration, bool) {
 	retry := r.c.o.Retry
 	_, put := errors.AsType[*uploadError](err)
-	passing := Passing(err) || errors.Is(err, ErrNotFound)
+	_, own := errors.AsType[*contentError](err)
+	passing := (Passing(err) || errors.Is(err, ErrNotFound)) && !own
 	if !put || !passing || ctx.Err() != nil || attempt >= retry.MaxAttempts {
 		return 0, false
 	}

@@ -51,6 +51,10 @@ type Options struct {
 	// part that the user may have; where one refuses instead, what the request
 	// needs is asked for alone.
 	Actions []string
+	// SinglePost sends blobs of up to 1 MiB with the POST that else asks for an
+	// upload (OCI distribution specification 1.1, "Single POST"). It is for a
+	// registry that is known to take them: one that answers 202 gets each twice.
+	SinglePost bool
 	// Logger gets one debug record per request, without secrets; nil: none.
 	Logger *slog.Logger
 	// Retry says how repeatable requests are repeated.

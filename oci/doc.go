@@ -30,6 +30,9 @@
 // directly, and a 401 with a challenge starts the token exchange. Tokens are
 // kept per repository and set of actions, renewed before they expire, and once
 // when they are refused; of parallel refusals one fetches for all.
+// A blob that another repository of the registry has ([Blob].From) is mounted with
+// one POST, without its bytes; a small one takes one POST where the registry is
+// known to take it so ([Options].SinglePost).
 // Credentials never go to another host: not on a redirect of a blob, not with
 // a Link, not with the Location of an upload.
 //
@@ -47,7 +50,8 @@
 // # Registries differ
 //
 // Each difference that is worked around is a quirk in internal/ocitest.
-// Deleting may be refused by tag, by digest or at all ([ErrUnsupported]):
+// A mount may be refused or ignored: then the blob is sent, through this process
+// and without being kept. Deleting may be refused by tag, by digest or at all ([ErrUnsupported]):
 // nothing here needs it. Tag lists may come in pages of any size and order,
 // repeat their last link, or be old: [Repo.Snapshot] shows pages, date and
 // cache headers to those who must judge. The digest header may be missing:

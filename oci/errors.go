@@ -45,6 +45,19 @@ func Passing(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrRateLimited)
 }
 
+// MissesBlob recognises a manifest that was refused for want of its blobs, or
+// because the repository does not exist yet: nothing was written.
+func MissesBlob(err error) bool {
+	e, ok := errors.AsType[*ResponseError](err)
+	if !ok || e.Status < 400 || e.Status >= 500 {
+		return false
+	}
+	if e.HasCode("MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "NAME_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNVERIFIED") {
+		return true
+	}
+	return len(e.Codes) == 0 && (e.Status == 400 || e.Status == 404)
+}
+
 // ResponseError is a registry's refusal. Message holds the registry's own
 // words, shortened and without anything that looks like a credential.
 type ResponseError struct {

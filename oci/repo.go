@@ -83,8 +83,9 @@ type request struct {
 	url    *url.URL // instead of path and query: where the registry sent us
 	header http.Header
 	body   func() (io.ReadCloser, error)
-	size   int64 // of the body
-	stay   bool  // hand a redirect back instead of following it
+	size   int64  // of the body
+	stay   bool   // hand a redirect back instead of following it
+	reads  string // name of another repository that is read by it; "": none
 }
 
 // quickTimeout bounds one request that moves no blob, with all its repetitions
@@ -179,7 +180,11 @@ func (r *Repo) newRequest(ctx context.Context, q request) (*http.Request, error)
 	if u == nil {
 		u = &url.URL{Scheme: r.c.scheme.get(ctx), Host: host, Path: "/v2/" + r.name + "/" + q.path, RawQuery: q.query.Encode()}
 	}
-	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, r.scope(q)), triedToken{}, new(string))
+	scopes := []string{r.scope(q)}
+	if q.reads != "" {
+		scopes = append(scopes, "repository:"+q.reads+":pull")
+	}
+	ctx = context.WithValue(auth.WithScopesForHost(ctx, host, scopes...), triedToken{}, new(string))
 	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", q.method, safeURL(u), err)
@@ -196,13 +201,19 @@ func (r *Repo) newRequest(ctx context.Context, q request) (*http.Request, error)
 	}
 	req.ContentLength, req.GetBody = q.size, q.body
 	if req.Body, err = q.body(); err != nil {
-		return nil, fmt.Errorf("open content: %w", err)
+		return nil, &contentError{err}
 	}
 	return req, nil
 }
 
-// scope returns what a token for the request must allow: one repository,
-// and no more than needed unless Options.Actions asks for it.
+// contentError is of what is to be sent, not of the registry that it is sent to.
+type contentError struct{ error }
+
+func (e *contentError) Error() string { return "open content: " + e.error.Error() }
+func (e *contentError) Unwrap() error { return e.error }
+
+// scope returns what a token for the request must allow in this repository: no
+// more than needed unless Options.Actions asks for it.
 func (r *Repo) scope(q request) string {
 	var actions []string
 	switch q.method {

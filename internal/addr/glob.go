@@ -8,6 +8,13 @@ import "strings"
 // characters of one segment, ** as a whole segment for any number of segments.
 func Match(glob, address string) bool { return matchRest(glob, true, address, true) }
 
+// MatchBelow reports whether a glob matches some address of at least two segments
+// that begins with this one.
+func MatchBelow(glob, first string) bool {
+	want, _, more := strings.Cut(glob, "/")
+	return want == "**" || more && MatchText(want, first)
+}
+
 // matchRest matches what is left of both; g and a say whether that is a segment
 // at all. It is asked for each right of a caller, so it makes no slices.
 func matchRest(glob string, g bool, address string, a bool) bool {
@@ -27,16 +34,17 @@ func matchRest(glob string, g bool, address string, a bool) bool {
 			return false
 		}
 		segment, address, a = strings.Cut(address, "/")
-		if !matchSegment(want, segment) {
+		if !MatchText(want, segment) {
 			return false
 		}
 	}
 	return !a
 }
 
-// matchSegment matches with the usual two positions: behind the last star, and
-// how far that star reached.
-func matchSegment(glob, s string) bool {
+// MatchText reports whether a text without segments matches a glob, in which * stands
+// for any characters. It keeps the usual two positions: behind the last star, and how
+// far that star reached.
+func MatchText(glob, s string) bool {
 	g, i, star, mark := 0, 0, -1, 0
 	for i < len(s) {
 		switch {

@@ -34,9 +34,12 @@ type Layout struct {
 	// StatePrimary is where the states were that those of State are a copy of;
 	// default: State itself. Nothing is stored there.
 	StatePrimary string
-	Catalog      string // default "{prefix}/catalog"
-	Queue        string // default "{prefix}/queue"
-	Templates    string // default "{prefix}/templates/{namespace}/{name}"
+	// Split are the states that have a repository for each workspace made through
+	// tfe.v2: that of the state NAME.WORKSPACE, which is no state of its own then.
+	Split     []string
+	Catalog   string // default "{prefix}/catalog"
+	Queue     string // default "{prefix}/queue"
+	Templates string // default "{prefix}/templates/{namespace}/{name}"
 	// Instances is by default "{prefix}/instances/{namespace}/{name}/{id}". It may
 	// leave out {id}, or all three: several instances then share a repository.
 	Instances string
@@ -111,6 +114,18 @@ func (l Layout) StateRepo(name string) (string, error) {
 		return "", invalid("state name", name, "%s", p)
 	}
 	return l.render(KindState, map[string]string{"name": name}), nil
+}
+
+// SplitState reports whether a state is reserved for a workspace of another one,
+// by its name alone: the state "acme.prod" for workspace "prod" of "acme", where
+// Split has that. What it is reserved for is in its workspace "default".
+func (l Layout) SplitState(name string) (of, workspace string, ok bool) {
+	for _, of := range l.Split {
+		if rest, ok := strings.CutPrefix(name, of+"."); ok {
+			return of, rest, true
+		}
+	}
+	return "", "", false
 }
 
 // StatePrimaryRepo returns the repository that the state name is a copy of, without

@@ -13,4 +13,7 @@ func TestSafePath(t *testing.T) {
 	if strings.Contains(got, secret) || got != "/archives/-/acme/x/aa/f.zip" {
 		t.Errorf("got %q", got)
 	}
+	if got := SafePath("/api/v2/uploads/" + secret); got != "/api/v2/uploads/-" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -45,6 +46,9 @@ const (
 	// tools ask one by one, and a proxy opens more connections.
 	maxStreams   = 100
 	defaultDrain = 10 * time.Minute
+	// firstRequest is how long a new connection has for its first request once
+	// the server ends; clients open connections ahead of need.
+	firstRequest = time.Second
 )
 
 // Server is a listener with a handler behind it.
@@ -52,6 +56,7 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	secure   bool // net/http fills in the server's TLSConfig, so that tells nothing
+	fresh    *fresh
 	o        Options
 }
 
@@ -92,7 +97,9 @@ func newServer(l net.Listener, config *tls.Config, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{listener: l, o: o, secure: config != nil, server: &http.Server{
+	f := new(fresh)
+	return &Server{listener: l, o: o, secure: config != nil, fresh: f, server: &http.Server{
+		ConnState:         f.note,
 		Handler:           logged(taken(patient(o.Handler)), o.Logger, newTracer(o.Tracer)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
@@ -177,10 +184,31 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Drain)
 	defer cancel()
+	// net/http waits 5 s for the first request of a new connection, which is
+	// longer than some drain.
+	defer time.AfterFunc(min(firstRequest, s.o.Drain/2), s.fresh.close).Stop()
 	if err := s.server.Shutdown(drain); err != nil {
 		return errors.Join(fmt.Errorf("stop serving on %s: requests still running after %s were cut off", s.Addr(), s.o.Drain), s.server.Close())
 	}
 	return nil
+}
+
+// fresh are the connections that have sent nothing yet.
+type fresh struct{ conns sync.Map }
+
+func (f *fresh) note(c net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		f.conns.Store(c, nil)
+	} else {
+		f.conns.Delete(c)
+	}
+}
+
+func (f *fresh) close() {
+	f.conns.Range(func(c, _ any) bool {
+		_ = c.(net.Conn).Close() // a connection without a request has nobody to tell
+		return true
+	})
 }
 
 func (s *Server) accept() error {

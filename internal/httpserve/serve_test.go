@@ -88,6 +88,25 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
+// A connection opened ahead of need, as net/http's transport does, is no request.
+func TestDrainUnused(t *testing.T) {
+	s, stop, done := newServer(t, httpserve.Options{Drain: 3 * time.Second, Handler: http.NotFoundHandler()})
+	unused, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unused.Close()
+	resp, err := http.Get(s.URL()) // accepted after the first one
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+}
+
 func TestLog(t *testing.T) {
 	var buf bytes.Buffer
 	var seen string

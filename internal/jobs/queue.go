@@ -67,7 +67,17 @@ func Permanent(err error) error { return permanentError{err} }
 
 // Counts says how many jobs wait for a try and run now, and what became of those
 // that ended in this process.
-type Counts struct{ Waiting, Running, Done, Failed, Parked int }
+type Counts struct {
+	Waiting, Running, Done, Failed, Parked int
+
+	Last Failure // the newest that the queue remembers, here or elsewhere
+}
+
+// Failure is a job that failed, with its last error.
+type Failure struct {
+	Time   time.Time // when it ended; zero: there is none
+	Result string
+}
 
 // Options is what a queue needs. Repo is required.
 type Options struct {
@@ -218,6 +228,16 @@ func (q *Queue) ended(n *int) {
 	q.counted(q.counts)
 }
 
+// failed remembers the end of a job if it is the newest failure.
+func (q *Queue) failed(end artifact.JobEnd) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if end.Failed && end.Time.After(q.counts.Last.Time) {
+		q.counts.Last = Failure{Time: end.Time, Result: end.Result}
+		q.counted(q.counts)
+	}
+}
+
 // Run does jobs until ctx ends, and then gives running ones a short time.
 // What is cut off or still waits is done by another replica or after the next
 // start.
@@ -312,6 +332,7 @@ func (q *Queue) expire(ctx context.Context, tags []string) error {
 			}
 			at, known = end.Time, true
 			q.ends[tag] = at
+			q.failed(end)
 		}
 		if !known || q.now().Sub(at) < kept {
 			continue

@@ -382,3 +382,36 @@ func TestQueueForgets(t *testing.T) {
 		})
 	}
 }
+
+// TestQueueLastFailure remembers why a job failed last, also after a restart, and no
+// more of it than a line may have.
+func TestQueueLastFailure(t *testing.T) {
+	server := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		long := Permanent(errors.New("no such tag " + strings.Repeat("x", 2<<10)))
+		handlers := map[string]Handler{
+			"bad":  func(context.Context, Job) (string, error) { return "", long },
+			"good": func(context.Context, Job) (string, error) { return "fine", nil },
+		}
+		q := newTestQueue(t, ocitest.Direct{Handler: server}, handlers)
+		stop := runQueue(t, q)
+		mustAdd(t, q, "1", Job{Kind: "good"}, true)
+		synctest.Wait()
+		if last := counts(q).Last; !last.Time.IsZero() {
+			t.Errorf("failed is %+v", last)
+		}
+		mustAdd(t, q, "2", Job{Kind: "bad"}, true)
+		synctest.Wait()
+		failed := counts(q).Last
+		if failed.Time.IsZero() || !strings.HasPrefix(failed.Result, "no such tag") || len(failed.Result) > 1<<10 {
+			t.Errorf("failed is %d bytes: %+v", len(failed.Result), failed)
+		}
+		stop()
+		q = newTestQueue(t, ocitest.Direct{Handler: server}, handlers)
+		defer runQueue(t, q)()
+		synctest.Wait()
+		if last := counts(q).Last; !last.Time.Equal(failed.Time) || last.Result != failed.Result {
+			t.Errorf("after a restart failed is %+v, want %+v", last, failed)
+		}
+	})
+}

@@ -90,6 +90,7 @@ func (q *Queue) park(ctx context.Context, j *openJob) (again bool, err error) {
 	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
 	}
+	q.failed(end)
 	q.ended(&q.counts.Parked)
 	q.log.Error("queue: job parked", "kind", j.Kind, "job", j.id, "result", end.Result, "hint", "find out what ended the server, then deliver the event again")
 	return false, nil
@@ -103,7 +104,7 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 		if ctx.Err() != nil || !final && j.retries < maxRetries {
 			return true, err
 		}
-		end.Failed, end.Result = true, err.Error()
+		end.Failed, end.Result = true, oci.PlainText(err.Error())
 	}
 	if err := artifact.EndJob(ctx, q.repo, j.id, end); err != nil {
 		return true, err
@@ -112,6 +113,7 @@ func (q *Queue) end(ctx context.Context, j *openJob, result string, err error) (
 	if end.Failed {
 		state, level, count = "failed", slog.LevelError, &q.counts.Failed
 	}
+	q.failed(end)
 	q.ended(count)
 	q.log.Log(ctx, level, "queue: job "+state, "kind", j.Kind, "job", j.id, "result", end.Result)
 	return false, nil

@@ -78,7 +78,8 @@ func (i *Issuer) protect(h http.Handler) http.Handler {
 		case http.MethodPut, http.MethodPost, http.MethodPatch:
 			actions = []string{"pull", "push"}
 		}
-		if i.authorized(r, p.name, actions) {
+		from := mountFrom(r)
+		if i.authorized(r, p.name, actions) && (from == "" || i.authorized(r, from, []string{"pull"})) {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -101,7 +102,11 @@ func (i *Issuer) challenge(r *http.Request, name string, actions []string) strin
 	}
 	c := fmt.Sprintf(`Bearer realm=%q,service="test"`, realm)
 	if name != "" {
-		c += fmt.Sprintf(`,scope="repository:%s:%s"`, name, strings.Join(actions, ","))
+		scope := "repository:" + name + ":" + strings.Join(actions, ",")
+		if from := mountFrom(r); from != "" {
+			scope += " repository:" + from + ":pull"
+		}
+		c += fmt.Sprintf(`,scope=%q`, scope)
 	}
 	if raw, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		if _, valid := i.valid(raw); valid {

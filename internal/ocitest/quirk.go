@@ -33,6 +33,9 @@ type Quirks struct {
 	HalfLinks        int     // the first n manifest PUTs after a blob's push find its link half written (distribution 2.8)
 	FreshMissing     int     // a digest just pushed answers 404 to its next n reads (GHCR)
 	EchoHeaders      bool    // refusals repeat the request's headers in their text
+	NoMount          bool    // a mount begins an upload (202), whatever there is to mount
+	RefuseMount      bool    // a mount: 405 UNSUPPORTED
+	NoSinglePost     bool    // a POST with the bytes of a blob begins an upload (202; distribution)
 	Auth             *Issuer // who may do what; nil: everybody everything
 }
 
@@ -76,6 +79,17 @@ func (q Quirks) simple(h http.Handler) http.Handler {
 		}
 		if q.NoRange {
 			r.Header.Del("Range")
+		}
+		if p.kind == "upload" && r.Method == http.MethodPost {
+			query := r.URL.Query()
+			if query.Get("mount") != "" && q.RefuseMount {
+				refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "The operation is unsupported.")
+				return
+			}
+			if q.NoMount || q.NoSinglePost && query.Has("digest") {
+				r = r.Clone(r.Context())
+				r.URL.RawQuery = ""
+			}
 		}
 		if q.NoDigestHeader {
 			w = &headerDropper{ResponseWriter: w, name: "Docker-Content-Digest"}
@@ -317,6 +331,14 @@ func refuse(w http.ResponseWriter, status int, codes ...string) {
 		list = append(list, map[string]string{"code": pair[0], "message": pair[1]})
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": list})
+}
+
+// mountFrom is the repository that a request mounts a blob from, "" without one.
+func mountFrom(r *http.Request) string {
+	if r.Method != http.MethodPost || parse(r.URL.Path).kind != "upload" {
+		return ""
+	}
+	return r.URL.Query().Get("from")
 }
 
 // place is what a path of the distribution API names.

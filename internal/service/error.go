@@ -55,15 +55,25 @@ const statusLeft = 499
 // Refuse answers a request with a status and a text. What is the fault of the
 // server is logged with err, which says more.
 func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
+	if !k.Failing(w, r, status, err) {
+		return
+	}
+	if id := RequestID(r); id != "" && status >= http.StatusInternalServerError {
+		text += " (request " + id + ")" // the tools show nothing but the text
+	}
+	WriteError(w, r, status, text)
+}
+
+// Failing is what [Kit.Refuse] does before the body, for services with errors of
+// another form: the log, and the headers that go with a status. It is false where
+// nobody reads an answer any more.
+func (k *Kit) Failing(w http.ResponseWriter, r *http.Request, status int, err error) bool {
 	if errors.Is(r.Context().Err(), context.Canceled) { // nobody reads the answer, and nothing is wrong here
 		w.WriteHeader(statusLeft)
-		return
+		return false
 	}
 	if status >= http.StatusInternalServerError {
 		k.Log(r).Error("request failed", "method", r.Method, "path", LogPath(r), "status", status, "error", err)
-		if id := RequestID(r); id != "" {
-			text += " (request " + id + ")" // the tools show nothing but the text
-		}
 	}
 	if re, ok := errors.AsType[*oci.ResponseError](err); ok && status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(re.RetryAfter/time.Second))))
@@ -74,7 +84,7 @@ func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, status int, text st
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", access.Challenge(r))
 	}
-	WriteError(w, r, status, text)
+	return true
 }
 
 // errorDoc is the answer to a request that failed. The tools show its text.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -26,6 +27,9 @@ type Kit struct {
 	o        Options
 	Requests *Places // one per request under [Kit.Limit]
 	bodies   *Places // one per body that is being read after [Kit.OpenBody]
+
+	close   sync.Once
+	closing chan struct{}
 }
 
 // New returns a kit.
@@ -36,8 +40,15 @@ func New(o Options) *Kit {
 	if o.Answered == nil {
 		o.Answered = func(*http.Request, int, time.Duration) {}
 	}
-	return &Kit{Guard: o.Guard, o: o, Requests: NewPlaces(maxRequests), bodies: NewPlaces(maxBodies)}
+	return &Kit{Guard: o.Guard, o: o, Requests: NewPlaces(maxRequests), bodies: NewPlaces(maxBodies), closing: make(chan struct{})}
 }
+
+// Close says that the server stops: answers that go on for as long as somebody looks
+// have to end, and their clients come again elsewhere. All others go on.
+func (k *Kit) Close() { k.close.Do(func() { close(k.closing) }) }
+
+// Closing is closed by [Kit.Close].
+func (k *Kit) Closing() <-chan struct{} { return k.closing }
 
 // Handler answers a request or returns an error, which it never does after it
 // has begun to answer.

@@ -37,6 +37,7 @@ const (
 	KindCatalog  = addr.KindCatalog
 	KindJob      = "job"
 	KindCounts   = "counts"
+	KindAudit    = "audit"
 )
 
 // Values of AnnSignature.

@@ -51,6 +51,15 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 	if _, err := r.Resolve(ctx, tag); err == nil || !errors.Is(err, oci.ErrNotFound) {
 		return err
 	}
+	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
+		return err
+	}
+	return putEntry(ctx, r, tag, e)
+}
+
+// putEntry writes an entry that most likely is not there, and the blob that each
+// one needs where the registry misses it.
+func putEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) error {
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactCatalog,
 		Config:       emptyConfig(),
@@ -60,10 +69,17 @@ func addEntry(ctx context.Context, r *oci.Repo, tag string, e CatalogEntry) erro
 	if err != nil {
 		return err
 	}
-	if _, err := r.EnsureBlob(ctx, oci.EmptyBlob()); err != nil {
-		return err
+	err = r.PutTag(ctx, tag, m)
+	if oci.MissesBlob(err) {
+		if err := r.PushBlob(ctx, oci.EmptyBlob()); err != nil {
+			return err
+		}
+		err = r.PutTag(ctx, tag, m)
 	}
-	return r.PutTag(ctx, tag, m)
+	if errors.Is(err, oci.ErrExists) { // where tags do not move
+		return nil
+	}
+	return err
 }
 
 const annCatalogRepository = "vnd.okara.catalog.repository"

@@ -89,17 +89,26 @@ func IsCosignTag(tag string) bool {
 	return ok && strings.HasSuffix(tag, ".sig") && digest.NewDigestFromEncoded(digest.SHA256, hex).Validate() == nil
 }
 
-// ReadCosignSignatures returns the signatures of a manifest, none if it has none.
+// ReadCosignSignatures returns the signatures of a manifest, none if it has none. A
+// payload that is the one that okara and cosign write for this repository is known
+// by its digest, and not fetched.
 func ReadCosignSignatures(ctx context.Context, r *oci.Repo, manifest digest.Digest) ([]CosignSignature, error) {
 	layers, err := cosignLayers(ctx, r, manifest)
 	if err != nil {
 		return nil, err
 	}
 	var out []CosignSignature
+	usual, err := CosignPayload(r.String(), manifest)
+	if err != nil {
+		return nil, err
+	}
 	for _, layer := range layers {
 		signature, err := base64.StdEncoding.DecodeString(layer.Annotations[annCosign])
 		if err != nil {
 			continue // not one that anybody could check
+		}
+		if layer.Digest == digest.FromBytes(usual) && layer.Size == int64(len(usual)) {
+			layer.Data = usual
 		}
 		payload, err := r.ReadBlob(ctx, layer, maxCosignPayload)
 		if err != nil {

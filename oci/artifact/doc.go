@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package artifact says what each kind of thing that okara stores looks like:
-// module, provider, state, lock, status event, catalog, depot record, job,
-// count, signature, report. It makes and reads their manifests over package
+// module, provider, state, lock, workspace, status event, catalog, depot record, job,
+// count, audit part, signature, report. It makes and reads their manifests over package
 // oci, and is the only package that knows them. A kind has a file of its name.
 //
 // All manifests are OCI image manifests or indexes with the empty config
@@ -52,6 +52,13 @@
 //	artifactType: application/vnd.opentofu.lock.v1
 //	annotations: vnd.okara.lock.{kind,id,info,fence,nonce,reason,who}
 //
+// A workspace record (workspace.go, tags "workspace-W-<seq>-<hash>", written once)
+// says what is known of a workspace beside its state. It counts only where name,
+// number and hash are those of its tag:
+//
+//	artifactType: application/vnd.okara.workspace.v1
+//	annotations: org.opentofu.workspace, vnd.okara.workspace.{seq,nonce,project,tags,description,mode,…}
+//
 // What an instance leaves beside its state (run.go) is under tags that have its
 // id: source-<id>-<n> is what runs from n on execute, run-<id>-<n>-<a> how an
 // attempt ended, log-<id>-<n>-<a> its log so far, record-<id> the record at its
@@ -66,8 +73,9 @@
 //	- application/vnd.okara.template.v1+json
 //
 // Status events (status.go), the catalog (catalog.go), the record of a depot
-// (record.go), jobs and downloads in the queue repository (job.go, count.go) and
-// the marks of a state repository (mark.go) are manifests of the same plain shape.
+// (record.go), jobs, downloads and changes in the queue repository (job.go, count.go,
+// audit.go) and the marks of a state repository (mark.go) are manifests of the same
+// plain shape. The lines of an audit part are sealed like what an instance leaves.
 // Signatures and reports (cosign.go, report.go) hang on what they are about, as
 // referrers. Manifests are at most [oci.MaxManifest] bytes; what other tools wrote
 // is read where the shape allows it (foreign.go), and never rewritten.

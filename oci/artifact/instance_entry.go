@@ -35,13 +35,14 @@ func EntryInstance(tag string) string {
 	return id
 }
 
-// AddInstanceEntry writes the entry into the queue r unless it is there.
+// AddInstanceEntry writes the entry into the queue r. It is not looked for before:
+// the entry of an instance is always the same.
 func AddInstanceEntry(ctx context.Context, r *oci.Repo, e InstanceEntry) error {
 	tag := EntryTag(e.ID)
 	if EntryInstance(tag) == "" {
 		return fmt.Errorf("entry of instance %q: the id is none", e.ID)
 	}
-	return addEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
+	return putEntry(ctx, r, tag, CatalogEntry{Kind: addr.KindInstance, Address: e.Template, Repository: e.Repository})
 }
 
 // ReadInstanceEntry reads the entry of the instance id from the queue r.

@@ -128,21 +128,76 @@ type Referred struct {
 // ReadReferred reads the attestations of subject, at one request and one more for
 // each. A list may be wrong about types, so each manifest tells its own.
 func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Referred, error) {
-	refs, err := r.Referrers(ctx, subject, "")
+	out, refs, err := referrers(ctx, r, subject)
+	if err == nil {
+		err = out.read(ctx, r, refs)
+	}
 	if err != nil {
 		return Referred{}, err
 	}
+	return out, nil
+}
+
+// ReadNewest reads the newest scan report of subject and counts the bundles: two
+// requests where the list has types and annotations, as the specification asks for.
+// A list is believed where it says what something is that nobody wants to read here;
+// of the scan, its own manifest tells. Other attestations are left out, but for those
+// whose type the list does not know.
+func ReadNewest(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Referred, error) {
+	out, refs, err := referrers(ctx, r, subject)
+	if err != nil {
+		return Referred{}, err
+	}
+	var scans, unknown []oci.Descriptor
+	for _, d := range refs {
+		switch _, ok := parseScanSummary(d.Annotations); {
+		case d.ArtifactType == ReportSARIF && ok:
+			scans = append(scans, d)
+		case d.ArtifactType == ArtifactSigstoreBundle:
+			out.Bundles++
+		case !slices.Contains([]string{ReportCycloneDX, ReportSPDX, ReportInToto}, d.ArtifactType):
+			unknown = append(unknown, d)
+		}
+	}
+	if err := out.read(ctx, r, unknown); err != nil {
+		return Referred{}, err
+	}
+	listed := func(d oci.Descriptor) time.Time {
+		s, _ := parseScanSummary(d.Annotations)
+		return s.Time
+	}
+	slices.SortStableFunc(scans, func(a, b oci.Descriptor) int { return listed(b).Compare(listed(a)) })
+	for i, d := range scans {
+		if err := out.read(ctx, r, scans[i:i+1]); err != nil {
+			return Referred{}, err
+		}
+		if slices.ContainsFunc(out.Reports, func(has Report) bool { return has.Scan != nil && !has.Scan.Time.Before(listed(d)) }) {
+			break // none is newer; else the list is behind, or wrong about this one
+		}
+	}
+	return out, nil
+}
+
+// referrers lists what is read about subject: signatures have a tag of their own.
+func referrers(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (out Referred, refs []oci.Descriptor, err error) {
+	if refs, err = r.Referrers(ctx, subject, ""); err != nil {
+		return out, nil, err
+	}
 	refs = slices.DeleteFunc(refs, func(d oci.Descriptor) bool { return d.ArtifactType == ArtifactCosign })
-	var out Referred
 	if len(refs) > maxReports {
 		out.More, refs = len(refs)-maxReports, refs[len(refs)-maxReports:]
 	}
+	return out, refs, nil
+}
+
+// read adds what refs are.
+func (out *Referred) read(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) error {
 	for _, d := range refs {
 		report, kind, err := readReport(ctx, r, d)
 		switch {
 		case errors.Is(err, oci.ErrNotFound): // a list that is behind
 		case err != nil:
-			return Referred{}, err
+			return err
 		case kind == ArtifactSigstoreBundle:
 			out.Bundles++
 		case report.MediaType != "":
@@ -150,7 +205,7 @@ func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Ref
 		}
 	}
 	slices.SortStableFunc(out.Reports, func(a, b Report) int { return b.time().Compare(a.time()) })
-	return out, nil
+	return nil
 }
 
 // time is when a scan was made, and long ago for everything else.
@@ -190,9 +245,18 @@ func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanS
 	if err != nil {
 		return ScanSummary{}, false, err
 	}
+	return NewestScanAmong(ctx, r, refs)
+}
+
+// NewestScanAmong is NewestScan for referrers that are listed already, whatever else
+// there is among them.
+func NewestScanAmong(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) (ScanSummary, bool, error) {
 	var newest ScanSummary
 	found := false
 	for _, d := range refs {
+		if d.ArtifactType != ReportSARIF {
+			continue
+		}
 		report, _, err := readReport(ctx, r, d)
 		if err != nil {
 			return ScanSummary{}, false, err

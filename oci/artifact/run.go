@@ -93,9 +93,14 @@ type InstanceRepo struct {
 
 // Source is what the runs of an instance execute.
 type Source struct {
-	Zip      oci.Blob // of the module; its Open is used where the repository lacks it
-	Lock     []byte   // the dependency lock file; nil: none yet
-	Template []byte   // JSON of the snapshot
+	// Zip is that of the module. It is mounted from where it lies (From), or sent
+	// again; one whose From is the instance's own repository is there.
+	Zip      oci.Blob
+	Lock     []byte // the dependency lock file; nil: none yet
+	Template []byte // JSON of the snapshot
+	// First says that nothing was ever run for the instance: what is under the tag
+	// can be only the same, and is not looked at.
+	First bool
 	// Annotations have names that begin with okara_ and are for people who look
 	// at the registry: nothing is decided by them.
 	Annotations map[string]string
@@ -127,7 +132,12 @@ func (i InstanceRepo) PutSource(ctx context.Context, id string, n int, s Source)
 		}
 		ann[k] = oci.PlainText(v)
 	}
-	return i.put(ctx, InstanceTag{Kind: TagSource, ID: id, N: n}, ArtifactSource, blobs, ann, true)
+	empty := oci.EmptyBlob()
+	if s.First { // where the module lies it is, too
+		empty.From = zip.From
+		blobs = append(blobs, empty)
+	}
+	return i.put(ctx, layers{tag: InstanceTag{Kind: TagSource, ID: id, N: n}, artifactType: ArtifactSource, blobs: blobs, ann: ann, once: !s.First})
 }
 
 // SourceManifest is a source as it lies in the registry. Who runs it compares
@@ -183,12 +193,18 @@ func (a Attempt) tag(kind string) InstanceTag {
 	return InstanceTag{Kind: kind, ID: a.ID, N: a.N, Attempt: a.Attempt}
 }
 
+// RunTag is the tag of how it ended.
+func (a Attempt) RunTag() string { return a.tag(TagRun).String() }
+
 // RunFiles are what an attempt leaves.
 type RunFiles struct {
 	Result []byte // JSON with a member nonce
 	Log    []byte // nil: none
 	Plan   []byte // plan file of the tool; nil: none
 	Lock   []byte // dependency lock file, which is stored in clear; nil: none
+	// Unlisted says that a list of tags, taken under the lock of the attempt, had no
+	// end of it: nobody else writes one, and so it is not looked for again.
+	Unlisted bool
 }
 
 // PutRun writes how an attempt ended, once: oci.ErrExists if another end is there.
@@ -211,7 +227,7 @@ func (i InstanceRepo) PutRun(ctx context.Context, a Attempt, f RunFiles) error {
 	if f.Lock != nil {
 		blobs = append(blobs, oci.BytesBlob(MediaLockFile, f.Lock))
 	}
-	return i.put(ctx, tag, ArtifactRun, blobs, nil, true)
+	return i.put(ctx, layers{tag: tag, artifactType: ArtifactRun, blobs: blobs, once: !f.Unlisted})
 }
 
 // RunResult is the end of an attempt, whose nonce was compared.
@@ -301,7 +317,7 @@ func (i InstanceRepo) PutLog(ctx context.Context, a Attempt, log []byte) error {
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, tag, ArtifactLog, []oci.Blob{blob}, nil, false)
+	return i.put(ctx, layers{tag: tag, artifactType: ArtifactLog, blobs: []oci.Blob{blob}})
 }
 
 // Log reads the log of an attempt so far.
@@ -316,7 +332,7 @@ func (i InstanceRepo) PutFinal(ctx context.Context, id string, record []byte) er
 	if err != nil {
 		return err
 	}
-	return i.put(ctx, tag, ArtifactFinal, []oci.Blob{blob}, nil, true)
+	return i.put(ctx, layers{tag: tag, artifactType: ArtifactFinal, blobs: []oci.Blob{blob}, once: true})
 }
 
 // Final reads the record of an instance at its end.
@@ -356,39 +372,74 @@ func (i InstanceRepo) image(ctx context.Context, tag InstanceTag, artifactType s
 	return image, err
 }
 
+// layers are what is written under a tag.
+type layers struct {
+	tag          InstanceTag
+	artifactType string
+	blobs        []oci.Blob // the layers, in order; the empty blob is none
+	ann          map[string]string
+	once         bool
+}
+
 // put writes a tag. One that is written once is looked at before and, where the
-// answer was lost, after; the same bytes are no error.
-func (i InstanceRepo) put(ctx context.Context, tag InstanceTag, artifactType string, blobs []oci.Blob, ann map[string]string, once bool) error {
-	var layers []oci.Descriptor
-	for _, b := range blobs {
-		layers = append(layers, b.Descriptor)
+// answer was lost, after; the same bytes are no error. Blobs are not asked for
+// before they are sent: nearly all of them are new. The empty one, which the first
+// tag of a repository brings, is sent only where a registry misses it.
+func (i InstanceRepo) put(ctx context.Context, l layers) error {
+	err := i.putLayers(ctx, l)
+	if err != nil && !errors.Is(err, oci.ErrExists) {
+		return fmt.Errorf("writing %s:%s: %w", i.Repo, l.tag, err)
 	}
-	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: artifactType, Config: emptyConfig(), Layers: layers, Annotations: ann})
+	return err
+}
+
+func (i InstanceRepo) putLayers(ctx context.Context, l layers) error {
+	empty := emptyConfig()
+	image := ocispec.Manifest{ArtifactType: l.artifactType, Config: empty, Annotations: l.ann}
+	for _, b := range l.blobs {
+		if b.Digest != empty.Digest {
+			image.Layers = append(image.Layers, b.Descriptor)
+		}
+	}
+	m, err := oci.NewManifest(image)
 	if err != nil {
 		return err
 	}
-	if once {
-		if have, err := i.Repo.Resolve(ctx, tag.String()); err == nil {
-			return i.same(tag, have, m)
+	if l.once {
+		if have, err := i.Repo.Resolve(ctx, l.tag.String()); err == nil {
+			return i.same(l.tag, have, m)
 		} else if !errors.Is(err, oci.ErrNotFound) {
-			return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
+			return err
 		}
 	}
-	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, blobs...) {
-		if _, err := i.Repo.EnsureBlob(ctx, b); err != nil {
-			return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
+	for _, b := range l.blobs {
+		if b.From != nil && b.From.String() == i.Repo.String() {
+			continue // it is here
+		}
+		if err := i.Repo.PushBlob(ctx, b); err != nil {
+			return err
 		}
 	}
-	err = i.Repo.PutTag(ctx, tag.String(), m)
+	err = i.Repo.PutTag(ctx, l.tag.String(), m)
+	// First what was never sent, then what was said to be there.
+	for _, missed := range [][]oci.Blob{{oci.EmptyBlob()}, l.blobs} {
+		if !oci.MissesBlob(err) {
+			break
+		}
+		for _, b := range missed {
+			b.From = nil
+			if err := i.Repo.PushBlob(ctx, b); err != nil {
+				return err
+			}
+		}
+		err = i.Repo.PutTag(ctx, l.tag.String(), m)
+	}
 	if errors.Is(err, oci.ErrUncertain) {
-		if have, rerr := i.Repo.Resolve(ctx, tag.String()); rerr == nil && have.Digest == m.Digest {
+		if have, rerr := i.Repo.Resolve(ctx, l.tag.String()); rerr == nil && have.Digest == m.Digest {
 			return nil
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("writing %s:%s: %w", i.Repo, tag, err)
-	}
-	return nil
+	return err
 }
 
 func (i InstanceRepo) same(tag InstanceTag, have oci.Descriptor, m oci.Manifest) error {

@@ -40,7 +40,8 @@ func sealedPlace(mediaType string, r *oci.Repo, tag string) []byte {
 }
 
 // sealedBlob makes a layer of a tag: compressed where the type says so, then
-// sealed if there is a sealer.
+// sealed if there is a sealer. What is read by itself, as results are, is inlined
+// where it is small.
 func sealedBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType string, plain []byte) (oci.Blob, error) {
 	b := plain
 	if strings.HasSuffix(mediaType, suffixZstd) {
@@ -51,16 +52,37 @@ func sealedBlob(ctx context.Context, r *oci.Repo, s Sealer, tag, mediaType strin
 		b = w.EncodeAll(plain, nil)
 	}
 	if s == nil {
-		return oci.BytesBlob(mediaType, b), nil
+		return placed(mediaType, b), nil
 	}
 	mediaType += suffixSealed
 	sealed, ann, err := s.Seal(ctx, b, sealedPlace(mediaType, r, tag))
 	if err != nil {
 		return oci.Blob{}, fmt.Errorf("sealing %s:%s: %w", r, tag, err)
 	}
-	blob := oci.BytesBlob(mediaType, sealed)
+	blob := placed(mediaType, sealed)
 	blob.Annotations = ann
 	return blob, nil
+}
+
+// placed is the blob of a layer as it is stored.
+func placed(mediaType string, stored []byte) oci.Blob {
+	b := oci.BytesBlob(mediaType, stored)
+	if strings.TrimSuffix(mediaType, suffixSealed) == MediaRun {
+		b = inlined(b, stored)
+	}
+	return b
+}
+
+// maxInline is the largest content that is repeated in its layer's descriptor (OCI
+// image specification 1.1, "data"), so that reading it takes one request.
+const maxInline = 32 << 10
+
+// inlined repeats the content of a small layer in its descriptor.
+func inlined(b oci.Blob, content []byte) oci.Blob {
+	if len(content) <= maxInline {
+		b.Data = content
+	}
+	return b
 }
 
 // readSealed reads a layer of at most limit bytes once it is opened and

@@ -54,10 +54,6 @@ const (
 // the content of the one before it.
 const OperationTakeover = "takeover"
 
-// maxInlineState is the largest stored state that is repeated in the layer
-// descriptor, so that reading it takes one request.
-const maxInlineState = 32 << 10
-
 // maxFragment keeps the longest tag, a forced tombstone, within the 128
 // characters of the distribution specification.
 const maxFragment = 80
@@ -224,11 +220,7 @@ func (s StateManifest) Encoding() string { return strings.TrimPrefix(s.Layer.Med
 
 // StateLayer describes stored state bytes; small ones are inlined.
 func StateLayer(encoding string, stored []byte) oci.Blob {
-	b := oci.BytesBlob(MediaState+encoding, stored)
-	if len(stored) <= maxInlineState {
-		b.Data = stored
-	}
-	return b
+	return inlined(oci.BytesBlob(MediaState+encoding, stored), stored)
 }
 
 // EmptyLayer is the layer of manifests that say everything in annotations.

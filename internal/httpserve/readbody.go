@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// ReadBody reads the body of a request, at most limit bytes: one that says that
+// it has more is not read at all, and the error of both is an
+// [*http.MaxBytesError]. A body whose length is known is in memory once.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	var b bytes.Buffer
+	if r.ContentLength > 0 {
+		b.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom then never copies
+	}
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	return b.Bytes(), err
+}

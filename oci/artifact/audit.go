@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ArtifactAudit is the type of a part of what one process changed on one day. Its
+// only layer is lines of JSON, MediaAudit, sealed where there are state keys.
+const (
+	ArtifactAudit = "application/vnd.okara.audit.v1"
+	MediaAudit    = "application/vnd.okara.audit.v1+jsonl"
+)
+
+const (
+	// MaxAuditPart bounds the lines under one tag, in bytes.
+	MaxAuditPart = 1 << 20
+	// MaxAuditParts is how many a process has on one day at most.
+	MaxAuditParts = 9999
+)
+
+var auditTagRE = regexp.MustCompile(`^audit-([0-9]{8})-([0-9a-f]{16})-([0-9]{4})$`)
+
+// AuditTag names a part: the Part-th, from 1 on, that the process of this ID, 16
+// hexadecimal digits, has for a day (UTC).
+type AuditTag struct {
+	Day  time.Time
+	ID   string
+	Part int
+}
+
+// String returns the tag.
+func (t AuditTag) String() string {
+	return fmt.Sprintf("audit-%s-%s-%04d", t.Day.UTC().Format("20060102"), t.ID, t.Part)
+}
+
+// Compare orders the parts of all processes by day, and those of one as it wrote them.
+func (t AuditTag) Compare(o AuditTag) int {
+	return cmp.Or(t.Day.Compare(o.Day), cmp.Compare(t.ID, o.ID), cmp.Compare(t.Part, o.Part))
+}
+
+// ParseAuditTag is the reverse of [AuditTag.String]. It is false for other tags.
+func ParseAuditTag(tag string) (AuditTag, bool) {
+	m := auditTagRE.FindStringSubmatch(tag)
+	if m == nil {
+		return AuditTag{}, false
+	}
+	day, err := time.Parse("20060102", m[1])
+	part, _ := strconv.Atoi(m[3]) // four digits
+	return AuditTag{day, m[2], part}, err == nil && part > 0
+}
+
+// PutAudit replaces the lines under a tag, which belongs to one writer.
+func PutAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, lines []byte) error {
+	if len(lines) > MaxAuditPart {
+		return fmt.Errorf("audit part %s: %d bytes: %w", tag, len(lines), oci.ErrTooLarge)
+	}
+	blob, err := sealedBlob(ctx, r, s, tag.String(), MediaAudit, lines)
+	if err != nil {
+		return err
+	}
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactAudit, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}, Annotations: map[string]string{AnnKind: KindAudit},
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), blob} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return fmt.Errorf("write audit part: %w", err)
+		}
+	}
+	return r.PutTag(ctx, tag.String(), m)
+}
+
+// ReadAudit reads the lines under a tag and the digest of its manifest. Where that is
+// known already, there are no lines. With a sealer, lines in clear are refused.
+func ReadAudit(ctx context.Context, r *oci.Repo, s Sealer, tag AuditTag, known digest.Digest) (lines []byte, at digest.Digest, err error) {
+	m, err := r.Fetch(ctx, tag.String())
+	if err != nil {
+		return nil, "", err
+	}
+	at = m.Digest
+	if at == known {
+		return nil, at, nil
+	}
+	image, err := m.Image()
+	if err != nil {
+		return nil, at, err
+	}
+	if image.ArtifactType != ArtifactAudit || len(image.Layers) != 1 {
+		return nil, at, fmt.Errorf("%s:%s is no audit part: %w", r, tag, oci.ErrCorrupt)
+	}
+	lines, err = readSealed(ctx, r, s, tag.String(), MediaAudit, image.Layers[0], MaxAuditPart)
+	if err == nil && len(lines) > MaxAuditPart {
+		err = fmt.Errorf("%s:%s: %d bytes: %w", r, tag, len(lines), oci.ErrTooLarge)
+	}
+	return lines, at, err
+}

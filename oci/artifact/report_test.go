@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestReadNewest finds the newest scan report in two requests where the list says
+// what there is, and at all where it does not or is wrong.
+func TestReadNewest(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	count := &ocitest.Count{}
+	r, err := oci.OpenRepo(host+"/test/repo", oci.Options{PlainHTTP: true, Transport: count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := oci.BytesBlob("application/octet-stream", []byte("subject")).Descriptor
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	attach := func(kind string, day int) {
+		t.Helper()
+		var scan *artifact.ScanSummary
+		if kind == artifact.ReportSARIF {
+			scan = &artifact.ScanSummary{Tool: "test", Time: start.AddDate(0, 0, day), High: day}
+		}
+		if _, err := artifact.AttachReport(t.Context(), r, subject, kind, fmt.Appendf(nil, "{%q: %d}", kind, day), scan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, day := range []int{3, 7, 5} {
+		attach(artifact.ReportSARIF, day)
+		attach(artifact.ReportCycloneDX, day)
+	}
+	listed, err := r.Referrers(t.Context(), subject, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change   func(*oci.Descriptor)
+		add      oci.Descriptor
+		requests int
+		bundles  int
+	}{
+		"as it is":          {requests: 2},
+		"without types":     {change: func(d *oci.Descriptor) { d.ArtifactType = "" }, requests: 7},
+		"with wrong types":  {change: func(d *oci.Descriptor) { d.ArtifactType = "application/vnd.oci.empty.v1+json" }, requests: 7},
+		"without the dates": {change: func(d *oci.Descriptor) { d.Annotations = nil }, requests: 4},
+		"a date that is not its own": {change: func(d *oci.Descriptor) {
+			if d.Annotations["vnd.okara.scan.high"] == "3" {
+				d.Annotations["vnd.okara.scan.time"] = start.AddDate(1, 0, 0).Format(time.RFC3339)
+			}
+		}, requests: 3},
+		"one that is gone": {add: oci.Descriptor{
+			MediaType: "application/vnd.oci.image.manifest.v1+json", ArtifactType: artifact.ReportSARIF, Size: 7, Digest: oci.BytesBlob("", []byte("missing")).Digest,
+			Annotations: map[string]string{"vnd.okara.scan.time": start.AddDate(1, 0, 0).Format(time.RFC3339), "vnd.okara.scan.critical": "0", "vnd.okara.scan.high": "0", "vnd.okara.scan.medium": "0", "vnd.okara.scan.low": "0"},
+		}, requests: 3},
+		"a bundle": {add: oci.Descriptor{
+			MediaType: "application/vnd.oci.image.manifest.v1+json", ArtifactType: artifact.ArtifactSigstoreBundle, Size: 7, Digest: oci.BytesBlob("", []byte("bundle")).Digest,
+		}, requests: 2, bundles: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []oci.Descriptor
+			for _, d := range listed {
+				d.Annotations = maps.Clone(d.Annotations)
+				if c.change != nil {
+					c.change(&d)
+				}
+				list = append(list, d)
+			}
+			if c.add.Digest != "" {
+				list = append(list, c.add)
+			}
+			count.Base = &ocitest.Fault{Times: -1, Match: ocitest.On(http.MethodGet, "referrers"), Do: ocitest.Respond("application/vnd.oci.image.index.v1+json", indexOf(t, list))}
+			count.Take()
+			got, err := artifact.ReadNewest(t.Context(), r, subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := count.Total(); n != c.requests || got.Bundles != c.bundles {
+				t.Errorf("%d bundles after %v, want %d after %d", got.Bundles, count.Take(), c.bundles, c.requests)
+			}
+			if len(got.Reports) == 0 || got.Reports[0].Scan == nil || got.Reports[0].Scan.High != 7 {
+				t.Errorf("the newest is %+v", got.Reports)
+			}
+		})
+	}
+}
+
+// indexOf is a list of referrers as a registry answers it.
+func indexOf(t *testing.T, list []oci.Descriptor) string {
+	t.Helper()
+	m, err := oci.NewIndex(ocispec.Index{Manifests: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(m.Bytes)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestInstanceRequests counts what the first run of an instance costs beside its
+// state, in a queue that is in use.
+func TestInstanceRequests(t *testing.T) {
+	ctx, count := t.Context(), &ocitest.Count{}
+	client, err := oci.New(ocitest.New(t, ocitest.Quirks{}), oci.Options{Transport: count, SinglePost: true, PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo := func(name string) *oci.Repo {
+		r, err := client.Repo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	module, queue := repo("modules/net"), repo("queue")
+	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
+	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
+		if err := module.PushBlob(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zip.From, zip.Open = module, func() (io.ReadCloser, error) { return module.Open(ctx, zip.Descriptor) }
+	i := artifact.InstanceRepo{Repo: repo("instances/abc"), Sealer: newInstanceSealer(t)}
+	entry := func(id string) func() error {
+		return func() error {
+			return artifact.AddInstanceEntry(ctx, queue, artifact.InstanceEntry{ID: id, Template: "a/b"})
+		}
+	}
+	a := artifact.Attempt{ID: "abc", N: 1, Attempt: 1, Nonce: "n"}
+	source := artifact.Source{Zip: zip, Template: []byte("{}2"), First: true}
+	own := source
+	own.Zip.From, own.First = i.Repo, false
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want map[string]int
+	}{
+		{"the first entry", entry("k7m2p9x4tq"), map[string]int{"PUT manifest": 2, "POST upload": 1}},
+		{"one more", entry("k7m2p9x4tr"), map[string]int{"PUT manifest": 1}},
+		{"the same", entry("k7m2p9x4tr"), map[string]int{"PUT manifest": 1}},
+		{"source", func() error { return i.PutSource(ctx, "abc", 1, source) }, map[string]int{"POST upload": 3, "PUT manifest": 1}},
+		{"source of a later run", func() error { return i.PutSource(ctx, "abc", 2, own) }, map[string]int{"HEAD manifest": 1, "POST upload": 1, "PUT manifest": 1}},
+		{"result", func() error {
+			return i.PutRun(ctx, a, artifact.RunFiles{Result: []byte(`{"nonce":"n"}`), Log: []byte("log"), Unlisted: true})
+		}, map[string]int{"POST upload": 2, "PUT manifest": 1}},
+		{"reading it", func() error { _, err := i.Run(ctx, a); return err }, map[string]int{"GET manifest": 1}},
+	} {
+		count.Take()
+		if err := step.do(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, count.Take()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// TestSourceLostMount: a registry that says it mounted a blob and has it not gets it
+// sent.
+func TestSourceLostMount(t *testing.T) {
+	ctx := t.Context()
+	host := ocitest.New(t, ocitest.Quirks{})
+	zip := oci.BytesBlob(artifact.MediaZip, []byte("PK"))
+	i := artifact.InstanceRepo{Repo: mustRepo(t, host)}
+	zip.From = i.Repo // it is not there
+	if err := i.PutSource(ctx, "abc", 1, artifact.Source{Zip: zip}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := i.Repo.ReadBlob(ctx, zip.Descriptor, 10); err != nil || string(b) != "PK" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

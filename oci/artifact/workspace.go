@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// ArtifactWorkspace is the type of a workspace record: what is known of a
+// workspace beside its state. Each change is a record of its own, written once.
+const ArtifactWorkspace = "application/vnd.okara.workspace.v1"
+
+// StateSplit as [WorkspaceRecord].State: the state is in a repository of its own.
+// Which one is no business of the record.
+const StateSplit = "split"
+
+// Values of [WorkspaceRecord].Mode. The empty one is local.
+const (
+	ModeLocal  = "local"
+	ModeRemote = "remote"
+)
+
+const (
+	annWorkspaceSeq         = "vnd.okara.workspace.seq"
+	annWorkspaceNonce       = "vnd.okara.workspace.nonce"
+	annWorkspaceProject     = "vnd.okara.workspace.project"
+	annWorkspaceTags        = "vnd.okara.workspace.tags"
+	annWorkspaceDescription = "vnd.okara.workspace.description"
+	annWorkspaceMode        = "vnd.okara.workspace.mode"
+	annWorkspaceTool        = "vnd.okara.workspace.tool"
+	annWorkspaceState       = "vnd.okara.workspace.state"
+	annWorkspaceCreated     = "vnd.okara.workspace.created"
+	annWorkspaceBy          = "vnd.okara.workspace.by"
+	annWorkspaceOwner       = "vnd.okara.workspace.owner"
+	annWorkspaceDeleted     = "vnd.okara.workspace.deleted"
+)
+
+// Bounds of a record. Characters are Unicode code points.
+const (
+	maxWorkspaceName        = 255 // bytes
+	maxWorkspaceTags        = 64
+	maxWorkspaceTagKey      = 128      // characters
+	maxWorkspaceTagValue    = 256      // characters
+	maxWorkspaceDescription = 1 << 10  // bytes
+	maxWorkspaceText        = 128      // characters of project and tool
+	maxWorkspaceSubject     = 512      // characters of by and owner
+	maxWorkspaceRecord      = 16 << 10 // bytes of the manifest
+	// MaxWorkspaceSeq is the highest number that a tag has room for.
+	MaxWorkspaceSeq = 999_999
+)
+
+const (
+	workspaceTagPrefix = "workspace-"
+	workspaceSeqLen    = 6
+	workspaceHexLen    = 8
+	workspaceNonceLen  = 16
+)
+
+var workspaceNoncePattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// WorkspaceTag is a parsed tag of a workspace record.
+type WorkspaceTag struct {
+	Fragment string // tag-safe workspace, see [StateFragment]
+	Seq      int    // from 1 on; the highest counts, of several the one with the larger Hex
+	Hex      string // the first 8 hex digits of the record's digest
+}
+
+// String returns the tag: workspace-W-<seq, 6 digits>-<hex>.
+func (t WorkspaceTag) String() string {
+	return fmt.Sprintf("%s%s-%0*d-%s", workspaceTagPrefix, t.Fragment, workspaceSeqLen, t.Seq, t.Hex)
+}
+
+// ParseWorkspaceTag is the reverse of String. It is false for other tags. It
+// reads from the end, where lengths are fixed.
+func ParseWorkspaceTag(tag string) (WorkspaceTag, bool) {
+	rest, ok := strings.CutPrefix(tag, workspaceTagPrefix)
+	hexAt := len(rest) - workspaceHexLen
+	seqAt := hexAt - 1 - workspaceSeqLen
+	if !ok || seqAt < 2 || rest[hexAt-1] != '-' || rest[seqAt-1] != '-' {
+		return WorkspaceTag{}, false
+	}
+	t := WorkspaceTag{Fragment: rest[:seqAt-1], Hex: rest[hexAt:]}
+	if !digits(rest[seqAt:hexAt-1]) || strings.Trim(t.Hex, "0123456789abcdef") != "" || !fragmentPattern.MatchString(t.Fragment) {
+		return WorkspaceTag{}, false
+	}
+	t.Seq, _ = strconv.Atoi(rest[seqAt : hexAt-1]) // six digits
+	return t, t.Seq > 0
+}
+
+// WorkspaceRecord is what is known of a workspace beside its state.
+type WorkspaceRecord struct {
+	Tag         string // filled by ParseWorkspaceRecord
+	Workspace   string
+	Seq         int    // of its tag
+	Nonce       string // 16 hex digits, so that no two records share a digest
+	Project     string
+	Tags        map[string]string // value "" for a tag that is a key only
+	Description string
+	Mode        string // "", ModeLocal or ModeRemote
+	Tool        string
+	State       string // "" or StateSplit
+	By          string // who wrote this record
+	Owner       string // the only subject of a run that may use the state; "": no such rule
+	Deleted     bool   // the workspace was deleted, at Updated
+	Created     time.Time
+	Updated     time.Time // when this record was written
+}
+
+// Check reports what keeps r from being stored.
+func (r WorkspaceRecord) Check() error {
+	switch {
+	case r.Workspace == "" || len(r.Workspace) > maxWorkspaceName || !utf8.ValidString(r.Workspace) || strings.ContainsFunc(r.Workspace, unicode.IsControl):
+		return fmt.Errorf("workspace name %q: 1 to %d bytes without control characters are allowed", oci.PlainText(r.Workspace), maxWorkspaceName)
+	case r.Mode != "" && r.Mode != ModeLocal && r.Mode != ModeRemote:
+		return fmt.Errorf("mode %q is neither %s nor %s", oci.PlainText(r.Mode), ModeLocal, ModeRemote)
+	case r.State != "" && r.State != StateSplit:
+		return fmt.Errorf("state %q is not %s", oci.PlainText(r.State), StateSplit)
+	case len(r.Description) > maxWorkspaceDescription:
+		return fmt.Errorf("description of %d bytes, at most %d", len(r.Description), maxWorkspaceDescription)
+	case len(r.Tags) > maxWorkspaceTags:
+		return fmt.Errorf("%d tags, at most %d", len(r.Tags), maxWorkspaceTags)
+	}
+	for _, text := range [...]struct {
+		name, value string
+		limit       int
+	}{
+		{"project", r.Project, maxWorkspaceText}, {"tool", r.Tool, maxWorkspaceText}, {"description", r.Description, maxWorkspaceDescription},
+		{"by", r.By, maxWorkspaceSubject}, {"owner", r.Owner, maxWorkspaceSubject},
+	} {
+		if err := checkText(text.name, text.value, text.limit); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Tags)) {
+		if key == "" {
+			return errors.New("a tag without a key")
+		}
+		if err := errors.Join(checkText("tag", key, maxWorkspaceTagKey), checkText("value of tag "+oci.PlainText(key), r.Tags[key], maxWorkspaceTagValue)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkText refuses what is too long, and what cannot be shown as it is.
+func checkText(name, s string, limit int) error {
+	if n := utf8.RuneCountInString(s); n > limit {
+		return fmt.Errorf("%s of %d characters, at most %d", name, n, limit)
+	}
+	if !utf8.ValidString(s) || printable(s) != s {
+		return fmt.Errorf("%s has characters that cannot be shown", name)
+	}
+	return nil
+}
+
+// PrintableText replaces what a record does not take in texts, such as control
+// characters, by spaces.
+func PrintableText(s string) string { return printable(strings.ToValidUTF8(s, "?")) }
+
+// NewWorkspaceRecord encodes r under a new nonce, and returns its tag.
+func NewWorkspaceRecord(r WorkspaceRecord) (WorkspaceTag, oci.Manifest, error) {
+	if err := r.Check(); err != nil {
+		return WorkspaceTag{}, oci.Manifest{}, err
+	}
+	if r.Seq < 1 || r.Seq > MaxWorkspaceSeq {
+		return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("record number %d, at most %d", r.Seq, MaxWorkspaceSeq)
+	}
+	if r.Created.IsZero() || r.Updated.IsZero() {
+		return WorkspaceTag{}, oci.Manifest{}, errors.New("a record without its times")
+	}
+	nonce := make([]byte, workspaceNonceLen/2)
+	rand.Read(nonce) // never fails
+	ann := map[string]string{
+		annStateWorkspace:       r.Workspace,
+		annWorkspaceSeq:         strconv.Itoa(r.Seq),
+		annWorkspaceNonce:       hex.EncodeToString(nonce),
+		annWorkspaceProject:     r.Project,
+		annWorkspaceDescription: r.Description,
+		annWorkspaceMode:        r.Mode,
+		annWorkspaceTool:        r.Tool,
+		annWorkspaceState:       r.State,
+		annWorkspaceCreated:     workspaceTime(r.Created),
+		annWorkspaceBy:          r.By,
+		annWorkspaceOwner:       r.Owner,
+		AnnCreated:              workspaceTime(r.Updated),
+	}
+	if len(r.Tags) > 0 {
+		b, err := json.Marshal(r.Tags)
+		if err != nil {
+			return WorkspaceTag{}, oci.Manifest{}, fmt.Errorf("encoding tags: %w", err)
+		}
+		ann[annWorkspaceTags] = string(b)
+	}
+	if r.Deleted {
+		ann[annWorkspaceDeleted] = "true"
+	}
+	maps.DeleteFunc(ann, func(_, v string) bool { return v == "" })
+	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactWorkspace, Config: EmptyLayer(), Layers: []oci.Descriptor{EmptyLayer()}, Annotations: ann})
+	if err != nil {
+		return WorkspaceTag{}, m, err
+	}
+	if len(m.Bytes) > maxWorkspaceRecord {
+		return WorkspaceTag{}, m, fmt.Errorf("record of %d bytes, at most %d", len(m.Bytes), maxWorkspaceRecord)
+	}
+	return WorkspaceTag{Fragment: StateFragment(r.Workspace), Seq: r.Seq, Hex: m.Digest.Encoded()[:workspaceHexLen]}, m, nil
+}
+
+func workspaceTime(t time.Time) string {
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// ParseWorkspaceRecord reads the record under tag. What does not fit its tag, or
+// is not written as okara writes it, is [oci.ErrCorrupt]: whoever may write to the
+// registry could else name another workspace, or hide a record behind one.
+// Annotations that are not known do no harm.
+func ParseWorkspaceRecord(tag string, m oci.Manifest) (WorkspaceRecord, error) {
+	r, err := parseWorkspace(tag, m)
+	if err != nil {
+		return WorkspaceRecord{}, fmt.Errorf("workspace record %s: %w: %w", oci.PlainText(tag), oci.ErrCorrupt, err)
+	}
+	return r, nil
+}
+
+func parseWorkspace(tag string, m oci.Manifest) (WorkspaceRecord, error) {
+	t, ok := ParseWorkspaceTag(tag)
+	switch {
+	case !ok:
+		return WorkspaceRecord{}, errors.New("no tag of a record")
+	case len(m.Bytes) > maxWorkspaceRecord:
+		return WorkspaceRecord{}, fmt.Errorf("%d bytes, at most %d", len(m.Bytes), maxWorkspaceRecord)
+	case m.Digest.Validate() != nil || m.Digest.Algorithm() != digest.SHA256 || m.Digest.Encoded()[:workspaceHexLen] != t.Hex:
+		return WorkspaceRecord{}, fmt.Errorf("its digest is %s", m.Digest)
+	}
+	img, err := m.Image()
+	if err != nil {
+		return WorkspaceRecord{}, err
+	}
+	if img.ArtifactType != ArtifactWorkspace || len(img.Layers) != 1 || img.Layers[0].MediaType != ocispec.MediaTypeEmptyJSON {
+		return WorkspaceRecord{}, fmt.Errorf("artifact type %q, %d layers", oci.PlainText(img.ArtifactType), len(img.Layers))
+	}
+	ann := img.Annotations
+	r := WorkspaceRecord{
+		Tag: tag, Workspace: ann[annStateWorkspace], Seq: t.Seq, Nonce: ann[annWorkspaceNonce], Project: ann[annWorkspaceProject],
+		Description: ann[annWorkspaceDescription], Mode: ann[annWorkspaceMode], Tool: ann[annWorkspaceTool], State: ann[annWorkspaceState],
+		By: ann[annWorkspaceBy], Owner: ann[annWorkspaceOwner], Deleted: ann[annWorkspaceDeleted] == "true",
+	}
+	switch deleted := ann[annWorkspaceDeleted]; {
+	case ann[annWorkspaceSeq] != strconv.Itoa(t.Seq):
+		return r, fmt.Errorf("it says that its number is %q", oci.PlainText(ann[annWorkspaceSeq]))
+	case StateFragment(r.Workspace) != t.Fragment:
+		return r, fmt.Errorf("it is of workspace %q", oci.PlainText(r.Workspace))
+	case !workspaceNoncePattern.MatchString(r.Nonce):
+		return r, errors.New("bad nonce")
+	case deleted != "" && deleted != "true":
+		return r, fmt.Errorf("deleted is %q", oci.PlainText(deleted))
+	}
+	if r.Tags, err = parseWorkspaceTags(ann[annWorkspaceTags]); err != nil {
+		return r, err
+	}
+	if r.Created, err = parseWorkspaceTime(ann[annWorkspaceCreated]); err != nil {
+		return r, err
+	}
+	if r.Updated, err = parseWorkspaceTime(ann[AnnCreated]); err != nil {
+		return r, err
+	}
+	return r, r.Check()
+}
+
+// parseWorkspaceTags reads the object of tags in the one form in which it is written:
+// sorted, each key once.
+func parseWorkspaceTags(s string) (map[string]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var tags map[string]string
+	if err := json.Unmarshal([]byte(s), &tags); err != nil {
+		return nil, fmt.Errorf("tags: %w", err)
+	}
+	if b, err := json.Marshal(tags); err != nil || string(b) != s || len(tags) == 0 {
+		return nil, errors.New("tags are not in canonical form")
+	}
+	return tags, nil
+}
+
+func parseWorkspaceTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || workspaceTime(t) != s {
+		return time.Time{}, fmt.Errorf("time %q", oci.PlainText(s))
+	}
+	return t, nil
+}

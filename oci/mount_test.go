@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oci_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// sourceRepo is a repository beside that of newRepo, with some blobs.
+func sourceRepo(t *testing.T, host string, o oci.Options, contents ...string) (*oci.Repo, []oci.Blob) {
+	t.Helper()
+	r, err := oci.OpenRepo(host+"/test/source", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blobs []oci.Blob
+	for _, content := range contents {
+		b := oci.BytesBlob("text/plain", []byte(content))
+		if err := r.PushBlob(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		b.From, b.Open = r, func() (io.ReadCloser, error) { return r.Open(t.Context(), b.Descriptor) }
+		blobs = append(blobs, b)
+	}
+	return r, blobs
+}
+
+func mustHave(t *testing.T, r *oci.Repo, b oci.Blob, want string) {
+	t.Helper()
+	if got, err := r.ReadBlob(t.Context(), b.Descriptor, 1<<20); err != nil || string(got) != want {
+		t.Errorf("read back %.40q, %v; want %.40q", got, err, want)
+	}
+}
+
+// TestMountEverywhere: wherever a blob lies, it is in the other repository
+// afterwards.
+func TestMountEverywhere(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		_, blobs := sourceRepo(t, host, oci.Options{}, "mounted")
+		r := newRepo(t, host, oci.Options{})
+		if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
+			t.Fatal(err)
+		}
+		mustHave(t, r, blobs[0], "mounted")
+	})
+}
+
+// TestMount counts what a blob from another repository costs.
+func TestMount(t *testing.T) {
+	copied := map[string]int{"POST upload": 1, "PUT upload": 1, "GET blob": 1}
+	for _, test := range []struct {
+		name          string
+		q             ocitest.Quirks
+		first, second map[string]int
+	}{
+		{"mounted", ocitest.Quirks{}, map[string]int{"POST upload": 1}, map[string]int{"POST upload": 1}},
+		{"ignored", ocitest.Quirks{NoMount: true}, copied, copied},
+		{"refused", ocitest.Quirks{RefuseMount: true}, map[string]int{"POST upload": 2, "PUT upload": 1, "GET blob": 1}, copied}, // and not asked for again
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			count := &ocitest.Count{}
+			host := ocitest.New(t, test.q)
+			_, blobs := sourceRepo(t, host, oci.Options{Transport: count}, "one", "two")
+			r := newRepo(t, host, oci.Options{Transport: count})
+			for i, want := range []map[string]int{test.first, test.second} {
+				count.Take()
+				if err := r.PushBlob(t.Context(), blobs[i]); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(count.Take(), want); diff != "" {
+					t.Errorf("requests for blob %d (-got +want):\n%s", i+1, diff)
+				}
+			}
+			mustHave(t, r, blobs[0], "one")
+			mustHave(t, r, blobs[1], "two")
+		})
+	}
+}
+
+// TestMountElsewhere: a blob of another registry, or of the same repository, is
+// sent; one that its repository has lost is an error at once.
+func TestMountElsewhere(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	source, blobs := sourceRepo(t, host, oci.Options{}, "elsewhere")
+	count := &ocitest.Count{}
+	r := newRepo(t, ocitest.New(t, ocitest.Quirks{RefuseMount: true}), oci.Options{Transport: count})
+	if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	own := oci.BytesBlob("text/plain", []byte("own"))
+	own.From = r
+	if err := r.PushBlob(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 2, "PUT upload": 2}); diff != "" {
+		t.Errorf("requests (-got +want):\n%s", diff)
+	}
+	mustHave(t, r, blobs[0], "elsewhere")
+	count.Take()
+
+	lost := oci.BytesBlob("text/plain", []byte("lost"))
+	lost.From, lost.Open = source, func() (io.ReadCloser, error) { return source.Open(t.Context(), lost.Descriptor) }
+	r = newRepo(t, host, oci.Options{Transport: count})
+	if err := r.PushBlob(t.Context(), lost); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("a blob that is nowhere: %v, want ErrNotFound", err)
+	}
+	if diff := cmp.Diff(count.Take(), map[string]int{"POST upload": 1}); diff != "" {
+		t.Errorf("requests for a blob that is nowhere (-got +want):\n%s", diff)
+	}
+}
+
+// TestMountScopes: a token for a mount is for both repositories, and serves what
+// follows. Who may not read the other one gets nothing by it.
+func TestMountScopes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		strict bool // no token at all if a part is not allowed
+		reads  bool // the other repository
+		scopes []string
+		want   map[string]int
+	}{
+		{"both", false, true, []string{"repository:test/repo:pull,push repository:test/source:pull"}, map[string]int{"GET token": 1, "POST upload": 4, "PUT upload": 1}},
+		{"one", false, false, nil, nil},
+		{"one, strict", true, false, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			issuer := &ocitest.Issuer{Users: map[string]string{"all": "password", "u": "password"}, Strict: test.strict, Allow: func(user, repository, _ string) bool {
+				return user == "all" || user == "u" && (test.reads || repository == "test/repo")
+			}}
+			host := ocitest.New(t, ocitest.Quirks{Auth: issuer})
+			_, blobs := sourceRepo(t, host, oci.Options{Credential: login("all", "password")}, "one", "two")
+			before := len(issuer.Scopes())
+			count := &ocitest.Count{}
+			var rejected int
+			r := newRepo(t, host, oci.Options{
+				Credential: login("u", "password"), Transport: count, Rejected: func(string, string, oci.Credential) { rejected++ },
+			})
+			for i := range blobs {
+				if err := r.PushBlob(t.Context(), blobs[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.PushBlob(t.Context(), oci.BytesBlob("text/plain", []byte("three"))); err != nil {
+				t.Fatal(err)
+			}
+			mustHave(t, r, blobs[1], "two")
+			if rejected > 0 {
+				t.Errorf("the credential for a repository was dropped %d times, since it does not serve another", rejected)
+			}
+			got := count.Take()
+			delete(got, "GET blob")
+			if test.want != nil && cmp.Diff(got, test.want) != "" {
+				t.Errorf("requests (-got +want):\n%s", cmp.Diff(got, test.want))
+			}
+			if scopes := issuer.Scopes()[before:]; test.scopes != nil && cmp.Diff(scopes, test.scopes) != "" {
+				t.Errorf("scopes (-got +want):\n%s", cmp.Diff(scopes, test.scopes))
+			}
+		})
+	}
+}
+
+// TestMountGuarded does it at a registry that checks the tokens itself.
+func TestMountGuarded(t *testing.T) {
+	g := ocitest.NewTokens(t, map[string]string{"u": "password"})
+	o := oci.Options{Credential: login("u", "password")}
+	_, blobs := sourceRepo(t, g.Host, o, "guarded")
+	count := &ocitest.Count{}
+	o.Transport = count
+	r := newRepo(t, g.Host, o)
+	if err := r.PushBlob(t.Context(), blobs[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n := count.Take(); n["POST upload"] != 2 || n["PUT upload"] != 0 { // without a token, and with one
+		t.Errorf("requests: %v, want a mount", n)
+	}
+	mustHave(t, r, blobs[0], "guarded")
+}
+
+// TestSinglePost sends small blobs with the POST alone, where that is asked for.
+func TestSinglePost(t *testing.T) {
+	large := strings.Repeat("x", 1<<20+1)
+	for _, test := range []struct {
+		name    string
+		q       ocitest.Quirks
+		o       oci.Options
+		content string
+		want    map[string]int
+	}{
+		{"small", ocitest.Quirks{}, oci.Options{SinglePost: true}, "small", map[string]int{"POST upload": 1}},
+		{"large", ocitest.Quirks{}, oci.Options{SinglePost: true}, large, map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"empty", ocitest.Quirks{}, oci.Options{SinglePost: true}, "", map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"not taken", ocitest.Quirks{NoSinglePost: true}, oci.Options{SinglePost: true}, "small", map[string]int{"POST upload": 1, "PUT upload": 1}},
+		{"not asked for", ocitest.Quirks{}, oci.Options{}, "small", map[string]int{"POST upload": 1, "PUT upload": 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			count := &ocitest.Count{}
+			test.o.Transport = count
+			r := newRepo(t, ocitest.New(t, test.q), test.o)
+			b := oci.BytesBlob("text/plain", []byte(test.content))
+			if err := r.PushBlob(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(count.Take(), test.want); diff != "" {
+				t.Errorf("requests (-got +want):\n%s", diff)
+			}
+			if got, err := r.ReadBlob(t.Context(), b.Descriptor, 2<<20); err != nil || string(got) != test.content {
+				t.Errorf("read back %d bytes, %v", len(got), err)
+			}
+			wrong := b
+			wrong.Open = oci.BytesBlob("", []byte(strings.Repeat("?", len(test.content)))).Open
+			wrong.Digest = oci.BytesBlob("", []byte("other")).Digest
+			if err := r.PushBlob(t.Context(), wrong); !errors.Is(err, oci.ErrCorrupt) {
+				t.Errorf("other bytes than the digest: %v, want ErrCorrupt", err)
+			}
+		})
+	}
+}
