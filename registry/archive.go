@@ -121,7 +121,7 @@ func (a *archives) answer(w http.ResponseWriter, r delivery, cacheControl string
 // the repository; one whose file is in the cache needs no registry at all.
 func (a *archives) describe(r delivery) (oci.Descriptor, error) {
 	if r.signed && a.files != nil && !r.callers {
-		if size, ok := a.files.Size(r.blob.Hex); ok {
+		if size, ok := a.files.Size(r.blob.place()); ok {
 			return oci.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, r.blob.Hex), Size: size}, nil
 		}
 	}
@@ -220,10 +220,12 @@ func notModified(r *http.Request, d oci.Descriptor) bool {
 }
 
 // locate finds the nearest place that has the blob and opens it there: memory,
-// the files of a registry in this process, the blob cache, the registry. If
-// the client is to go to the registry's storage, it returns that address.
+// the files of a registry in this process, the blob cache, the registry. Each is
+// asked for the blob of this repository: that its manifest names the digest says
+// nothing about who has it. If the client is to go to the registry's storage, it
+// returns that address.
 func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL, err error) {
-	if small, ok := r.catalog.KnownBytes(r.blob.Hex); ok {
+	if small, ok := r.catalog.KnownBytes(r.blob.Repository, r.blob.Hex); ok {
 		src.small = small
 		return nil, nil
 	}
@@ -240,7 +242,7 @@ func (a *archives) locate(r delivery, src *source, coming *pulled) (to *url.URL,
 	}
 	start, redirect := rangeStart(r.Header.Get("Range"), src.d.Size), a.mayRedirect(r.Request)
 	if a.files != nil && !r.callers { // others filled them
-		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.Hex, src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+		src.file, src.spool, to, err = a.files.Open(r.Context(), r.blob.place(), src.d.Size, start, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: src.repo, d: src.d, raw: true}
 			to, err := shared.open(0, redirect)
 			return shared, to, err

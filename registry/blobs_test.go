@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
@@ -27,7 +28,12 @@ func newCached(t *testing.T, transport http.RoundTripper) (f *front, file string
 		o.Blobs = blobcache.Options{Dir: dir, Bytes: 1 << 20}
 	})
 	archive, link = f.moduleLink(t, 300_000)
-	return f, filepath.Join(dir, hexSum(archive)), archive, link
+	return f, cacheFile(dir, f.layout.Module(must(addr.ParseModule("net/vpc/aws"))), archive), archive, link
+}
+
+// cacheFile is where the blob cache keeps an archive of a repository.
+func cacheFile(dir, repository string, archive []byte) string {
+	return filepath.Join(dir, hexSum(archive)+"."+hexSum([]byte(repository))[:32])
 }
 
 func (f *front) download(t *testing.T, link *url.URL, want []byte, header ...string) {
@@ -127,7 +133,7 @@ func TestBlobCacheRedirect(t *testing.T) {
 		})
 		var link *url.URL
 		archive, link = f.moduleLink(t, 1000)
-		file := filepath.Join(dir, hexSum(archive))
+		file := cacheFile(dir, f.layout.Module(must(addr.ParseModule("net/vpc/aws"))), archive)
 		if resp, _ := ask(t, http.MethodGet, link); resp.StatusCode != want {
 			t.Errorf("redirect %s: %d, want %d", redirect, resp.StatusCode, want)
 		}

@@ -3,6 +3,7 @@
 package registry_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // greedy is a server on which every route that takes a body exists, and on
@@ -24,7 +26,12 @@ func greedy(t testing.TB) *front {
 	})
 	return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *server.Options) {
 		private(t)(o)
-		o.Embedded, o.State, o.Depot, o.Metrics = reads, reads, reads, server.NewMetrics()
+		o.Embedded, o.Depot, o.Metrics = reads, reads, server.NewMetrics()
+		o.TFE = &server.TFEOptions{Memory: 1 << 20}
+		o.Stores = func(_ context.Context, name string) (*statebackend.Store, error) {
+			repo, err := o.Client.Repo("acme/state/" + name)
+			return statebackend.New(repo, statebackend.Options{}), err
+		}
 		o.GitHub = []registry.GitHub{{Owner: "acme", Secrets: [][]byte{[]byte("0123456789abcdef")}, Origins: func() (supply.Origins, error) { return supply.Origins{}, nil }}}
 	})
 }
@@ -43,6 +50,9 @@ func TestBodyBeforeRight(t *testing.T) {
 		"PUT /v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS", "POST /v1/providers/acme/dns/1.0.0/files/terraform-provider-dns_1.0.0_SHA256SUMS",
 		"POST /v1/providers/acme/dns/1.0.0", "POST /v1/providers/acme/dns/1.0.0/status", "POST /v1/providers/acme/dns/1.0.0/signatures",
 		"POST /state/shop/default", "LOCK /state/shop/default", "UNLOCK /state/shop/default", "DELETE /state/shop/default", "GET /state/shop/default",
+		"POST /api/v2/organizations/shop/workspaces", "PATCH /api/v2/organizations/shop/workspaces/default", "DELETE /api/v2/organizations/shop/workspaces/default",
+		"POST /api/v2/workspaces/ws-c2hvcABkZWZhdWx0/actions/lock", "POST /api/v2/workspaces/ws-c2hvcABkZWZhdWx0/state-versions", "POST /api/v2/nothing",
+		"PUT /api/v2/uploads/x", "PUT /api/v2/uploads/a.b.c", "GET /api/v2/account/details",
 		"POST /depot/sync", "POST /hooks/github", "GET /metrics", "POST /metrics", "POST /v1/modules", "POST /nothing",
 		"POST /v2/", "POST /v2/acme/modules/net/vpc/aws/blobs/uploads/", "PATCH /v2/acme/modules/net/vpc/aws/blobs/uploads/x", "PUT /v2/acme/modules/net/vpc/aws/manifests/1.0.0",
 		"POST /v2/_catalog", "DELETE /v2/acme/catalog/manifests/x", "GET /v2/acme/modules/net/vpc/aws/tags/list", "POST /v2/acme/state/shop/blobs/uploads/?from=acme/state/bank",

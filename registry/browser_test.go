@@ -14,6 +14,8 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // TestWebPages is the attack from a browser on the machine of a developer: a page
@@ -25,7 +27,8 @@ func TestWebPages(t *testing.T) {
 		return newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), nil, func(o *server.Options) {
 			o.Access.Anonymous = anonymous
 			o.Hostname, o.PublicURL = "okara.example.com", "https://tf.example.org:8443/x"
-			o.Embedded, o.State, o.Depot, o.Metrics = reached, reached, reached, server.NewMetrics()
+			o.Embedded, o.Depot, o.Metrics = reached, reached, server.NewMetrics()
+			o.Stores = func(context.Context, string) (*statebackend.Store, error) { return nil, oci.ErrNotFound }
 		})
 	}
 	open, closed := start(access.AnonymousAll()), start(access.AnonymousRead())

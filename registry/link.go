@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/service"
 )
 
@@ -37,6 +38,9 @@ type blobName struct {
 	Hex        string // SHA-256 of the blob
 	File       string
 }
+
+// place is where the blob cache has it.
+func (b blobName) place() blobcache.Blob { return blobcache.Blob{Repository: b.Repository, Hex: b.Hex} }
 
 // expiry is when a link made now ends, in Unix seconds: the lifetime rounded
 // up to a quarter of it, so that answers stay byte for byte the same for that

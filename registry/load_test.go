@@ -4,6 +4,7 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/tofutest"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // flaky fails each tenth request, in turn with an error, with a 500, and by
@@ -196,7 +198,7 @@ func TestPanic(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(r)
 	})
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), gate, func(o *server.Options) {
-		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("state") })
+		o.Stores = func(context.Context, string) (*statebackend.Store, error) { panic("state") }
 	})
 	f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	broken.Store(true)

@@ -197,10 +197,13 @@ func TestLoginTokens(t *testing.T) {
 		change func(*server.Options)
 		want   int
 	}{
-		"as it was":                 {func(*server.Options) {}, good},
-		"not before, in the past":   {func(o *server.Options) { o.Access.NotBefore = now.Add(-time.Minute) }, good},
-		"not before, in the future": {func(o *server.Options) { o.Access.NotBefore = now.Add(time.Second) }, bad},
-		"another issuer":            {func(o *server.Options) { o.Login.Issuer.URL = "https://issuer.example.com" }, bad},
+		"as it was":                    {func(*server.Options) {}, good},
+		"not before, in the past":      {func(o *server.Options) { o.Access.NotBefore = now.Add(-time.Minute) }, good},
+		"not before, in the future":    {func(o *server.Options) { o.Access.NotBefore = now.Add(time.Second) }, bad},
+		"not before, of somebody else": {func(o *server.Options) { o.Access.NotBeforeOf = map[string]time.Time{"somebody": now.Add(time.Second)} }, good},
+		"not before, of its subject":   {func(o *server.Options) { o.Access.NotBeforeOf = map[string]time.Time{"alice": now.Add(time.Second)} }, bad},
+		"of its subject, in the past":  {func(o *server.Options) { o.Access.NotBeforeOf = map[string]time.Time{"alice": now.Add(-time.Minute)} }, good},
+		"another issuer":               {func(o *server.Options) { o.Login.Issuer.URL = "https://issuer.example.com" }, bad},
 	} {
 		if got := with(test.change).reads(t, token); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)

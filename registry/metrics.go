@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ type Metrics struct {
 	keyExpiry *prometheus.GaugeVec   // address, key
 	tagMoved  prometheus.Counter
 	mismatch  prometheus.Counter
+	failure   atomic.Pointer[jobs.Failure] // never nil
 }
 
 // NewMetrics returns metrics at zero, known to a registry of metrics; nil: to
@@ -80,4 +82,12 @@ func (m *Metrics) queued(c jobs.Counts) {
 	for state, n := range map[string]int{"waiting": c.Waiting, "running": c.Running, "done": c.Done, "failed": c.Failed, "parked": c.Parked} {
 		m.jobs.WithLabelValues(state).Set(float64(n))
 	}
+	m.failure.Store(&c.Last)
+}
+
+// LastFailure is when the newest job that the queue remembers as failed ended, and
+// why it failed; zero without one.
+func (m *Metrics) LastFailure() (at time.Time, why string) {
+	f := m.failure.Load()
+	return f.Time, f.Result
 }

@@ -84,7 +84,7 @@ func (p *pullThrough) archive(ctx context.Context, client netip.Prefix, b blobNa
 	d := oci.Descriptor{MediaType: artifact.MediaZip, Digest: digest.NewDigestFromEncoded(digest.SHA256, b.Hex)}
 	for _, small := range [][]byte{r.version.Meta.ShasumsBytes, r.version.Meta.SignatureBytes} {
 		if len(small) > 0 && digest.FromBytes(small) == d.Digest {
-			p.catalog.KeepBytes(b.Hex, small)
+			p.catalog.KeepBytes(b.Repository, b.Hex, small)
 			d.Size = int64(len(small))
 			return d, nil, nil
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // TestRequestID shows that the name of a request is in the answer and the log
@@ -21,7 +22,7 @@ func TestRequestID(t *testing.T) {
 	broken := &ocitest.Fault{Times: -1, Do: ocitest.Status(http.StatusInternalServerError, 0), Match: ocitest.On("GET", "manifest")}
 	f := newFrontAt(t, ocitest.New(t, ocitest.Quirks{}), broken, func(o *server.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		o.State = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })
+		o.Stores = func(context.Context, string) (*statebackend.Store, error) { panic("oh") }
 	})
 	archive := f.module(t, "net/vpc/aws", "1.0.0", map[string]string{"main.tf": ""})
 	for _, tt := range []struct {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -40,7 +41,8 @@ func (a *archives) whole(ctx context.Context, v *view, repository string, d oci.
 		}
 	}
 	if a.files != nil {
-		src.file, src.spool, _, err = a.files.Open(ctx, d.Digest.Encoded(), d.Size, 0, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
+		b := blobcache.Blob{Repository: repository, Hex: d.Digest.Encoded()}
+		src.file, src.spool, _, err = a.files.Open(ctx, b, d.Size, 0, func(ctx context.Context) (io.ReadCloser, *url.URL, error) {
 			shared := &source{ctx: ctx, repo: repo, d: d, raw: true}
 			_, err := shared.open(0, false)
 			return shared, nil, err

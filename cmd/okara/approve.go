@@ -30,7 +30,7 @@ to it, and a front-end that demands clean reports goes on refusing it.`,
 			if err != nil {
 				return err
 			}
-			out, err := depot.New(depot.Options{Client: client, Layout: layout}).Approve(cmd.Context(), r, v)
+			out, err := depot.New(depot.Options{Client: client, Layout: layout}).Approve(cmd.Context(), r, v, "")
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -39,8 +40,34 @@ var (
 	errPanic   = errors.New("panic")
 )
 
-// Cache keeps blobs in a folder by digest; the least recently used go when
-// there are too many bytes. Identical misses are one fetch, whose readers
+// Blob is the place of a blob. One that two repositories have is kept twice: a
+// manifest may name the digest of what its author cannot read, so nothing that was
+// read from one repository is given to those who ask for it in another.
+type Blob struct {
+	Repository string
+	Hex        string // SHA-256 of the bytes
+}
+
+// name is that of its file. Names of repositories are long and have slashes, and
+// whoever makes one must not meet the file of another.
+func (b Blob) name() string {
+	sum := sha256.Sum256([]byte(b.Repository))
+	return b.Hex + "." + hex.EncodeToString(sum[:16])
+}
+
+// isName reports whether a file is one of the cache's.
+func isName(s string) bool {
+	digest, repository, ok := strings.Cut(s, ".")
+	return ok && isHex(digest, 64) && isHex(repository, 32)
+}
+
+func isHex(s string, size int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == size
+}
+
+// Cache keeps blobs in a folder by repository and digest; the least recently used
+// go when there are too many bytes. Identical misses are one fetch, whose readers
 // follow the growing file. It is safe for concurrent use.
 type Cache struct {
 	dir   string
@@ -49,16 +76,16 @@ type Cache struct {
 	log   *slog.Logger
 	count func(result string) // hit, miss, coalesced
 
-	mu       sync.Mutex // guards the fields below
-	files    map[string]*list.Element
-	order    *list.List // of *blobFile, most recently used first
-	bytes    int64      // of files
-	fetches  map[string]*blobFetch
-	fetching int64 // bytes of fetches
+	mu       sync.Mutex               // guards the fields below
+	files    map[string]*list.Element // by the name of the file
+	order    *list.List               // of *blobFile, most recently used first
+	bytes    int64                    // of files
+	fetches  map[string]*blobFetch    // by the name of the file
+	fetching int64                    // bytes of fetches
 }
 
 type blobFile struct {
-	hex  string
+	name string
 	size int64
 	used time.Time // as the file has it
 }
@@ -108,44 +135,45 @@ func (c *Cache) scan() ([]*blobFile, error) {
 	}
 	var known []*blobFile
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), strings.TrimSuffix(spoolPattern, "*")) {
+		if strings.HasPrefix(e.Name(), strings.TrimSuffix(spoolPattern, "*")) || isHex(e.Name(), 64) { // the latter without a repository, by an older version
 			if err := os.Remove(filepath.Join(c.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 			continue
 		}
 		info, err := e.Info()
-		if _, bad := hex.DecodeString(e.Name()); err != nil || bad != nil || len(e.Name()) != 64 || !info.Mode().IsRegular() {
+		if err != nil || !isName(e.Name()) || !info.Mode().IsRegular() {
 			continue // not ours, or gone again
 		}
-		known = append(known, &blobFile{hex: e.Name(), size: info.Size(), used: info.ModTime()})
+		known = append(known, &blobFile{name: e.Name(), size: info.Size(), used: info.ModTime()})
 	}
 	return known, nil
 }
 
-func (c *Cache) path(sha256hex string) string { return filepath.Join(c.dir, sha256hex) }
+func (c *Cache) path(name string) string { return filepath.Join(c.dir, name) }
 
 // Open returns the file of a blob; if it is still growing, with the spool that
 // says how far it can be read. A miss at the start of a blob begins a fetch. If
 // the blob is not and will not be here, for want of room or because only a
 // part of it is asked for, the file is nil and the registry is to be asked.
-func (c *Cache) Open(ctx context.Context, sha256hex string, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
+func (c *Cache) Open(ctx context.Context, b Blob, size, offset int64, opener Opener) (*os.File, *Spool, *url.URL, error) {
+	name := b.name()
 	c.mu.Lock()
-	if f := c.kept(sha256hex, size); f != nil {
+	if f := c.kept(name, size); f != nil {
 		c.mu.Unlock()
 		c.count("hit")
 		return f, nil, nil, nil
 	}
-	fetch, running := c.fetches[sha256hex]
+	fetch, running := c.fetches[name]
 	if !running {
 		if offset > 0 || !c.room(size) {
 			c.mu.Unlock()
 			return nil, nil, nil, nil
 		}
 		fetch = &blobFetch{size: size, opened: make(chan struct{})}
-		c.fetches[sha256hex] = fetch
+		c.fetches[name] = fetch
 		c.fetching += size
-		go c.fetch(context.WithoutCancel(ctx), sha256hex, fetch, opener)
+		go c.fetch(context.WithoutCancel(ctx), b, fetch, opener)
 	}
 	c.mu.Unlock()
 	if running {
@@ -169,10 +197,10 @@ func (c *Cache) Open(ctx context.Context, sha256hex string, size, offset int64, 
 }
 
 // Size is that of a file that is complete.
-func (c *Cache) Size(sha256hex string) (int64, bool) {
+func (c *Cache) Size(b Blob) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	el, ok := c.files[sha256hex]
+	el, ok := c.files[b.name()]
 	if !ok {
 		return 0, false
 	}
@@ -180,8 +208,8 @@ func (c *Cache) Size(sha256hex string) (int64, bool) {
 }
 
 // kept returns a file that is complete, or nil. It needs mu.
-func (c *Cache) kept(sha256hex string, size int64) *os.File {
-	el, ok := c.files[sha256hex]
+func (c *Cache) kept(name string, size int64) *os.File {
+	el, ok := c.files[name]
 	if !ok {
 		return nil
 	}
@@ -190,7 +218,7 @@ func (c *Cache) kept(sha256hex string, size int64) *os.File {
 		c.remove(el) // damaged
 		return nil
 	}
-	f, err := os.Open(c.path(sha256hex))
+	f, err := os.Open(c.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		c.remove(el) // another process made room
 	}
@@ -200,7 +228,7 @@ func (c *Cache) kept(sha256hex string, size int64) *os.File {
 	c.order.MoveToFront(el)
 	if now := time.Now(); now.Sub(file.used) > touchAfter {
 		file.used = now
-		_ = os.Chtimes(c.path(sha256hex), time.Time{}, now) // the order after a restart is a little worse
+		_ = os.Chtimes(c.path(name), time.Time{}, now) // the order after a restart is a little worse
 	}
 	return f
 }
@@ -219,45 +247,45 @@ func (c *Cache) room(size int64) bool {
 
 // insert needs mu.
 func (c *Cache) insert(f *blobFile) {
-	if el, ok := c.files[f.hex]; ok {
+	if el, ok := c.files[f.name]; ok {
 		c.order.Remove(el)
 		c.bytes -= el.Value.(*blobFile).size
 	}
-	c.files[f.hex] = c.order.PushFront(f)
+	c.files[f.name] = c.order.PushFront(f)
 	c.bytes += f.size
 }
 
 // remove needs mu.
 func (c *Cache) remove(el *list.Element) {
 	f := c.order.Remove(el).(*blobFile)
-	delete(c.files, f.hex)
+	delete(c.files, f.name)
 	c.bytes -= f.size
-	if err := os.Remove(c.path(f.hex)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("blob not removed from the cache", "digest", "sha256:"+f.hex, "error", err)
+	if err := os.Remove(c.path(f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("blob not removed from the cache", "file", f.name, "error", err)
 	}
 }
 
 // fetch runs to its end whoever waits for it.
-func (c *Cache) fetch(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) {
-	err := c.fill(ctx, sha256hex, f, opener)
+func (c *Cache) fetch(ctx context.Context, b Blob, f *blobFetch, opener Opener) {
+	err := c.fill(ctx, b, f, opener)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.fetches, sha256hex)
+	delete(c.fetches, b.name())
 	c.fetching -= f.size
 	switch {
 	case err != nil:
-		c.log.Warn("blob not kept", "digest", "sha256:"+sha256hex, "error", err)
+		c.log.Warn("blob not kept", "repository", b.Repository, "digest", "sha256:"+b.Hex, "error", err)
 	case f.spool != nil:
-		c.insert(&blobFile{hex: sha256hex, size: f.size, used: time.Now()})
+		c.insert(&blobFile{name: b.name(), size: f.size, used: time.Now()})
 	}
 }
 
-func (c *Cache) fill(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) error {
+func (c *Cache) fill(ctx context.Context, b Blob, f *blobFetch, opener Opener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w for %s", errStalled, c.stall)) })
 	defer watch.Stop()
-	body, err := c.begin(ctx, sha256hex, f, opener)
+	body, err := c.begin(ctx, b, f, opener)
 	if err != nil || body == nil {
 		return err
 	}
@@ -269,12 +297,12 @@ func (c *Cache) fill(ctx context.Context, sha256hex string, f *blobFetch, opener
 	if err := f.spool.Finish(err); err != nil {
 		return err
 	}
-	return f.spool.keep(c.path(sha256hex))
+	return f.spool.keep(c.path(b.name()))
 }
 
 // begin opens the blob and the file, and lets the waiting know. Neither an
 // error nor a body: the registry redirects.
-func (c *Cache) begin(ctx context.Context, sha256hex string, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
+func (c *Cache) begin(ctx context.Context, b Blob, f *blobFetch, opener Opener) (body io.ReadCloser, err error) {
 	defer close(f.opened)
 	defer func() {
 		if p := recover(); p != nil {
@@ -286,7 +314,7 @@ func (c *Cache) begin(ctx context.Context, sha256hex string, f *blobFetch, opene
 	if f.err != nil || f.to != nil {
 		return nil, f.err
 	}
-	if f.spool, err = NewSpool(c.dir, sha256hex); err != nil {
+	if f.spool, err = NewSpool(c.dir, b.Hex); err != nil {
 		f.spool = nil // those who wait ask the registry themselves
 		return nil, errors.Join(err, body.Close())
 	}

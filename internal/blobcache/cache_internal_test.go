@@ -48,10 +48,13 @@ func (o *opens) open(context.Context) (io.ReadCloser, *url.URL, error) {
 	return io.NopCloser(strings.NewReader(o.text)), nil, nil
 }
 
+// blobOf is the place of a text in the repository of these tests.
+func blobOf(text string) Blob { return Blob{"acme/a", sumOf(text)} }
+
 // get reads a blob through the cache; "" with no error stands for "ask the
 // registry".
 func (c *Cache) get(ctx context.Context, text string, o Opener) (string, error) {
-	f, s, _, err := c.Open(ctx, sumOf(text), int64(len(text)), 0, o)
+	f, s, _, err := c.Open(ctx, blobOf(text), int64(len(text)), 0, o)
 	if err != nil || f == nil {
 		return "", err
 	}
@@ -118,7 +121,7 @@ func TestCacheShared(t *testing.T) {
 		mustWrite(t, out, last[:1])
 		synctest.Wait()
 		leave()
-		f, s, _, err := c.Open(t.Context(), sumOf(first+last), 2000, 0, open)
+		f, s, _, err := c.Open(t.Context(), blobOf(first+last), 2000, 0, open)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +146,7 @@ func TestCacheLimit(t *testing.T) {
 		a, b, d := strings.Repeat("a", 400), strings.Repeat("b", 400), strings.Repeat("d", 400)
 		c := mustCache(t, dir, 1000)
 		c.mustGet(t, a)
-		reader, err := os.Open(c.path(sumOf(a)))
+		reader, err := os.Open(c.path(blobOf(a).name()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +154,7 @@ func TestCacheLimit(t *testing.T) {
 		c.mustGet(t, b)
 		for text, age := range map[string]time.Duration{a: 2 * time.Hour, b: time.Hour} {
 			at := time.Now().Add(-age)
-			if err := os.Chtimes(c.path(sumOf(text)), at, at); err != nil {
+			if err := os.Chtimes(c.path(blobOf(text).name()), at, at); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -162,7 +165,7 @@ func TestCacheLimit(t *testing.T) {
 		}
 		c = mustCache(t, dir, 1000)
 		c.mustGet(t, d)
-		if diff := cmp.Diff(c.names(), slices.Sorted(slices.Values([]string{sumOf(a), sumOf(d)}))); diff != "" {
+		if diff := cmp.Diff(c.names(), slices.Sorted(slices.Values([]string{blobOf(a).name(), blobOf(d).name()}))); diff != "" {
 			t.Errorf("kept, got - want +:\n%s", diff)
 		}
 		c.mustGet(t, b) // a goes
@@ -229,7 +232,7 @@ func TestCacheFailures(t *testing.T) {
 // TestCacheCrash opens a folder in which another process was killed.
 func TestCacheCrash(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{".part-123", "notes.txt"} {
+	for _, name := range []string{".part-123", "notes.txt", sumOf("half")} { // the last without a repository
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -239,4 +242,51 @@ func TestCacheCrash(t *testing.T) {
 	if len(left) != 1 || left[0].Name() != "notes.txt" || len(c.names()) != 0 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+// TestCacheRepositories asks for what one repository gave in the name of others,
+// while it is on its way, once it is kept, and after a restart.
+func TestCacheRepositories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const text = "private bytes"
+		dir := t.TempDir()
+		c := mustCache(t, dir, 1<<20)
+		refused := &opens{err: oci.ErrNotFound}
+		others := func(c *Cache, when string) {
+			t.Helper()
+			for i, repository := range []string{"acme/b", "acme/a/", "", "acme"} {
+				b := Blob{repository, sumOf(text)}
+				if f, _, _, err := c.Open(t.Context(), b, int64(len(text)), 0, refused.open); f != nil || !errors.Is(err, oci.ErrNotFound) {
+					t.Errorf("%s: %q opened %v, %v", when, repository, f, err)
+				}
+				if _, ok := c.Size(b); ok {
+					t.Errorf("%s: the size is known in %q", when, repository)
+				}
+				if n := refused.n.Swap(0); n != 1 {
+					t.Errorf("%s: question %d asked the registry %d times", when, i, n)
+				}
+			}
+		}
+		in, out := io.Pipe()
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			if got, err := c.get(t.Context(), text, func(context.Context) (io.ReadCloser, *url.URL, error) { return in, nil, nil }); err != nil || got != text {
+				t.Errorf("its reader got %q, %v", got, err)
+			}
+		})
+		mustWrite(t, out, text)
+		others(c, "on its way")
+		out.Close()
+		reader.Wait()
+		c.settled()
+		others(c, "kept")
+		c = mustCache(t, dir, 1<<20)
+		others(c, "after a restart")
+		if size, ok := c.Size(blobOf(text)); !ok || size != int64(len(text)) {
+			t.Errorf("in its own repository: %d, %v", size, ok)
+		}
+		if got, err := c.get(t.Context(), text, refused.open); got != text || err != nil {
+			t.Errorf("in its own repository: %q, %v", got, err)
+		}
+	})
 }

@@ -16,11 +16,13 @@ import (
 const maxSmallBlob = 1 << 20
 
 // Blobs is what is known of blobs: how large they are, and what is in the small
-// ones. It is safe for concurrent use.
+// ones. What is in one repository is never told of another: a manifest is the word of
+// whoever pushed it, and may name the digest of a blob that he cannot read. It is safe
+// for concurrent use.
 type Blobs struct {
 	client *oci.Client
 	sizes  *cache.Cache[int64]  // repository@hex
-	bytes  *cache.Cache[[]byte] // hex of the digest
+	bytes  *cache.Cache[[]byte] // repository@hex
 }
 
 // always is the policy for what never changes.
@@ -59,14 +61,18 @@ func (b *Blobs) forgetSize(repository, sha256hex string) {
 }
 
 // KeepBytes keeps a small blob that was met on the way: checksums, a signature.
-func (b *Blobs) KeepBytes(sha256hex string, bytes []byte) { b.bytes.Put(sha256hex, bytes) }
+func (b *Blobs) KeepBytes(repository, sha256hex string, bytes []byte) {
+	b.bytes.Put(repository+"@"+sha256hex, bytes)
+}
 
 // KnownBytes returns a small blob that is in memory.
-func (b *Blobs) KnownBytes(sha256hex string) ([]byte, bool) { return b.bytes.Peek(sha256hex) }
+func (b *Blobs) KnownBytes(repository, sha256hex string) ([]byte, bool) {
+	return b.bytes.Peek(repository + "@" + sha256hex)
+}
 
 // small returns the bytes of a blob that belongs in memory.
 func (b *Blobs) small(ctx context.Context, repository string, d oci.Descriptor) ([]byte, error) {
-	return b.bytes.Get(ctx, d.Digest.Encoded(), always(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
+	return b.bytes.Get(ctx, repository+"@"+d.Digest.Encoded(), always(), func(ctx context.Context, _ []byte, _ bool) ([]byte, error) {
 		r, err := b.client.Repo(repository)
 		if err != nil {
 			return nil, err

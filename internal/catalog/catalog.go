@@ -72,7 +72,7 @@ type Catalog struct {
 	lost      *lostVersions
 	evidence  *evidence
 	news      news
-	docs      *cache.Cache[*ProviderDocs] // digest of the layer
+	docs      *cache.Cache[*ProviderDocs] // repository@digest of the layer
 
 	begun  atomic.Pointer[depot.Catalog] // what a first load that failed has read
 	finder *Finder                       // that searches what is here; nil: nobody does

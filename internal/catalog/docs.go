@@ -29,14 +29,14 @@ func (d *ProviderDocs) size() int {
 	return d.Size()
 }
 
-// Docs reads the documentation of a version, once for each digest. It is nil for a
+// Docs reads the documentation of a version, once for each digest of a repository. It is nil for a
 // version without.
 func (c *Catalog) Docs(ctx context.Context, pv *ProviderVersion) (*ProviderDocs, error) {
 	d := pv.Meta.Docs
 	if d == nil {
 		return nil, nil
 	}
-	return c.docs.Get(ctx, d.Digest.String(), always(), func(ctx context.Context, _ *ProviderDocs, _ bool) (*ProviderDocs, error) {
+	return c.docs.Get(ctx, pv.Repository+"@"+d.Digest.String(), always(), func(ctx context.Context, _ *ProviderDocs, _ bool) (*ProviderDocs, error) {
 		if d.Size > artifact.MaxProviderDocs {
 			return &ProviderDocs{Broken: fmt.Errorf("%d bytes: %w", d.Size, oci.ErrTooLarge)}, nil
 		}

@@ -293,3 +293,44 @@ func BenchmarkFinderStart(b *testing.B) {
 		f.hits(b, "thing7777")
 	}
 }
+
+// TestFinderSigned finds signatures that are referrers and have no tag, beside a report
+// that costs no request more than before.
+func TestFinderSigned(t *testing.T) {
+	f := newFinder(t, ocitest.New(t, ocitest.Quirks{}), nil)
+	for _, name := range []string{"bundle", "reported", "bare"} {
+		f.module(t, "net/"+name+"/aws", "1.0.0", described)
+	}
+	attach := func(name, mediaType string, scan *artifact.ScanSummary) {
+		t.Helper()
+		r, err := f.client.Repo("acme/modules/net/" + name + "/aws")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.Resolve(t.Context(), "1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := artifact.AttachReport(t.Context(), r, m, mediaType, []byte(mediaType), scan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	critical := &artifact.ScanSummary{Tool: "test", Time: time.Now(), Critical: 1}
+	attach("bundle", artifact.ArtifactSigstoreBundle, nil)
+	attach("bundle", artifact.ReportSARIF, critical)
+	attach("reported", artifact.ReportSARIF, critical)
+	f.hits(t, "net")
+	f.settle(t)
+	f.passed.Add(int64(showEvery))
+	f.step(t.Context())
+	v, _, err := f.View(t.Context(), "all", func(string, string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]search.Entry{"bundle": {Signed: true, Scan: search.ScanCritical}, "reported": {Scan: search.ScanCritical}, "bare": {}} {
+		e, ok := v.Has("module", "net/"+name+"/aws")
+		if !ok || e.Signed != want.Signed || e.Scan != want.Scan {
+			t.Errorf("%s: %v, signed %t, scan %q", name, ok, e.Signed, e.Scan)
+		}
+	}
+}

@@ -138,14 +138,26 @@ func (f *Finder) version(ctx context.Context, it addr.Item, v addr.Version, l *V
 	if err != nil {
 		return err
 	}
-	scan, ok, err := artifact.NewestScan(ctx, r, manifest)
-	if ok {
+	var scan artifact.ScanSummary
+	ok := false
+	refs, err := r.Referrers(ctx, manifest, "")
+	if err == nil {
+		e.Signed = e.Signed || slices.ContainsFunc(refs, isSignature) // some have no tag
+		scan, ok, err = artifact.NewestScanAmong(ctx, r, refs)
+	}
+	if err == nil && ok {
 		e.Scan = scanLevel(scan)
 	}
 	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, oci.ErrCorrupt) || errors.Is(err, oci.ErrUnsupported) {
 		return nil
 	}
 	return err
+}
+
+// isSignature reports whether a referrer is one. Nobody checks it for the index, as
+// nobody checks those that have a tag.
+func isSignature(d oci.Descriptor) bool {
+	return d.ArtifactType == artifact.ArtifactCosign || d.ArtifactType == artifact.ArtifactSigstoreBundle
 }
 
 const annDescription = "org.opencontainers.image.description"

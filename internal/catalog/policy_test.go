@@ -109,14 +109,14 @@ func TestPolicyExpires(t *testing.T) {
 		s.pass(5 * time.Minute)
 		must(s.version(t.Context(), vpc, "1.0.0"))
 	})
-	if n["GET blob"] != 0 {
+	if n["GET manifest"] != 0 {
 		t.Errorf("a version is checked again after five minutes: %v", n)
 	}
 	n = s.requests(func() {
 		s.pass(6 * time.Minute)
 		must(s.version(t.Context(), vpc, "1.0.0"))
 	})
-	if n["GET blob"] == 0 {
+	if n["GET manifest"] == 0 { // of the version, and of its signatures
 		t.Errorf("a version is not checked again after eleven minutes: %v", n)
 	}
 }

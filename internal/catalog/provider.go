@@ -153,7 +153,7 @@ func (m *manifests) learn(repository string, pv *ProviderVersion) {
 		bytes []byte
 	}{{pv.Meta.Shasums, pv.Meta.ShasumsBytes}, {pv.Meta.Signature, pv.Meta.SignatureBytes}} {
 		if len(b.bytes) > 0 {
-			m.blobs.KeepBytes(b.d.Digest.Encoded(), b.bytes)
+			m.blobs.KeepBytes(repository, b.d.Digest.Encoded(), b.bytes)
 			m.blobs.KeepSize(repository, b.d)
 		}
 	}

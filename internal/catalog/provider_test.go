@@ -40,7 +40,7 @@ func TestProviderVersion(t *testing.T) {
 		if d := must(s.Blob(t.Context(), dnsRepo, zip.Zh)); d.Size != zip.Size {
 			t.Errorf("%s has %d bytes, the index says %d", zip.Filename, d.Size, zip.Size)
 		}
-		if sums, ok := s.KnownBytes(pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
+		if sums, ok := s.KnownBytes(pv.Repository, pv.Meta.Shasums.Digest.Encoded()); !ok || !bytes.Equal(sums, pv.Meta.ShasumsBytes) {
 			t.Errorf("SHA256SUMS: %q, %v", sums, ok)
 		}
 	})

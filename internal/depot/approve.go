@@ -58,10 +58,11 @@ func versionOf(m oci.Manifest) (addr.Version, bool) {
 	return v, err == nil
 }
 
-// Approve gives the candidate of a version its version tag. Without a candidate
-// the error wraps oci.ErrNotFound; with two, which different contents leave, it
-// wraps oci.ErrExists and names them.
-func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Published, error) {
+// Approve gives the candidate of a version its version tag: the one with the
+// digest, or with "" the only one. Without such a candidate the error wraps
+// oci.ErrNotFound; without a digest and with two, which different contents leave,
+// it wraps oci.ErrExists and names them.
+func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version, digest string) (Published, error) {
 	all, err := Candidates(ctx, r)
 	if err != nil {
 		return Published{}, err
@@ -69,7 +70,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Publi
 	var found []Candidate
 	var names []string
 	for _, c := range all {
-		if c.Version == v {
+		if c.Version == v && (digest == "" || c.Digest == digest) {
 			found, names = append(found, c), append(names, c.Digest)
 		}
 	}
@@ -80,7 +81,7 @@ func (d *Depot) Approve(ctx context.Context, r *oci.Repo, v addr.Version) (Publi
 	default:
 		return Published{}, fmt.Errorf("%s has several candidates for version %s (%s): %w", r, v, strings.Join(names, ", "), oci.ErrExists)
 	}
-	m, err := r.Fetch(ctx, found[0].Tag)
+	m, err := r.Fetch(ctx, found[0].Digest)
 	if err != nil {
 		return Published{}, err
 	}

@@ -5,7 +5,8 @@
 // directory: okara serve mounts it under /v2/ so that a machine with nothing
 // but okara has a registry.
 //
-// Deleting is enabled unless switched off.
+// Deleting is enabled unless switched off. A blob may come with the POST that
+// else opens an upload, and one of another repository be mounted.
 //
 // A directory has one [Registry] or one [Collect] at a time: each holds a lock
 // on the file .okara-lock, which the kernel gives free when a process dies, and

@@ -66,6 +66,7 @@ func New(dir string, o Options) (*Registry, error) {
 	if r.Handler, err = start(storage); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
+	r.Handler = singlePost{r.Handler}
 	if root != "" {
 		r.Handler = blobs{r.Handler, r}
 	}

@@ -12,6 +12,8 @@ import (
 
 // View is the part of an index that somebody may read. It is never changed.
 type View struct {
+	Derived sync.Map // what readers made of it, by form
+
 	x    *Index
 	list []int32 // positions, ascending
 }

@@ -298,9 +298,9 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 		st.Action, st.Reason = ActionAdopt, "published by somebody else"
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case st.known.Digest != now.Digest:
-		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest)), nil
+		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
-		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit)), nil
+		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since), nil
 	case st.known.State == StateDrift:
 		now.Since, now.Scanned = st.known.Since, st.known.Scanned
 		st.Action, st.Reason = ActionAdopt, "the drift is over: "+st.known.Reason
@@ -315,11 +315,11 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 }
 
 // drift turns a step into an alarm; the record remembers it.
-func (st Step) drift(reason string) Step {
+func (st Step) drift(reason string, now time.Time) Step {
 	st.Action, st.Reason = ActionDrift, reason
 	if st.known.State != StateDrift || st.known.Reason != reason {
 		vr := st.known
-		vr.State, vr.Reason = StateDrift, reason
+		vr.State, vr.Reason, vr.Drifted = StateDrift, reason, now
 		st.known = vr
 	}
 	return st

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,6 +46,7 @@ type VersionRecord struct {
 	Origin  string    `json:"origin,omitempty"` // commit, where the origin tells one
 	Since   time.Time `json:"since"`            // first seen
 	Scanned time.Time `json:"scanned,omitzero"`
+	Drifted time.Time `json:"drifted,omitzero"` // when a drift was first seen; zero: none, or before it was noted
 	Reason  string    `json:"reason,omitempty"` // why it waits, is blocked or drifted
 
 	published depot.Published // in this run
@@ -122,6 +124,36 @@ func (rec *Record) set(entry string, v addr.Version, vr VersionRecord) {
 }
 
 func (rec *Record) remove(entry string, v addr.Version) { delete(rec.Entries[entry], v.String()) }
+
+// ErrOutdated says that the record does not say any more what somebody acts upon.
+var ErrOutdated = errors.New("the depot's record has changed")
+
+// Waits returns what the record says of a version that waits for approval with this
+// digest; ErrOutdated if it does not, and why.
+func (rec *Record) Waits(entry string, v addr.Version, digest string) (VersionRecord, error) {
+	vr, ok := rec.get(entry, v)
+	switch {
+	case !ok:
+		return vr, fmt.Errorf("%s is not known for version %s any more: %w", entry, v, ErrOutdated)
+	case vr.Digest != digest:
+		return vr, fmt.Errorf("version %s is %s now: %w", v, vr.Digest, ErrOutdated)
+	case vr.State != StateWaiting:
+		return vr, fmt.Errorf("version %s is %s now: %w", v, vr.State, ErrOutdated)
+	}
+	return vr, nil
+}
+
+// Approved notes that a person approved a version that waits, so that the next run
+// need not find it. Who calls it sees to it that no run goes on meanwhile.
+func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v addr.Version, digest string) error {
+	vr, err := rec.Waits(entry, v, digest)
+	if err != nil {
+		return err
+	}
+	vr.State, vr.Reason = StatePublished, ""
+	rec.set(entry, v, vr)
+	return rec.save(ctx, d)
+}
 
 // HeldReason is what the record says about a version that it keeps back, "" if it
 // says nothing.

@@ -52,6 +52,36 @@ func registryAddress(s string) (host string, m addr.Module, ok bool) {
 	return host, m, err == nil
 }
 
+// Key is the name of the entry in a [Record].
+func (e ModuleEntry) Key() string { return addr.KindModule + " " + e.Address.String() }
+
+// Key is the name of the entry in a [Record].
+func (e ProviderEntry) Key() string { return addr.KindMirror + " " + e.Address.String() }
+
+// From says for people where the versions come from, without what may be secret
+// in a URL.
+func (e ModuleEntry) From() string {
+	text := e.Source.Host + "/" + e.Source.Address.String()
+	if e.Source.Kind != SourceRegistry {
+		text = publicURL(e.Source.Location)
+	}
+	if e.Subdir != "" {
+		text += "//" + e.Subdir
+	}
+	return text
+}
+
+// From is that of [ModuleEntry.From] for a provider.
+func (e ProviderEntry) From() string {
+	if e.Origin == "" {
+		return e.Address.Hostname
+	}
+	if u, err := url.Parse(e.Origin); err == nil && u.Host != "" {
+		return publicURL(upstream.Location{URL: u})
+	}
+	return e.Origin
+}
+
 // ownerAndName splits the path of a forge's repository.
 func ownerAndName(u *url.URL) (owner, name string) {
 	owner, name, _ = strings.Cut(strings.Trim(strings.TrimSuffix(u.Path, ".git"), "/"), "/")

@@ -139,7 +139,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 var errWaiting = errors.New("waiting for approval")
 
 func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {
-	if _, err := s.d.Approve(ctx, it.repo, v); err != nil {
+	if _, err := s.d.Approve(ctx, it.repo, v, known.Digest); err != nil {
 		return known, err
 	}
 	known.State, known.Reason = StatePublished, ""
@@ -189,7 +189,7 @@ func (s *Syncer) moduleItem(e ModuleEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: artifact.KindModule + " " + e.Address.String(), repo: r}
+	it := item{Entry: e.Entry, key: e.Key(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) { return moduleOffers(ctx, from, e) }
 	it.publish = func(ctx context.Context, o offer, g depot.Gate) (depot.Published, error) {
 		m := addr.ModuleVersion{Module: e.Address, Version: o.version}
@@ -217,7 +217,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{Entry: e.Entry, key: artifact.KindMirror + " " + e.Address.String(), repo: r}
+	it := item{Entry: e.Entry, key: e.Key(), repo: r}
 	it.list = func(ctx context.Context) ([]offer, error) {
 		versions, err := src.Versions(ctx, e.Address)
 		offers := make([]offer, len(versions))

@@ -307,7 +307,7 @@ func TestSyncKeepsWhatCanBeInstalled(t *testing.T) {
 	file := moduleEntry(o, "keep = 1\napproval {\n required = true\n}")
 	r.want(r.apply(file), "publish 1.3.0 waiting", "prune 1.0.0")
 	r.want(r.versions(), "1.1.0", "1.2.0")
-	if _, err := r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0")); err != nil {
+	if _, err := r.depot.Approve(t.Context(), depottest.MustRepo(t, r.client, depottest.ModuleRepo), depottest.MustVersion(t, "1.3.0"), ""); err != nil {
 		t.Fatal(err)
 	}
 	announce(depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.3.0", Replacement: "1.1.0"})
@@ -369,7 +369,7 @@ func TestSyncBlocksWhatAScanFinds(t *testing.T) {
 	r.want(r.apply(file), "blocked 1.1.0", "present 1.0.0")
 	r.now = r.now.Add(25 * time.Hour)
 	r.want(r.apply(file), "scan 1.1.0 blocked", "scan 1.0.0 published")
-	if _, err := r.depot.Approve(t.Context(), repo, depottest.MustVersion(t, "1.1.0")); err != nil {
+	if _, err := r.depot.Approve(t.Context(), repo, depottest.MustVersion(t, "1.1.0"), ""); err != nil {
 		t.Fatal(err)
 	}
 	r.want(r.versions(), "1.0.0", "1.1.0")

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// singlePost takes a blob that comes with the POST (OCI distribution specification
+// 1.1, "Single POST"), which the library answers with 202, as if it were the PUT
+// after it: one request instead of two for what is small.
+type singlePost struct{ http.Handler }
+
+func (s singlePost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	d := query.Get("digest")
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/blobs/uploads/") || d == "" || query.Has("mount") {
+		s.Handler.ServeHTTP(w, r)
+		return
+	}
+	begin := r.Clone(r.Context())
+	begin.URL.RawQuery, begin.RequestURI = "", r.URL.Path
+	begin.Body, begin.ContentLength = http.NoBody, 0
+	var begun answer
+	s.Handler.ServeHTTP(&begun, begin)
+	to, err := url.Parse(begun.Header().Get("Location"))
+	if begun.status != http.StatusAccepted || err != nil {
+		begun.send(w)
+		return
+	}
+	end := r.Clone(r.Context())
+	end.Method = http.MethodPut
+	in := to.Query()
+	in.Set("digest", d)
+	end.URL.Path, end.URL.RawPath, end.URL.RawQuery = to.Path, to.RawPath, in.Encode()
+	end.RequestURI = end.URL.RequestURI()
+	s.Handler.ServeHTTP(w, end)
+}
+
+// answer keeps an answer of the library without a body, or with that of a refusal.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// send passes the answer on.
+func (a *answer) send(w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.Header())
+	if a.status != 0 {
+		w.WriteHeader(a.status)
+	}
+	_, _ = io.Copy(w, &a.body) // the client may be gone
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package embedded_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestSinglePost sends blobs with the POST that else opens an upload. One with
+// another digest, and one to a name that no repository has, are refused.
+func TestSinglePost(t *testing.T) {
+	r, _ := serveRegistry(t, t.TempDir(), embedded.Options{})
+	blob := oci.BytesBlob("text/plain", []byte("in one request"))
+	post := func(name, digest, body string) (int, http.Header) {
+		t.Helper()
+		at := "http://" + r.Host() + "/v2/" + name + "/blobs/uploads/?" + url.Values{"digest": {digest}}.Encode()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/octet-stream")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.Header.Clone()
+	}
+	d := blob.Digest.String()
+	for _, tt := range []struct {
+		name, digest, body string
+		want               int
+	}{
+		{r.Name(), "sha256:x", "in one request", http.StatusBadRequest},
+		{r.Name(), d, "another text", http.StatusBadRequest},
+		{"test/UPPER", d, "in one request", http.StatusNotFound},
+	} {
+		if status, _ := post(tt.name, tt.digest, tt.body); status != tt.want {
+			t.Errorf("%s, %s, %q: %d, want %d", tt.name, tt.digest, tt.body, status, tt.want)
+		}
+	}
+	if has, err := r.HasBlob(t.Context(), blob.Descriptor); has || err != nil {
+		t.Fatalf("before it was sent: %v, %v", has, err)
+	}
+	status, header := post(r.Name(), d, "in one request")
+	if status != http.StatusCreated || header.Get("Docker-Content-Digest") != d || !strings.HasSuffix(header.Get("Location"), "/blobs/"+d) {
+		t.Errorf("%d %v", status, header)
+	}
+	if got, err := r.ReadBlob(t.Context(), blob.Descriptor, 100); err != nil || string(got) != "in one request" {
+		t.Errorf("read back %q, %v", got, err)
+	}
+}
