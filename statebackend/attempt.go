@@ -21,17 +21,30 @@ const lockTime = 30 * time.Second
 // holds already is returned again; one that another process holds is taken
 // over, for the caller is the same run in another place.
 func (s *Store) Lock(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, false)
+	return s.lock(ctx, workspace, info, terms{})
+}
+
+// LockWhen is Lock where fit allows it: it is asked about the list that Lock makes
+// anyway, before anything is written, and an error of it ends the attempt. A lock of
+// the same id that this process holds is returned without a list, and so unasked.
+func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
+	return s.lock(ctx, workspace, info, terms{fit: fit})
 }
 
 // TakeOver takes the lock whoever holds it. The other holder's next write is
 // refused and kept as a version, but what it does to infrastructure meanwhile
 // nobody can stop.
 func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (*Lock, error) {
-	return s.lock(ctx, workspace, info, true)
+	return s.lock(ctx, workspace, info, terms{takeOver: true})
 }
 
-func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeOver bool) (*Lock, error) {
+// terms are on what an attempt is made.
+type terms struct {
+	takeOver bool // whoever holds
+	fit      func(context.Context, *Listing) error
+}
+
+func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on terms) (*Lock, error) {
 	if workspace == "" {
 		return nil, errors.New("workspace without a name")
 	}
@@ -48,7 +61,7 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 		return nil, fmt.Errorf("locking workspace %q in %s: %w", workspace, s.repo, err)
 	}
 	defer done()
-	if l, ok := s.Holding(workspace, info.ID); ok && !takeOver {
+	if l, ok := s.Holding(workspace, info.ID); ok && !on.takeOver {
 		if !l.isLost() {
 			return l, nil
 		}
@@ -57,8 +70,8 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, takeO
 	over := overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
-		x.locks, x.takes = true, takeOver
-		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: takeOver, overdue: over, can: s.findings.abilities(), rules: s.rules}
+		x.locks, x.takes, x.fit = true, on.takeOver, on.fit
+		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: on.takeOver, overdue: over, can: s.findings.abilities(), rules: s.rules}
 		x.run(ctx, a)
 		s.findings.learn(a.can)
 		if a.result.won {
@@ -90,6 +103,7 @@ const maxTries = 4
 // won makes the lock that an acquirer won.
 func (x *session) won(ctx context.Context, a *acquirer) (*Lock, error) {
 	l := &Lock{s: x.s, x: x, claim: a.claim, newest: a.result.newest, next: a.result.next}
+	l.none = l.newest == 0 && !x.seen.pointer
 	if a.result.sealed {
 		sealed, err := artifact.ParseState(x.sealed)
 		if err != nil {
@@ -163,7 +177,8 @@ func (s *Store) Holding(workspace, id string) (*Lock, bool) {
 
 // Resume returns the lock that an earlier request took under this id. If
 // another process took it, that one is fenced and the lock acquired anew under
-// the same id. Without such a lock the error is a *LockedError or ErrLockLost.
+// the same id. Without such a lock the error is ErrLockEnded where a tombstone says
+// that it was ended, else a *LockedError where others hold, else ErrNotHeld.
 func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error) {
 	if l, ok := s.Holding(workspace, id); ok {
 		return l, nil
@@ -171,18 +186,13 @@ func (s *Store) Resume(ctx context.Context, workspace, id string) (*Lock, error)
 	x := s.session(workspace, LockInfo{})
 	v, err := x.list(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking at the lock of workspace %q in %s: %w", workspace, s.repo, err)
 	}
-	live := v.live()
-	for _, c := range live {
-		if artifact.ClaimOf(c.x, id) {
-			return s.Lock(ctx, workspace, x.infoOf(ctx, c, id))
-		}
+	how, c := v.standing(id, claimID{}, 0)
+	if how != standsHeld {
+		return nil, x.refusal(ctx, id, how, c)
 	}
-	if len(live) > 0 {
-		return nil, x.lockedBy(ctx, live[0])
-	}
-	return nil, fmt.Errorf("workspace %q in %s: lock %s is not held: %w", workspace, s.repo, id, ErrLockLost)
+	return s.Lock(ctx, workspace, x.infoOf(ctx, c, id))
 }
 
 // infoOf reads the lock information of a claim to carry it on.

@@ -3,12 +3,23 @@
 package statebackend_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
+
+// lists is how many requests one LIST of the repository is: its pages.
+func lists(t *testing.T, s *statebackend.Store, c *ocitest.Count) int {
+	t.Helper()
+	c.Take()
+	mustListing(t, s)
+	return c.Take()["GET tags"]
+}
 
 // A holder asks whether it still is one, with one request.
 func TestLockCheck(t *testing.T) {
@@ -17,12 +28,12 @@ func TestLockCheck(t *testing.T) {
 		s := newStore(t, host, c, statebackend.Options{})
 		l := mustLock(t, s, "prod", "a")
 		mustPut(t, l, []byte("one"))
-		c.Take()
+		pages := lists(t, s, c)
 		if err := l.Check(t.Context()); err != nil {
 			t.Errorf("held: %v", err)
 		}
-		if n := sum(c.Take()); n < 1 || n > 3 { // pages of two tags
-			t.Errorf("%d requests", n)
+		if n := c.Take(); n["GET tags"] != pages || sum(n) != pages {
+			t.Errorf("requests %v, want one list", n)
 		}
 		if err := newStore(t, host, nil, statebackend.Options{}).ForceUnlock(t.Context(), "prod", "a"); err != nil {
 			t.Fatal(err)
@@ -34,5 +45,154 @@ func TestLockCheck(t *testing.T) {
 		if err := l.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
 			t.Errorf("released: %v", err)
 		}
+	})
+}
+
+// TestStoreCheck asks by the id of a lock, in the process that won it and in another.
+func TestStoreCheck(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := &ocitest.Count{}
+		here, there := newStore(t, host, c, statebackend.Options{}), newStore(t, host, c, statebackend.Options{})
+		check := func(what string, s *statebackend.Store, id string, want error) {
+			t.Helper()
+			pages := lists(t, s, c)
+			err := s.Check(t.Context(), "prod", id)
+			n := c.Take()
+			if want == nil && (err != nil || n["GET tags"] != pages || sum(n) != pages) {
+				t.Errorf("%s: %v, requests %v; want no error and one list", what, err, n)
+			}
+			if want != nil && (!errors.Is(err, want) || n["GET tags"] != pages || sum(n) > pages+1) {
+				t.Errorf("%s: %v, requests %v; want %v, one list, at most one manifest", what, err, n, want)
+			}
+			if _, mine := s.Holding("prod", id); want == nil || mine {
+				return
+			}
+			if _, rerr := s.Resume(t.Context(), "prod", id); rerr == nil || err == nil || rerr.Error() != err.Error() {
+				t.Errorf("%s: Resume says %v, Check %v", what, rerr, err)
+			}
+		}
+		check("never taken", here, "run", statebackend.ErrNotHeld)
+		l := mustLock(t, here, "prod", "run")
+		check("held", here, "run", nil)
+		check("held elsewhere", there, "run", nil)
+		mustPut(t, l, []byte("1"))
+		check("held, and written", here, "run", nil)
+		check("held elsewhere, and written", there, "run", nil)
+		if err := there.Check(t.Context(), "prod", "other"); !isLockedBy(err, "run") || errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("held by another: %v", err)
+		}
+		if err := there.ForceUnlock(t.Context(), "prod", "run"); err != nil {
+			t.Fatal(err)
+		}
+		check("forced", here, "run", statebackend.ErrLockEnded)
+		check("forced elsewhere", there, "run", statebackend.ErrLockEnded)
+		next := mustLock(t, there, "prod", "next")
+		check("forced, and taken by another", here, "run", statebackend.ErrLockEnded)
+		mustUnlock(t, next)
+		mustUnlock(t, l)
+		check("the successor is gone", there, "run", statebackend.ErrLockEnded)
+	})
+}
+
+// A version above one's own ends a lock that was won here, though its claim is live.
+func TestStoreCheckAbove(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	l := mustLock(t, s, "prod", "run")
+	mustPut(t, l, testState(1, 0))
+	r := s.Repo()
+	m, err := r.Fetch(t.Context(), "state-prod-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.PutTag(t.Context(), "state-prod-v2", m); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrLockEnded) {
+		t.Errorf("by the id: %v", err)
+	}
+	if err := l.Check(t.Context()); !errors.Is(err, statebackend.ErrLockLost) {
+		t.Errorf("by the lock: %v", err)
+	}
+	if err := newStore(t, host, nil, statebackend.Options{}).Check(t.Context(), "prod", "run"); err != nil {
+		t.Errorf("elsewhere, where nobody knows what the holder wrote: %v", err)
+	}
+}
+
+// A lock whose claim somebody removed is lost here, and was never there elsewhere.
+func TestStoreCheckRemoved(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	mustLock(t, s, "prod", "run")
+	for _, tag := range mustTags(t, s) {
+		if strings.HasPrefix(tag, "locked-prod-") {
+			if err := s.Repo().Untag(t.Context(), tag); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Check(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrNotHeld) {
+		t.Errorf("here: %v", err)
+	}
+	if err := newStore(t, host, nil, statebackend.Options{}).Check(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrNotHeld) {
+		t.Errorf("elsewhere: %v", err)
+	}
+}
+
+func mustTags(t *testing.T, s *statebackend.Store) []string {
+	t.Helper()
+	l, err := s.Repo().Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Tags
+}
+
+// TestCheckAway never takes a registry that is away for a lock that is gone.
+func TestCheckAway(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	f := &ocitest.Fault{Match: ocitest.On("GET", "tags"), Do: ocitest.Status(503, 0), Times: -1}
+	s := newStore(t, host, f, statebackend.Options{})
+	for _, ask := range []func() error{
+		func() error { return s.Check(t.Context(), "prod", "run") },
+		func() error { _, err := s.Resume(t.Context(), "prod", "run"); return err },
+	} {
+		if err := ask(); !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, statebackend.ErrLockLost) {
+			t.Errorf("got %v, want that the registry is away", err)
+		}
+	}
+}
+
+// TestLockWhen asks about the list that a lock makes anyway.
+func TestLockWhen(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := &ocitest.Count{}
+		s := newStore(t, host, c, statebackend.Options{})
+		mustUnlock(t, mustLock(t, s, "prod", "warm"))
+		errUnfit := errors.New("unfit")
+		before := len(mustTags(t, s))
+		pages := lists(t, s, c)
+		_, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "a"}, func(_ context.Context, l *statebackend.Listing) error {
+			if n := l.Numbers("prod"); len(n) != 0 {
+				t.Errorf("versions %v", n)
+			}
+			return errUnfit
+		})
+		if n := c.Take(); !errors.Is(err, errUnfit) || sum(n) != pages {
+			t.Errorf("unfit: %v, requests %v; want one list", err, n)
+		}
+		if n := len(mustTags(t, s)); n != before {
+			t.Errorf("%d tags, had %d: something was written", n, before)
+		}
+		asked := 0
+		fit := func(context.Context, *statebackend.Listing) error { asked++; return nil }
+		l, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "a"}, fit)
+		if err != nil || asked != 1 {
+			t.Fatalf("fit: %v, asked %d times", err, asked)
+		}
+		if again, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "a"}, fit); again != l || err != nil || asked != 1 {
+			t.Errorf("the lock that is held: %v, asked %d times", err, asked)
+		}
+		mustUnlock(t, l)
 	})
 }

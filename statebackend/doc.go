@@ -25,7 +25,7 @@
 // cooperation, not access control: programs that do not know claims see only a
 // marker. A registry restored from a backup, or failed over to a database that
 // lags behind, may forget a lock, and retention rules of a registry must not
-// touch the tags state-*, locked-* and unlocked-*.
+// touch the tags state-*, locked-*, unlocked-* and workspace-*.
 //
 // # Tags
 //
@@ -39,6 +39,7 @@
 //	unlocked-W-<F>-<x>-f  its tombstone: it was ended by somebody else, or with
 //	                      a write whose outcome nobody knows
 //	locked-W, unlocked-W  markers for people and older tools
+//	workspace-W-<seq>-<h> record <seq> of the workspace, written once
 //
 // # How a lock is taken
 //
@@ -127,11 +128,33 @@
 // version and reads that one; the next Put repairs the copy. With
 // [Options].StrictReads every read lists first.
 //
+// # Workspaces
+//
+// A server shows workspaces that have no state yet, and what people say of them: tags,
+// a description, a project. That is a [Record]. Each change writes the next one under
+// a tag of its own, without a lock: the highest number counts, then the larger hash,
+// so that two servers that change at once agree which one won. A [Listing] answers for
+// all workspaces from one LIST and a GET for each record and version that the store
+// did not see before; they never change, and are kept in bounded memory. Older records
+// are deleted after an hour, until then they are what the rate is counted by. Whoever
+// may write to the registry can forge records: nothing in them says where a state is.
+//
+// [Lock.DeleteWorkspace] writes a record that says deleted, then deletes the state. So
+// a run that saw the workspace before is told, by the list that its lock makes
+// ([Store.LockWhen]), and does not take "no state" for a new workspace.
+//
+// # Locks of others by id
+//
+// Requests of one run may reach several servers. [Store.Check] asks with one LIST
+// whether the lock of an id is held, wherever it was won; [Store.Resume] takes it over
+// where another process won it. Both tell [ErrLockEnded] from [ErrNotHeld]. A list that
+// is old may still say yes: what counts is what Put finds.
+//
 // # What the requests are
 //
 // On a warm connection to distribution: Lock 5 (LIST, PUT claim, LIST, LIST,
 // PUT marker), Get 2 or 1, Put 5 (POST and PUT of the blob, PUT version, LIST,
-// PUT state-W), Unlock 1. A registry without DELETE costs one more for each of
+// PUT state-W), Check 1, Unlock 1. A registry without DELETE costs one more for each of
 // Lock and Unlock. The first use of a repository adds the empty blob, and the
 // first Unlock of a process lists once to see what DELETE does.
 //

@@ -31,6 +31,22 @@ var (
 	errNoKey = errors.New("it is encrypted and no key is configured")
 )
 
+// lostKind is a kind of ErrLockLost.
+type lostKind string
+
+const (
+	// ErrLockEnded says that a lock was ended: a tombstone of its id is there, from
+	// who forced or took it over, or from its release where the registry does not
+	// delete. It is an ErrLockLost.
+	ErrLockEnded = lostKind("lock ended")
+	// ErrNotHeld says that there is no trace of a lock: it was never taken, or
+	// released and deleted. It is an ErrLockLost.
+	ErrNotHeld = lostKind("not held")
+)
+
+func (e lostKind) Error() string        { return string(e) }
+func (e lostKind) Is(target error) bool { return target == ErrLockLost }
+
 // LockedError says that somebody else holds the lock.
 type LockedError struct {
 	Held       LockInfo
@@ -68,22 +84,30 @@ func (e *LockedError) Error() string {
 	return b.String()
 }
 
-// lostError says who took a lock over, and where the bytes are.
-func lostError(repository, workspace string, kept int64, by artifact.LockManifest) error {
+// endText says who ended a lock, and when.
+func endText(by artifact.LockManifest) string {
 	var b strings.Builder
-	b.WriteString("the lock was taken over")
+	if b.WriteString("the lock was taken over"); by.Reason == artifact.ReasonReleased {
+		b.Reset()
+		b.WriteString("the lock was released")
+	}
 	if !by.Created.IsZero() {
 		fmt.Fprintf(&b, " at %s", by.Created.UTC().Format(time.RFC3339))
 	}
 	if by.Who != "" {
 		fmt.Fprintf(&b, " by %s", by.Who)
 	}
-	if by.Reason != "" {
+	if by.Reason != "" && by.Reason != artifact.ReasonReleased {
 		fmt.Fprintf(&b, " (%s)", by.Reason)
 	}
+	return b.String()
+}
+
+// lostError says who took a lock over, and where the bytes are.
+func lostError(repository, workspace string, kept int64, by artifact.LockManifest) error {
 	return &RemediedError{
 		Remedy{Kind: RemedyRestore, Repository: repository, Workspace: workspace, Version: kept},
-		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, b.String(), kept, ErrLockLost),
+		fmt.Errorf("workspace %q in %s: %s; your state was saved as version %d: %w", workspace, repository, endText(by), kept, ErrLockLost),
 	}
 }
 

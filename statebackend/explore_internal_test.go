@@ -27,6 +27,9 @@ func TestExplore(t *testing.T) {
 		{"ghost", setup{clients: 2, cycles: 2, puts: 1, chunks: true, descending: true, ghosts: 1}},
 		{"ghost and crash", setup{clients: 2, cycles: 2, puts: 1, chunks: true, ghosts: 1, crashes: 1}},
 		{"lease", setup{clients: 2, cycles: 1, puts: 1, chunks: true, descending: true, crashes: 1, ticks: 3}},
+		{"check, take-over, force-unlock", setup{clients: 2, cycles: 1, puts: 1, checks: 1, chunks: true, takeOvers: 1, forces: 1}},
+		{"check, read backwards, one lock id", setup{clients: 2, cycles: 1, puts: 1, checks: 1, chunks: true, descending: true, takeOvers: 1, sameID: true}},
+		{"check, old lists", setup{lists: listPrefix, ownWrites: true, clients: 2, cycles: 1, puts: 1, checks: 1, takeOvers: 1}},
 		{"three clients", setup{clients: 3, cycles: 1, puts: 0, chunks: true, descending: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,16 +137,16 @@ func (w *world) key(b []byte) []byte {
 }
 
 func (c *client) key(b []byte) []byte {
-	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.known), int(c.next), c.wins, c.cycles, c.puts, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
+	b = appendInts(b, int(c.stage), int(c.req.op), int(c.req.n), int(c.known), int(c.next), c.wins, c.cycles, c.puts, c.checks, int(c.attempts), c.lastWrite, c.chunk, len(c.listed))
 	b = appendClaim(b, c.req.claim)
 	b = appendClaim(appendClaim(appendClaim(b, c.claim), c.ghost), c.expired)
 	b = append(appendInts(appendClaim(b, c.seen.claim), int(c.seen.since.Unix()), int(c.seen.seen.Unix())), c.seen.beat...)
-	b = appendBools(b, c.uncertain, c.lost, c.req.forced)
+	b = appendBools(b, c.uncertain, c.lost, c.overtaken, c.req.forced)
 	for _, tag := range c.listed {
 		b = append(append(b, tag...), 0)
 	}
 	switch c.stage {
-	case stageLocking, stageHolding, stagePutting, stageCrashed:
+	case stageLocking, stageHolding, stagePutting, stageChecking, stageCrashed:
 		b = c.acq.key(b)
 	}
 	switch c.stage {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,6 +254,30 @@ func TestGhostVersion(t *testing.T) {
 		mustPut(t, l, []byte("three"))
 		mustUnlock(t, l)
 	})
+}
+
+// A version that is just being written is listed before it can be read: who reads
+// meanwhile waits for it, and takes it for neither a ghost nor no state.
+func TestVersionBeingWritten(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+			l := mustLock(t, s, "prod", "writer")
+			g.Add("infra/state", "state-prod-v1")
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				time.Sleep(200 * time.Millisecond)
+				mustPut(t, l, []byte("one"))
+			})
+			reader := newStore(t, ghostHost, direct{g}, statebackend.Options{StrictReads: strict})
+			if got := mustGet(t, reader, "prod"); got != "one" {
+				t.Errorf("strict %t: state %q, want what is being written", strict, got)
+			}
+			writing.Wait()
+			mustUnlock(t, l)
+		})
+	}
 }
 
 // A tombstone that is listed and cannot be read would vanish with the next

@@ -66,17 +66,17 @@ func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // of a beat is that of the registry: the Date header of the last list.
 func (l *Lock) startBeats(ctx context.Context) {
 	stopped := make(chan struct{})
-	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated()}
+	b := &beats{x: l.x.clone(), claim: l.claim, ttl: l.s.o.LockTTL, confirmed: l.x.claimed, dated: l.x.dated(), sent: 1}
 	b.stop = sync.OnceFunc(func() { close(stopped) })
-	if l.x.undated {
-		b.sent = 1
-	}
 	l.beats = b
 	ctx = context.WithoutCancel(ctx) // ends by stop
+	// The claim itself was the first beat, and a list after it won the lock; unless
+	// the repository was empty and the registry had told no time yet.
+	now := l.x.undated
 	b.done.Go(func() {
 		t := time.NewTicker(b.ttl / beatsPerLease)
 		defer t.Stop()
-		for b.beat(ctx) {
+		for ; !now || b.beat(ctx); now = true {
 			select {
 			case <-stopped:
 				return
@@ -87,19 +87,15 @@ func (l *Lock) startBeats(ctx context.Context) {
 }
 
 // beat sends one beat and looks whether the lock is still ours; false ends the
-// beats, and the next Put finds out why. The first call only looks: the claim
-// itself was the first beat, unless the repository was empty and the registry had
-// told no time yet. One that comes after the lease, as in a machine that
-// slept, looks before it writes: a claim that was ended and cleaned up meanwhile
-// must not be written again. Where no list is to be had the next beat may get
-// through: the lease is what ends.
+// beats, and the next Put finds out why. One that comes after the lease, as in a
+// machine that slept, looks before it writes: a claim that was ended and cleaned
+// up meanwhile must not be written again. Where no list is to be had the next beat
+// may get through: the lease is what ends.
 func (b *beats) beat(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	first := b.sent == 0
-	if first || b.age() >= b.ttl {
-		b.sent = max(b.sent, 1)
-		if ours, err := b.look(ctx); first || err != nil || !ours {
+	if b.age() >= b.ttl {
+		if ours, err := b.look(ctx); err != nil || !ours {
 			return err != nil || ours
 		}
 	}

@@ -5,6 +5,7 @@ package statebackend
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
@@ -14,18 +15,22 @@ import (
 type Listing struct {
 	s    *Store
 	tags []string
+	date time.Time // by the registry's clock; zero: it did not say
 }
 
 // List lists the repository; one that does not exist yet is empty.
 func (s *Store) List(ctx context.Context) (*Listing, error) {
-	tags, err := s.tags(ctx)
-	return &Listing{s, tags}, err
+	l, err := s.snapshot(ctx)
+	return &Listing{s, l.Tags, l.Date}, err
 }
 
 // Numbers are those of the versions of a workspace, newest first.
 func (l *Listing) Numbers(workspace string) []int64 {
 	return numbers(l.tags, lineOf(workspace).fragment)
 }
+
+// Has reports whether a tag is listed.
+func (l *Listing) Has(tag string) bool { return slices.Contains(l.tags, tag) }
 
 // Replica reports whether the repository says that it is, or was, a copy.
 func (l *Listing) Replica() bool { return slices.Contains(l.tags, artifact.TagReplica) }

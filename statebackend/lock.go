@@ -31,6 +31,7 @@ type Lock struct {
 	next      int64                   // the number of the next write
 	head      *artifact.StateManifest // of newest, if it was read or written
 	wrote     bool
+	none      bool // the list by which the lock was won has neither versions nor state-W
 	uncertain bool // a write may still arrive
 	lost      bool
 	released  bool
@@ -61,7 +62,10 @@ func (l *Lock) readHead(ctx context.Context) (artifact.StateManifest, error) {
 	if l.head != nil {
 		return *l.head, nil
 	}
-	m, err := l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
+	m, err := artifact.StateManifest{}, error(oci.ErrNotFound)
+	if !l.none {
+		m, err = l.s.fetchState(ctx, l.x.pointer(), l.x.workspace)
+	}
 	switch {
 	case err != nil && !errors.Is(err, oci.ErrNotFound):
 		return m, err
@@ -143,6 +147,7 @@ func (l *Lock) settled(ctx context.Context, m artifact.StateManifest, res saved)
 	l.wrote, l.newest, l.head = true, m.N, &m
 	v := newVersion(m)
 	v.Current = true
+	l.s.remember(l.x.line, v)
 	return v, nil
 }
 

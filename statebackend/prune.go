@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/oci"
@@ -135,9 +134,14 @@ func jumped(list []int64) bool {
 // that, since many registries keep manifests without a tag for good. Where tags
 // cannot be deleted the manifest is the only way.
 func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor) bool) error {
-	d, err := p.repo.Resolve(ctx, p.numbered(n))
+	return p.drop(ctx, p.numbered(n), shared)
+}
+
+// drop deletes a tag, and its manifest unless that is shared.
+func (r *records) drop(ctx context.Context, tag string, shared func(oci.Descriptor) bool) error {
+	d, err := r.repo.Resolve(ctx, tag)
 	if err == nil {
-		err = p.repo.Untag(ctx, p.numbered(n))
+		err = r.repo.Untag(ctx, tag)
 	}
 	unsupported := errors.Is(err, oci.ErrUnsupported)
 	switch {
@@ -150,9 +154,9 @@ func (p pruner) remove(ctx context.Context, n int64, shared func(oci.Descriptor)
 	case shared(d):
 		return nil
 	}
-	err = p.repo.Delete(ctx, d)
+	err = r.repo.Delete(ctx, d)
 	if errors.Is(err, oci.ErrNotFound) || !unsupported && (errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied)) {
-		return nil // the version is gone; its space is for the registry's own collection
+		return nil // the tag is gone; its space is for the registry's own collection
 	}
 	return err
 }
@@ -193,9 +197,10 @@ func foreign(tags []string) (list []string) {
 	}
 	for _, tag := range tags {
 		t, ok := artifact.ParseStateTag(tag)
+		_, record := artifact.ParseWorkspaceTag(tag)
 		switch {
 		case ok && (t.Kind != artifact.StatePointer || versioned[t.Fragment]):
-		case tag == artifact.TagVerdict, tag == artifact.TagReplica, strings.HasPrefix(tag, "workspace-"):
+		case tag == artifact.TagVerdict, tag == artifact.TagReplica, record:
 		default:
 			list = append(list, tag)
 		}

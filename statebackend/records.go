@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
@@ -109,6 +110,33 @@ func (r *records) removeTag(ctx context.Context, tag string) error {
 	return err
 }
 
+// A version that is listed and cannot be read is looked for again so often, after
+// this pause and ones that are five times as long as the one before.
+const (
+	listedAgain = 3
+	listedPause = 50 * time.Millisecond
+)
+
+// listed reads the manifest of the newest version that the registry lists. A
+// version can be listed before it can be read, since distribution makes the
+// folder of a tag first and its link last, and one that was listed may be pruned
+// by now: neither is a ghost yet, so it is listed anew.
+func (r *records) listed(ctx context.Context, l line) (artifact.StateManifest, error) {
+	for again, next := 0, listedPause; ; again, next = again+1, 5*next {
+		tags, err := r.tags(ctx)
+		if err != nil {
+			return artifact.StateManifest{}, err
+		}
+		m, err := r.newest(ctx, l, newView(tags, l.fragment))
+		if _, gone := errors.AsType[*unreadableError](err); !gone || again == listedAgain {
+			return m, err
+		}
+		if err := sleep(ctx, pause{least: next}); err != nil {
+			return m, err
+		}
+	}
+}
+
 // newest reads the manifest of the highest version in v, or what a tool
 // without versions wrote.
 func (r *records) newest(ctx context.Context, l line, v view) (artifact.StateManifest, error) {
@@ -139,10 +167,19 @@ func (r *records) unreadableVersion(l line, n int64, err error) error {
 // that cannot be read must never look like no state.
 func unreadable(err error) error {
 	if errors.Is(err, oci.ErrNotFound) {
-		return fmt.Errorf("it is listed, but %v: %w", err, oci.ErrCorrupt)
+		return &unreadableError{err}
 	}
 	return err
 }
+
+// unreadableError is about what is listed and was not found.
+type unreadableError struct{ missing error }
+
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("it is listed, but %v: %v", e.missing, oci.ErrCorrupt)
+}
+
+func (e *unreadableError) Unwrap() error { return oci.ErrCorrupt }
 
 // line is a workspace: the names of its tags.
 type line struct{ workspace, fragment string }

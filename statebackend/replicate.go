@@ -26,14 +26,16 @@ func (r *records) replica(ctx context.Context) (artifact.ReplicaMark, error) {
 }
 
 // Replicate copies the versions of a workspace that dst lacks, in order, and
-// moves dst's pointer last. It copies stored bytes and manifests unchanged and
-// never locks, so a reader of dst sees at each moment a state that the source
+// moves dst's pointer last. It copies stored bytes and manifests unchanged,
+// within one registry by mounting them where it can, and never locks, so a reader of dst sees at each moment a state that the source
 // had. Cut off, it goes on where it stopped. dst becomes a read-only replica;
 // one that was taken over meanwhile, or that has states of its own, is
 // ErrReplica.
 //
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.
+//
+// The newest record of the workspace is copied, too, even where there is no state.
 func (s *Store) Replicate(ctx context.Context, dst *Store, workspace string) ([]int64, error) {
 	return copier{src: s, dst: dst, line: lineOf(workspace)}.run(ctx)
 }
@@ -72,7 +74,14 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 		return nil, err
 	}
 	list := numbers(from, c.fragment)
-	if len(list) == 0 {
+	recorded, err := c.copyRecord(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(list) == 0 && recorded:
+		return nil, nil
+	case len(list) == 0:
 		return nil, c.src.noState(c.workspace)
 	}
 	there := numbers(to, c.fragment)
@@ -99,6 +108,30 @@ func (c copier) replicate(ctx context.Context) ([]int64, error) {
 		copied = append(copied, n)
 	}
 	return copied, movePointer(ctx, c.dst.repo, c.pointer(), c.numbered(list[0]))
+}
+
+// copyRecord copies the newest record, and removes older ones that it finds in dst;
+// false if there is none.
+func (c copier) copyRecord(ctx context.Context, from, to []string) (bool, error) {
+	r, err := (&Listing{s: c.src, tags: from}).Record(ctx, c.workspace)
+	if err != nil || r == nil {
+		return false, err
+	}
+	if slices.Contains(to, r.Tag) {
+		return true, nil
+	}
+	m, err := c.src.repo.Fetch(ctx, r.Tag)
+	if errors.Is(err, oci.ErrNotFound) {
+		return true, nil // a newer one is there by now, for the next run
+	}
+	if err == nil {
+		err = c.dst.putRecord(ctx, r.Tag, m)
+	}
+	if err != nil {
+		return false, fmt.Errorf("its record: %w", err)
+	}
+	c.dst.dropRecords(ctx, (&Listing{s: c.dst, tags: to}).records()[c.fragment], r.Seq, 0)
+	return true, nil
 }
 
 // checkResealed refuses to copy above versions that were sealed for dst: readers
@@ -149,7 +182,9 @@ func (c copier) copyVersion(ctx context.Context, n int64) error {
 	}
 	blobs := []oci.Blob{oci.EmptyBlob()}
 	if !sm.Empty || sealed(sm) {
-		blobs = append(blobs, oci.Blob{Descriptor: sm.Layer, Open: func() (io.ReadCloser, error) { return c.src.repo.Open(ctx, sm.Layer) }})
+		blobs = append(blobs, oci.Blob{
+			Descriptor: sm.Layer, From: c.src.repo, Open: func() (io.ReadCloser, error) { return c.src.repo.Open(ctx, sm.Layer) },
+		})
 	}
 	for _, b := range blobs {
 		if _, err := c.dst.repo.EnsureBlob(ctx, b); err != nil {
@@ -214,7 +249,11 @@ func (c copier) mark(ctx context.Context, tags []string) error {
 		}
 		return nil
 	}
-	if slices.ContainsFunc(tags, func(tag string) bool { _, ok := artifact.ParseStateTag(tag); return ok }) {
+	if slices.ContainsFunc(tags, func(tag string) bool {
+		_, state := artifact.ParseStateTag(tag)
+		_, record := artifact.ParseWorkspaceTag(tag)
+		return state || record
+	}) {
 		return fmt.Errorf("it has states of its own: %w", ErrReplica)
 	}
 	return c.dst.putReplicaMark(ctx, artifact.ReplicaMark{Source: c.src.repo.String(), Updated: c.src.o.Now().UTC()})

@@ -25,20 +25,21 @@ type session struct {
 	s    *Store
 	info LockInfo
 
-	seen    view                     // the last list
-	numbers []int64                  // the versions in it, newest first
-	date    time.Time                // of the list, by the registry's clock
-	fresh   bool                     // the repository is empty
-	locks   bool                     // lists must be fit for locking
-	takes   bool                     // whoever holds the lock
-	copy    copyCheck                // whether the repository is a replica
-	claims  map[claimID]oci.Manifest // own claims, as written
-	claimed moment                   // before the last of them was sent
-	undated bool                     // it does not say when
-	foreign artifact.LockManifest    // the marker an older tool wrote
-	sealed  oci.Manifest             // the seal, as written
-	head    oci.Manifest             // the version to write
-	blobs   []oci.Blob               // what head needs, pushed again if the registry lost it
+	seen    view                                  // the last list
+	numbers []int64                               // the versions in it, newest first
+	date    time.Time                             // of the list, by the registry's clock
+	fresh   bool                                  // the repository is empty
+	locks   bool                                  // lists must be fit for locking
+	takes   bool                                  // whoever holds the lock
+	fit     func(context.Context, *Listing) error // asked about the first list; nil: nobody
+	copy    copyCheck                             // whether the repository is a replica
+	claims  map[claimID]oci.Manifest              // own claims, as written
+	claimed moment                                // before the last of them was sent
+	undated bool                                  // it does not say when
+	foreign artifact.LockManifest                 // the marker an older tool wrote
+	sealed  oci.Manifest                          // the seal, as written
+	head    oci.Manifest                          // the version to write
+	blobs   []oci.Blob                            // what head needs, pushed again if the registry lost it
 }
 
 func (s *Store) session(workspace string, info LockInfo) *session {
@@ -137,6 +138,12 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 			return view{}, 0, err
 		}
 		if err := x.checkCopy(ctx, tags); err != nil {
+			return view{}, 0, err
+		}
+	}
+	if fit := x.fit; fit != nil {
+		x.fit = nil
+		if err := fit(ctx, &Listing{x.s, tags, l.Date}); err != nil {
 			return view{}, 0, err
 		}
 	}
@@ -241,7 +248,7 @@ func (x *session) write(ctx context.Context, req request) error {
 // pushed and the manifest is sent once more.
 func (x *session) put(ctx context.Context, tag string, m oci.Manifest) error {
 	err := x.s.repo.PutTag(ctx, tag, m)
-	if err == nil || !blobMissing(err) {
+	if err == nil || !oci.MissesBlob(err) {
 		return err
 	}
 	for _, b := range append([]oci.Blob{oci.EmptyBlob()}, x.blobs...) {
@@ -262,19 +269,6 @@ func definite(err error) error {
 		}
 	}
 	return oci.ErrUnavailable
-}
-
-// blobMissing recognises a manifest that was refused for want of its blobs, or
-// because the repository does not exist yet.
-func blobMissing(err error) bool {
-	e, ok := errors.AsType[*oci.ResponseError](err)
-	if !ok || e.Status < 400 || e.Status >= 500 {
-		return false
-	}
-	if e.HasCode("MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN", "NAME_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNVERIFIED") {
-		return true
-	}
-	return len(e.Codes) == 0 && (e.Status == 400 || e.Status == 404)
 }
 
 func (x *session) claim(c claimID) (oci.Manifest, error) {

@@ -22,7 +22,7 @@ func simulated() []setup {
 	for _, l := range []lists{listByKey, listPrefix} {
 		for _, d := range []deletes{deleteAll, deleteNone, deleteLeaves, deleteTagOnly} {
 			for _, sameID := range []bool{false, true} {
-				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
+				s := setup{lists: l, deletes: d, sameID: sameID, clients: 3, cycles: 2, puts: 2, faults: 3, checks: 1, crashes: 1, takeOvers: 2, forces: 1, ghosts: 1, ticks: 3}
 				list = append(list, s)
 				s.descending, s.clients, s.cycles = true, 4, 1
 				list = append(list, s)
@@ -120,7 +120,7 @@ func draw(rng *rand.Rand, acts []act, calm int, hurry *int) act {
 	for range 8 {
 		a := acts[rng.IntN(len(acts))]
 		switch {
-		case a.kind == actServe || a.kind == actPut || a.kind == actRelease || a.kind == actStart && a.arg == 0:
+		case a.kind == actServe || a.kind == actPut || a.kind == actCheck || a.kind == actRelease || a.kind == actStart && a.arg == 0:
 			if *hurry < 0 || a.client == *hurry || rng.IntN(8) == 0 {
 				return a
 			}
@@ -141,7 +141,7 @@ func (w *world) describe(a act) string {
 	}
 	c := w.clients[a.client]
 	return fmt.Sprintf("client %d, stage %d, %s %d: op %d claim %v n %d | %v", a.client, c.stage,
-		[...]string{"start", "force", "put", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "tick"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
+		[...]string{"start", "force", "put", "check", "release", "serve", "lost", "dropped", "delayed", "twice", "give up", "swallowed", "crash", "late", "half", "tick"}[a.kind], a.arg, c.req.op, c.req.claim, c.req.n, names(w.tags))
 }
 
 // mutant is the protocol without one of its rules, in a world small enough for
@@ -164,6 +164,8 @@ func mutants() []mutant {
 	ghost.ghosts, ghost.cycles = 1, 2
 	leased := torn
 	leased.ticks = 3
+	asked := taken
+	asked.checks = 1
 	old := setup{lists: listPrefix, clients: 2, cycles: 1, puts: 1}
 	oldTaken := old
 	oldTaken.takeOvers, oldTaken.ownWrites, oldTaken.faults, oldTaken.crashes = 1, true, 1, 1
@@ -183,6 +185,7 @@ func mutants() []mutant {
 		{"force-unlock deletes the claim", rules{forceDeletes: true}, taken},
 		{"a ghost is ignored", rules{ghostIgnored: true}, ghost},
 		{"a ghost is ended without a jump", rules{ghostClean: true}, ghost},
+		{"a check overlooks its tombstone", rules{checkEnded: true}, asked},
 		{"a lease ends by the date alone", rules{leaseUnseen: true}, leased},
 	}
 }

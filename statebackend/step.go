@@ -97,6 +97,7 @@ type rules struct {
 	ghostIgnored    bool // go past a ghost without ending it
 	ghostClean      bool // end a ghost without a jump
 	leaseUnseen     bool // end a lease by the registry's Date alone
+	checkEnded      bool // Check overlooks a tombstone of the own claim
 }
 
 // backoff returns the i-th wait for a list to show what was written; about ten

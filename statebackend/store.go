@@ -29,6 +29,7 @@ type Options struct {
 	Settle        time.Duration // how long a tag list may lag behind; 0: by class of registry
 	MaxVersions   int           // pruned on release; 0: keep all
 	StrictReads   bool          // reads without a lock list the versions instead of trusting state-W
+	DigestDeletes bool          // the registry is known to remove the tags of a manifest with it: no list makes sure
 	UnsafeLocking bool          // lock on registries that cannot keep a lock safe
 	MaxState      int64         // largest state, in bytes; 0: 512 MiB
 	Budget        *Budget       // bounds what states take in memory; nil: only MaxState does
@@ -50,6 +51,9 @@ type Store struct {
 	locks     holdings
 	findings  findings
 	sightings sightings
+	seen      memo
+
+	maxWorkspaces int
 }
 
 // New returns a store on r. It sends nothing.
@@ -69,11 +73,18 @@ func New(r *oci.Repo, o Options) *Store {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	return &Store{
+	s := &Store{
 		vault:     vault{records{repo: r, o: o}},
 		locks:     holdings{held: map[string]*Lock{}, busy: map[string]chan struct{}{}},
 		sightings: sightings{last: map[string]sighting{}},
+		seen:      memo{kept: map[string]remembered{}},
+
+		maxWorkspaces: maxWorkspaces,
 	}
+	if o.DigestDeletes {
+		s.findings.can.byDigest = able
+	}
+	return s
 }
 
 // Repo returns the repository that the store is on.
@@ -104,11 +115,7 @@ func (s *Store) View(ctx context.Context, workspace string, use func(state []byt
 		}
 	}
 	// No pointer does not mean no state: its writer may have died in between.
-	tags, err := s.tags(ctx)
-	if err != nil {
-		return Version{}, err
-	}
-	m, err := s.newest(ctx, l, newView(tags, l.fragment))
+	m, err := s.listed(ctx, l)
 	if err != nil {
 		return Version{}, err
 	}
@@ -220,7 +227,8 @@ func (s *Store) headsIn(ctx context.Context, tags []string) ([]Head, error) {
 	return slices.CompactFunc(heads, func(a, b Head) bool { return a.Workspace == b.Workspace }), nil
 }
 
-// head reads the newest version of a workspace; it has no name if there is no state.
+// head reads the newest version of a workspace; it has no name if there is no state,
+// but a digest where something else is under its tag.
 func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
 	m, err := s.repo.Fetch(ctx, t.String())
 	if errors.Is(err, oci.ErrNotFound) { // what cannot be read is no reason to hide it
@@ -231,7 +239,7 @@ func (s *Store) head(ctx context.Context, t artifact.StateTag) (Head, error) {
 	}
 	sm, err := artifact.ParseState(m)
 	if err != nil {
-		return Head{}, nil // not ours, though its tag looks like it
+		return Head{"", Version{N: t.N, Digest: m.Digest.String()}}, nil // not ours, though its tag looks like it
 	}
 	if !nameOf(t.Fragment, sm.Workspace) {
 		sm.Workspace = t.Fragment

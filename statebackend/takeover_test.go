@@ -122,8 +122,12 @@ func TestResume(t *testing.T) {
 			t.Errorf("another id: %v", err)
 		}
 		mustUnlock(t, lb)
-		if _, err := a.Resume(t.Context(), "dev", "run"); !errors.Is(err, statebackend.ErrLockLost) {
+		if _, err := a.Resume(t.Context(), "dev", "run"); !errors.Is(err, statebackend.ErrNotHeld) || !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrLockEnded) {
 			t.Errorf("nobody's id: %v", err)
+		}
+		// What was forced when b took over is still there.
+		if _, err := newStore(t, host, nil, statebackend.Options{}).Resume(t.Context(), "prod", "run"); !errors.Is(err, statebackend.ErrLockEnded) || !errors.Is(err, statebackend.ErrLockLost) || errors.Is(err, statebackend.ErrNotHeld) {
+			t.Errorf("an id that ended: %v", err)
 		}
 		if got := mustGet(t, a, "prod"); got != "2" {
 			t.Errorf("state: %q", got)

@@ -49,6 +49,7 @@ type setup struct {
 	clients    int
 	cycles     int // lock, put, unlock per client
 	puts       int // per cycle
+	checks     int // per cycle: of a holder that asks whether it is one
 	faults     int // budget: lost, late or repeated requests
 	crashes    int // budget
 	takeOvers  int // budget: locks that end whoever holds
@@ -86,6 +87,7 @@ const (
 	stagePutting
 	stageReleasing
 	stageForcing
+	stageChecking
 	stageCrashed
 	stageDone
 )
@@ -108,6 +110,8 @@ type client struct {
 	claim     claimID
 	known     int64 // the highest version that the lock knows of, or sealed
 	next      int64
+	checks    int
+	overtaken bool // before the list of its check began
 	uncertain bool
 	lost      bool
 	wins      int // locks that were held
@@ -174,6 +178,7 @@ const (
 	actStart     actKind = iota // lock; arg 1: take over, 2: end a ghost, 3: a lease
 	actForce                    // force-unlock the lock of client arg
 	actPut                      // start a write
+	actCheck                    // ask whether the lock is still held
 	actRelease                  // start to release
 	actServe                    // the request takes effect and is answered; arg: what a list shows
 	actLost                     // it takes effect, the answer is lost
@@ -216,10 +221,13 @@ func (w *world) acts() []act {
 			} else {
 				acts = append(acts, act{actRelease, i, 0})
 			}
+			if c.checks > 0 && !c.lost {
+				acts = append(acts, act{actCheck, i, 0})
+			}
 			if w.crashes > 0 {
 				acts = append(acts, act{actCrash, i, 0})
 			}
-		case stageLocking, stagePutting, stageReleasing, stageForcing:
+		case stageLocking, stagePutting, stageReleasing, stageForcing, stageChecking:
 			acts = w.serveActs(acts, i)
 		}
 	}
@@ -304,6 +312,9 @@ func (w *world) do(a act) {
 			c.next++
 		}
 		w.advance(a.client, reply{})
+	case actCheck:
+		c.checks--
+		c.stage, c.overtaken, c.req = stageChecking, w.overtaken(c.claim), request{op: opList}
 	case actRelease:
 		c.stage, c.rel = stageReleasing, releaser{claim: c.claim, forced: c.uncertain || c.lost, marked: !c.lost, rules: w.rules}
 		c.claim = claimID{}
@@ -375,7 +386,7 @@ func (w *world) start(i, how int) {
 	}
 	c.ghost, c.expired = claimID{}, claimID{}
 	c.cycles--
-	c.puts, c.uncertain, c.lost = w.puts, false, false
+	c.puts, c.checks, c.uncertain, c.lost = w.puts, w.checks, false, false
 	c.attempts += 16
 	c.stage = stageLocking
 	c.acq = acquirer{
@@ -424,6 +435,10 @@ func (w *world) serve(a act) {
 // advance feeds a reply to the client's machine.
 func (w *world) advance(i int, r reply) {
 	c := &w.clients[i]
+	if c.stage == stageChecking {
+		w.checked(i, r.view)
+		return
+	}
 	for {
 		switch c.stage {
 		case stageLocking:

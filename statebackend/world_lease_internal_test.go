@@ -41,7 +41,7 @@ func (w *world) pass() {
 	w.tick++
 	for i := range w.clients {
 		c := &w.clients[i]
-		if c.stage != stageHolding && c.stage != stagePutting {
+		if c.stage != stageHolding && c.stage != stagePutting && c.stage != stageChecking {
 			continue
 		}
 		tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: worldWorkspace, N: c.claim.fence, X: c.claim.x}.String()
@@ -81,7 +81,7 @@ func (w *world) meet(c *client, by claimID) {
 		return
 	}
 	for j := range w.clients {
-		if d := &w.clients[j]; d.claim == by && (d.stage == stageHolding || d.stage == stagePutting) {
+		if d := &w.clients[j]; d.claim == by && (d.stage == stageHolding || d.stage == stagePutting || d.stage == stageChecking) {
 			w.violate("the lease of %v ends while its holder beats", by)
 		}
 	}

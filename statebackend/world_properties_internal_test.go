@@ -40,7 +40,7 @@ func (w *world) update(u update) {
 // holder holds.
 func (w *world) holds(c *client) bool {
 	switch c.stage {
-	case stageHolding, stagePutting, stageCrashed:
+	case stageHolding, stagePutting, stageChecking, stageCrashed:
 		return c.wins > 0 && c.claim != (claimID{}) && !w.overtaken(c.claim)
 	}
 	return false
@@ -127,6 +127,26 @@ func (w *world) put(i int) {
 		if head := d.head(); j != i && w.holds(d) && head < c.save.n {
 			w.violate("version %d was acknowledged, and holder %v knows %d", c.save.n, d.claim, head)
 		}
+	}
+}
+
+// checked judges what Check says of a holder, by the claim and by the lock id. It must
+// not say yes to one that was overtaken before its list began, where a list shows
+// every finished push, nor no to one that nobody overtook, where a list shows at least
+// what its reader wrote. By the id it may say yes
+// for another claim of the same id: another process of the same run, or one of its
+// own that an old list still shows.
+func (w *world) checked(i int, v view) {
+	c := &w.clients[i]
+	c.stage, c.req = stageHolding, request{}
+	known := max(c.known, c.next-1)
+	how, by := v.standing(w.lockID(i), c.claim, known)
+	own := v.stands(c.claim, known, w.rules)
+	switch {
+	case (own || how == standsHeld && by == c.claim) && c.overtaken && w.lists == listByKey:
+		w.violate("holder %v was overtaken, and Check says that it holds", c.claim)
+	case (!own || how != standsHeld) && !w.overtaken(c.claim) && (w.lists == listByKey || w.ownWrites):
+		w.violate("holder %v was not overtaken, and Check says that it does not hold", c.claim)
 	}
 }
 

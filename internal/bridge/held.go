@@ -28,7 +28,7 @@ type HeldOptions struct {
 	Dir        string // private folder of the run, which the tool reads
 	Temp       string // for parts of large states; the tool need not see it
 	Persist    time.Duration
-	Stored     func(statebackend.Version)
+	Stored     func(v statebackend.Version, state []byte) // state must not be changed
 	Failed     func(error)
 }
 

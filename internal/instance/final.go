@@ -150,7 +150,7 @@ func (w *work) removed(id string) {
 // cut leaves of a final record what lists show: about 1 KiB.
 func (r *Record) cut() {
 	r.Parameters, r.Claims, r.Outputs, r.Connection = nil, nil, nil, nil
-	r.Snapshot, r.Source.Archive, r.Source.Lock = "", "", ""
+	r.Snapshot, r.Source.Archive, r.Source.Lock, r.Source.Size = "", "", "", 0
 	r.Reason = clip(r.Reason, maxDetail)
 	r.Runs = slices.Clone(r.Runs[:min(len(r.Runs), 1)])
 	for i := range r.Runs {

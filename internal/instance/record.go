@@ -63,6 +63,7 @@ type Source struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`         // of the manifest
 	Archive string `json:"archive"`        // digest of the zip
+	Size    int64  `json:"size,omitempty"` // of the zip, bytes; 0: it is asked for
 	Path    string `json:"path,omitempty"` // below the archive
 	Lock    string `json:"lock,omitempty"` // digest of the dependency lock file; "": none yet
 }

@@ -89,8 +89,10 @@ type child struct {
 	mu       sync.Mutex // guards the fields below
 	failures []error    // of the facade
 	stored   bool       // a state was
+	head     *written   // the last one, if it is small; nil: it is to be read
 
 	report   Report
+	unlisted bool   // under the lock no tag list had a result of the attempt
 	replaced int    // resources that the plan makes again
 	plan     []byte // sealed with the result
 	lockFile []byte // the dependency lock file that init left, if it is new
@@ -165,7 +167,9 @@ func (c *child) open() error {
 	if sealer == nil {
 		c.report = c.report.inClear(o.Spec.Sensitive)
 	}
-	so := statebackend.Options{LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true}
+	so := statebackend.Options{
+		LockTTL: c.pace.lease, MaxVersions: 50, Tool: c.UserAgent, StrictReads: true, DigestDeletes: o.Registry.BuiltIn,
+	}
 	c.repo = artifact.InstanceRepo{Repo: repo}
 	if sealer != nil {
 		so.Sealer, c.repo.Sealer = sealer, sealer
@@ -224,10 +228,36 @@ func (c *child) attempt(ctx context.Context) (err error) {
 	return c.steps(ctx, p)
 }
 
-func (c *child) wasStored(statebackend.Version) {
+// written is a state as it was stored.
+type written struct {
+	n     int64 // its version
+	state []byte
+}
+
+// maxWritten bounds the state that is kept for the end of a run, in bytes.
+const maxWritten = 4 << 20
+
+// wasStored hears of each state that is stored under the lock; nil: what it is
+// nobody says.
+func (c *child) wasStored(v statebackend.Version, state []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stored = true
+	c.stored, c.head = true, nil
+	if state != nil && len(state) <= maxWritten {
+		c.head = &written{v.N, state}
+	}
+}
+
+// last is the state as it is now.
+func (c *child) last(ctx context.Context) (state []byte, n int64, err error) {
+	c.mu.Lock()
+	w := c.head
+	c.mu.Unlock()
+	if w != nil {
+		return w.state, w.n, nil
+	}
+	state, v, err := c.lock.Get(ctx)
+	return state, v.N, err
 }
 
 // failed is told what the facade could not do. A lock that is lost ends the run:
@@ -293,7 +323,9 @@ func (c *child) putResult(ctx context.Context) error {
 	local := diskfile.Replace(filepath.Join(c.Order.Scratch, resultFile), kept, 0o600)
 	a := attemptOf(c.Order.Spec.Ref)
 	err = c.persistently(ctx, func() error {
-		err := c.repo.PutRun(ctx, a, artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile})
+		files := artifact.RunFiles{Result: b, Log: c.log.bytes(), Plan: c.plan, Lock: c.lockFile, Unlisted: c.unlisted}
+		c.unlisted = false // what is written now may be there although nobody answers
+		err := c.repo.PutRun(ctx, a, files)
 		if errors.Is(err, oci.ErrExists) {
 			_, err = c.repo.Run(ctx, a) // ours, if an answer was lost
 		}

@@ -87,7 +87,7 @@ func (c *child) bringBack(ctx context.Context, fork statebackend.Version) error 
 	if err != nil {
 		return fmt.Errorf("bringing back version %d: %w", fork.N, err)
 	}
-	c.wasStored(v)
+	c.wasStored(v, nil)
 	c.log.line("okara: version %d, which a run stored whose lock was taken away, is now version %d", fork.N, v.N)
 	return nil
 }

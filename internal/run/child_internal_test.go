@@ -177,9 +177,9 @@ func TestChildFailures(t *testing.T) {
 		{name: "scratch", script: stubScript{"init": {{Write: [2]string{"a", strings.Repeat("x", 20000)}}, {Write: [2]string{"b", strings.Repeat("x", 20000)}}}}, change: func(tr *trial) { tr.order.Spec.Limits.Scratch = 1 << 15 }, want: "scratch folder is full"},
 		{name: "lock file is a link", script: stubScript{"init": {{Link: [2]string{"../tofu.rc", lockFileName}}}}, want: "dependency lock file"},
 		{name: "no time", change: func(tr *trial) { tr.order.Spec.Limits.Timeout = time.Nanosecond }, want: "longer than its limit"},
-		{name: "timeout", script: stubScript{"apply": {{Interrupt: true}, {State: state(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 2 * time.Second }, want: "longer than its limit", state: true},
+		{name: "timeout", script: stubScript{"apply": {{Interrupt: true}, {State: state(1, 1)}, {Exit: 1}}}, change: func(tr *trial) { tr.order.Spec.Limits.Timeout = 6 * time.Second }, want: "longer than its limit", state: true},
 		{name: "deaf", script: stubScript{"apply": {{State: state(1, 1)}, {Deaf: true}}}, change: func(tr *trial) {
-			tr.order.Spec.Limits.Timeout, tr.pace.grace = 2*time.Second, 50*time.Millisecond
+			tr.order.Spec.Limits.Timeout, tr.pace.grace = 6*time.Second, 50*time.Millisecond
 		}, want: "longer than its limit", state: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

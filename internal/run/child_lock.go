@@ -45,10 +45,13 @@ func (c *child) takeLock(ctx context.Context) error {
 		if spec.Took != "" && held.Held.ID == artifact.ShownID(spec.Took) {
 			c.lost = held.Held.Created
 			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
-			if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, oci.ErrNotFound) {
 				return fmt.Errorf("taking over the lock of the attempt before: %w", err)
 			}
-			continue
+			// Somebody else ended it, and a list may show it for a while yet.
 		}
 		if time.Since(begin)+pause > c.pace.held {
 			return &stopError{instance.Held, held.Error() + "; to end it: " + remedy.Unlock(spec.Repository, spec.Workspace, held.Held.ID)}
@@ -173,7 +176,7 @@ func (c *child) storeErrored(ctx context.Context, work, name string, state []byt
 		if head, err = s3facade.Persist(ctx, c.lock, state, c.pace.persist); err != nil {
 			return err
 		}
-		c.wasStored(head)
+		c.wasStored(head, state)
 	}
 	c.log.line("okara: the state that the tool could not store is now version %d", head.N)
 	root, err := os.OpenRoot(work)

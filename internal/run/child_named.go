@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/oci"
@@ -21,29 +22,37 @@ const (
 	maxLedgers      = 100 // repositories that a ledger has had
 )
 
-// ledgerReader asks the ledger of an order whether it names an attempt.
+// ledgerReader asks the ledger of an order whether it names an attempt. It is
+// used by one after the other.
 type ledgerReader struct {
 	order     *Order
 	userAgent string
-	number    int // of the repository that counts, as far as is known
+
+	mu     sync.Mutex          // guards the fields below
+	number int                 // of the repository that counts, as far as is known
+	store  *statebackend.Store // on that one; nil: not open yet
+	last   int64               // version that was read there last; 0: none
+	page   ledgerPage          // what it says
 }
 
 // named reads the newest version by the tag list: the moved tag of a workspace may
-// be old.
+// be old. A version is written once, so that one which was read is not read again.
 func (l *ledgerReader) named(ctx context.Context, ref instance.Ref) (bool, string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for range maxLedgers {
-		doc, err := l.read(ctx)
+		err := l.read(ctx)
 		if errors.Is(err, oci.ErrNotFound) {
 			return false, "", nil
 		}
 		if err != nil {
 			return false, "", err
 		}
-		if doc.Moved != nil && doc.Moved.Number > l.number {
-			l.number = doc.Moved.Number
+		if moved := l.page.Moved; moved != nil && moved.Number > l.number {
+			l.number, l.store, l.last, l.page = moved.Number, nil, 0, ledgerPage{}
 			continue
 		}
-		r := doc.Records[ref.ID]
+		r := l.page.Records[ref.ID]
 		if r == nil || r.Run == nil {
 			return false, "", nil
 		}
@@ -62,30 +71,55 @@ type ledgerPage struct {
 	Records map[string]*instance.Record `json:"records"`
 }
 
-func (l *ledgerReader) read(ctx context.Context) (ledgerPage, error) {
-	var p ledgerPage
+// read reads the newest version of the repository that counts, unless it is the one
+// that was read last. Of all records that is kept which the attempt is of.
+func (l *ledgerReader) read(ctx context.Context) error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	list, err := l.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	if n := list.Numbers(ledgerWorkspace); l.last > 0 && len(n) > 0 && n[0] == l.last {
+		return nil
+	}
+	v, err := list.View(ctx, ledgerWorkspace, func(b []byte, _ statebackend.Version) error {
+		var p ledgerPage
+		if err := json.Unmarshal(b, &p); err != nil {
+			return fmt.Errorf("the ledger %s: %v: %w", l.store.Repo(), err, oci.ErrCorrupt)
+		}
+		id := l.order.Spec.Ref.ID
+		l.page = ledgerPage{Moved: p.Moved, Records: map[string]*instance.Record{id: p.Records[id]}}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.last = v.N
+	return nil
+}
+
+func (l *ledgerReader) open() error {
+	if l.store != nil {
+		return nil
+	}
 	name := l.order.Spec.Ledger
 	if l.number > 1 {
 		name += "-" + strconv.Itoa(l.number)
 	}
 	repo, err := l.order.OpenRepo(name, l.userAgent)
 	if err != nil {
-		return p, err
+		return err
 	}
 	sealer, err := l.order.Sealer()
 	if err != nil {
-		return p, err
+		return err
 	}
 	o := statebackend.Options{StrictReads: true, MaxState: maxLedger}
 	if sealer != nil {
 		o.Sealer = sealer
 	}
-	b, _, err := statebackend.New(repo, o).Get(ctx, ledgerWorkspace)
-	if err != nil {
-		return p, err
-	}
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("the ledger %s: %v: %w", name, err, oci.ErrCorrupt)
-	}
-	return p, nil
+	l.store = statebackend.New(repo, o)
+	return nil
 }

@@ -42,7 +42,7 @@ func (o *Order) OpenRepo(name, userAgent string) (*oci.Repo, error) {
 	}
 	c := oci.Credential{Username: r.Username, Password: r.Password, RegistryToken: r.Token}
 	return oci.OpenRepo(name, oci.Options{
-		Transport: transport, PlainHTTP: r.PlainHTTP, UserAgent: userAgent, Actions: []string{"pull", "push", "delete"},
+		Transport: transport, PlainHTTP: r.PlainHTTP, SinglePost: r.BuiltIn, UserAgent: userAgent, Actions: []string{"pull", "push", "delete"},
 		Credential: func(context.Context, string, string) (oci.Credential, error) { return c, nil },
 	})
 }

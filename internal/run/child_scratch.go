@@ -20,8 +20,10 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/bridge"
+	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // Names below the work folder, which is all that the tool sees.
@@ -92,7 +94,7 @@ func (c *child) prepare(ctx context.Context) (prepared, error) {
 // unpack writes the module, which is found by the digest that the ledger has, and
 // not by what a tag says.
 func (c *child) unpack(ctx context.Context) error {
-	d, err := c.stat(ctx, c.Order.Spec.Source.Archive)
+	d, err := c.archive(ctx, c.Order.Spec.Source)
 	if err != nil {
 		return err
 	}
@@ -121,10 +123,15 @@ func (c *child) unpack(ctx context.Context) error {
 	return archive.Unpack(ctx, f, d.Size, filepath.Join(c.Order.work(), moduleFolder), archive.Limits{})
 }
 
-func (c *child) stat(ctx context.Context, name string) (d oci.Descriptor, err error) {
-	id, err := digest.Parse(name)
+// archive describes that of a source. Its size is asked for only where the ledger
+// does not have it: what is read is checked against both.
+func (c *child) archive(ctx context.Context, s instance.Source) (d oci.Descriptor, err error) {
+	id, err := digest.Parse(s.Archive)
 	if err != nil || id.Algorithm() != digest.SHA256 {
-		return d, fmt.Errorf("%q is no digest of its archive", name)
+		return d, fmt.Errorf("%q is no digest of its archive", s.Archive)
+	}
+	if s.Size > 0 {
+		return oci.Descriptor{MediaType: artifact.MediaZip, Digest: id, Size: s.Size}, nil
 	}
 	err = c.persistently(ctx, func() (err error) {
 		d, err = c.repo.Repo.Stat(ctx, id)

@@ -49,13 +49,22 @@ func (c *child) steps(ctx context.Context, p prepared) error {
 	if err := c.Order.checkScratch(); err != nil {
 		return err
 	}
-	if err := c.persistently(ctx, func() error { return c.lock.Check(ctx) }); err != nil {
+	if err := c.persistently(ctx, func() error { return c.stillHeld(ctx) }); err != nil {
 		return err
 	}
 	if err := c.mayGoOn(ctx); err != nil {
 		return err
 	}
 	return c.apply(ctx, p, plan)
+}
+
+// stillHeld asks for the lock, and sees by the way that nobody left a result.
+func (c *child) stillHeld(ctx context.Context) error {
+	list, err := c.lock.List(ctx)
+	if err == nil {
+		c.unlisted = !list.Has(attemptOf(c.Order.Spec.Ref).RunTag())
+	}
+	return err
 }
 
 // init fetches modules and providers, and takes the dependency lock file that
@@ -252,9 +261,9 @@ func (c *child) end(t startedTool, ended <-chan error) error {
 func (c *child) collect(ctx context.Context) {
 	var state []byte
 	err := c.persistently(ctx, func() error {
-		b, v, err := c.lock.Get(ctx)
+		b, n, err := c.last(ctx)
 		if err == nil {
-			state, c.report.Head = b, v.N
+			state, c.report.Head = b, n
 		}
 		return err
 	})

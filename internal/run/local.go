@@ -131,7 +131,7 @@ func (l *Local) prepare(ctx context.Context) (err error) {
 	if err := l.checkTool(ctx); err != nil {
 		return err
 	}
-	return l.sweep()
+	return errors.Join(l.sweep(), l.sweepCgroups(ctx))
 }
 
 func findProgram(name string) (string, error) {
@@ -238,6 +238,14 @@ func (l *Local) Start(ctx context.Context, s Spec) (Handle, error) {
 // Destroy is Start of a run that destroys.
 func (l *Local) Destroy(ctx context.Context, s Spec) (Handle, error) { return l.Start(ctx, s) }
 
+// takeTurn waits until no other server begins an attempt here. Closing what it
+// returns ends the turn.
+func (l *Local) takeTurn(ctx context.Context) (*flock.Flock, error) {
+	turn := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
+	_, err := turn.TryLockContext(ctx, 10*time.Millisecond)
+	return turn, err
+}
+
 // begin starts the child of an attempt unless there was one. Servers that do so
 // at once take turns by a lock in the folder of all runs.
 func (l *Local) begin(ctx context.Context, s Spec) (m marker, err error) {
@@ -249,8 +257,8 @@ func (l *Local) begin(ctx context.Context, s Spec) (m marker, err error) {
 	if err != nil {
 		return m, err
 	}
-	turn := flock.New(filepath.Join(l.runs(), "lock"), flock.SetPermissions(0o600))
-	if _, err := turn.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+	turn, err := l.takeTurn(ctx)
+	if err != nil {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, turn.Close()) }()

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -75,9 +76,7 @@ func (l *Local) clean(folder string) error {
 		return nil
 	}
 	if m, err := readMarker(folder); err == nil && m.Cgroup != "" {
-		if err := os.Remove(m.Cgroup); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.o.Logger.Warn("instances: a control group stays", "folder", m.Cgroup, "error", err)
-		}
+		l.removeCgroup(m.Cgroup)
 	}
 	if err := removeTree(folder); err != nil {
 		return err
@@ -131,6 +130,54 @@ func removeTree(dir string) error {
 	}
 	open(".")
 	return os.RemoveAll(dir)
+}
+
+// removeCgroup removes a control group and those that a tool made in it, but none
+// with processes in it: the kernel refuses that.
+func (l *Local) removeCgroup(dir string) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			l.removeCgroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.o.Logger.Warn("instances: a control group stays", "folder", dir, "error", err)
+	}
+}
+
+// sweepCgroups removes the control groups of attempts that do not run. Their
+// folders may have gone before them: what they are called tells which attempt it
+// was, and all below the one that was delegated is ours. No attempt begins
+// meanwhile.
+func (l *Local) sweepCgroups(ctx context.Context) (err error) {
+	if l.cgroup == "" {
+		return nil
+	}
+	turn, err := l.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turn.Close()) }()
+	entries, err := os.ReadDir(l.cgroup)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		at, ok := artifact.ParseInstanceTag(e.Name())
+		if !e.IsDir() || !ok || at.Kind != artifact.TagRun {
+			continue
+		}
+		dir := l.scratch(instance.Ref{ID: at.ID, N: at.N, Attempt: at.Attempt})
+		if m, err := readMarker(dir); err == nil && l.running(dir, m) {
+			continue
+		}
+		l.removeCgroup(filepath.Join(l.cgroup, e.Name()))
+	}
+	return nil
 }
 
 // sweep removes what nobody will ask for: folders of starts that were cut off,

@@ -42,7 +42,7 @@ const (
 type sighting struct {
 	mu        sync.Mutex // guards the fields below
 	alive     time.Time  // when the attempt was first looked for, or its claim last seen
-	asked     time.Time  // when the lock was last looked at
+	asked     time.Time  // when the lock was last looked at, or the attempt first
 	beat      string     // of the claim
 	since     time.Time  // when the claim had that beat first, the registry answering all the while
 	cancelled bool
@@ -56,7 +56,7 @@ func (l *Local) sighting(r instance.Ref) *sighting {
 	defer l.mu.Unlock()
 	g := l.seen[r]
 	if g == nil {
-		g = &sighting{alive: time.Now()}
+		g = &sighting{alive: time.Now(), asked: time.Now()}
 		l.seen[r] = g
 	}
 	return g
@@ -273,7 +273,11 @@ func (l *Local) abandoned(ctx context.Context, s Spec, g *sighting) (why string,
 	if err != nil {
 		return "", err
 	}
-	held, err := store.Held(ctx, s.Workspace)
+	list, err := store.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	held, err := list.Held(ctx, s.Workspace)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
 		return "", err
 	}

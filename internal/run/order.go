@@ -69,7 +69,8 @@ type Order struct {
 type Registry struct {
 	Prefix    string `json:"prefix"` // HOST[/PATH]
 	PlainHTTP bool   `json:"plain_http,omitempty"`
-	Socket    string `json:"socket,omitempty"` // of the built-in registry
+	Socket    string `json:"socket,omitempty"`   // of the built-in registry
+	BuiltIn   bool   `json:"built_in,omitempty"` // it is that one, of which is known what it can
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Token     string `json:"token,omitempty"`

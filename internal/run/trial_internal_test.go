@@ -78,6 +78,9 @@ func (tr *trial) module(files map[string]string) {
 		tr.t.Fatal(err)
 	}
 	tr.order.Spec.Source.Archive = blob.Digest.String()
+	if tr.order.Registry.BuiltIn { // else as an older leader has it
+		tr.order.Spec.Source.Size = blob.Size
+	}
 }
 
 // script makes a module of a stub's steps.

@@ -32,23 +32,31 @@ func Fits(state []byte) error {
 	if len(state) > MaxShown {
 		return fmt.Errorf("the state has more than %d MiB: %w", MaxShown>>20, ErrNotShown)
 	}
-	depth, quoted := 0, false
-	for i := 0; i < len(state); i++ {
-		switch c := state[i]; {
+	if Levels(state) > MaxLevels {
+		return fmt.Errorf("the state nests more than %d levels: %w", MaxLevels, ErrNotShown)
+	}
+	return nil
+}
+
+// Levels is how deep the objects and lists of a JSON text nest. It needs no memory,
+// and tells something of any text, so that one can be refused before it is parsed.
+func Levels(text []byte) int {
+	deepest, depth, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
 		case quoted && c == '\\':
 			i++
 		case c == '"':
 			quoted = !quoted
 		case quoted:
 		case c == '{' || c == '[':
-			if depth++; depth > MaxLevels {
-				return fmt.Errorf("the state nests more than %d levels: %w", MaxLevels, ErrNotShown)
-			}
+			depth++
+			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
 		}
 	}
-	return nil
+	return deepest
 }
 
 // Resource is an instance of a resource, or an output.

@@ -10,7 +10,8 @@ import (
 // Output is one output of a state.
 type Output struct {
 	Value     json.RawMessage
-	Sensitive bool // the configuration says so
+	Type      json.RawMessage // as cty writes types: "string", ["list","number"]
+	Sensitive bool            // the configuration says so
 }
 
 // Outputs reads those of a state file, by name. One that OpenTofu encrypted is
@@ -28,4 +29,29 @@ func Outputs(state []byte) (map[string]Output, error) {
 		return nil, ErrEncrypted
 	}
 	return d.Outputs, nil
+}
+
+// HasResources reports whether a state file has instances of managed resources. One
+// that OpenTofu encrypted is [ErrEncrypted].
+func HasResources(state []byte) (bool, error) {
+	var d struct {
+		Resources []struct {
+			Mode      string     `json:"mode"`
+			Instances []struct{} `json:"instances"`
+		} `json:"resources"`
+		Encrypted         json.RawMessage `json:"encrypted_data"`
+		EncryptionVersion json.RawMessage `json:"encryption_version"`
+	}
+	if err := json.Unmarshal(state, &d); err != nil {
+		return false, fmt.Errorf("not a state file: %w", err)
+	}
+	if d.Encrypted != nil || d.EncryptionVersion != nil {
+		return false, ErrEncrypted
+	}
+	for _, r := range d.Resources {
+		if r.Mode == ModeManaged && len(r.Instances) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -13,7 +13,7 @@ import (
 
 func TestOutputs(t *testing.T) {
 	got, err := statefile.Outputs([]byte(`{"version":4,"outputs":{"url":{"value":"x","type":"string"},"key":{"value":[1],"sensitive":true}}}`))
-	want := map[string]statefile.Output{"url": {Value: []byte(`"x"`)}, "key": {Value: []byte(`[1]`), Sensitive: true}}
+	want := map[string]statefile.Output{"url": {Value: []byte(`"x"`), Type: []byte(`"string"`)}, "key": {Value: []byte(`[1]`), Sensitive: true}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

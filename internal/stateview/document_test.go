@@ -3,14 +3,21 @@
 package stateview_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 func shop(output string) string {
@@ -76,4 +83,74 @@ func TestDocumentWhy(t *testing.T) {
 			t.Errorf("%s is read anew each time", name)
 		}
 	}
+}
+
+// TestDocumentSealed looks at states that are sealed: with the server's keys, with
+// others, with none where it has some, and put in the place of another one. What is
+// not shown says why, nothing of it is on the page, and it is not kept for a server
+// that has the keys later.
+func TestDocumentSealed(t *testing.T) {
+	c := mustClient(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	ours, others := statebackend.Options{Sealer: mustSealer(t, "k")}, statebackend.Options{Sealer: mustSealer(t, "x")}
+	putWith(t, c, "ours", ours, shop("secret-of-ours"))
+	putWith(t, c, "others", others, shop("secret-of-others"))
+	put(t, c, "clear", shop("secret-in-clear"))
+	from, to := mustRepo(t, c, "acme/state/ours"), mustRepo(t, c, "acme/state/moved")
+	m, err := from.Fetch(t.Context(), "state-default-v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied(t, from, to, m)
+	with, without := mustStates(t, stateview.Options{Client: c, State: ours}), mustStates(t, stateview.Options{Client: c})
+	for _, tt := range []struct {
+		states *stateview.States
+		name   string
+		want   string
+	}{
+		{with, "ours", ""}, {with, "others", "sealed with keys that this server does not have"}, {with, "clear", "not sealed as this server's keys say"},
+		{with, "moved", "not sealed as this server's keys say"},
+		{without, "ours", "sealed with keys that this server does not have"}, {without, "others", "sealed with keys that this server does not have"}, {without, "clear", ""},
+	} {
+		d, err := tt.states.Document(t.Context(), tt.name, "default", 1)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if (tt.want == "") != (d.Why == "") || !strings.Contains(d.Why, tt.want) || (d.Document == nil) != (tt.want != "") || d.Version.N != 1 {
+			t.Errorf("%s: version %d, shown %t, %q, want %q", tt.name, d.Version.N, d.Document != nil, d.Why, tt.want)
+		}
+		if strings.Contains(d.Why, "secret") {
+			t.Errorf("%s: the reason is %q", tt.name, d.Why)
+		}
+	}
+}
+
+// copied pushes a manifest with its blobs elsewhere.
+func copied(t *testing.T, from, to *oci.Repo, m oci.Manifest) {
+	t.Helper()
+	var image ocispec.Manifest
+	if err := json.Unmarshal(m.Bytes, &image); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range append(image.Layers, image.Config) {
+		b, err := from.ReadBlob(t.Context(), d, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.PushBlob(t.Context(), oci.BytesBlob(d.MediaType, b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.PutTag(t.Context(), "state-default-v1", m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustSealer(t *testing.T, letter string) statebackend.Sealer {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{"base64key://" + base64.URLEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

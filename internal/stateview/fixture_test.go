@@ -55,11 +55,17 @@ func mustRepo(t *testing.T, c *oci.Client, name string) *oci.Repo {
 // put writes states one after the other, as a tool does.
 func put(t *testing.T, c *oci.Client, name string, states ...string) {
 	t.Helper()
-	repository, err := layout.StateRepo(name)
+	putWith(t, c, name, statebackend.Options{}, states...)
+}
+
+// putWith is put by a store with these options.
+func putWith(t *testing.T, c *oci.Client, name string, o statebackend.Options, states ...string) {
+	t.Helper()
+	store, err := stateview.Open(c, layout, name, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := statebackend.New(mustRepo(t, c, repository), statebackend.Options{}).Lock(t.Context(), "default", statebackend.LockInfo{ID: "a"})
+	l, err := store.Lock(t.Context(), "default", statebackend.LockInfo{ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

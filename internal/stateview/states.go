@@ -106,31 +106,40 @@ func newCache[V any](kind string, limit int, size func(V) int, now func() time.T
 	return cache.New(kind, limit, size, now, func(string, string) {})
 }
 
-// store opens the store of a name; a name that cannot be stored is not found.
-func (s *States) store(name string) (*statebackend.Store, error) {
-	repository, err := s.o.Layout.StateRepo(name)
+// Layout is where the states are.
+func (s *States) Layout() addr.Layout { return s.o.Layout }
+
+// Open returns the store of a name, told which repository it may be a replica of. A
+// name that cannot be stored is not found, before a request is made.
+func Open(c *oci.Client, l addr.Layout, name string, o statebackend.Options) (*statebackend.Store, error) {
+	repository, err := l.StateRepo(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
 	}
+	r, err := c.Repo(repository)
+	if err != nil { // longer than the name of a repository may be
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	if o.Primary, err = l.StatePrimaryRepo(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
+	}
+	return statebackend.New(r, o), nil
+}
+
+// store opens the store of a name once.
+func (s *States) store(name string) (*statebackend.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.stores[name]; store != nil {
 		return store, nil
 	}
-	r, err := s.o.Client.Repo(repository)
-	if err != nil { // longer than the name of a repository may be
-		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
-	}
 	o := s.o.State
 	o.MaxState, o.StrictReads, o.Logger = maxState, true, s.o.Logger
-	if o.Primary, err = s.o.Layout.StatePrimaryRepo(name); err != nil {
-		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
-	}
-	store := statebackend.New(r, o)
-	if len(s.stores) < maxNames { // names come from paths
+	store, err := Open(s.o.Client, s.o.Layout, name, o)
+	if err == nil && len(s.stores) < maxNames { // names come from paths
 		s.stores[name] = store
 	}
-	return store, nil
+	return store, err
 }
 
 // Repository is the repository of a state, without host.

@@ -5,8 +5,10 @@ package stateview_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -146,5 +148,33 @@ func TestNoSuchName(t *testing.T) {
 	}
 	if n := count.Total(); n != 0 {
 		t.Errorf("%d requests, want none", n)
+	}
+}
+
+// TestManyNames holds what is kept of names: ten thousand of them, in order, whoever
+// says that there are more; and what that costs once they are known.
+func TestManyNames(t *testing.T) {
+	const there = 12_000
+	repositories := make([]string, there)
+	for i := range repositories {
+		repositories[i] = fmt.Sprintf(`"acme/state/team%05d"`, there-1-i)
+	}
+	count := &ocitest.Count{Base: &ocitest.Fault{
+		Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1,
+		Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/_catalog") },
+		Do:    ocitest.Respond("application/json", `{"repositories":[`+strings.Join(repositories, ",")+`]}`),
+	}}
+	s := mustStates(t, stateview.Options{Client: mustClient(t, count), Names: []string{"a-first"}})
+	for range 2 {
+		names, err := s.Names(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) != 10_000 || names[0] != "a-first" || names[1] != "team00000" || names[9_999] != "team09998" || !slices.IsSorted(names) {
+			t.Errorf("%d names, from %q and %q to %q", len(names), names[0], names[1], names[len(names)-1])
+		}
+	}
+	if n := count.Take(); n["GET tags"] > 1 || len(n) > 2 {
+		t.Errorf("ten thousand names cost %v, want the list of the registry and that of the entries once", n)
 	}
 }

@@ -5,7 +5,6 @@ package httpbackend
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -40,30 +39,13 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	case info.Who == "" && info.Operation == "" && info.Created.IsZero():
 		err = s.force(r.Context(), t, info.ID)
 	default:
-		err = s.release(r.Context(), t, info.ID)
+		err = t.store.Release(r.Context(), t.workspace, info.ID)
 	}
 	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
-}
-
-// release ends a lock for its owner: cleanly if this process won it, and then
-// by force whatever another process did under the same id. If nothing of it is
-// left, or somebody else holds the workspace by now, it is released.
-func (s *server) release(ctx context.Context, t target, id string) error {
-	l, mine := t.store.Holding(t.workspace, id)
-	if mine {
-		if err := l.Unlock(ctx); err != nil {
-			return err
-		}
-	}
-	err := t.store.ForceUnlock(ctx, t.workspace, id)
-	if _, locked := errors.AsType[*statebackend.LockedError](err); errors.Is(err, oci.ErrNotFound) || mine && locked {
-		return nil
-	}
-	return err
 }
 
 func (s *server) force(ctx context.Context, t target, id string) error {

@@ -3,7 +3,6 @@
 package httpbackend
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5" // the protocol's checksum, against damage and not against attackers
 	"encoding/base64"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -82,7 +82,7 @@ func (s *server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 	if id == "" {
 		err = underOwnLock(r, t, operation, do)
 	} else {
-		err = underLockOf(r.Context(), t, id, do)
+		err = overtaken(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
 	}
 	if err == nil {
 		w.WriteHeader(http.StatusOK)
@@ -106,62 +106,31 @@ func underOwnLock(r *http.Request, t target, operation string, do func(context.C
 	return err
 }
 
-// underLockOf runs do with the lock of id. Another process that answered a
-// request of the same client in between has taken the lock over; then it is
-// taken over again, once.
-func underLockOf(ctx context.Context, t target, id string, do func(context.Context, *statebackend.Lock) error) error {
-	l, err := t.store.Resume(ctx, t.workspace, id)
-	if err != nil {
-		return overtaken(err)
-	}
-	err = do(ctx, l)
-	if !errors.Is(err, statebackend.ErrLockLost) {
-		return err
-	}
-	if unlockErr := l.Unlock(ctx); unlockErr != nil {
-		return fmt.Errorf("%w; forgetting the lock: %w", err, unlockErr)
-	}
-	l, resumeErr := t.store.Resume(ctx, t.workspace, id)
-	if resumeErr != nil {
-		return err // it was not this client: err tells who it was and where the bytes are
-	}
-	return do(ctx, l)
-}
-
 // overtaken turns "somebody else holds it" into a lost lock: the client
 // believes that it holds the lock itself.
 func overtaken(err error) error {
 	if _, ok := errors.AsType[*statebackend.LockedError](err); ok {
 		return fmt.Errorf("%w: %w", statebackend.ErrLockLost, err)
 	}
-	if errors.Is(err, oci.ErrNotFound) {
-		return fmt.Errorf("no lock with this ID is held: %w", statebackend.ErrLockLost)
-	}
 	return err
 }
 
 // readBody reads at most limit bytes and checks the checksum that was sent.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, fmt.Errorf("body of %d bytes, the limit is %d: %w", r.ContentLength, limit, oci.ErrTooLarge)
+	b, err := httpserve.ReadBody(w, r, limit)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, fmt.Errorf("body over %d bytes: %w", limit, oci.ErrTooLarge)
 	}
-	var b bytes.Buffer
-	if r.ContentLength > 0 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom then never copies
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%w: it ended early", errBody)
 	}
-	if _, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, fmt.Errorf("body over %d bytes: %w", limit, oci.ErrTooLarge)
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("%w: it ended early", errBody)
-		}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBody, err)
 	}
-	if sum := r.Header.Get("Content-MD5"); sum != "" && sum != checksum(b.Bytes()) {
+	if sum := r.Header.Get("Content-MD5"); sum != "" && sum != checksum(b) {
 		return nil, fmt.Errorf("%w: Content-MD5 does not match", errBody)
 	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 func checksum(b []byte) string {

@@ -48,9 +48,10 @@ type Options struct {
 	// writes go under it. Any other state is refused, as is deleting this one.
 	Taken *statebackend.Lock
 	// Persist is for how long a write under Taken is repeated while the registry
-	// cannot be reached. Stored is told each version that was written; nil: nobody.
+	// cannot be reached. Stored is told each version that was written, with its
+	// state, which must not be changed; nil: nobody.
 	Persist time.Duration
-	Stored  func(statebackend.Version)
+	Stored  func(v statebackend.Version, state []byte)
 	// TempDir holds the parts of multipart uploads; "": the system's.
 	TempDir string
 	// MaxState bounds a state; 0: 512 MiB.
@@ -111,7 +112,7 @@ func New(o Options) *Facade {
 		written: make(map[Place]bool),
 	}
 	if o.Stored == nil {
-		f.o.Stored = func(statebackend.Version) {}
+		f.o.Stored = func(statebackend.Version, []byte) {}
 	}
 	if o.Taken != nil {
 		f.locks[o.takenPlace()] = o.Taken

@@ -133,7 +133,7 @@ func (f *Facade) write(ctx context.Context, p Place, data []byte) error {
 		v, err := Persist(ctx, l, data, f.o.Persist)
 		f.wrote(p, err)
 		if err == nil {
-			f.o.Stored(v)
+			f.o.Stored(v, data)
 		}
 		return err
 	})

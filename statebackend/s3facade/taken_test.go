@@ -33,7 +33,7 @@ func newTakenRun(t *testing.T, host string, transport http.RoundTripper) (*run, 
 	var stored []statebackend.Version
 	r.facade = s3facade.New(s3facade.Options{
 		AccessKey: accessKey, Repositories: []string{r.repo}, TempDir: t.TempDir(), MaxState: 1 << 20,
-		Taken: lock, Persist: time.Minute, Stored: func(v statebackend.Version) { stored = append(stored, v) },
+		Taken: lock, Persist: time.Minute, Stored: func(v statebackend.Version, _ []byte) { stored = append(stored, v) },
 		Failed: func(err error) { r.failed = append(r.failed, err) },
 	})
 	server := httptest.NewServer(r.facade)

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// TestRequestsWithoutState: who takes the lock of a workspace without a state knows
+// that from the list, its lease costs nothing at first, and where the registry is
+// known to delete, nobody makes sure of it.
+func TestRequestsWithoutState(t *testing.T) {
+	c := &ocitest.Count{}
+	host := ocitest.New(t, ocitest.Quirks{})
+	mustStore(t, newStore(t, host, nil, statebackend.Options{}), "beside", testState(1, 0))
+	s := newStore(t, host, c, statebackend.Options{LockTTL: time.Hour, DigestDeletes: true})
+	l := mustLock(t, s, "prod", "a")
+	if diff := cmp.Diff(map[string]int{"GET ping": 0, "GET tags": 3, "PUT manifest": 2}, withPing(c.Take())); diff != "" {
+		t.Errorf("lock (-want +got):\n%s", diff)
+	}
+	if _, _, err := l.Get(t.Context()); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("no state: %v", err)
+	}
+	list, err := l.List(t.Context())
+	if err != nil || !list.Has("state-beside") || list.Has("state-prod") {
+		t.Errorf("list: %v", err)
+	}
+	mustUnlock(t, l)
+	if diff := cmp.Diff(map[string]int{"GET tags": 1, "DELETE manifest": 1}, c.Take()); diff != "" {
+		t.Errorf("look and unlock (-want +got):\n%s", diff)
+	}
+	if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+}
+
+// withPing counts a probe of the scheme as none.
+func withPing(n map[string]int) map[string]int {
+	n["GET ping"] = 0
+	return n
+}
+
+// TestDigestDeletesWrong: a registry that is said to delete and does not is locked
+// and unlocked all the same.
+func TestDigestDeletesWrong(t *testing.T) {
+	for _, q := range []ocitest.Quirks{{NoDelete: true}, {TagDeleteOnly: true}} {
+		s := newStore(t, ocitest.New(t, q), nil, statebackend.Options{DigestDeletes: true})
+		for i := range 3 {
+			mustStore(t, s, "prod", testState(i+1, 0))
+		}
+		if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
+			t.Errorf("%+v: held: %+v, %v", q, held, err)
+		}
+	}
+}
+
+// TestReplicateMounts copies within one registry without moving the states.
+func TestReplicateMounts(t *testing.T) {
+	for _, mounts := range []bool{true, false} {
+		c := &ocitest.Count{}
+		host := ocitest.New(t, ocitest.Quirks{NoMount: !mounts})
+		src, dst := replicaStore(t, host, "infra/source", c), replicaStore(t, host, "infra/copy", c)
+		l, err := src.Lock(t.Context(), "prod", statebackend.LockInfo{Who: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var states [][]byte
+		for serial := range 3 {
+			states = append(states, testState(serial+1, 100))
+			mustPut(t, l, states[serial])
+		}
+		mustUnlock(t, l)
+		c.Take()
+		if _, err := src.Replicate(t.Context(), dst, "prod"); err != nil {
+			t.Fatal(err)
+		}
+		got := c.Take()
+		if moved := got["GET blob"]; mounts != (moved == 0) || moved > 3 {
+			t.Errorf("mounts %v: %v", mounts, got)
+		}
+		if state, _, err := dst.Get(t.Context(), "prod"); err != nil || !bytes.Equal(state, states[2]) {
+			t.Errorf("copy: %s, %v", state, err)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func mustRecord(t testing.TB, s *statebackend.Store, ws string, change func(r *statebackend.Record)) statebackend.Record {
+	t.Helper()
+	r, err := s.ChangeRecord(t.Context(), ws, func(r *statebackend.Record) error { change(r); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func mustWorkspace(t testing.TB, s *statebackend.Store, ws string) statebackend.Workspace {
+	t.Helper()
+	l, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := l.Workspace(t.Context(), ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := l.Exists(t.Context(), ws); err != nil || ok != w.Exists() {
+		t.Errorf("%s exists: %t, %v; the workspace says %t", ws, ok, err, w.Exists())
+	}
+	return w
+}
+
+// shown is what a list says of its workspaces.
+func shown(t *testing.T, s *statebackend.Store) map[string]string {
+	t.Helper()
+	list, err := mustListing(t, s).Workspaces(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(list, func(a, b statebackend.Workspace) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Errorf("not in order: %v", list)
+	}
+	out := map[string]string{}
+	for _, w := range list {
+		s := "-"
+		if r := w.Live(); r != nil {
+			s = fmt.Sprint(r.Seq, " ", r.Description)
+		}
+		if w.Head != nil {
+			s += fmt.Sprint(", version ", w.Head.N)
+		}
+		if w.Held != nil {
+			s += ", held by " + w.Held.Info.ID
+		}
+		out[w.Name] = s
+	}
+	return out
+}
+
+func recordTags(t *testing.T, s *statebackend.Store) (tags []string) {
+	t.Helper()
+	for _, tag := range mustTags(t, s) {
+		if strings.HasPrefix(tag, "workspace-") {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// TestWorkspaces tells of records, states and locks from one list, and reads nothing
+// twice.
+func TestWorkspaces(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := &ocitest.Count{}
+		s := newStore(t, host, c, statebackend.Options{})
+		if got := shown(t, s); len(got) != 0 {
+			t.Errorf("a repository that is not there: %v", got)
+		}
+		first := mustRecord(t, s, "prod", func(r *statebackend.Record) {
+			r.Description, r.By, r.Tags = "one", "alice", map[string]string{"team": "core"}
+		})
+		second := mustRecord(t, s, "prod", func(r *statebackend.Record) {
+			if r.Description != "one" || r.Tags["team"] != "core" {
+				t.Errorf("the record to change is %+v", r)
+			}
+			r.Description, r.By, r.Tags["more"] = "two", "bob", ""
+		})
+		if first.Seq != 1 || second.Seq != 2 || !second.Created.Equal(first.Created) || second.Updated.Before(first.Updated) || first.Tags["more"] != "" || len(first.Tags) != 1 {
+			t.Errorf("records %+v and %+v", first, second)
+		}
+		mustRecord(t, s, "my team/ä", func(r *statebackend.Record) { r.Description = "empty" })
+		held := mustLock(t, s, "prod", "run")
+		mustPut(t, held, testState(1, 0))
+		door := mustLock(t, s, "by another door", "x")
+		mustPut(t, door, testState(1, 0))
+		mustUnlock(t, door)
+		want := map[string]string{"prod": "2 two, version 1, held by run", "my team/ä": "1 empty", "by another door": "-, version 1"}
+		if diff := cmp.Diff(want, shown(t, s)); diff != "" {
+			t.Errorf("workspaces (-want +got):\n%s", diff)
+		}
+		for who, s := range map[string]*statebackend.Store{"who wrote it": s, "another process": newStore(t, host, c, statebackend.Options{})} {
+			shown(t, s)
+			pages := lists(t, s, c)
+			if diff := cmp.Diff(want, shown(t, s)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", who, diff)
+			}
+			if n := c.Take(); n["GET tags"] != pages || n["GET manifest"] > 1 || sum(n) > pages+1 {
+				t.Errorf("%s: requests %v, want one list and the lock", who, n)
+			}
+			w := mustWorkspace(t, s, "prod")
+			if w.Live() == nil || w.Live().By != "bob" || w.Head == nil || w.Head.N != 1 || w.Held == nil || w.Held.Info.ID != "run" {
+				t.Errorf("%s: prod is %+v", who, w)
+			}
+			if w := mustWorkspace(t, s, "other"); w.Exists() || w.Record != nil || w.Held != nil {
+				t.Errorf("%s: no such workspace is %+v", who, w)
+			}
+		}
+		mustUnlock(t, held)
+	})
+}
+
+// TestChangeRecord counts what a change costs, and writes nothing where it changes
+// nothing.
+func TestChangeRecord(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := &ocitest.Count{}
+		s := newStore(t, host, c, statebackend.Options{})
+		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description, r.By, r.Project = "one", "alice", "p" })
+		pages := lists(t, s, c)
+		same := mustRecord(t, s, "prod", func(r *statebackend.Record) { r.By = "bob" })
+		if n := c.Take(); same.By != "alice" || sum(n) != pages {
+			t.Errorf("no change: %+v, requests %v", same, n)
+		}
+		mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Mode = artifact.ModeRemote })
+		if n := c.Take(); n["PUT manifest"] != 1 || sum(n) != pages+1 {
+			t.Errorf("a change: requests %v, want a list and a PUT", n)
+		}
+		errStop := errors.New("stop")
+		if _, err := s.ChangeRecord(t.Context(), "prod", func(*statebackend.Record) error { return errStop }); err != errStop {
+			t.Errorf("an error of the change: %v", err)
+		}
+		for name, change := range map[string]func(r *statebackend.Record){
+			"mode":     func(r *statebackend.Record) { r.Mode = "agent" },
+			"tag":      func(r *statebackend.Record) { r.Tags = map[string]string{strings.Repeat("k", 200): ""} },
+			"too long": func(r *statebackend.Record) { r.Description = strings.Repeat("d", 2000) },
+		} {
+			if _, err := s.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { change(r); return nil }); !errors.Is(err, statebackend.ErrRecord) {
+				t.Errorf("%s: %v, want ErrRecord", name, err)
+			}
+		}
+		if got := mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "a\nb" }); got.Description != "a b" || got.Seq != 3 || got.Project != "p" {
+			t.Errorf("after what was refused: %+v", got)
+		}
+	})
+}
+
+// TestRecordNewest takes the highest number, then the larger hash, and nothing that
+// is no record of the workspace.
+func TestRecordNewest(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	l := mustListing(t, s)
+	var race []statebackend.Record // two servers that change at once
+	for _, text := range []string{"left", "right"} {
+		r, err := l.Change(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = text; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		race = append(race, r)
+	}
+	want := race[0]
+	if race[1].Tag > race[0].Tag {
+		want = race[1]
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, s := range []*statebackend.Store{s, newStore(t, host, nil, statebackend.Options{})} {
+			r, err := mustListing(t, s).Record(t.Context(), "prod")
+			if err != nil || r == nil || r.Tag != want.Tag {
+				t.Errorf("%s: %+v, %v, want %s", what, r, err, want.Tag)
+			}
+		}
+	}
+	check("two at once")
+	m, err := s.Repo().Fetch(t.Context(), want.Tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hex := want.Tag[len(want.Tag)-8:]
+	for _, tag := range []string{"workspace-prod-000009-" + hex, "workspace-prod-999999-ffffffff", "workspace-dev-000001-" + hex} {
+		if err := s.Repo().PutTag(t.Context(), tag, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("forged tags above")
+	if w := mustWorkspace(t, s, "dev"); w.Exists() {
+		t.Errorf("a forged record made a workspace: %+v", w)
+	}
+	want = mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "next" })
+	if want.Seq != 2 {
+		t.Errorf("next number %d, want 2", want.Seq)
+	}
+	check("the next one")
+	g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+	ghosts := newStore(t, ghostHost, direct{g}, statebackend.Options{})
+	mustRecord(t, ghosts, "prod", func(r *statebackend.Record) { r.Description = "one" })
+	g.Add("infra/state", "workspace-prod-000002-01234567")
+	if w := mustWorkspace(t, ghosts, "prod"); w.Live() == nil || w.Live().Seq != 1 {
+		t.Errorf("a record that is listed and cannot be read: %+v", w)
+	}
+}
+
+// TestRecordAway never takes what cannot be read for what does not exist.
+func TestRecordAway(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	mustRecord(t, newStore(t, host, nil, statebackend.Options{}), "prod", func(r *statebackend.Record) { r.Description = "one" })
+	for _, kind := range []string{"tags", "manifest"} {
+		f := &ocitest.Fault{Match: ocitest.On("GET", kind), Do: ocitest.Status(503, 0), Times: -1}
+		s := newStore(t, host, f, statebackend.Options{})
+		l, err := s.List(t.Context())
+		if err == nil {
+			_, err = l.Exists(t.Context(), "prod")
+		}
+		if !errors.Is(err, oci.ErrUnavailable) || errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		_, err = s.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "two"; return nil })
+		if !errors.Is(err, oci.ErrUnavailable) {
+			t.Errorf("%s: change: %v", kind, err)
+		}
+	}
+	if w := mustWorkspace(t, newStore(t, host, nil, statebackend.Options{}), "prod"); w.Live().Description != "one" {
+		t.Errorf("something was written: %+v", w.Record)
+	}
+}
+
+// TestRecordLostAnswer writes one record, whether or not the answer was lost.
+func TestRecordLostAnswer(t *testing.T) {
+	for name, act := range map[string]ocitest.Act{"before": ocitest.FailBefore, "after": ocitest.FailAfter} {
+		f := &ocitest.Fault{Match: ocitest.OnTag(http.MethodPut), Do: act}
+		s := newStore(t, ocitest.New(t, ocitest.Quirks{}), f, statebackend.Options{})
+		r := mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "one" })
+		if diff := cmp.Diff([]string{r.Tag}, recordTags(t, s)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestLockDeletedWorkspace refuses by the list that a lock makes: no request more.
+func TestLockDeletedWorkspace(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	c := &ocitest.Count{}
+	s := newStore(t, host, c, statebackend.Options{})
+	mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = "mine" })
+	there := func(ctx context.Context, l *statebackend.Listing) error {
+		if ok, err := l.Exists(ctx, "prod"); err != nil || ok {
+			return err
+		}
+		return oci.ErrNotFound
+	}
+	l, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "run"}, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, l, testState(1, 0))
+	if err := l.DeleteWorkspace(t.Context(), nil, "", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, l)
+	pages := lists(t, s, c)
+	if _, err := s.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "old"}, there); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("lock of a deleted workspace: %v", err)
+	}
+	if n := c.Take(); sum(n) != pages {
+		t.Errorf("requests %v, want a list", n)
+	}
+}
+
+// TestListingView reads the highest version of a list, whatever state-W says.
+func TestListingView(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	view := func() (string, error) {
+		got := ""
+		_, err := mustListing(t, s).View(t.Context(), "prod", func(b []byte, _ statebackend.Version) error { got = string(b); return nil })
+		return got, err
+	}
+	if got, err := view(); !errors.Is(err, oci.ErrNotFound) {
+		t.Errorf("no state: %q, %v", got, err)
+	}
+	l := mustLock(t, s, "prod", "a")
+	mustPut(t, l, testState(1, 0))
+	old, err := s.Repo().Fetch(t.Context(), "state-prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, l, testState(2, 0))
+	mustUnlock(t, l)
+	if err := s.Repo().PutTag(t.Context(), "state-prod", old); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := view(); err != nil || got != string(testState(2, 0)) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestPruneKeepsRecords removes versions and no record.
+func TestPruneKeepsRecords(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		s := newStore(t, host, nil, statebackend.Options{})
+		for i := range 3 {
+			mustRecord(t, s, "prod", func(r *statebackend.Record) { r.Description = fmt.Sprint(i) })
+		}
+		want := recordTags(t, s)
+		l := mustLock(t, s, "prod", "a")
+		for i := range 4 {
+			mustPut(t, l, testState(i, 0))
+		}
+		mustUnlock(t, l)
+		gone, err := s.Prune(t.Context(), "prod", 1)
+		if err != nil && !errors.Is(err, oci.ErrUnsupported) || err == nil && len(gone) != 3 {
+			t.Errorf("removed %v, %v", gone, err)
+		}
+		if diff := cmp.Diff(want, recordTags(t, s)); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+		if w := mustWorkspace(t, newStore(t, host, nil, statebackend.Options{}), "prod"); w.Live() == nil || w.Live().Description != "2" {
+			t.Errorf("record %+v", w.Record)
+		}
+	})
+}
+
+// TestReplicateRecord copies the newest record, with a state and without.
+func TestReplicateRecord(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		src, dst := replicaStore(t, host, "infra/state", nil), replicaStore(t, host, "dr/state", nil)
+		mustWrite(t, src, 1)
+		mustRecord(t, src, "empty", func(r *statebackend.Record) { r.Description = "no state" })
+		for i := range 2 {
+			mustRecord(t, src, "prod", func(r *statebackend.Record) { r.Description = fmt.Sprint(i) })
+			names, err := src.Replicable(t.Context())
+			if diff := cmp.Diff([]string{"empty", "prod"}, names); diff != "" || err != nil {
+				t.Fatalf("replicable: %v (-want +got):\n%s", err, diff)
+			}
+			for _, name := range names {
+				if _, err := src.Replicate(t.Context(), dst, name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(shown(t, src), shown(t, dst)); diff != "" {
+				t.Errorf("run %d (-source +copy):\n%s", i, diff)
+			}
+		}
+		if tags := recordTags(t, dst); len(tags) != 2 && !strings.HasSuffix(t.Name(), "/no-delete") {
+			t.Errorf("older records stay: %v", tags)
+		}
+		if _, err := dst.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error { r.Description = "x"; return nil }); !errors.Is(err, statebackend.ErrReplica) {
+			t.Errorf("a change of the copy: %v", err)
+		}
+		if _, err := src.Replicate(t.Context(), dst, "nothing"); !errors.Is(err, oci.ErrNotFound) {
+			t.Errorf("neither state nor record: %v", err)
+		}
+	})
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statebackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	// maxRecords is how often a workspace may change in recordTime: each change is a
+	// tag in everybody's list, and where nothing can be deleted it stays.
+	maxRecords = 60
+	recordTime = time.Hour
+	// maxWorkspaces bounds those of a repository that may get a record.
+	maxWorkspaces = 5_000
+)
+
+// ChangeRecord is [Listing.Change] by a list of its own.
+func (s *Store) ChangeRecord(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
+	l, err := s.List(ctx)
+	if err != nil {
+		return Record{}, fmt.Errorf("listing %s: %w", s.repo, err)
+	}
+	return l.Change(ctx, workspace, change)
+}
+
+// Change writes the next record of a workspace: as change makes it of the newest
+// one, or of a blank one where there is none or it says deleted. An error of change
+// is returned, and nothing is written; so it is where nothing changes but By. Number
+// and times are set here, Created where change leaves it zero.
+//
+// Nobody locks: of two records that are written at once one wins, see
+// [artifact.WorkspaceTag]. Beyond 60 of a workspace in an hour the error is
+// oci.ErrRateLimited; what is out of bounds is [ErrRecord]; in a copy, [ErrReplica].
+func (l *Listing) Change(ctx context.Context, workspace string, change func(*Record) error) (Record, error) {
+	old, err := l.Record(ctx, workspace)
+	if err != nil {
+		return Record{}, err
+	}
+	next := Record{Workspace: workspace}
+	if old != nil && !old.Deleted {
+		next = *old
+		next.Tags = maps.Clone(old.Tags)
+	}
+	if err := change(&next); err != nil {
+		return Record{}, err
+	}
+	next.Workspace, next.Deleted = workspace, false
+	next.Description, next.By = artifact.PrintableText(next.Description), artifact.PrintableText(next.By)
+	if old != nil && sameRecord(*old, next) {
+		return *old, nil
+	}
+	if old == nil || old.Deleted {
+		if err := l.checkRoom(ctx, workspace); err != nil {
+			return Record{}, err
+		}
+	}
+	return l.writeRecord(ctx, old, next)
+}
+
+// sameRecord tells whether two records say the same of a workspace.
+func sameRecord(a, b Record) bool {
+	same := maps.Equal(a.Tags, b.Tags) && a.Created.Equal(b.Created)
+	b.Tag, b.Seq, b.Nonce, b.By, b.Updated = a.Tag, a.Seq, a.Nonce, a.By, a.Updated
+	return same && a.Workspace == b.Workspace && a.Project == b.Project && a.Description == b.Description && a.Mode == b.Mode &&
+		a.Tool == b.Tool && a.State == b.State && a.Owner == b.Owner && a.Deleted == b.Deleted
+}
+
+// checkRoom refuses one more workspace where there are too many. They are read only
+// where the tags tell of as many.
+func (l *Listing) checkRoom(ctx context.Context, workspace string) error {
+	fragments := map[string]bool{}
+	for fragment := range l.records() {
+		fragments[fragment] = true
+	}
+	for _, t := range newestTags(l.tags) {
+		fragments[t.Fragment] = true
+	}
+	if len(fragments) < l.s.maxWorkspaces {
+		return nil
+	}
+	found, err := l.gather(ctx)
+	if err != nil {
+		return fmt.Errorf("counting workspaces of %s: %w", l.s.repo, err)
+	}
+	maps.DeleteFunc(found, func(_ string, w *Workspace) bool { return !w.Exists() })
+	if found[workspace] == nil && len(found) >= l.s.maxWorkspaces {
+		return fmt.Errorf("%s has %d workspaces, which is the limit: %w", l.s.repo, len(found), ErrRecord)
+	}
+	return nil
+}
+
+// writeRecord writes the record after old, which is nil for the first one, and
+// removes what is long past.
+func (l *Listing) writeRecord(ctx context.Context, old *Record, next Record) (Record, error) {
+	tags := l.records()[lineOf(next.Workspace).fragment]
+	if err := l.s.checkReplica(ctx, l.tags); err != nil {
+		return Record{}, err
+	}
+	if err := l.checkRate(ctx, next.Workspace, tags); err != nil {
+		return Record{}, err
+	}
+	next.Seq, next.Updated = 1, l.s.o.Now()
+	if old != nil {
+		next.Seq = old.Seq + 1
+	}
+	if next.Created.IsZero() {
+		next.Created = next.Updated
+	}
+	t, m, err := artifact.NewWorkspaceRecord(next)
+	if err != nil {
+		return Record{}, fmt.Errorf("workspace %q: %w: %w", oci.PlainText(next.Workspace), ErrRecord, err)
+	}
+	r, err := artifact.ParseWorkspaceRecord(t.String(), m)
+	if err == nil {
+		err = l.s.putRecord(ctx, t.String(), m)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("writing the record of workspace %q to %s: %w", next.Workspace, l.s.repo, err)
+	}
+	l.s.seen.keep(r.Tag, &r, len(m.Bytes))
+	l.s.dropRecords(ctx, tags, r.Seq, recordTime)
+	return r, nil
+}
+
+// checkRate refuses a record where many were written of late. They are counted in
+// the repository, so for all processes together.
+func (l *Listing) checkRate(ctx context.Context, workspace string, tags []artifact.WorkspaceTag) error {
+	if len(tags) < maxRecords {
+		return nil
+	}
+	r, err := l.s.recordSeen(ctx, tags[maxRecords-1].String())
+	switch {
+	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading records of workspace %q in %s: %w", workspace, l.s.repo, err)
+	case l.s.age(r) < recordTime:
+		return fmt.Errorf("workspace %q in %s was changed %d times within an hour: %w", workspace, l.s.repo, maxRecords, oci.ErrRateLimited)
+	}
+	return nil
+}
+
+// putRecord writes a record. Its tag is its own, so that it may be sent again where
+// the answer was lost.
+func (s *Store) putRecord(ctx context.Context, tag string, m oci.Manifest) error {
+	x := s.session("", LockInfo{})
+	err := x.put(ctx, tag, m)
+	for range maxRepeats {
+		if !errors.Is(err, oci.ErrUncertain) || sleep(ctx, again()) != nil {
+			return err
+		}
+		if d, rerr := s.repo.Resolve(ctx, tag); rerr == nil && d.Digest == m.Digest {
+			return nil
+		}
+		err = x.put(ctx, tag, m)
+	}
+	return err
+}
+
+// dropRecords removes records below seq that are older than age, as far as the
+// registry can; a younger one is counted by checkRate. What is no record is left
+// alone. It is a courtesy: the next one tries again.
+func (s *Store) dropRecords(ctx context.Context, tags []artifact.WorkspaceTag, seq int, age time.Duration) {
+	dropped := 0
+	for _, t := range slices.Backward(tags) {
+		can := s.findings.abilities()
+		if dropped == maxSwept || t.Seq >= seq || can.byTag == unable && can.byDigest == unable {
+			return
+		}
+		r, err := s.recordSeen(ctx, t.String())
+		if err != nil || s.age(r) < age {
+			continue
+		}
+		// No two records share a digest: the nonce is in it, and the tag has its hash.
+		err = s.drop(ctx, r.Tag, func(d oci.Descriptor) bool { return !strings.HasPrefix(d.Digest.Encoded(), t.Hex) })
+		if errors.Is(err, oci.ErrUnsupported) {
+			s.findings.learn(abilities{byTag: unable, byDigest: unable})
+			return
+		}
+		if err != nil {
+			s.o.Logger.WarnContext(ctx, "an old workspace record could not be removed", "repository", s.repo.String(), "tag", r.Tag, "error", err)
+			return
+		}
+		dropped++
+	}
+}
+
+// DeleteWorkspace deletes a workspace: first its record says deleted, the other
+// facts kept, then the state is deleted, whose history stays. Cut off in between the
+// workspace exists by its state, and is never an empty one; so it may be repeated.
+// Where its record is in another repository, records and workspace say in which and
+// under which name; records nil: in this one. The lock stays.
+func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, by string) error {
+	if records == nil {
+		records, workspace = l.s, l.x.workspace
+	}
+	if err := l.Check(ctx); err != nil {
+		return err
+	}
+	_, err := l.Head(ctx)
+	empty := errors.Is(err, oci.ErrNotFound)
+	if err != nil && !empty {
+		return err
+	}
+	if err := records.markDeleted(ctx, workspace, by, empty); err != nil || empty {
+		return err
+	}
+	return l.Delete(ctx)
+}
+
+// markDeleted writes that a workspace was deleted, also where it had no record: who
+// saw it before must be told. Without a state it is written once.
+func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty bool) error {
+	l, err := s.List(ctx)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", s.repo, err)
+	}
+	old, err := l.Record(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	next := Record{Workspace: workspace}
+	if old != nil {
+		next = *old
+	}
+	if empty && (old == nil || old.Deleted) {
+		return nil
+	}
+	next.Deleted, next.By = true, artifact.PrintableText(by)
+	_, err = l.writeRecord(ctx, old, next)
+	return err
+}
