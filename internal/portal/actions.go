@@ -49,11 +49,18 @@ func (s *server) possible(c caller, v instance.View, r *instance.Record, have ro
 	return names
 }
 
-// whole is one instance as the caller sees it, with what a list leaves out: what
-// may be done with it, its place in the queue, what it costs.
+// whole is one instance as the caller sees it, with what a list leaves out:
+// parameters and events, what may be done with it, its place in the queue, what it
+// costs.
 func (s *server) whole(c caller, v instance.View, r *instance.Record) portaldoc.Instance {
 	have := c.role(v.Document, r)
 	doc := document(v.Document, r, have)
+	for _, e := range r.Events {
+		doc.Events = append(doc.Events, eventDoc(e, have))
+	}
+	if have&(owns|approves|administers) != 0 {
+		doc.Parameters = masked(r)
+	}
 	doc.Actions = s.possible(c, v, r, have)
 	if doc.Run != nil {
 		doc.Run.Place = v.Document.Place(r.ID)

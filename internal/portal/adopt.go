@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -179,5 +181,5 @@ func (s *server) lostSensitive(e instance.Adopt) []string {
 	if now, ok := s.o.Catalog.Current(e.Record.Template); ok && now.Schema != nil {
 		return sensitive(now, e.Record.Parameters)
 	}
-	return sorted(e.Record.Parameters)
+	return slices.Sorted(maps.Keys(e.Record.Parameters))
 }

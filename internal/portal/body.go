@@ -76,7 +76,7 @@ func readJSON(r *http.Request, to any) ([]byte, error) {
 	case err != nil:
 		return nil, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("the request broke off after %d bytes", len(body))}
 	case len(body) > portaldoc.MaxBody:
-		return nil, &service.Error{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("more than %d bytes", portaldoc.MaxBody)}
+		return nil, errTooLarge()
 	case len(bytes.TrimSpace(body)) == 0:
 		return nil, nil
 	}

@@ -3,6 +3,7 @@
 package portal
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -103,18 +104,49 @@ func (c caller) anonymous() bool { return c.Mode == "anonymous" }
 
 // role is what the caller is to an instance.
 func (c caller) role(d *instance.Document, r *instance.Record) role {
+	return c.judge(d).role(r)
+}
+
+// judge says what a caller is to the instances of a document. What the rules say
+// is asked once for each template, however many instances that has.
+type judge struct {
+	c     caller
+	d     *instance.Document
+	rules map[string]role // by template: whoever owns the instance; owns: if he does
+}
+
+func (c caller) judge(d *instance.Document) judge { return judge{c, d, map[string]role{}} }
+
+func (j judge) role(r *instance.Record) role {
+	have, known := j.rules[r.Template]
+	if !known {
+		have = j.c.rules(r.Template)
+		j.rules[r.Template] = have
+	}
+	if have&owns == 0 {
+		return have
+	}
+	if !j.c.is(j.d, r) {
+		return have &^ owns
+	}
+	return have | reads
+}
+
+// rules are what the caller is to any instance of a template, with owns where he
+// is that of his own.
+func (c caller) rules(template string) role {
 	var have role
-	if c.may(access.Admin, r.Template) {
+	if c.may(access.Admin, template) {
 		have |= reads | administers
 	}
-	if c.may(access.Approve, r.Template) {
+	if c.may(access.Approve, template) {
 		have |= reads | approves
 	}
-	if c.may(access.Read, r.Template) {
+	if c.may(access.Read, template) {
 		have |= reads
 	}
-	if c.may(access.Use, r.Template) && c.is(d, r) {
-		have |= reads | owns
+	if c.may(access.Use, template) {
+		have |= owns
 	}
 	return have
 }
@@ -168,7 +200,8 @@ func quoteID(id string) string {
 	return id
 }
 
-// who answers those who have said nothing of themselves and have no right.
+// unknown refuses those who have said nothing of themselves and have no right; nil
+// for those who have.
 func (c caller) unknown() error {
 	if c.anonymous() {
 		return &access.Refusal{Status: http.StatusUnauthorized, Text: "a token is needed"}
@@ -334,11 +367,12 @@ func (s *server) ownIn(r *http.Request, c caller, v instance.View) (*instance.Re
 		return nil, c, err
 	}
 	var found *instance.Record
+	as := c.judge(v.Document)
 	for _, record := range v.Document.Records {
 		if record.Template != name {
 			continue
 		}
-		if c.role(v.Document, record)&owns == 0 {
+		if as.role(record)&owns == 0 {
 			if c.unsure(record) {
 				return nil, c, c.stale
 			}
@@ -360,15 +394,12 @@ func before(a, b *instance.Record) bool {
 	if a.Phase.Live() != b.Phase.Live() {
 		return a.Phase.Live()
 	}
-	return newer(a, b)
+	return listed(a, b) < 0
 }
 
-// newer is the order of lists.
-func newer(a, b *instance.Record) bool {
-	if at, bt := started(a), started(b); !at.Equal(bt) {
-		return at.After(bt)
-	}
-	return a.ID < b.ID
+// listed is the order of lists: the newest first.
+func listed(a, b *instance.Record) int {
+	return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
 }
 
 // started is when an instance began for its owner.

@@ -108,12 +108,13 @@ func moved(r *instance.Record) time.Time {
 // fresh are the events that were not told yet, in the order of time.
 func (f *feed) fresh(d *instance.Document) []portaldoc.Event {
 	var all []portaldoc.Event
+	as := f.c.judge(d)
 	for id, r := range d.Records {
 		before, known := f.newest[id]
 		if reserved(r.Template) || known && before == toldOf(r) {
 			continue
 		}
-		have := f.c.role(d, r)
+		have := as.role(r)
 		if have&reads == 0 {
 			continue
 		}

@@ -159,7 +159,7 @@ func (f *Forward) forward(w http.ResponseWriter, r *http.Request, address string
 	if err != nil {
 		return err
 	}
-	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body}
+	x := &exchange{f: f, client: f.o.Kit.Client(r), to: to, body: body, stream: make(chan struct{})}
 	if !f.places.Take(x.client) {
 		return service.TooMany("requests")
 	}
@@ -177,6 +177,7 @@ type exchange struct {
 	leave  func() // gives back the place that it has now
 	begin  *time.Timer
 	failed error
+	stream chan struct{} // closed when the answer is one that goes on
 }
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
@@ -184,6 +185,18 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	x.begin = time.AfterFunc(forwardHeader, cancel)
 	defer x.begin.Stop()
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.stream:
+		}
+		select {
+		case <-ctx.Done():
+		case <-x.f.o.Kit.Closing():
+			cancel()
+		}
+	}()
 	proxy := httputil.ReverseProxy{
 		Transport: x.f.o.Transport, Rewrite: x.rewrite, ModifyResponse: x.answer,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { x.failed = err },
@@ -214,6 +227,7 @@ func (x *exchange) answer(resp *http.Response) error {
 	}
 	x.leave()
 	x.leave = func() { x.f.streams.Leave(x.client) }
+	close(x.stream)
 	return nil
 }
 

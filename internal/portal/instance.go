@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
@@ -34,7 +33,8 @@ func awaits(r *instance.Record) string {
 	return ""
 }
 
-// document is an instance as somebody sees it who has a role to it.
+// document is an instance as somebody sees it in a list who has a role to it: a
+// list is for choosing, so without parameters and events.
 func document(d *instance.Document, r *instance.Record, have role) portaldoc.Instance {
 	doc := portaldoc.Instance{
 		ID: r.ID, Name: r.Name, Template: r.Template, Role: have.name(), Source: sourceDoc(r.Source), Owner: ownerDoc(r.Owner), CreatedBy: personDoc(r.CreatedBy),
@@ -56,12 +56,8 @@ func document(d *instance.Document, r *instance.Record, have role) portaldoc.Ins
 	if r.Run != nil {
 		doc.Run = runDoc(r, r.Run, have)
 	}
-	for _, e := range r.Events {
-		doc.Events = append(doc.Events, eventDoc(e, have))
-	}
 	if have&(owns|approves|administers) != 0 {
 		doc.Plan = awaits(r)
-		doc.Parameters = masked(r)
 	}
 	if detailed {
 		doc.Outputs, doc.Connection = shownOutputs(d, r), connectionDoc(r.Connection)
@@ -87,7 +83,7 @@ func masked(r *instance.Record) map[string]json.RawMessage {
 }
 
 // hidden is a value that nobody is shown.
-func hidden() json.RawMessage { return json.RawMessage(strconv.Quote(portaldoc.Masked)) }
+func hidden() json.RawMessage { return json.RawMessage(`"` + portaldoc.Masked + `"`) }
 
 func sourceDoc(s instance.Source) portaldoc.Source {
 	return portaldoc.Source{Module: s.Module, Version: s.Version, Digest: s.Digest, Path: s.Path}

@@ -69,6 +69,8 @@ func (s *server) creation(ctx context.Context, c caller, body portaldoc.Create) 
 		return instance.Create{}, err
 	case !e.Template.Enabled:
 		return instance.Create{}, fmt.Errorf("template %s is switched off: %w", body.Template, instance.ErrPaused)
+	case body.Version != "" && e.Template.Pool != nil:
+		return instance.Create{}, field("/version", "members of a pool have the version that the template takes: name none")
 	case e.Problem != "":
 		return instance.Create{}, &apiError{Status: http.StatusConflict, Reason: portaldoc.ReasonPaused, Text: "template " + body.Template + ": " + e.Problem}
 	}

@@ -441,8 +441,8 @@ func TestRequestsOfARun(t *testing.T) {
 		gone := w.until(t, rec.ID, 9*time.Hour, instance.Destroyed)
 		t.Logf("requests: %d to create, %d to destroy; the end was seen after %s", created, w.counted.count()-before-created,
 			gone.Runs[0].QueuedAt.Sub(ready.ExpiresAt))
-		if created > 18 { // of 30; the others are the run's own
-			t.Errorf("%d requests to create, want at most 18", created)
+		if created > 9 { // of 30; the others are the run's own
+			t.Errorf("%d requests to create, want at most 9", created)
 		}
 		if lag := gone.Runs[0].StartedAt.Sub(ready.ExpiresAt); lag > 5*time.Second {
 			t.Errorf("the run that destroys began %s after the end", lag)

@@ -3,7 +3,6 @@
 package portal
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -77,20 +76,19 @@ func (s *server) list(r call[struct{}], needed role) (portaldoc.Instances, error
 		return portaldoc.Instances{}, err
 	}
 	d := r.view.Document
+	as := r.judge(d)
 	var found []*instance.Record
 	for _, record := range d.Records {
 		switch {
 		case !match(record):
-		case r.role(d, record)&needed != 0:
+		case as.role(record)&needed != 0:
 			found = append(found, record)
 		case r.unsure(record):
 			return portaldoc.Instances{}, r.stale
 		}
 	}
-	slices.SortFunc(found, func(a, b *instance.Record) int {
-		return cmp.Or(started(b).Compare(started(a)), strings.Compare(a.ID, b.ID))
-	})
-	doc := portaldoc.Instances{Instances: []portaldoc.Instance{}, Count: len(found)}
+	slices.SortFunc(found, listed)
+	doc := portaldoc.Instances{Count: len(found)}
 	doc.Used, doc.Shared = r.counts(d)
 	doc.Limit = s.userLimit(r.caller, d)
 	if p.after != "" {
@@ -98,16 +96,19 @@ func (s *server) list(r call[struct{}], needed role) (portaldoc.Instances, error
 		if err != nil {
 			return doc, err
 		}
-		found = slices.DeleteFunc(found, func(record *instance.Record) bool { return !newer(last, record) })
-	}
-	for i, record := range found {
-		if i == p.limit {
-			doc.Next = cursor(found[i-1])
-			break
+		from, _ := slices.BinarySearchFunc(found, last, listed)
+		for from < len(found) && listed(found[from], last) == 0 {
+			from++
 		}
-		one := document(d, record, r.role(d, record))
-		one.Events, one.Parameters = nil, nil // a list is for choosing
-		doc.Instances = append(doc.Instances, one)
+		found = found[from:]
+	}
+	if len(found) > p.limit {
+		found = found[:p.limit]
+		doc.Next = cursor(found[p.limit-1])
+	}
+	doc.Instances = make([]portaldoc.Instance, len(found))
+	for i, record := range found {
+		doc.Instances[i] = document(d, record, as.role(record))
 	}
 	return doc, nil
 }
@@ -122,7 +123,7 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 			return nil, field("/phase", "there is no phase %.40q", p)
 		}
 	}
-	d := r.view.Document
+	d, own := r.view.Document, r.owner()
 	return func(record *instance.Record) bool {
 		switch {
 		case template != "" && !addr.Match(template, record.Template):
@@ -132,7 +133,7 @@ func (r call[A]) filter() (func(*instance.Record) bool, error) {
 		case owner == "":
 			return true
 		case owner == "me":
-			return record.Owner.Same(r.owner())
+			return record.Owner.Same(own)
 		case owner == "mine":
 			return r.is(d, record) || r.unsure(record)
 		}
@@ -164,10 +165,11 @@ func (s *server) userLimit(c caller, d *instance.Document) int {
 
 // counts are the live instances of the caller and of the caller's groups.
 func (c caller) counts(d *instance.Document) (used, shared int) {
+	own := c.owner()
 	for _, record := range d.Records {
 		switch {
 		case !record.Phase.Live() || reserved(record.Template):
-		case record.Owner.Same(c.owner()):
+		case record.Owner.Same(own):
 			used++
 		case c.is(d, record):
 			shared++

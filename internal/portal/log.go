@@ -9,11 +9,11 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -29,19 +29,32 @@ func (s *server) log(w http.ResponseWriter, r call[runOf]) error {
 	if !wantsEvents(r.Request) {
 		return s.logText(w, r)
 	}
-	offset, _, err := lastEvent(r.Request)
+	at, err := lastPlace(r.Request)
 	if err != nil {
 		return err
 	}
-	if offset > maxLog {
-		return &service.Error{Status: http.StatusBadRequest, Text: "Last-Event-ID: no log is so long"}
-	}
-	tail := &tail{s: s, r: r, offset: offset}
+	tail := &tail{s: s, r: r, at: at}
 	again := func(ctx context.Context) error {
 		_, _, err := tail.run(ctx, true)
 		return err
 	}
 	return s.eventStream(w, r.Request, r.caller, again, tail.next)
+}
+
+// lastPlace is how far a stream that broke had come; zero for one that begins.
+func lastPlace(r *http.Request) (portaldoc.LogPlace, error) {
+	text := r.Header.Get(lastEventID)
+	if text == "" {
+		return portaldoc.LogPlace{}, nil
+	}
+	at, err := portaldoc.ParseLogPlace(text)
+	if err != nil {
+		return at, notSent(err)
+	}
+	if at.Offset > maxLog {
+		return at, notSent(errors.New("no log is so long"))
+	}
+	return at, nil
 }
 
 // wantsEvents reports whether a client asks for server-sent events.
@@ -70,11 +83,10 @@ func (s *server) logText(w http.ResponseWriter, r call[runOf]) error {
 
 // tail follows the log of a run.
 type tail struct {
-	s       *server
-	r       call[runOf]
-	offset  int64
-	attempt int // whose log that is; 0: none yet
-	waits   waiting
+	s     *server
+	r     call[runOf]
+	at    portaldoc.LogPlace // of attempt 0: nothing was sent yet
+	waits waiting
 }
 
 // waiting is why a run does not go on.
@@ -122,12 +134,11 @@ func (t *tail) next(ctx context.Context, out *stream) (bool, error) {
 		t.waits = now
 		out.send("", "wait", now)
 	}
-	if t.attempt != of.run.Attempt { // the log of another attempt begins at 0
-		if t.attempt != 0 {
-			t.offset = 0
-			out.send("0", "attempt", of.run.Attempt)
+	if before := t.at.Attempt; before != of.run.Attempt { // whose log begins anew
+		t.at = portaldoc.LogPlace{Attempt: of.run.Attempt}
+		if before != 0 {
+			out.send(t.at.String(), "attempt", t.at.Attempt)
 		}
-		t.attempt = of.run.Attempt
 	}
 	err = t.copy(ctx, out, of)
 	if err != nil && !errors.Is(err, oci.ErrNotFound) {
@@ -148,13 +159,13 @@ const logPiece = 16 << 10
 
 // copy sends what there is from the offset on.
 func (t *tail) copy(ctx context.Context, out *stream, of runOf) error {
-	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.offset)
+	from, err := t.s.o.Results.Log(ctx, of.record, of.run, t.at.Offset)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	buf, kept := make([]byte, logPiece), 0
-	for out.broken == nil && t.offset < maxLog {
+	for out.broken == nil && t.at.Offset < maxLog {
 		n, err := io.ReadFull(from, buf[kept:])
 		n += kept
 		whole := n
@@ -162,8 +173,8 @@ func (t *tail) copy(ctx context.Context, out *stream, of runOf) error {
 			whole = wholeRunes(buf[:n])
 		}
 		if whole > 0 {
-			t.offset += int64(whole)
-			out.send(strconv.FormatInt(t.offset, 10), "", strings.ToValidUTF8(string(buf[:whole]), "\uFFFD"))
+			t.at.Offset += int64(whole)
+			out.send(t.at.String(), "", strings.ToValidUTF8(string(buf[:whole]), "\uFFFD"))
 			kept = copy(buf, buf[whole:n])
 		} else {
 			kept = n

@@ -25,7 +25,7 @@ func (s *server) outputs(w http.ResponseWriter, r call[*instance.Record]) error 
 // shownOutputs are the outputs of an instance. The record keeps none that is
 // sensitive: what the template lists beside them is one.
 func shownOutputs(d *instance.Document, r *instance.Record) map[string]json.RawMessage {
-	shown := map[string]json.RawMessage{}
+	shown := make(map[string]json.RawMessage, len(r.Outputs))
 	if t := d.Templates[r.Snapshot]; t != nil && !r.ReadyAt.IsZero() {
 		for _, name := range t.Outputs {
 			shown[name] = hidden()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/instance"
@@ -45,6 +46,37 @@ func (t *Templates) Pin(ctx context.Context, name, version string) (*Entry, erro
 		return nil, field("/version", "version %s of the module does not fit: %v", v, err)
 	}
 	return &pinned, nil
+}
+
+// maxVersions bounds how many versions of a module are offered.
+const maxVersions = 50
+
+// Versions are those of its module that a template takes, the highest first; none
+// where that is not for who launches it to say: it names a digest, or has a pool.
+func (t *Templates) Versions(ctx context.Context, name string) ([]string, error) {
+	e, ok := t.Current(name)
+	if !ok {
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	}
+	ref := e.Template.Module
+	if ref.Pinned() || e.Template.Pool != nil {
+		return nil, nil
+	}
+	m, err := addr.ParseModule(ref.Address)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.o.Catalog.Module(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", m, err)
+	}
+	fits := slices.DeleteFunc(slices.Clone(list.Listed), func(v addr.Version) bool { return !takes(ref, v) })
+	slices.SortFunc(fits, func(a, b addr.Version) int { return b.Compare(a) })
+	var versions []string
+	for _, v := range fits[:min(len(fits), maxVersions)] {
+		versions = append(versions, v.String())
+	}
+	return versions, nil
 }
 
 // takes reports whether a template lets a caller choose a version.

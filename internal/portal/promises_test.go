@@ -4,6 +4,7 @@ package portal_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,38 @@ func TestHidden(t *testing.T) {
 	create(t, s, anna, `{"template":"lab/vpc"}`, 201)
 	s.Want(t, 409, nil, anna, "POST", "instances", `{"template":"lab/one"}`)
 	s.Want(t, 409, nil, anna, "POST", "run/lab/one", "{}")
+}
+
+// TestOffered tells who launches which versions there are, and an admin that limits
+// need not count; nobody else.
+func TestOffered(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	for _, c := range []struct {
+		who, name string
+		versions  []string
+		force     bool
+	}{
+		{"anna", "lab/vpc", []string{"1.1.0", "1.0.0"}, false}, {"anna", "lab/pool", nil, false},
+		{"both", "lab/vpc", []string{"1.1.0", "1.0.0"}, true},
+	} {
+		var one portaldoc.Template
+		token := all[c.who]
+		if c.who == "both" {
+			token = s.Issuer.Token(t, "both", "use", "admin")
+		}
+		s.Want(t, 200, &one, token, "GET", "templates/"+c.name, "")
+		if !slices.Equal(one.Versions, c.versions) || one.Force != c.force {
+			t.Errorf("%s is offered versions %q of %s, force %t", c.who, one.Versions, c.name, one.Force)
+		}
+	}
+	var list portaldoc.Templates
+	s.Want(t, 200, &list, all["anna"], "GET", "templates", "")
+	for _, one := range list.Templates {
+		if len(one.Versions) > 0 {
+			t.Errorf("a list has versions of %s", one.Name)
+		}
+	}
 }
 
 // TestClaimOwner gives an instance to all who have one value of a claim, as the

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -248,7 +249,7 @@ func (r *Reconciler) fills(d *instance.Document) []instance.Event {
 	if len(r.o.Templates.Problems()) > 0 {
 		return events
 	}
-	for _, id := range sorted(d.Records) {
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		rec := d.Records[id]
 		if rec.Pooled && rec.Owner == (instance.Owner{}) && rec.Phase.Live() && !pooled[rec.Template] {
 			pooled[rec.Template] = true
@@ -262,7 +263,7 @@ func (r *Reconciler) fills(d *instance.Document) []instance.Event {
 // that still show that it had.
 func (r *Reconciler) offers(d *instance.Document) []instance.Event {
 	var events []instance.Event
-	for _, id := range sorted(d.Records) {
+	for _, id := range slices.Sorted(maps.Keys(d.Records)) {
 		rec := d.Records[id]
 		e, ok := r.o.Templates.Current(rec.Template)
 		if !ok || e.Problem != "" || !rec.Phase.Live() || rec.Owner == (instance.Owner{}) {
@@ -301,8 +302,8 @@ func (r *Reconciler) tell(ctx context.Context, e instance.Event) error {
 	}
 }
 
-// record returns a record and its snapshot as they were committed last; nil if
-// there is none any more.
+// record returns a record, and the document that has it, as they were committed
+// last; nil if there is none any more. Who does not lead any more gets ErrNoLeader.
 func (r *Reconciler) record(ctx context.Context, id string) (*instance.Record, *instance.Document, error) {
 	v, err := r.o.Store.View(ctx)
 	if err != nil {
@@ -324,14 +325,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// sorted are the keys of m in order.
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

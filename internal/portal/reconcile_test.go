@@ -246,10 +246,12 @@ func newWorld(t testing.TB, handler http.Handler, takes time.Duration) *world {
 		t.Fatal(err)
 	}
 	zip := oci.BytesBlob(artifact.MediaZip, []byte("the module"))
-	if err := repo.PushBlob(t.Context(), zip); err != nil {
-		t.Fatal(err)
+	for _, b := range []oci.Blob{oci.EmptyBlob(), zip} {
+		if err := repo.PushBlob(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.source = instance.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String()}
+	w.source = instance.Source{Module: "net/vpc/aws", Version: "1.4.0", Digest: "sha256:" + strings.Repeat("1", 64), Archive: zip.Digest.String(), Size: zip.Size}
 	w.options = portal.ReconcilerOptions{
 		Store: w, Machine: w.machine, Changed: w.Changed, Executors: map[string]run.Executor{"local": w.program},
 		Templates: w.shelf, Client: client, Layout: w.layout, Ledger: func() string { return "acme/ledger" },

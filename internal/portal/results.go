@@ -99,7 +99,7 @@ func (r *Reconciler) Outputs(ctx context.Context, rec *instance.Record) (map[str
 	}
 	outputs := make(map[string]Output, len(all))
 	for name, one := range all {
-		outputs[name] = Output(one)
+		outputs[name] = Output{Value: one.Value, Sensitive: one.Sensitive}
 	}
 	return outputs, nil
 }

@@ -47,6 +47,9 @@ type Catalog interface {
 	// is [Catalog.Current] for now. An error is [instance.ErrNotFound] where there
 	// is no template, and [instance.ErrInvalid] where it does not take the version.
 	Pin(ctx context.Context, name, version string) (*Entry, error)
+	// Versions are those that [Catalog.Pin] takes, the highest first, as far as
+	// people are offered them.
+	Versions(ctx context.Context, name string) ([]string, error)
 }
 
 // Results is what runs leave behind outside the document.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	digest "github.com/opencontainers/go-digest"
@@ -95,7 +96,7 @@ func (r *Reconciler) sensitive(rec *instance.Record, t *instance.Template, varia
 	case ok && e.Schema != nil:
 		names = append(names, e.Schema.SensitiveVariables()...)
 	case len(rec.Sensitive) > 0:
-		for _, name := range sorted(variables) {
+		for _, name := range slices.Sorted(maps.Keys(variables)) {
 			if !slices.ContainsFunc(t.Parameters, func(p instance.Parameter) bool { return p.Name == name }) {
 				names = append(names, name)
 			}
@@ -153,7 +154,7 @@ func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.
 	if err != nil {
 		return err
 	}
-	s := artifact.Source{Zip: zip, Annotations: map[string]string{
+	s := artifact.Source{Zip: zip, First: n.N == 1 && n.Attempt == 1, Annotations: map[string]string{
 		"okara_template": rec.Template, "okara_module": n.Source.Module, "okara_version": n.Source.Version,
 	}}
 	if s.Template, err = t.Canonical(); err != nil {
@@ -173,12 +174,12 @@ func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.
 }
 
 // zip is the archive of a module, in the repository of the instance or in that of
-// the module.
+// the module, from which it is mounted.
 func (r *Reconciler) zip(ctx context.Context, own *oci.Repo, s instance.Source, first bool) (oci.Blob, error) {
 	d := digest.Digest(s.Archive)
 	if !first {
 		if desc, err := own.Stat(ctx, d); err == nil {
-			return oci.Blob{Descriptor: desc, Open: func() (io.ReadCloser, error) { return own.Open(ctx, desc) }}, nil
+			return blobOf(ctx, own, desc, s), nil
 		}
 	}
 	m, err := addr.ParseModule(s.Module)
@@ -189,9 +190,27 @@ func (r *Reconciler) zip(ctx context.Context, own *oci.Repo, s instance.Source, 
 	if err != nil {
 		return oci.Blob{}, err
 	}
+	if s.Size > 0 { // the same as it would say
+		return blobOf(ctx, from, oci.Descriptor{MediaType: artifact.MediaZip, Digest: d, Size: s.Size}, s), nil
+	}
 	desc, err := from.Stat(ctx, d)
 	if err != nil {
-		return oci.Blob{}, fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+		return oci.Blob{}, moduleError(s, err)
 	}
-	return oci.Blob{Descriptor: desc, Open: func() (io.ReadCloser, error) { return from.Open(ctx, desc) }}, nil
+	return blobOf(ctx, from, desc, s), nil
+}
+
+func moduleError(s instance.Source, err error) error {
+	return fmt.Errorf("module %s %s: %w", s.Module, s.Version, err)
+}
+
+// blobOf is the archive of a module that lies in a repository.
+func blobOf(ctx context.Context, from *oci.Repo, d oci.Descriptor, s instance.Source) oci.Blob {
+	return oci.Blob{Descriptor: d, From: from, Open: func() (io.ReadCloser, error) {
+		r, err := from.Open(ctx, d)
+		if err != nil {
+			return nil, moduleError(s, err)
+		}
+		return r, nil
+	}}
 }

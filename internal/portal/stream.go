@@ -119,6 +119,8 @@ func (s *server) eventStream(w http.ResponseWriter, r *http.Request, c caller, a
 			select {
 			case <-ctx.Done():
 				return nil
+			case <-s.kit.Closing():
+				return nil
 			case <-poll.C:
 				wait = false
 			case <-beat.C:
@@ -135,15 +137,24 @@ func (s *server) eventStream(w http.ResponseWriter, r *http.Request, c caller, a
 	}
 }
 
-// lastEvent is where a stream that broke goes on; ok is false for one that begins.
+// lastEventID is the header with the id that a client read last.
+const lastEventID = "Last-Event-ID"
+
+// notSent refuses an id that no stream has sent.
+func notSent(err error) error {
+	return &service.Error{Status: http.StatusBadRequest, Text: lastEventID + ": " + err.Error()}
+}
+
+// lastEvent is where a stream whose ids are numbers goes on; ok is false for one
+// that begins.
 func lastEvent(r *http.Request) (n int64, ok bool, err error) {
-	text := r.Header.Get("Last-Event-ID")
+	text := r.Header.Get(lastEventID)
 	if text == "" {
 		return 0, false, nil
 	}
 	n, err = strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, false, &service.Error{Status: http.StatusBadRequest, Text: fmt.Sprintf("Last-Event-ID %.40q: want a number that this stream has sent", text)}
+	if err != nil || strconv.FormatInt(n, 10) != text || n < 0 {
+		return 0, false, notSent(fmt.Errorf("%.40q: want a number that this stream has sent", text))
 	}
 	return n, true, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/portal"
 	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/portaltest"
@@ -92,8 +93,8 @@ func TestLogStream(t *testing.T) {
 		}
 	}
 	read(frames, "first\nä")
-	if last != fmt.Sprint(len(got)) {
-		t.Errorf("id %s after %d bytes", last, len(got))
+	if want := fmt.Sprint("1-", len(got)); last != want {
+		t.Errorf("id %s, want %s", last, want)
 	}
 	stop() // the connection breaks
 	s.Results.Append("\ndata: x\r\n\nsecond\n")
@@ -109,8 +110,35 @@ func TestLogStream(t *testing.T) {
 	if status, _, body := s.Ask(t, anna, "GET", path, ""); status != 200 || string(body) != got {
 		t.Errorf("as text: %d %q", status, body)
 	}
-	for _, bad := range []string{"x", "-1", "99999999999999999999", "100000000000"} {
+	for _, bad := range []string{"x", "7", "-1", "0-7", "1-+7", "1-99999999999999999999", "1-100000000000"} {
 		s.Want(t, 400, nil, anna, "GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", bad)
+	}
+}
+
+// TestLogStreamOverAttempts goes on after a break in which another attempt began:
+// its log comes from the first byte on, however long the one before was.
+func TestLogStreamOverAttempts(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	anna := s.Issuer.Token(t, "anna", "use")
+	id := create(t, s, anna, `{"template":"lab/vpc"}`, 201).ID
+	s.Store.Start(t, id)
+	path := "instances/" + id + "/runs/1/log"
+	s.Results.Append("what the first one said\n")
+	frames, stop := streamOf(t, s, anna, path, "")
+	f := <-frames
+	stop()
+	s.Store.Finish(t, id, instance.Result{Outcome: instance.Lost, Resources: -1, Error: "the host died"})
+	s.Store.Pass(time.Hour)
+	if ref := s.Store.Start(t, id); ref.Attempt != 2 {
+		t.Fatalf("attempt %d", ref.Attempt)
+	}
+	s.Results.Begin()
+	s.Results.Append("what the second one says\n")
+	frames, _ = streamOf(t, s, anna, path, f.id)
+	for _, want := range []frame{{"2-0", "attempt", "2"}, {"2-25", "", `"what the second one says\n"`}} {
+		if f, ok := <-frames; !ok || f != want {
+			t.Errorf("%+v, %t, want %+v", f, ok, want)
+		}
 	}
 }
 
@@ -123,6 +151,19 @@ func TestStreamsBounded(t *testing.T) {
 	}
 	s.Want(t, 503, nil, all["anna"], "GET", "events", "")
 	streamOf(t, s, all["ben"], "events", "")
+}
+
+// TestStreamsEndWithServer ends streams when the server begins to stop, which else
+// would wait for them, and nothing but them.
+func TestStreamsEndWithServer(t *testing.T) {
+	s := portaltest.NewServer(t, nil)
+	all := people(t, s)
+	frames, _ := streamOf(t, s, all["anna"], "events", "")
+	s.Kit.Close()
+	for f := range frames {
+		t.Logf("%+v", f)
+	}
+	s.Want(t, 200, nil, all["anna"], "GET", "instances", "")
 }
 
 // TestEvents tells each what happens to the instances that he may see.

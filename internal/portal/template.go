@@ -60,6 +60,12 @@ func (s *server) showTemplate(w http.ResponseWriter, r call[string]) error {
 	if !ok {
 		return noTemplate()
 	}
+	if r.may(access.Use, r.at) {
+		var err error
+		if doc.Versions, err = s.o.Catalog.Versions(r.Context(), r.at); err != nil { // the newest can be launched without
+			s.kit.Log(r.Request).Warn("versions of a template are not offered", "template", r.at, "error", err)
+		}
+	}
 	return service.WriteJSON(w, http.StatusOK, doc)
 }
 
@@ -121,6 +127,7 @@ func (s *server) own(c caller, d *instance.Document, t *instance.Template, doc *
 	for _, o := range owners {
 		doc.Owners = append(doc.Owners, *ownerDoc(o))
 	}
+	doc.Force = c.may(access.Admin, t.Name)
 	if len(owners) != 1 {
 		return
 	}

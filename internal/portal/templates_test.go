@@ -159,6 +159,23 @@ func TestVersions(t *testing.T) {
 		t.Errorf("got %q", e.Problem)
 	}
 
+	for name, want := range map[string][]string{
+		"a/any": {"2.0.0", "1.5.0", "1.4.0"}, "a/range": {"1.5.0", "1.4.0"}, "a/exact": {"2.1.0-rc.1"}, "a/pinned": nil, "a/none": nil,
+	} {
+		offered, err := all.Versions(t.Context(), name)
+		if diff := cmp.Diff(want, offered); err != nil || diff != "" {
+			t.Errorf("versions of %s: %v (-want +got)\n%s", name, err, diff)
+		}
+		for _, v := range offered {
+			if e, err := all.Pin(t.Context(), name, v); err != nil || e.Source.Version != v {
+				t.Errorf("%s %s: %+v, %v", name, v, e, err)
+			}
+		}
+	}
+	if _, err := all.Versions(t.Context(), "a/unheard"); !errors.Is(err, instance.ErrNotFound) {
+		t.Errorf("versions of what is not there: %v", err)
+	}
+
 	newest := s.module("1.6.0", config)
 	s.load(all)
 	if e, _ := all.Current("a/range"); e.Source.Digest != newest {

@@ -93,9 +93,14 @@ func streams(whole bool, frames ...string) http.HandlerFunc {
 	}
 }
 
-func at(offset int, text string) string {
+func at(offset int, text string) string { return piece(1, offset, text) }
+
+// at2 is at of the second attempt.
+func at2(offset int, text string) string { return piece(2, offset, text) }
+
+func piece(attempt, offset int, text string) string {
 	b, _ := json.Marshal(text)
-	return fmt.Sprintf("id: %d\ndata: %s\n\n", offset, b)
+	return fmt.Sprintf("id: %d-%d\ndata: %s\n\n", attempt, offset, b)
 }
 
 const (
@@ -182,10 +187,12 @@ func TestNames(t *testing.T) {
 // TestFollow follows a log over breaks and another attempt, and begins where it was.
 func TestFollow(t *testing.T) {
 	s := newScript(t,
-		streams(false, at(6, "first\n"), "id: 12\ndata: \"seco"),
+		streams(false, at(6, "first\n"), "id: 1-12\ndata: \"seco"),
 		streams(true, ": beat\n\n", at(13, "second\n")),
 		cut,
-		streams(true, "event: attempt\ndata: 2\n\n", at(2, "a\x1b"), "event: unknown\ndata: x\n\n", "event: end\ndata: {\"result\":\"done\"}\n\n", at(9, "late")),
+		streams(true, "id: 2-0\nevent: attempt\ndata: 2\n\n"),
+		cut,
+		streams(true, at2(2, "a\x1b"), "event: unknown\ndata: x\n\n", "event: end\ndata: {\"result\":\"done\"}\n\n", at2(9, "late")),
 	)
 	var out bytes.Buffer
 	result, err := clientOf(t, s.URL, token).Follow(t.Context(), id, 1, &out)
@@ -196,7 +203,7 @@ func TestFollow(t *testing.T) {
 	for _, r := range s.requests() {
 		from = append(from, r.Header.Get("Last-Event-ID"))
 	}
-	if diff := cmp.Diff([]string{"", "6", "13", "13"}, from); diff != "" {
+	if diff := cmp.Diff([]string{"", "1-6", "1-13", "1-13", "2-0", "2-0"}, from); diff != "" {
 		t.Errorf("where it went on (-want +got):\n%s", diff)
 	}
 }
@@ -217,7 +224,9 @@ func TestFollowEnds(t *testing.T) {
 		{"refused", says(404, `{"errors":["there is no such run"]}`), io.Discard, oci.ErrNotFound, "no such run"},
 		{"runs back", streams(true, at(6, "x"), at(3, "y")), io.Discard, oci.ErrCorrupt, ""},
 		{"no offset", streams(true, "data: \"x\"\n\n"), io.Discard, oci.ErrCorrupt, ""},
-		{"no text", streams(true, "id: 1\ndata: 7\n\n"), io.Discard, oci.ErrCorrupt, ""},
+		{"no text", streams(true, "id: 1-1\ndata: 7\n\n"), io.Discard, oci.ErrCorrupt, ""},
+		{"another attempt that was not told", streams(true, at(6, "x"), at2(7, "y")), io.Discard, oci.ErrCorrupt, ""},
+		{"an attempt that begins in its middle", streams(true, "id: 2-7\nevent: attempt\ndata: 2\n\n"), io.Discard, oci.ErrCorrupt, ""},
 		{"long", streams(true, "data: "+strings.Repeat("x", 1<<20)+"\n\n"), io.Discard, oci.ErrCorrupt, "262144 bytes"},
 		{"nowhere to write", streams(true, at(1, "x")), full{}, nil, "no space"},
 	} {

@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -65,8 +65,11 @@ func events(from io.Reader, each func(event) error) error {
 	return io.EOF
 }
 
-// errEnd says that a stream told its end.
-var errEnd = errors.New("end of the stream")
+var (
+	// errEnd says that a stream told its end.
+	errEnd = errors.New("end of the stream")
+	errLog = fmt.Errorf("the log: %w", oci.ErrCorrupt)
+)
 
 // followPause is how long to wait before a stream that broke is opened again.
 const followPause = 500 * time.Millisecond
@@ -75,7 +78,8 @@ const followPause = 500 * time.Millisecond
 // stream that breaks is opened again where it broke, on whatever replica answers.
 // Result is how the run ended.
 func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (result string, err error) {
-	last, out := int64(0), &checked{to: to}
+	var last portaldoc.LogPlace
+	out := &checked{to: to}
 	took := func(e event) error {
 		switch e.name {
 		case "end":
@@ -84,24 +88,29 @@ func (c *Client) Follow(ctx context.Context, id string, n int, to io.Writer) (re
 			result = end.Result
 			return errEnd
 		case "attempt": // another one, whose log begins
-			last = 0
-			_, err := fmt.Fprintf(out, "\n--- attempt %s ---\n", Plain(e.data))
-			return err
-		case "":
-			at, text := int64(0), ""
-			if at, err = strconv.ParseInt(e.id, 10, 64); err != nil || at < last || json.Unmarshal([]byte(e.data), &text) != nil {
-				return fmt.Errorf("the log: %w", oci.ErrCorrupt)
+			at, err := portaldoc.ParseLogPlace(e.id)
+			if err != nil || at.Offset != 0 {
+				return errLog
 			}
 			last = at
-			_, err := io.WriteString(out, plainLines(text))
+			_, err = fmt.Fprintf(out, "\n--- attempt %d ---\n", at.Attempt)
+			return err
+		case "":
+			at, err := portaldoc.ParseLogPlace(e.id)
+			text := ""
+			if err != nil || last.Attempt != 0 && last.Attempt != at.Attempt || at.Offset < last.Offset || json.Unmarshal([]byte(e.data), &text) != nil {
+				return errLog
+			}
+			last = at
+			_, err = io.WriteString(out, plainLines(text))
 			return err
 		}
 		return nil
 	}
 	for {
 		header := http.Header{"Accept": {"text/event-stream"}}
-		if last > 0 {
-			header.Set("Last-Event-ID", strconv.FormatInt(last, 10))
+		if last.Attempt > 0 {
+			header.Set("Last-Event-ID", last.String())
 		}
 		from, err := c.open(ctx, id, n, "log", header)
 		if err != nil {

@@ -137,5 +137,5 @@ func (c *Client) open(ctx context.Context, id string, n int, what string, header
 	if err != nil {
 		return nil, err
 	}
-	return c.Front.Open(ctx, root+path+"/runs/"+strconv.Itoa(n)+"/"+what, header)
+	return c.Front.Open(ctx, root+path+"/runs/"+strconv.Itoa(n)+"/"+what, nil, header)
 }

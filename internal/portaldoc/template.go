@@ -43,6 +43,10 @@ type Template struct {
 	Invalid string  `json:"invalid,omitempty"` // what is wrong with it; for those who may repair it
 	Quota   *Quota  `json:"quota,omitempty"`   // the caller's own of this template
 	Owners  []Owner `json:"owners,omitempty"`  // as whom the caller may launch it
+	Force   bool    `json:"force,omitempty"`   // the caller may go beyond limits
+	// Versions of the module that a launch may name, the highest first. Of one
+	// template, not of those in a list.
+	Versions []string `json:"versions,omitempty"`
 }
 
 // TTL is the lifetime of an instance.

@@ -166,6 +166,18 @@ func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, e
 	return e, nil
 }
 
+// Versions are those that Pin takes.
+func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
+	e, ok := c.Current(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	case e.Template.Pool != nil:
+		return nil, nil
+	}
+	return []string{"1.1.0", "1.0.0"}, nil
+}
+
 // Remove takes a template away.
 func (c *Catalog) Remove(name string) {
 	c.mu.Lock()

@@ -35,6 +35,13 @@ func (r *Results) Append(text string) {
 	r.log = append(r.log, text...)
 }
 
+// Begin makes the log of every run empty, as another attempt does.
+func (r *Results) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log = nil
+}
+
 // Log is what was appended.
 func (r *Results) Log(_ context.Context, _ *instance.Record, _ *instance.Run, offset int64) (io.ReadCloser, error) {
 	r.mu.Lock()

@@ -35,8 +35,8 @@ func (c *Client) Call(ctx context.Context, method, path string, q url.Values, he
 
 // Open begins to read an answer that may be long, or go on for long. The caller
 // closes it.
-func (c *Client) Open(ctx context.Context, path string, header http.Header) (io.ReadCloser, error) {
-	r, err := c.request(ctx, http.MethodGet, path, nil, nil)
+func (c *Client) Open(ctx context.Context, path string, q url.Values, header http.Header) (io.ReadCloser, error) {
+	r, err := c.request(ctx, http.MethodGet, path, q, nil)
 	if err != nil {
 		return nil, err
 	}

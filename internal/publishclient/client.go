@@ -4,6 +4,7 @@ package publishclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -197,6 +198,9 @@ func (c *Client) do(r *retryablehttp.Request, v any) (status int, err error) {
 	if err != nil {
 		return 0, broken(r.Request, err)
 	}
+	if resp.StatusCode == http.StatusNoContent {
+		return resp.StatusCode, nil
+	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return 0, fmt.Errorf("%s %s: not the answer of a front-end: %w", r.Method, where(r.URL), oci.ErrCorrupt)
 	}
@@ -285,14 +289,14 @@ func (c *Client) refusal(r *http.Request, resp *http.Response, body []byte) erro
 	return e
 }
 
-// refused is one reason: a text as front-ends give it, or an object of a registry
-// that was taken for one.
+// refused is one reason: a text as front-ends give it, an object of JSON:API where
+// they speak that, or one of a registry that was taken for a front-end.
 type refused string
 
 func (t *refused) UnmarshalJSON(b []byte) error {
-	var of struct{ Message string }
+	var of struct{ Message, Title, Detail string }
 	if json.Unmarshal(b, &of) == nil {
-		*t = refused(of.Message)
+		*t = refused(cmp.Or(of.Message, of.Detail, of.Title))
 		return nil
 	}
 	return json.Unmarshal(b, (*string)(t))
