@@ -70,3 +70,11 @@ func (g Grant) Record(address string, c Change) {
 		slog.String("mode", g.Mode), slog.String("subject", g.Subject), slog.String("issuer", g.Issuer),
 		slog.String("client_ip", g.guard.ClientIP(g.r)), slog.String("user_agent", clip(g.r.UserAgent())), slog.Int("status", c.Status))
 }
+
+// Proven is the grant of a request that has no token and proves by other means, such
+// as an address that was signed, what its caller was allowed earlier; rule says by
+// what. It is recorded as a decision, and gives no right but this one.
+func (g *Guard) Proven(r *http.Request, c Caller, right Right, rule string) Grant {
+	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
+	return Grant{Caller: c, guard: g, r: r, right: right, rule: rule}
+}

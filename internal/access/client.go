@@ -33,6 +33,23 @@ func (g *Guard) ClientIP(r *http.Request) string {
 	return host
 }
 
+// Scheme is how the client reached the server, as far as that is known: "https" if
+// the connection says so; what a listed proxy says that made it; else "".
+func (g *Guard) Scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil || !g.proxy(host) {
+		return ""
+	}
+	switch said := strings.ToLower(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto"))); said {
+	case "http", "https":
+		return said
+	}
+	return ""
+}
+
 func (g *Guard) proxy(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && slices.ContainsFunc(g.o.Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })

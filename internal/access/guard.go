@@ -47,8 +47,18 @@ type Policy struct {
 	Tokens    []Token
 	Issuers   []Issuer // whose tokens are accepted
 	Rules     []Rule   // what they may do
+	// AnyToken takes any token of the tools for none: nothing says who may do what
+	// here, and without one they do not even ask for workspaces.
+	AnyToken bool
 
 	NotBefore time.Time // logins and sessions of before are void
+	// NotBeforeOf is the same for a subject of the issuer of logins alone.
+	NotBeforeOf map[string]time.Time
+}
+
+// ended reports whether a login or session of a subject is void that was made at a time.
+func (p Policy) ended(subject string, issued time.Time) bool {
+	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject])
 }
 
 // validate refuses a login whose tokens nobody would accept.
@@ -286,6 +296,9 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 		if c, found, err := g.session(r, now); found {
 			return c, err
 		}
+		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
+	}
+	if now.AnyToken && token != "" && ofTools(r) {
 		return Caller{Mode: "anonymous", scopes: now.Anonymous}, nil
 	}
 	if c, ok, err := g.credential(r, now, token); err != nil || ok {

@@ -57,6 +57,39 @@ type Right struct {
 // Server is the right to what concerns the whole server.
 func Server() Right { return Right{Admin, AnyKind, Everything} }
 
+// StateRight is the right to a workspace of a state, wherever it is asked for: to
+// "shop/dev". Workspace "" stands for all of them: "shop". What is stored in the
+// repository of a split workspace has the address of that workspace, and whatever
+// else may be there is for who has the right to all of the state that is split. A
+// name that no state can have takes the right to all states.
+func StateRight(l addr.Layout, action Action, name, workspace string) Right {
+	if _, err := l.StateRepo(name); err != nil {
+		return Right{action, addr.KindState, Everything}
+	}
+	if of, its, split := l.SplitState(name); split {
+		if name = of; workspace == "default" {
+			workspace = its
+		} else {
+			workspace = ""
+		}
+	}
+	if workspace != "" {
+		name += "/" + workspace
+	}
+	return Right{action, addr.KindState, name}
+}
+
+// AnyStateRight is the right to some workspace of a state, whichever: its address is
+// "shop/". It is for lists, whose rows are asked for one by one, and for requests
+// that name the workspace in the body.
+func AnyStateRight(l addr.Layout, action Action, name string) Right {
+	right := StateRight(l, action, name, "default")
+	if _, _, split := l.SplitState(name); !split && right.Address != Everything {
+		right.Address = name + "/"
+	}
+	return right
+}
+
 // RightTo is the right to read or publish what a repository holds. The layout
 // says what that is. Whatever else is below its states is state as well, of
 // which only a right to all states tells; everything else, catalog, queue,
@@ -74,8 +107,11 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 		return Right{action, Kind(item.Kind), item.Provider.String()}
 	case ok && item.Kind == addr.KindTemplate:
 		return Right{action, addr.KindTemplate, item.Template}
-	case ok && item.Kind == addr.KindState:
-		return Right{stateAction, addr.KindState, item.State}
+	case ok && item.Kind == addr.KindState: // tags and blobs are of all workspaces, or of the only one
+		if _, _, split := l.SplitState(item.State); split {
+			return StateRight(l, stateAction, item.State, "default")
+		}
+		return StateRight(l, stateAction, item.State, "")
 	case l.BelowState(repository):
 		return Right{stateAction, addr.KindState, Everything}
 	}
@@ -85,8 +121,9 @@ func RightTo(l addr.Layout, action Action, repository string) Right {
 // Scope is rights in a configuration, written "action:kind:glob": an action, a kind
 // of thing (module, provider, mirror, state, template, instance, or * for the first
 // three) and a glob over addresses, in which * stands for part of a segment and **
-// for any number of segments. The address of an instance is that of its template;
-// no glob matches those of the namespace [addr.TemplateReserved].
+// for any number of segments. The glob of a state fits if it matches its name, with
+// all workspaces, or NAME/WORKSPACE. The address of an instance is that of its
+// template; no glob matches those of the namespace [addr.TemplateReserved].
 type Scope struct {
 	Action Action
 	Kind   Kind
@@ -146,12 +183,28 @@ func (s Scope) allows(right Right) bool {
 	case Somewhere:
 		return true
 	}
+	if right.Kind == addr.KindState {
+		return s.fitsState(right.Address)
+	}
 	if right.Kind == addr.KindTemplate || right.Kind == addr.KindInstance {
 		if namespace, _, _ := strings.Cut(right.Address, "/"); namespace == addr.TemplateReserved {
 			return false
 		}
 	}
 	return addr.Match(s.Glob, right.Address)
+}
+
+// fitsState reports whether the glob matches a state by its name, which has no "/",
+// or the workspace: of [AnyStateRight] any.
+func (s Scope) fitsState(address string) bool {
+	name, workspace, inside := strings.Cut(address, "/")
+	switch {
+	case addr.Match(s.Glob, name):
+		return true
+	case inside && workspace == "":
+		return addr.MatchBelow(s.Glob, name)
+	}
+	return inside && addr.Match(s.Glob, address)
 }
 
 // covers reports whether the scope covers an action on something of a kind. Who

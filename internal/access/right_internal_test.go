@@ -31,6 +31,22 @@ func TestScope(t *testing.T) {
 		{"write:state:shop-*", "read", "state", "shop-prod", true},
 		{"write:state:shop-*", "write", "state", "shop-prod", true},
 		{"read:state:shop-*", "write", "state", "shop-prod", false},
+		{"write:state:shop", "write", "state", "shop/dev", true},
+		{"write:state:shop", "write", "state", "shop/", true},
+		{"write:state:shop/dev-*", "write", "state", "shop/dev-1", true},
+		{"write:state:shop/dev-*", "read", "state", "shop/dev-1", true},
+		{"write:state:shop/dev-*", "write", "state", "shop/dev-1/eu", false},
+		{"write:state:shop/dev-*", "write", "state", "shop/prod", false},
+		{"write:state:shop/dev-*", "write", "state", "shop", false},
+		{"write:state:shop/dev-*", "write", "state", "shop/", true},
+		{"write:state:shop/dev-*", "write", "state", "shop2/", false},
+		{"write:state:shop/dev-*", "write", "state", Everything, false},
+		{"write:state:shop/dev-*", "write", "state", Somewhere, true},
+		{"write:state:shop/**", "write", "state", "shop/a/b", true},
+		{"write:state:*/prod", "write", "state", "shop/prod", true},
+		{"write:state:*/prod", "write", "state", "prod", false},
+		{"write:state:*/prod", "write", "state", "shop/", true},
+		{"write:state:**", "write", "state", "shop/", true},
 		{"read:mirror:registry.opentofu.org/**", "read", "mirror", "registry.opentofu.org/hashicorp/aws", true},
 		{"read:mirror:registry.opentofu.org/**", "read", "mirror", "registry.terraform.io/hashicorp/aws", false},
 	}
@@ -72,6 +88,41 @@ func TestRightToInstances(t *testing.T) {
 					t.Errorf("%s: %v, want that to the server", repository, got)
 				}
 			}
+		}
+	}
+}
+
+// TestStateRight shows that each workspace has one address, whichever of its two
+// names it is asked for by, and that a name of no state is for who may everything.
+func TestStateRight(t *testing.T) {
+	l := addr.Layout{Prefix: "p", Split: []string{"acme"}}
+	for _, tt := range []struct{ name, workspace, want, any string }{
+		{"shop", "dev", "shop/dev", "shop/"},
+		{"shop", "", "shop", "shop/"},
+		{"shop", "a/b", "shop/a/b", "shop/"},
+		{"shop", "**", "shop/**", "shop/"},
+		{"acme", "prod", "acme/prod", "acme/"},
+		{"acme.prod", "default", "acme/prod", "acme/prod"},
+		{"acme.prod", "other", "acme", "acme/prod"},
+		{"acme.prod", "", "acme", "acme/prod"},
+		{"acme.prod.eu", "default", "acme/prod.eu", "acme/prod.eu"},
+		{"acme-2.prod", "default", "acme-2.prod/default", "acme-2.prod/"},
+		{"?", "default", Everything, Everything},
+		{"**", "", Everything, Everything},
+		{"shop/dev", "", Everything, Everything},
+		{"", "dev", Everything, Everything},
+		{"acme.", "default", Everything, Everything},
+	} {
+		if got, want := StateRight(l, Write, tt.name, tt.workspace), (Right{Write, addr.KindState, tt.want}); got != want {
+			t.Errorf("%q, workspace %q: %v, want %v", tt.name, tt.workspace, got, want)
+		}
+		if got, want := AnyStateRight(l, Write, tt.name), (Right{Write, addr.KindState, tt.any}); got != want {
+			t.Errorf("%q, any workspace: %v, want %v", tt.name, got, want)
+		}
+	}
+	for repository, want := range map[string]string{"p/state/shop": "shop", "p/state/acme": "acme", "p/state/acme.prod": "acme/prod"} {
+		if got := RightTo(l, Publish, repository); got != (Right{Write, addr.KindState, want}) {
+			t.Errorf("%s: %v, want that to %s", repository, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package access
 import (
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -34,16 +35,15 @@ func (s *Sessions) Cookie(r *http.Request, name, value string, age time.Duration
 // name is that of a cookie. The prefix is a promise of the browser: who set such a
 // cookie had TLS and, with __Host-, this very host. A server without TLS on a loopback
 // address has its port in the name, because browsers send the cookies of one port to
-// all of them.
+// all of them: the one that the browser asked, which is another one's where a replica
+// hands the request on to who leads.
 func (s *Sessions) name(r *http.Request, name string) string {
 	whole := "__Host-" + cookieName
 	switch {
 	case s.Plain:
 		whole = cookieName
-		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-			if _, port, err := net.SplitHostPort(local.String()); err == nil {
-				whole += "-" + port
-			}
+		if port := askedPort(r); port != "" {
+			whole += "-" + port
 		}
 	case strings.Trim(s.Path, "/") != "":
 		whole = "__Secure-" + cookieName
@@ -52,6 +52,22 @@ func (s *Sessions) name(r *http.Request, name string) string {
 		whole += "-" + name
 	}
 	return whole
+}
+
+// askedPort is the port in the address that a browser asked, or that its connection
+// came to; "" if neither is known.
+func askedPort(r *http.Request) string {
+	addresses := []string{r.Host}
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		addresses = append(addresses, local.String())
+	}
+	for _, address := range addresses {
+		_, port, err := net.SplitHostPort(address)
+		if n, perr := strconv.ParseUint(port, 10, 16); err == nil && perr == nil && n > 0 {
+			return strconv.FormatUint(n, 10)
+		}
+	}
+	return ""
 }
 
 // read returns the sealed session of a request. Two cookies of one name are none: one

@@ -4,7 +4,9 @@ package access_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -258,6 +260,37 @@ func TestSessionOfPortal(t *testing.T) {
 	}
 }
 
+// TestPlainCookie has the port in the name of a cookie that browsers send to every
+// port of an address: the one that the browser asked, since a server that leads gets
+// it from another one on this machine as it came.
+func TestPlainCookie(t *testing.T) {
+	p := newPeople(t)
+	g, err := access.New(access.Options{Policy: p.policy, Keyring: p.keys, Sessions: &access.Sessions{Keyring: p.own, Plain: true}, Now: func() time.Time { return p.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256([]byte(staticToken))
+	sealed := seal(t, p.own, "session", map[string]any{"k": "ci", "h": hash[:], "t": p.now.Unix()})
+	for _, c := range []struct {
+		url, cookie string
+		status      int
+	}{
+		{"http://127.0.0.1:8080/ui/x", "okara-8080", 200},
+		{"http://127.0.0.1:9090/ui/x", "okara-8080", 401},
+		{"http://127.0.0.1:9090/ui/x", "okara-9090", 200}, // a browser at 9090, handed on to 8080
+		{"http://localhost/ui/x", "okara-8080", 200},
+		{"http://127.0.0.1:8080/ui/x", "okara", 401},
+		{"http://127.0.0.1:8080/ui/x", "__Host-okara", 401},
+	} {
+		r := httptest.NewRequest(http.MethodGet, c.url, nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})))
+		r.Header.Set("Cookie", c.cookie+"="+sealed)
+		if _, err := g.Allow(r, launch); statusOf(t, err) != c.status {
+			t.Errorf("%s with %s: %v, want %d", c.url, c.cookie, err, c.status)
+		}
+	}
+}
+
 // TestSessionEnds shows what ends sessions that nobody keeps: a time before which none
 // counts, and a rule that is gone.
 func TestSessionEnds(t *testing.T) {
@@ -281,6 +314,17 @@ func TestSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("made before", http.StatusUnauthorized)
+	policy = p.policy
+	policy.NotBeforeOf = map[string]time.Time{"anna": p.now.Add(time.Second), "bert": p.now.Add(time.Second), "carl": p.now}
+	if err := p.Replace(policy); err != nil {
+		t.Fatal(err)
+	}
+	want("made before, of these two", http.StatusUnauthorized)
+	policy.NotBeforeOf = map[string]time.Time{"carl": p.now.Add(time.Second)}
+	if err := p.Replace(policy); err != nil {
+		t.Fatal(err)
+	}
+	want("made before, of somebody else", http.StatusOK)
 	policy = p.policy
 	policy.Rules = nil
 	if err := p.Replace(policy); err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,6 +76,13 @@ func bearer(r *http.Request) (string, bool) {
 
 func basicRoute(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v2/") || strings.HasPrefix(r.URL.Path, "/state/")
+}
+
+// ofTools reports whether the tools, or okara in their place, send their token for
+// the host to the route.
+func ofTools(r *http.Request) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	return slices.Contains([]string{"v1", "origin", "mirror", "archives", "api"}, first)
 }
 
 // Challenge is the WWW-Authenticate header of a 401.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -58,15 +59,16 @@ type Require struct {
 
 // Login says how people log in.
 type Login struct {
-	Mode        string    `hcl:"mode,optional"`               // direct: the tools log in at the issuer itself
-	Issuer      string    `hcl:"issuer"`                      // that says who somebody is
-	ClientID    string    `hcl:"client_id"`                   // of this server there
-	SecretFile  string    `hcl:"client_secret_file,optional"` // of this server there
-	Scopes      []string  `hcl:"scopes,optional"`             // asked for there
-	GroupsClaim string    `hcl:"groups_claim,optional"`       // where the groups are
-	TokenTTL    Duration  `hcl:"token_ttl,optional"`          // how long a token is good
-	NotBefore   string    `hcl:"not_before,optional"`         // tokens issued before are void
-	Range       hcl.Range `hcl:",def_range"`
+	Mode        string            `hcl:"mode,optional"`               // direct: the tools log in at the issuer itself
+	Issuer      string            `hcl:"issuer"`                      // that says who somebody is
+	ClientID    string            `hcl:"client_id"`                   // of this server there
+	SecretFile  string            `hcl:"client_secret_file,optional"` // of this server there
+	Scopes      []string          `hcl:"scopes,optional"`             // asked for there
+	GroupsClaim string            `hcl:"groups_claim,optional"`       // where the groups are
+	TokenTTL    Duration          `hcl:"token_ttl,optional"`          // how long a token is good
+	NotBefore   string            `hcl:"not_before,optional"`         // tokens issued before are void
+	NotBeforeOf map[string]string `hcl:"not_before_of,optional"`      // the same by subject
+	Range       hcl.Range         `hcl:",def_range"`
 }
 
 // access says who may do what.
@@ -77,6 +79,11 @@ func (s *Settings) access() (access.Policy, error) {
 		if policy.Tokens, err = access.ReadTokens(s.TokenFile); err != nil {
 			return policy, &SettingError{err}
 		}
+		for _, t := range policy.Tokens {
+			if err = s.checkReserved(hcl.Range{Filename: s.TokenFile}, t.Scopes); err != nil {
+				return policy, err
+			}
+		}
 	}
 	switch {
 	case s.AnonymousWrite:
@@ -84,7 +91,7 @@ func (s *Settings) access() (access.Policy, error) {
 	case s.AnonymousRead:
 		policy.Anonymous = access.AnonymousRead()
 	case s.Anonymous != nil:
-		if policy.Anonymous, err = scopes(s.AnonymousRange, s.Anonymous); err != nil {
+		if policy.Anonymous, err = s.scopes(s.AnonymousRange, s.Anonymous); err != nil {
 			return policy, err
 		}
 	}
@@ -94,7 +101,7 @@ func (s *Settings) access() (access.Policy, error) {
 			return policy, settingError(t.Range, errors.New("sha256 is not 64 hexadecimal digits; it is the hash of the whole token"))
 		}
 		token := access.Token{ID: t.ID, Hash: [32]byte(b)}
-		if token.Scopes, err = scopes(t.Range, t.Scopes); err != nil {
+		if token.Scopes, err = s.scopes(t.Range, t.Scopes); err != nil {
 			return policy, err
 		}
 		if token.Expires, err = instant(t.Range, "expires", t.Expires); err != nil {
@@ -109,7 +116,7 @@ func (s *Settings) access() (access.Policy, error) {
 		policy.Issuers = append(policy.Issuers, access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
 	}
 	for _, r := range s.Rules {
-		allow, err := scopes(r.Range, r.Allow)
+		allow, err := s.scopes(r.Range, r.Allow)
 		if err != nil {
 			return policy, err
 		}
@@ -118,6 +125,12 @@ func (s *Settings) access() (access.Policy, error) {
 	if s.Login != nil {
 		if policy.NotBefore, err = instant(s.Login.Range, "not_before", s.Login.NotBefore); err != nil {
 			return policy, err
+		}
+		policy.NotBeforeOf = map[string]time.Time{}
+		for subject, at := range s.Login.NotBeforeOf {
+			if policy.NotBeforeOf[subject], err = instant(s.Login.Range, "not_before_of "+subject, at); err != nil {
+				return policy, err
+			}
 		}
 	}
 	return policy, s.checkOpen(&policy)
@@ -147,7 +160,7 @@ func (s *Settings) checkOpen(policy *access.Policy) error {
 		return settingError(s.Executors[0].Range, errors.New("everybody could publish modules, which run here, since nothing says who may use this server\n"+
 			"hint: give --token-file FILE, or say with anonymous = [] what needs no token"))
 	}
-	policy.Anonymous = access.AnonymousAll()
+	policy.Anonymous, policy.AnyToken = access.AnonymousAll(), true
 	return nil
 }
 
@@ -208,7 +221,7 @@ func (s *Settings) login() (*access.Login, error) {
 // directLogin leaves the login to the issuer, whose tokens must then be accepted.
 func (s *Settings) directLogin(out *access.Login) error {
 	in := s.Login
-	if in.SecretFile != "" || in.TokenTTL != "" || in.NotBefore != "" && s.UI.ClientID == "" || in.GroupsClaim != "" {
+	if in.SecretFile != "" || in.TokenTTL != "" || (in.NotBefore != "" || len(in.NotBeforeOf) > 0) && s.UI.ClientID == "" || in.GroupsClaim != "" {
 		return settingError(in.Range, errors.New("a direct login has no client_secret_file, token_ttl or groups_claim, and not_before for sessions (ui.client_id) only: the tools get their tokens from the issuer"))
 	}
 	if !slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.URL == in.Issuer }) {

@@ -42,7 +42,7 @@ func (s *Settings) backend(env Env, m *Metrics) (backend, error) {
 	if err != nil {
 		return backend{}, fmt.Errorf("open storage %s: %w", dir, err)
 	}
-	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
+	o := oci.Options{Transport: m.Transport(httpserve.Traced(inProcess{h})), PlainHTTP: true, SinglePost: true, UserAgent: env.OCI.UserAgent, Logger: env.Debug}
 	c, err := oci.New(embeddedHost, o)
 	return backend{client: c, embedded: h, own: h, files: h.OpenBlob, where: dir}, err
 }

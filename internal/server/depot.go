@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
@@ -32,9 +35,20 @@ type depotRunner struct {
 	audit *slog.Logger
 	force chan struct{} // one pending request to run now
 
-	metrics depotMetrics
-	failed  int // versions of this run
+	metrics  depotMetrics
+	failed   int                // versions of this run
+	failures []web.DepotFailure // the first of them
+
+	mu   sync.Mutex // guards the fields below
+	next time.Time  // when the next run begins; zero: it is under way
+	last web.DepotRun
 }
+
+// maxFailures bounds the failures of a run that are kept for people.
+const maxFailures = 50
+
+// maxReason bounds what is kept of an error, in bytes.
+const maxReason = 1 << 10
 
 // depotWorkspace is the name of the lock in the queue repository.
 const depotWorkspace = "depot"
@@ -62,18 +76,49 @@ func newDepotRunner(s *Settings, o Options, env Env) (*depotRunner, error) {
 
 // ServeHTTP asks for a run now and does not wait for it.
 func (r *depotRunner) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	r.ask()
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// ask is for a run as soon as there is none.
+func (r *depotRunner) ask() {
 	select {
 	case r.force <- struct{}{}:
 	default: // one is pending
 	}
-	w.WriteHeader(http.StatusAccepted)
+}
+
+// times are when the next run begins, and how the last one ended.
+func (r *depotRunner) times() (next time.Time, last web.DepotRun) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next, r.last
+}
+
+// plan notes when the next run begins; zero: it is under way.
+func (r *depotRunner) plan(next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = next
+}
+
+// ended notes how a run ended.
+func (r *depotRunner) ended(err error) {
+	run := web.DepotRun{Ended: time.Now(), Failures: r.failures, More: r.failed - len(r.failures)}
+	if err != nil {
+		run.Problem = err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = run
 }
 
 // run works until ctx ends. A depot file that is broken by now is reported and
 // read again at the next turn.
 func (r *depotRunner) run(ctx context.Context) {
 	for {
-		r.failed = 0
+		r.failed, r.failures = 0, nil
+		r.plan(time.Time{})
 		interval := time.Minute
 		set, err := supply.ReadSet(r.file)
 		if err == nil {
@@ -83,6 +128,7 @@ func (r *depotRunner) run(ctx context.Context) {
 		locked, _ := errors.AsType[*statebackend.LockedError](err)
 		if locked == nil && ctx.Err() == nil {
 			r.metrics.ran(err, r.failed)
+			r.ended(err)
 		}
 		switch {
 		case locked != nil:
@@ -91,7 +137,9 @@ func (r *depotRunner) run(ctx context.Context) {
 			r.log.Error("depot: run failed", "error", err)
 		}
 		// A tenth of jitter keeps replicas from asking all at once.
-		t := time.NewTimer(interval - interval/20 + rand.N(interval/10+1))
+		wait := interval - interval/20 + rand.N(interval/10+1)
+		r.plan(time.Now().Add(wait))
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -104,7 +152,7 @@ func (r *depotRunner) run(ctx context.Context) {
 }
 
 func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
-	lock, err := r.store.Lock(ctx, depotWorkspace, r.lockInfo())
+	lock, err := r.store.Lock(ctx, depotWorkspace, depotLockInfo("depot", r.env.Version))
 	if err != nil {
 		return err
 	}
@@ -125,14 +173,15 @@ func (r *depotRunner) once(ctx context.Context, set *supply.Set) error {
 	return err
 }
 
-func (r *depotRunner) lockInfo() artifact.LockInfo {
+// depotLockInfo says who takes the lock of the depot, and what for.
+func depotLockInfo(operation, version string) artifact.LockInfo {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	return artifact.LockInfo{
 		ID:        host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(rand.Uint64(), 36),
-		Operation: "depot", Who: "okara serve on " + host, Version: r.env.Version, Created: time.Now().UTC(),
+		Operation: operation, Who: "okara serve on " + host, Version: version, Created: time.Now().UTC(),
 	}
 }
 
@@ -141,7 +190,9 @@ func (r *depotRunner) note(res supply.Result) {
 	attrs := []any{"action", string(res.Action), "entry", res.Entry, "version", res.Version, "state", string(res.State), "reason", res.Reason}
 	switch {
 	case res.Error != "":
-		r.failed++
+		if r.failed++; len(r.failures) < maxFailures {
+			r.failures = append(r.failures, web.DepotFailure{Entry: res.Entry, Version: res.Version, Reason: prose.Clip(res.Error, maxReason)})
+		}
 		r.log.Error("depot: failed", append(attrs, "error", res.Error)...)
 	case res.Action == supply.ActionDrift:
 		r.log.Error("depot: drift", attrs...)
@@ -155,9 +206,11 @@ func (r *depotRunner) note(res supply.Result) {
 
 // depotSync lets an administrator ask for a run of the depot file.
 func (f *Front) depotSync(w http.ResponseWriter, r *http.Request) error {
-	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+	grant, err := f.kit.Guard.Allow(r, access.Server())
+	if err != nil {
 		return err
 	}
 	f.o.Depot.ServeHTTP(w, r)
+	grant.Record(depotWorkspace, access.Change{Action: "sync", Status: http.StatusAccepted})
 	return nil
 }

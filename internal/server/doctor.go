@@ -19,6 +19,7 @@ type doctor struct {
 	metrics     *Metrics
 	queue       bool   // there is work that it does
 	blobs       string // folder of archives; "": none are kept
+	shared      string // base_path, where people log in to pages below it; "": there is none
 	certificate time.Time
 	ledger      func() ledger.Status // nil: nothing is launched here
 }
@@ -27,6 +28,9 @@ type doctor struct {
 // the start.
 func newDoctor(o Options, m *Metrics) *doctor {
 	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger}
+	if o.Sessions != nil {
+		d.shared = o.BasePath
+	}
 	if o.Blobs.Bytes > 0 {
 		d.blobs = o.Blobs.Dir
 	}
@@ -45,14 +49,25 @@ func (d *doctor) Findings(now time.Time) []web.Finding {
 	all = append(all, registryFindings(m)...)
 	all = append(all, originFindings(m)...)
 	if d.queue {
-		all = append(all, queueFindings(m)...)
+		all = append(all, lastFailure(queueFindings(m), d.metrics.protocols)...)
 	}
 	all = append(all, depotFindings(m)...)
 	if d.ledger != nil {
 		all = append(all, ledgerFindings(d.ledger())...)
 	}
 	all = append(all, endFindings(m, d.certificate, now)...)
+	if d.shared != "" {
+		all = append(all, sharedFinding(d.shared))
+	}
 	all = append(all, contentFindings(m)...)
 	all = append(all, cacheFindings(m)...)
 	return append(all, d.diskFindings(m)...)
+}
+
+// sharedFinding is that the pages share their host with other applications.
+func sharedFinding(path string) web.Finding {
+	return web.Finding{
+		Verdict: web.Look, About: "Host of the pages", State: "shared with others: base_path is " + path,
+		Meaning: "For a browser whatever else this host serves is the same origin, and can act as who is logged in.", Do: "Give okara a host of its own, unless you trust all that this one serves.",
+	}
 }

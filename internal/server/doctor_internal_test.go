@@ -63,10 +63,14 @@ func TestFindings(t *testing.T) {
 		"no tag moved":     {on(contentFindings, "okara_tag_moved_total", of("", "", 0.)), ""},
 		"tag moved":        {on(contentFindings, "okara_tag_moved_total", of("", "", 2.)), "2 2 were found"},
 		"wrong bytes":      {on(contentFindings, "okara_digest_mismatch_total", of("", "", 1.)), "2 1 answers"},
+		"audit":            {on(contentFindings, "okara_audit_broken_total", of("", "", 0.)), ""},
+		"audit altered":    {on(contentFindings, "okara_audit_broken_total", of("", "", 2.)), "2 2 signs"},
+		"audit dropped":    {on(contentFindings, "okara_audit_dropped_total", of("", "", 3.)), "1 3 changes"},
 		"cache":            {on(cacheFindings, "okara_cache_total", of("result", "hit", 2., "stale", 1., "miss", 1.)), "0 75 of 100"},
 		"files":            {on(cacheFindings, "okara_cache_total", of("kind", "file", 4.)), "0 100 of 100"},
 		"origin":           {on(originFindings, "okara_origin_requests_total", of("code", "200", 91., "error", 9.)), "0 9 of 100"},
 		"origin down":      {on(originFindings, "okara_origin_requests_total", of("code", "404", 9., "503", 1.)), "1 1 of 10"},
+		"shared host":      {fixed(sharedFinding("/okara")), "1 base_path is /okara"},
 		"room":             {fixed(diskFinding("x", 100, 10)), "0 10 B of 100 B"},
 		"little room":      {fixed(diskFinding("x", 100, 9)), "1 9 B"},
 		"no room":          {fixed(diskFinding("x", 100, 1)), "2 1 B"},
@@ -100,6 +104,7 @@ func metricNames(t *testing.T) (names []string) {
 	m := NewMetrics()
 	m.running("v1", t.TempDir())
 	m.depots()
+	m.audits()
 	all := make(chan *prometheus.Desc)
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {

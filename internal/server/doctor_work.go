@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/registry"
 )
 
 // queueFindings are the jobs of webhooks and of pull-through.
@@ -24,9 +25,17 @@ func queueFindings(m map[string][]sample) []web.Finding {
 		f.Do = "Look at the log for the reason, and ask for it once more: okara doctor artifacts lists those that are parked."
 	case count("failed") > 0:
 		f.Verdict, f.Meaning = web.Look, "A job that failed was given up: what it should bring is not here."
-		f.Do = "The log of the server has the error, and the job that it is of."
+		f.Do = "Mend what the error names; the log of the server has the job that it is of."
 	}
 	return []web.Finding{f}
+}
+
+// lastFailure adds to the finding of the queue why a job failed last.
+func lastFailure(all []web.Finding, m *registry.Metrics) []web.Finding {
+	if at, why := m.LastFailure(); !at.IsZero() {
+		all[0].State += "; last error, of " + at.UTC().Format("2006-01-02 15:04 UTC") + ": " + why
+	}
+	return all
 }
 
 // depotFindings are the runs of the depot file in this process.

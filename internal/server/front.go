@@ -18,8 +18,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // Options are the parts of a [Front], opened already. Client and at least one key
@@ -39,9 +42,13 @@ type Options struct {
 	BasePath  string // path below which a proxy serves okara, for the discovery document
 
 	Embedded http.Handler      // the registry to serve under /v2/, nil: none
-	States   *stateview.States // that pages show; nil: none
-	State    http.Handler      // the state server under /state/, nil: none
-	Depot    http.Handler      // asked by POST /depot/sync to run the depot file now, nil: none
+	States   *stateview.States // that pages show, and where those that are written are listed; nil: none
+	// Stores opens a state by its name, always the same store, since that remembers
+	// the locks that this process won: /state/ and tfe.v2 are two doors to one state.
+	// nil: there are no states.
+	Stores func(ctx context.Context, name string) (*statebackend.Store, error)
+	TFE    *TFEOptions  // of tfe.v2; nil: it is off
+	Depot  http.Handler // asked by POST /depot/sync to run the depot file now, nil: none
 
 	// Portal returns what is under /api/v1/, once there is what it needs, and what
 	// answers the same from what this replica knows (nil: it knows nothing). Nil:
@@ -51,13 +58,16 @@ type Options struct {
 	Alone   bool
 	RunOver func(run string) bool // reports whether a run is known to have ended; nil: nobody knows
 
+	depots    *depotRunner         // what Depot asks; nil: none in this process
 	instances *instances           // nil: none are launched here
 	ledger    func() ledger.Status // of instances; nil: there is none
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
-	Pages                       bool      // below /ui/
-	off                         web.Parts // parts of the pages that are not there
-	Version                     string    // of okara, which the pages show
+	trail                       *trail.Trail // of changes and decisions; nil: none is kept
+	Pages                       bool         // below /ui/
+	off                         web.Parts    // parts of the pages that are not there
+	imageHosts                  []string     // other hosts whose images they show
+	Version                     string       // of okara, which the pages show
 
 	Metrics     *Metrics // nil: counted, but not served under /metrics
 	HideMetrics bool     // /metrics has a listener of its own
@@ -73,11 +83,14 @@ type Front struct {
 	keys    *access.Keyring
 	depot   *depot.Depot
 	finder  *catalog.Finder
-	pages   http.Handler // nil: there are none
-	portal  http.Handler // nil: there is none
-	adding  []offer      // those that add to the discovery document
-	ready   atomic.Bool  // the registry has answered once
-	closing atomic.Bool  // shutdown has begun
+	pages   http.Handler    // nil: there are none
+	portal  http.Handler    // nil: there is none
+	states  http.Handler    // of /state/; nil: there is none
+	tfe     http.Handler    // of /api/v2/; nil: there is none
+	exports *service.Places // of the audit
+	adding  []offer         // those that add to the discovery document
+	ready   atomic.Bool     // the registry has answered once
+	closing atomic.Bool     // shutdown has begun
 }
 
 // New returns a front, or an error that names the option at fault. It makes no
@@ -123,21 +136,33 @@ func newFront(o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{
-		Protocols: protocols, o: o, kit: kit, keys: keys, depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
+		Protocols: protocols, o: o, kit: kit, keys: keys, exports: service.NewPlaces(maxExports), depot: depot.New(depot.Options{Client: o.Client, Layout: o.Layout}),
 	}
 	f.finder = catalog.NewFinder(protocols.Catalog(), o.instances != nil)
+	if o.Stores != nil {
+		f.states = httpbackend.New(httpbackend.Options{Open: o.Stores, Logger: o.Logger})
+		if f.tfe, err = f.newTFE(); err != nil {
+			return nil, err
+		}
+	}
 	var own http.Handler
 	if err == nil && o.Portal != nil {
 		f.portal, own, err = o.Portal(kit, protocols.Catalog())
 	}
 	if err == nil && o.Pages {
 		var doctor web.Doctor
-		if !o.Alone {
+		var desk web.Depot
+		if o.Alone {
+			o.States = nil // their pages are another server's
+		} else {
 			doctor = newDoctor(o, metrics)
+			if desk, err = newDepotDesk(o, f.depot); err != nil {
+				return nil, err
+			}
 		}
 		f.pages, err = web.New(web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.States, Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
-			Instances: f.portal, Mine: own, Doctor: doctor,
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Instances: f.portal, Mine: own, Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts,
 		})
 	}
 	return f, err
@@ -153,8 +178,13 @@ func toPages(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// toMe leads to the page that tells how to get a token.
-func toMe(w http.ResponseWriter, _ *http.Request) error {
+// tokens says where people get a token, to whom a tool has sent here for one. What
+// else the tool says in the address is nobody's business: it is not followed.
+func (f *Front) tokens(w http.ResponseWriter, _ *http.Request) error {
+	if !f.o.Pages {
+		return text(w, "Whoever runs this server makes tokens, with `okara token new`.\n"+
+			"Paste yours where `tofu login` or `terraform login` waits for it.\n")
+	}
 	w.Header().Set("Location", "../../ui/me")
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
@@ -172,9 +202,12 @@ func (o Options) guard(keys *access.Keyring, m *Metrics) (*access.Guard, error) 
 	return access.New(out)
 }
 
-// Closing makes /readyz answer 503, so that load balancers look elsewhere. All
-// other routes go on.
-func (f *Front) Closing() { f.closing.Store(true) }
+// Closing makes /readyz answer 503, so that load balancers look elsewhere, and ends
+// streams, whose clients come again there. All other routes go on.
+func (f *Front) Closing() {
+	f.closing.Store(true)
+	f.kit.Close()
+}
 
 // Run does the work that no request waits for, until ctx ends. One process
 // calls it once.
@@ -185,6 +218,9 @@ func (f *Front) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { f.Protocols.Run(ctx) })
 	running.Go(func() { f.finder.Run(ctx) })
+	if f.o.trail != nil {
+		running.Go(func() { f.o.trail.Run(ctx) })
+	}
 	running.Wait()
 }
 
@@ -193,6 +229,9 @@ func (f *Front) Run(ctx context.Context) {
 func (f *Front) Finish(ctx context.Context) {
 	if !f.o.Alone {
 		f.Protocols.Finish(ctx)
+	}
+	if f.o.trail != nil {
+		f.o.trail.Finish(ctx)
 	}
 }
 

@@ -32,6 +32,7 @@ func TestMetricsPage(t *testing.T) {
 	m := NewMetrics()
 	m.running("v1", t.TempDir())
 	m.depots()
+	m.audits()
 	m.collected(0, 0) // the metrics of the embedded registry appear with its first collection
 	go func() { m.all.Describe(all); close(all) }()
 	for d := range all {

@@ -5,12 +5,14 @@ package server
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
 
@@ -26,6 +28,11 @@ func (s *Settings) options(env Env) (o Options, err error) {
 		Pages: !s.NoUI && (s.UI.Enabled == nil || *s.UI.Enabled), Version: env.Version,
 	}
 	o.off = s.UI.off()
+	if err = web.CheckImageHosts(s.UI.ImageHosts); err != nil {
+		return o, settingError(s.UI.Range, fmt.Errorf("image_hosts: %w", err))
+	}
+	o.imageHosts = s.UI.ImageHosts
+	o.TFE = s.tfe()
 	o.certificate, o.certificateKey = s.TLS.Cert, s.TLS.Key
 	if s.Pass && s.Registry == "" {
 		return o, &SettingError{errors.New("--pass-through needs a registry that knows the callers\nhint: name it with --registry HOST[/PREFIX]")}
@@ -80,12 +87,10 @@ func (s *Settings) open(o *Options, env Env) (back backend, err error) {
 		o.PassThrough = back.with
 	}
 	o.Blobs = blobcache.Options{Dir: cmp.Or(s.Cache.Dir, filepath.Join(s.Storage, "blobs")), Bytes: s.Cache.Blobs.value()}
-	if o.Pages && !o.off.States {
-		if o.States, err = s.states(back, env); err != nil {
-			return back, err
-		}
+	if o.States, err = s.states(back, env); err != nil {
+		return back, err
 	}
-	o.State = stateServer(back, env.States, env.Log)
+	o.Stores = newStateStores(back, env.States, env.Log).open
 	if o.Keys, err = s.keys(archiveKey); err != nil {
 		return back, err
 	}
@@ -98,7 +103,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 	l := s.Layout
 	out := addr.Layout{
 		Modules: l.Modules, Providers: l.Providers, Mirror: l.Mirror, State: l.State, StatePrimary: l.Primary, Catalog: l.Catalog, Queue: l.Queue,
-		Templates: l.Templates, Instances: l.Instances, Ledgers: l.Ledger,
+		Templates: l.Templates, Instances: l.Instances, Ledgers: l.Ledger, Split: s.split(),
 	}
 	if s.Registry != "" {
 		var err error
@@ -109,7 +114,7 @@ func (s *Settings) layout() (addr.Layout, error) {
 	if err := out.Validate(); err != nil {
 		return out, settingError(l.Range, err)
 	}
-	return out, nil
+	return out, s.checkOrganizations(out)
 }
 
 // archives says how archives are linked and delivered.

@@ -390,7 +390,7 @@ func (l *launcher) registry(ctx context.Context, s run.Spec) (run.Registry, erro
 	}
 	if l.socket != nil {
 		token, err := l.socket.token(repository, time.Now().Add(s.Limits.Timeout+afterLimit))
-		out.Socket, out.Token, out.PlainHTTP = l.socketFile(), token, true
+		out.Socket, out.Token, out.PlainHTTP, out.BuiltIn = l.socketFile(), token, true, true
 		return out, err
 	}
 	t := l.env.Transport

@@ -90,13 +90,17 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
+	var file slog.Handler
 	if s.AuditLog != "" {
 		out, closeLog, err := openLog(s.AuditLog, env)
 		if err != nil {
 			return err
 		}
 		defer closeLog()
-		o.Audit = slog.New(slog.NewJSONHandler(out, nil))
+		file = slog.NewJSONHandler(out, nil)
+	}
+	if err := o.keepTrail(file, env); err != nil {
+		return err
 	}
 	if o.Sessions != nil && s.BasePath != "" {
 		env.Log.Warn("with base_path, whatever else this host serves can act as who is logged in to the pages: a host of its own keeps them apart", "base_path", s.BasePath)
@@ -107,7 +111,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 		if runner, err = newDepotRunner(s, o, env); err != nil {
 			return err
 		}
-		o.Depot = runner
+		o.Depot, o.depots = runner, runner
 	}
 	launcher, err := s.launcher(ctx, &o, back, env)
 	if err != nil {

@@ -38,8 +38,10 @@ func (f *Front) protocols() []offer {
 	return []offer{
 		{"/", f.Protocols, registry.Discovery},
 		{"GET /api/v1/search", f.limited(true, f.search), nil},
+		{"GET /api/v1/audit", f.handler(f.o.trail != nil, f.audit), nil},
 		{"/v2/", f.handler(f.o.Embedded != nil, f.distribution), nil},
-		{"/state/{name}/{workspace}", f.handler(f.o.State != nil, f.state), nil},
+		{"/state/{name}/{workspace}", f.handler(f.states != nil, f.state), nil},
+		{"/api/v2/", f.tfe, f.tfeService}, // as /api/v1/
 		{"POST /depot/sync", f.limited(f.o.Depot != nil, f.depotSync), nil},
 		{"GET /login/authorize", f.limited(brokered, f.kit.Guard.LoginAuthorize), f.loginService},
 		{"POST /login/token", f.limited(brokered, f.loginExchange), nil},
@@ -52,7 +54,7 @@ func (f *Front) forPeople() []offer {
 	return []offer{
 		{"GET /{$}", f.handler(f.o.Pages, toPages), nil},
 		{"/ui/", f.pages, nil},
-		{"GET /app/settings/tokens", f.handler(f.o.Pages, toMe), nil}, // where tofu login sends people
+		{"GET /app/settings/tokens", f.limited(true, f.tokens), nil}, // where tofu login sends people
 		{"GET /login/callback", f.callback(), nil},
 	}
 }

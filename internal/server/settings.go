@@ -63,6 +63,9 @@ type Settings struct {
 	Require  []Require `hcl:"require,block"`
 	Pulls    []Pull    `hcl:"pull_through,block"`
 
+	TFE           *TFE           `hcl:"tfe,block"`
+	Organizations []Organization `hcl:"organization,block"`
+
 	Instances   *Instances       `hcl:"instances,block"` // nil: none are launched here
 	Executors   []Executor       `hcl:"executor,block"`
 	Credentials []Credential     `hcl:"credential,block"`
@@ -132,6 +135,7 @@ type UI struct {
 	ClientID   string    `hcl:"client_id,optional"`          // of the pages at the issuer, where the tools log in there themselves
 	SecretFile string    `hcl:"client_secret_file,optional"` // of that client
 	States     []string  `hcl:"states,optional"`             // names of states that somebody wrote past this server
+	ImageHosts []string  `hcl:"image_hosts,optional"`        // other hosts whose images READMEs show
 	Pages      *UIPages  `hcl:"pages,block"`
 	Range      hcl.Range `hcl:",def_range"`
 }
@@ -142,7 +146,9 @@ type UIPages struct {
 	Catalog   *bool `hcl:"catalog,optional"`
 	States    *bool `hcl:"states,optional"`
 	Instances *bool `hcl:"instances,optional"`
+	Depot     *bool `hcl:"depot,optional"`
 	Doctor    *bool `hcl:"doctor,optional"`
+	Audit     *bool `hcl:"audit,optional"`
 }
 
 // off says which parts of the pages are off.
@@ -152,7 +158,7 @@ func (u *UI) off() web.Parts {
 		return web.Parts{}
 	}
 	off := func(b *bool) bool { return b != nil && !*b }
-	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances), Doctor: off(p.Doctor)}
+	return web.Parts{Catalog: off(p.Catalog), States: off(p.States), Instances: off(p.Instances), Depot: off(p.Depot), Doctor: off(p.Doctor), Audit: off(p.Audit)}
 }
 
 // GC says when the built-in registry frees space.
@@ -171,6 +177,7 @@ func Defaults() *Settings {
 		Cache:    &Cache{TagTTL: "30s"},
 		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s"},
 		UI:       &UI{},
+		TFE:      &TFE{Interval: "30s", Memory: "1GiB"},
 	}
 }
 
@@ -205,6 +212,8 @@ func (s *Settings) fill() {
 	s.Cache.TagTTL = cmp.Or(s.Cache.TagTTL, d.Cache.TagTTL)
 	s.GC.Interval = cmp.Or(s.GC.Interval, d.GC.Interval)
 	s.GC.MinAge = cmp.Or(s.GC.MinAge, d.GC.MinAge)
+	s.TFE.Interval = cmp.Or(s.TFE.Interval, d.TFE.Interval)
+	s.TFE.Memory = cmp.Or(s.TFE.Memory, d.TFE.Memory)
 }
 
 // check finds the lengths and sizes of the file that are none.
@@ -220,6 +229,7 @@ func (s *Settings) check() error {
 		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
 		checkDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
 		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge),
+		s.checkTFE(),
 	); err != nil {
 		return err
 	}

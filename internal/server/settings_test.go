@@ -63,6 +63,9 @@ func TestReadRefuses(t *testing.T) {
 		{"collect everything", "gc {\n  min_age = \"0\"\n}\n", `okara.hcl:1: min_age "0" is not a duration`},
 		{"no size", "cache {\n  blobs = \"20 GiB\"\n}\n", `okara.hcl:1: blobs "20 GiB" is not a size`},
 		{"more than there is", "cache {\n  blobs = \"99999999TiB\"\n}\n", `is not a size`},
+		{"no interval", "tfe {\n  snapshot_interval = \"-1s\"\n}\n", `okara.hcl:1: snapshot_interval "-1s" is not a duration`},
+		{"no memory", "tfe {\n  memory = \"much\"\n}\n", `okara.hcl:1: memory "much" is not a size`},
+		{"too little memory", "tfe {\n  memory = \"1MiB\"\n}\n", `okara.hcl:1: memory "1MiB" is less than 64MiB`},
 		{"unknown", "\n\ncolour = 1\n", "okara.hcl:3: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,18 +4,14 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 
 	"github.com/seed-141914ff/okara/internal/access"
-	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
-	"github.com/seed-141914ff/okara/statebackend/httpbackend"
 )
 
 // stateStores are the state repositories of a server by name. A store stays
@@ -32,35 +28,24 @@ type stateStores struct {
 // reading and once for writing.
 const stateMemory = 512 << 20
 
-// stateServer returns the state server over the states of the layout.
-func stateServer(b backend, o statebackend.Options, log *slog.Logger) http.Handler {
+// newStateStores returns the states of the layout.
+func newStateStores(b backend, o statebackend.Options, log *slog.Logger) *stateStores {
 	o.Logger, o.Budget = log, statebackend.NewBudget(stateMemory)
-	s := &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
-	return httpbackend.New(httpbackend.Options{Open: s.open, Logger: log})
+	return &stateStores{back: b, options: o, byName: make(map[string]*statebackend.Store)}
 }
 
 // open returns the store of a name; a name that cannot be stored is not found.
 func (s *stateStores) open(_ context.Context, name string) (*statebackend.Store, error) {
-	repository, err := s.back.layout.StateRepo(name)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
-	}
-	o := s.options
-	if o.Primary, err = s.back.layout.StatePrimaryRepo(name); err != nil {
-		return nil, fmt.Errorf("%w: %w", oci.ErrNotFound, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.byName[name]; store != nil {
 		return store, nil
 	}
-	r, err := s.back.client.Repo(repository)
-	if err != nil {
-		return nil, err
+	store, err := stateview.Open(s.back.client, s.back.layout, name, s.options)
+	if err == nil {
+		s.byName[name] = store
 	}
-	store := statebackend.New(r, o)
-	s.byName[name] = store
-	return store, nil
+	return store, err
 }
 
 // pageMemory bounds what the states that pages read take in memory.
@@ -77,6 +62,14 @@ func (s *Settings) states(b backend, env Env) (*stateview.States, error) {
 	return states, nil
 }
 
+// shownStates are those that pages show; nil: none.
+func (o *Options) shownStates() *stateview.States {
+	if o.off.States {
+		return nil
+	}
+	return o.States
+}
+
 // state lets a request through to the state server. Everything but GET changes
 // something, locks included.
 func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
@@ -84,18 +77,18 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		action = access.Read
 	}
-	if _, err := f.kit.Guard.Allow(r, access.Right{Action: action, Kind: addr.KindState, Address: r.PathValue("name")}); err != nil {
+	if _, err := f.kit.Guard.Allow(r, access.StateRight(f.o.Layout, action, r.PathValue("name"), r.PathValue("workspace"))); err != nil {
 		return err
 	}
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
 	if r.Method != http.MethodPost || f.o.States == nil {
-		f.o.State.ServeHTTP(w, r)
+		f.states.ServeHTTP(w, r)
 		return nil
 	}
 	rec := &service.Recorder{ResponseWriter: w}
-	f.o.State.ServeHTTP(rec, r)
+	f.states.ServeHTTP(rec, r)
 	if status := rec.Status(); status == 0 || status == http.StatusOK { // 0: nothing was written, which is 200
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}

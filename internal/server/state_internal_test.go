@@ -48,7 +48,7 @@ func TestStateEntry(t *testing.T) {
 			front, err := New(Options{
 				Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
 				Access: access.Policy{Anonymous: access.AnonymousAll()}, States: states,
-				State: stateServer(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)),
+				Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -66,16 +66,17 @@ func (s Size) value() int64 {
 	return n
 }
 
-func scopes(at hcl.Range, list []string) ([]access.Scope, error) {
+// scopes reads rights.
+func (s *Settings) scopes(at hcl.Range, list []string) ([]access.Scope, error) {
 	out := make([]access.Scope, 0, len(list))
 	for _, text := range list {
-		s, err := access.ParseScope(text)
+		scope, err := access.ParseScope(text)
 		if err != nil {
 			return nil, settingError(at, err)
 		}
-		out = append(out, s)
+		out = append(out, scope)
 	}
-	return out, nil
+	return out, s.checkReserved(at, out)
 }
 
 func prefixes(at hcl.Range, list []string) ([]netip.Prefix, error) {

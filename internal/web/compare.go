@@ -84,10 +84,9 @@ func (s *server) described(r *request, m addr.Module, version string) (artifact.
 // a caller is an input that is required now, or gone, and an output that is gone.
 func differences(a, b artifact.DescribedModule) []difference {
 	rows := setDiff("input", inputText(a), inputText(b))
+	before, now := requiredOf(a), requiredOf(b)
 	for i, d := range rows {
-		now := slices.ContainsFunc(newInputs(b).Required, func(in input) bool { return in.Name == d.Name })
-		before := slices.ContainsFunc(newInputs(a).Required, func(in input) bool { return in.Name == d.Name })
-		rows[i].Breaking = d.Change == "removed" || now && !before
+		rows[i].Breaking = d.Change == "removed" || now[d.Name] && !before[d.Name]
 	}
 	outputs := setDiff("output", outputText(a), outputText(b))
 	for i, d := range outputs {
@@ -114,6 +113,15 @@ func setDiff(what string, a, b map[string]string) []difference {
 	}
 	slices.SortFunc(rows, func(x, y difference) int { return strings.Compare(x.Name, y.Name) })
 	return rows
+}
+
+// requiredOf are the inputs of a module that must be set.
+func requiredOf(d artifact.DescribedModule) map[string]bool {
+	all := map[string]bool{}
+	for _, in := range newInputs(d).Required {
+		all[in.Name] = true
+	}
+	return all
 }
 
 func inputText(d artifact.DescribedModule) map[string]string {

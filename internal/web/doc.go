@@ -13,7 +13,8 @@
 //   - A page is rendered as a whole before its status is written, so that half a
 //     page with 200 cannot be.
 //   - Nothing leaves for another host. The policy of each page forbids it, and
-//     names no source but the server itself: no inline script, no inline style.
+//     names no source but the server itself: no inline script, no inline style. Only
+//     images may come from hosts that who runs the server names.
 //   - A warm page costs no request to the registry.
 //
 // # Templates and instances

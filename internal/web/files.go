@@ -47,8 +47,8 @@ const (
 type files struct {
 	archives Archives // nil: there are none
 	cold     *cold
-	lists    *cache.Cache[[]archive.File] // digest of the zip
-	read     *cache.Cache[[]byte]         // digest of the zip and path
+	lists    *cache.Cache[[]archive.File] // archiveKey
+	read     *cache.Cache[[]byte]         // archiveKey and path
 }
 
 func newFiles(o Options, c *cold) *files {
@@ -67,9 +67,15 @@ func newFiles(o Options, c *cold) *files {
 	}
 }
 
+// archiveKey names the archive of a version. The repository is part of it: a manifest may
+// name the digest of what its repository does not have.
+func archiveKey(mv *catalog.ModuleVersion) string {
+	return mv.Repository + "@" + mv.Zip.Digest.String()
+}
+
 // list returns the files of an archive, by path.
 func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File, err error) {
-	if list, ok := f.lists.Peek(mv.Zip.Digest.String()); ok {
+	if list, ok := f.lists.Peek(archiveKey(mv)); ok {
 		return list, nil
 	}
 	err = f.open(r, mv, func(z io.ReaderAt) error {
@@ -77,14 +83,14 @@ func (f *files) list(r *request, mv *catalog.ModuleVersion) (list []archive.File
 		return err
 	})
 	if err == nil {
-		f.lists.Put(mv.Zip.Digest.String(), list)
+		f.lists.Put(archiveKey(mv), list)
 	}
 	return list, err
 }
 
 // file returns one file of an archive.
 func (f *files) file(r *request, mv *catalog.ModuleVersion, name string) (b []byte, err error) {
-	key := mv.Zip.Digest.String() + "/" + name
+	key := archiveKey(mv) + "/" + name
 	if b, ok := f.read.Peek(key); ok {
 		return b, nil
 	}
@@ -209,17 +215,15 @@ func parents(base, at string) []link {
 }
 
 // fileLinks gives the page of a line of a file, nil if no archive can be looked into.
-func (s *server) fileLinks(r *request, mv *catalog.ModuleVersion, base string) func(path string, line int) string {
+// An archive is not opened for that: what is in it counts where it is known already.
+func (s *server) fileLinks(mv *catalog.ModuleVersion, base string) func(path string, line int) string {
 	if s.o.Archives == nil {
 		return nil
 	}
-	list, err := s.files.list(r, mv)
-	if err != nil {
-		return nil // the findings are there without links
-	}
+	list, known := s.files.lists.Peek(archiveKey(mv))
 	return func(name string, line int) string {
 		name = strings.TrimPrefix(name, "./")
-		if _, ok := slices.BinarySearchFunc(list, name, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); !ok {
+		if _, ok := slices.BinarySearchFunc(list, name, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); known && !ok || !fs.ValidPath(name) {
 			return ""
 		}
 		href := base + "/files/" + escapePath(name)

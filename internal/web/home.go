@@ -3,24 +3,58 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/portaldoc"
 	"github.com/seed-141914ff/okara/internal/search"
 )
+
+// homePath is the first page.
+const homePath = "/ui/"
 
 // newestShown is how many publications the first page names.
 const newestShown = 8
 
 // home says what is here.
 type homeBody struct {
-	Groups    []group     // of everything that may be read, by kind
-	Newest    []resultRow // publications
+	Groups    template.HTML // of everything that may be read, by kind
+	Newest    []resultRow   // publications
+	Own       ownBody
 	Empty     bool
 	Reading   bool // the catalog has not been read yet
 	Anonymous bool // the caller brought no token
 	Host      string
+}
+
+// ownBody are the instances of the caller that live.
+type ownBody struct {
+	Rows  []instanceRow // the newest
+	Total int
+}
+
+// own asks for them what this replica knows: the rest of the page waits for nobody.
+func (s *server) own(r *request) (b ownBody) {
+	if s.o.Mine == nil || !s.launches(r) {
+		return b
+	}
+	q := url.Values{"owner": {"mine"}, "phase": {"live"}, "limit": {strconv.Itoa(newestShown)}}
+	doc, err := ask[portaldoc.Instances](s, r, asked{method: http.MethodGet, path: "instances", query: q, mine: true})
+	if err != nil {
+		return b // their own page says why
+	}
+	b.Total = doc.Count
+	for _, i := range doc.Instances {
+		b.Rows = append(b.Rows, instanceRowOf(i, s.o.Now()))
+	}
+	return b
 }
 
 // group is a namespace, or a host of mirrored providers, with how much is in it.
@@ -40,11 +74,37 @@ func (s *server) home(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := homeBody{Groups: groups(v), Empty: v.Len() == 0, Reading: !complete, Anonymous: r.grant.Mode == "anonymous", Host: s.host(r)}
-	for _, e := range newest(v) {
+	o, err := s.overview(v)
+	if err != nil {
+		return nil, err
+	}
+	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: !complete, Anonymous: r.grant.Mode == "anonymous", Host: s.host(r), Own: s.own(r)}
+	for _, e := range o.newest {
 		body.Newest = append(body.Newest, s.rowOf(e))
 	}
 	return &page{Template: "home.html", Title: "Catalog", Command: "okara list", Body: body}, nil
+}
+
+// overview is what the first page makes of all that somebody may read.
+type overview struct {
+	groups template.HTML
+	newest []*search.Entry
+}
+
+// overview makes it once for a view, which is that of a set of rights for half a
+// minute: there may be hundreds of namespaces.
+func (s *server) overview(v *search.View) (*overview, error) {
+	const form = "overview"
+	if o, ok := v.Derived.Load(form); ok {
+		return o.(*overview), nil
+	}
+	var b bytes.Buffer
+	if err := s.templates["home.html"].ExecuteTemplate(&b, "groups", under{up(homePath), groups(v)}); err != nil {
+		return nil, fmt.Errorf("overview of the catalog: %w", err)
+	}
+	o := &overview{groups: template.HTML(b.String()), newest: newest(v)}
+	v.Derived.Store(form, o)
+	return o, nil
 }
 
 // newest are the last publications.

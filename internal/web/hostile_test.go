@@ -66,7 +66,7 @@ module "labels" {
   version = "1.0.0"
 }
 output "id" {
-  description = "Of the network."
+  description = "Of the **network**, as [others](https://example.com/vpc) name it."
   value       = aws_vpc.this.id
 }
 output "password" {
@@ -136,7 +136,7 @@ func sarif(n int) string {
 	for i := range n {
 		file := "main.tf"
 		if i%5 == 4 {
-			file = "modules/gone/main.tf"
+			file = "../gone/main.tf"
 		}
 		results = append(results, fmt.Sprintf(`{"ruleId":"AVD-AWS-%04d","ruleIndex":%d,"message":{"text":"Finding %d\u202e\u0007"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":%q},"region":{"startLine":%d}}}]}`, i%4, i%4, i, file, i%20+1))
 	}

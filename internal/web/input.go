@@ -5,6 +5,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"slices"
 	"strings"
 
@@ -21,10 +22,36 @@ type inputs struct {
 // input is one variable.
 type input struct {
 	Name, Type, Description string
-	Default                 string // as JSON; "" if it is required
+	Text                    template.HTML // the description, once [server.descriptions] was asked for it
+	Default                 string        // as JSON; "" if it is required
 	Required                bool
 	Sensitive, Deprecated   bool
 	Ephemeral               bool
+}
+
+// output is one value that a module gives.
+type output struct {
+	artifact.DescribedOutput
+	Text template.HTML // as of an input
+}
+
+// descriptions renders the descriptions of all inputs and outputs of a directory.
+func (s *server) descriptions(b *dirBody) {
+	var texts []string
+	var to []*template.HTML
+	add := func(text string, at *template.HTML) { texts, to = append(texts, text), append(to, at) }
+	for i := range b.Inputs.Required {
+		add(b.Inputs.Required[i].Description, &b.Inputs.Required[i].Text)
+	}
+	for i := range b.Inputs.Optional {
+		add(b.Inputs.Optional[i].Description, &b.Inputs.Optional[i].Text)
+	}
+	for i := range b.Outputs {
+		add(b.Outputs[i].Description, &b.Outputs[i].Text)
+	}
+	for i, html := range s.markdown.descriptions(texts) {
+		*to[i] = html
+	}
 }
 
 // maxShown is how much of a default or type a page shows, in bytes.

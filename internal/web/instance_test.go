@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 	"testing"
 
@@ -113,6 +114,43 @@ func TestFormErrors(t *testing.T) {
 	}
 	if body := d.want(t, 400, "anna", "run/lab/vpc", url.Values{"p.size": {"small"}}).body; !strings.Contains(body, "no key") {
 		t.Error(body)
+	}
+}
+
+// TestLaunchVersion chooses the version of the module, where there are several and
+// no pool has made them already.
+func TestLaunchVersion(t *testing.T) {
+	d := newDesk(t, nil)
+	d.wants(t, "anna", "run/lab/vpc", `<option value="" selected>the newest that the template takes</option><option value="1.1.0">1.1.0</option><option value="1.0.0">1.0.0</option>`)
+	at := d.send(t, "anna", "run/lab/vpc", "run/lab/vpc", "version", "1.1.0").location
+	d.wants(t, "anna", strings.TrimPrefix(at, "./../../"), "net/vpc/aws 1.1.0")
+	body := d.want(t, 422, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc", "version", "7.0.0")).body
+	if !strings.Contains(body, `id="errors"`) {
+		t.Error(body)
+	}
+	if body := d.wants(t, "anna", "run/lab/pool"); strings.Contains(body, `name="version"`) {
+		t.Error("the version of a member of a pool can be chosen")
+	}
+}
+
+// TestLaunchForced lets an admin go beyond limits, and offers it to nobody else.
+func TestLaunchForced(t *testing.T) {
+	d := newDesk(t, nil)
+	d.Store.Machine.Limits.Quotas = []instance.Quota{{User: 1}}
+	d.who["boss"] = d.Issuer.Token(t, "boss", "use", "admin")
+	for _, who := range []string{"anna", "boss"} {
+		d.send(t, who, "run/lab/vpc", "run/lab/vpc")
+		if body := d.want(t, 403, who, "run/lab/vpc", d.fill(t, who, "run/lab/vpc")).body; !strings.Contains(body, "1 of 1") {
+			t.Errorf("%s beyond a limit: %s", who, body)
+		}
+	}
+	if body := d.wants(t, "anna", "run/lab/vpc"); strings.Contains(body, `name="force"`) {
+		t.Error("anna is offered to go beyond limits")
+	}
+	d.want(t, 403, "anna", "run/lab/vpc", d.fill(t, "anna", "run/lab/vpc", "force", "true"))
+	at := d.send(t, "boss", "run/lab/vpc", "run/lab/vpc", "force", "true").location
+	if id := path.Base(at); !d.Store.Record(t, id).Forced {
+		t.Errorf("%s is none that was forced", id)
 	}
 }
 

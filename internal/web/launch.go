@@ -18,7 +18,7 @@ type launchBody struct {
 	templateCard
 	formBody
 	Asks   []field  // parameters
-	Extra  []field  // name, owner, lifetime
+	Extra  []field  // name, owner, lifetime, version, and whether limits count
 	Linked []string // labels of what a link filled in
 	Left   []string // labels of what it may not fill in
 	Quota  *portaldoc.Quota
@@ -108,6 +108,19 @@ func (s *server) launchForm(r *request) (launchBody, parameters, error) {
 		}
 		body.Extra = append(body.Extra, field{Name: "ttl", ID: "ttl", Label: "Lifetime", Kind: kindText, Help: []string{help}})
 	}
+	if len(t.Versions) > 1 {
+		version := field{
+			Name: "version", ID: "version", Label: "Version of the module", Kind: kindChoose,
+			Help: []string{"What is asked for here is what the newest asks for."}, Options: []choice{{"", "the newest that the template takes", true}},
+		}
+		for _, v := range t.Versions {
+			version.Options = append(version.Options, choice{clean(v), clean(v), false})
+		}
+		body.Extra = append(body.Extra, version)
+	}
+	if t.Force {
+		body.Extra = append(body.Extra, field{Name: "force", ID: "force", Label: "Go beyond limits", Kind: kindCheck, Help: []string{"Quotas do not count. You may, as an admin."}})
+	}
 	return body, p, nil
 }
 
@@ -142,7 +155,7 @@ func (s *server) launch(r *request, f *form) (*answer, error) {
 	}
 	body.Linked = stillLinked(p, body.Asks, r.URL.Query(), f.Values)
 	values, ok := p.read(body.Asks, f.Values)
-	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner")}
+	create := portaldoc.Create{Template: body.Name, Parameters: values, Name: strings.TrimSpace(f.Get("name")), Owner: f.Get("owner"), Version: f.Get("version"), Force: f.Get("force") == "true"}
 	for i := range body.Extra {
 		one := &body.Extra[i]
 		one.set(f.Get(one.Name))

@@ -14,8 +14,6 @@ import (
 	"github.com/microcosm-cc/bluemonday"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	mdhtml "github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
@@ -40,8 +38,10 @@ const (
 // markdown renders what others wrote. It is safe for concurrent use.
 type markdown struct {
 	md       goldmark.Markdown
+	inline   goldmark.Markdown // of descriptions
 	policy   *bluemonday.Policy
 	places   chan struct{}
+	images   imageHosts
 	rendered *cache.Cache[rendered]
 	now      func() time.Time
 }
@@ -51,6 +51,7 @@ type rendered struct {
 	html     template.HTML
 	headings []heading
 	cut      bool
+	parts    []template.HTML // of several texts
 }
 
 // heading is an entry of a table of contents.
@@ -59,20 +60,20 @@ type heading struct {
 	ID, Text string
 }
 
-func newMarkdown(now func() time.Time) *markdown {
+func newMarkdown(now func() time.Time, images imageHosts) *markdown {
 	md := goldmark.New(
-		goldmark.WithExtensions(extension.GFM),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithParser(boundedParser()),
+		goldmark.WithExtensions(github{}),
 		goldmark.WithRendererOptions(mdhtml.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(&codeRenderer{}, 100))), // the policy is behind it
 	)
 	return &markdown{
-		md: md, policy: policy(), places: make(chan struct{}, rendering), now: now,
-		rendered: cache.New("page", keptBytes, func(r rendered) int { return len(r.html) + 256 }, now, func(string, string) {}),
+		md: md, inline: newInline(), policy: policy(images), images: images, places: make(chan struct{}, rendering), now: now,
+		rendered: cache.New("page", keptBytes, rendered.size, now, func(string, string) {}),
 	}
 }
 
 // policy lets text through, and nothing that acts or looks like a part of okara.
-func policy() *bluemonday.Policy {
+func policy(images imageHosts) *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
 	p.AllowElements("h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "ul", "ol", "li", "em", "strong", "b", "i", "del",
 		"kbd", "sub", "sup", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "span", "div", "input")
@@ -86,7 +87,7 @@ func policy() *bluemonday.Policy {
 	p.AllowElements("img")
 	p.AllowAttrs("alt").OnElements("img")
 	p.AllowAttrs("width", "height").Matching(regexp.MustCompile(`^[0-9]{1,4}$`)).OnElements("img")
-	p.AllowAttrs("src").Matching(regexp.MustCompile(`^\./(\.\./)*(modules|providers|mirror)/[^?#]*\?raw=1$`)).OnElements("img")
+	p.AllowAttrs("src").Matching(images.sources()).OnElements("img")
 	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(https?://|mailto:|#md-|\./(\.\./)*(modules|providers|mirror)/)`)).OnElements("a")
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^` + linkRel + `$`)).OnElements("a")
 	p.AllowURLSchemes("http", "https", "mailto")
@@ -97,17 +98,26 @@ func policy() *bluemonday.Policy {
 
 // render returns a text as HTML, from memory if it was rendered before.
 func (m *markdown) render(source string, at place) rendered {
-	return m.once(source, "text "+at.key, func() rendered { return m.make(source, at) })
+	return m.once(source, "text "+at.key, func() rendered { return asWritten(source) }, func() rendered { return m.make(source, at) })
 }
 
 // code returns a file with numbered lines, likewise.
 func (m *markdown) code(source, language string) rendered {
-	return m.once(source, "code "+language, func() rendered { return numbered(clean(source), language) })
+	return m.once(source, "code "+language, func() rendered { return asWritten(source) }, func() rendered { return numbered(clean(source), language) })
+}
+
+// size is how much of memory it takes.
+func (r rendered) size() int {
+	n := len(r.html) + 256
+	for _, p := range r.parts {
+		n += len(p) + 16
+	}
+	return n
 }
 
 // once makes what is not in memory, within the bounds of place and time. What is
-// not done by then is shown as it was written.
-func (m *markdown) once(source, how string, draw func() rendered) rendered {
+// not done by then is plain: shown as it was written.
+func (m *markdown) once(source, how string, plain, draw func() rendered) rendered {
 	sum := sha256.Sum256([]byte(how + "\x00" + source))
 	key := string(sum[:])
 	if r, ok := m.rendered.Peek(key); ok {
@@ -116,14 +126,14 @@ func (m *markdown) once(source, how string, draw func() rendered) rendered {
 	select {
 	case m.places <- struct{}{}:
 	default:
-		return asWritten(source) // busy: not kept
+		return plain() // busy: not kept
 	}
 	done := make(chan rendered, 1)
 	go func() {
 		defer func() { <-m.places }() // only now: what is stuck keeps its place
 		defer func() {
 			if recover() != nil {
-				done <- asWritten(source)
+				done <- plain()
 			}
 		}()
 		done <- draw()
@@ -134,7 +144,7 @@ func (m *markdown) once(source, how string, draw func() rendered) rendered {
 	select {
 	case r = <-done:
 	case <-late.C:
-		r = asWritten(source)
+		r = plain()
 	}
 	m.rendered.Put(key, r)
 	return r
@@ -163,7 +173,7 @@ func (m *markdown) make(source string, at place) rendered {
 	if m.md.Renderer().Render(&b, src, doc) != nil {
 		return asWritten(source)
 	}
-	safe := m.policy.SanitizeBytes(relink(b.Bytes(), at, anchors))
+	safe := m.policy.SanitizeBytes(relink(b.Bytes(), at, anchors, m.images))
 	return rendered{html: template.HTML(safe), headings: headings} // sanitized
 }
 

@@ -27,7 +27,9 @@ func entries() []entry {
 		{link: link{"Launch", "templates"}, show: (*server).launches},
 		{link: link{"Instances", "instances"}, show: (*server).launches},
 		{link: link{"Approvals", "approvals"}, show: (*server).approves},
+		{link: link{"Depot", "depot"}, show: (*server).depots},
 		{link: link{"Doctor", "doctor"}, show: (*server).doctors},
+		{link: link{"Audit", "audit"}, show: (*server).audits},
 	}
 }
 
@@ -83,5 +85,5 @@ func (s *server) quota(r *request) string {
 
 // showsStates reports whether there are pages of states for the caller.
 func (s *server) showsStates(r *request) bool {
-	return !s.o.Off.States && s.o.States != nil && r.grant.May(readState(access.Somewhere))
+	return !s.o.Off.States && s.o.States != nil && r.grant.May(anyState())
 }

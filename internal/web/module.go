@@ -49,7 +49,7 @@ type dirBody struct {
 	Contents []heading
 	Cut      bool // the readme goes on
 	Inputs   inputs
-	Outputs  []artifact.DescribedOutput
+	Outputs  []output
 	Managed  []resources
 	Data     []resources
 	Tool     []string // versions of the tool that it works with
@@ -182,11 +182,13 @@ func (s *server) module(r *request) (*page, error) {
 	switch body.Tab {
 	case "readme":
 		s.read(r, body.Base, &body.dirBody, x.d.Root)
+	case "inputs", "outputs":
+		s.descriptions(&body.dirBody)
 	case "dependencies":
 		body.Requirements = s.satisfied(r, x.d.Root.RequiredProviders)
 		body.Callers = s.callersOf(r, x.m)
 	case "security":
-		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(r, x.mv, body.Base))
+		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(x.mv, body.Base))
 	case "files":
 		body.Files, err = s.newFiles(r, x.mv, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	}
@@ -340,7 +342,10 @@ func newChoices(l *catalog.Versions, item, at string) []choices {
 
 // newDir is what a description says of a directory.
 func (s *server) newDir(r *request, d artifact.DescribedModule) dirBody {
-	b := dirBody{Path: d.Path, Inputs: newInputs(d), Outputs: d.Outputs, Tool: d.RequiredVersion}
+	b := dirBody{Path: d.Path, Inputs: newInputs(d), Tool: d.RequiredVersion}
+	for _, o := range d.Outputs {
+		b.Outputs = append(b.Outputs, output{DescribedOutput: o})
+	}
 	types := map[[2]string]*resources{}
 	var order [][2]string
 	for _, res := range d.Resources {
@@ -416,6 +421,7 @@ func (s *server) submodule(r *request) (*page, error) {
 	body := s.newModule(r, x)
 	body.dirBody = s.newDir(r, all[i])
 	body.Inputs.Block = block(path.Base(at), s.host(r)+"/"+x.m.String()+"//"+at, constraint(x.v), body.Inputs.Required)
+	s.descriptions(&body.dirBody)
 	s.read(r, body.Base, &body.dirBody, all[i])
 	return &page{
 		Template: "submodule.html", Title: at, Body: body,

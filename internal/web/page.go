@@ -123,13 +123,16 @@ func escapePath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// contentPolicy lets a page load what this server has for it, and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// contentPolicy lets a page load what this server has for it, images of a few other
+// hosts where who runs the server said so, and nothing else.
+func contentPolicy(images imageHosts) string {
+	return "default-src 'none'; script-src 'self'; style-src 'self'; " + images.source() + "; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+}
 
-// secure sets what each page says to the browser.
+// secure sets what each answer says to the browser.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", contentPolicy(nil))
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -155,7 +158,7 @@ func (s *server) handle(h service.Handler) http.Handler {
 
 // write renders a page and then sends it, or 304 if the browser has it.
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
-	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, theme(r.Request)
+	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, s.theme(r.Request)
 	s.know(r, p)
 	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), s.menu(r), r.asOf, !s.o.Off.Catalog
 	var b bytes.Buffer
@@ -163,6 +166,7 @@ func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
 		return fmt.Errorf("page %s: %w", p.Template, err)
 	}
 	secure(w.Header())
+	w.Header().Set("Content-Security-Policy", s.policy)
 	if p.Status != 0 || p.NoStore || p.Message != nil {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")

@@ -10,7 +10,7 @@ import (
 
 // Parts are those of the pages that can be off: then they are not found, and the menu
 // does not name them. Login, "Me" and the pages of errors are always there.
-type Parts struct{ Catalog, States, Instances, Doctor bool }
+type Parts struct{ Catalog, States, Instances, Depot, Doctor, Audit bool }
 
 // first segments of the paths of the parts, below /ui/.
 func (p Parts) segments() (off []string) {
@@ -21,7 +21,9 @@ func (p Parts) segments() (off []string) {
 		{p.Catalog, []string{"", "search", "modules", "providers", "mirror"}},
 		{p.States, []string{"states"}},
 		{p.Instances, []string{"templates", "run", "instances", "approvals", "admin"}},
+		{p.Depot, []string{"depot"}},
 		{p.Doctor, []string{"doctor"}},
+		{p.Audit, []string{"audit"}},
 	} {
 		if part.off {
 			off = append(off, part.segments...)

@@ -44,7 +44,7 @@ func (p place) of(link string, image bool) string {
 // relink gives links and images of a text the addresses that they have here. What
 // comes out is not safe yet: the policy is behind it, which lets no address through
 // that could not have come from here.
-func relink(text []byte, at place, anchors map[string]bool) []byte {
+func relink(text []byte, at place, anchors map[string]bool, images imageHosts) []byte {
 	var out bytes.Buffer
 	inLink := 0
 	for z := html.NewTokenizer(bytes.NewReader(text)); ; {
@@ -64,7 +64,7 @@ func relink(text []byte, at place, anchors map[string]bool) []byte {
 			inLink++
 			out.WriteString(newLink(attributes(z), at, anchors))
 		default:
-			out.WriteString(newImage(attributes(z), at, inLink > 0))
+			out.WriteString(newImage(attributes(z), at, images, inLink > 0))
 		}
 	}
 }
@@ -100,14 +100,16 @@ func newLink(a map[string]string, at place, anchors map[string]bool) string {
 	return "<a>"
 }
 
-// newImage is an image of the archive, or a link to one that is elsewhere: pages
-// load nothing from other hosts.
-func newImage(a map[string]string, at place, inLink bool) string {
+// newImage is an image of the archive or of a host that may be shown, or a link to
+// one that is elsewhere: pages load nothing from other hosts.
+func newImage(a map[string]string, at place, images imageHosts, inLink bool) string {
 	src, alt := strings.TrimSpace(a["src"]), a["alt"]
+	to := images.of(src)
 	if !absolute(src) {
-		if to := at.of(src, true); to != "" {
-			return startTag("img", "src", to, "alt", alt, "width", a["width"], "height", a["height"])
-		}
+		to = at.of(src, true)
+	}
+	if to != "" {
+		return startTag("img", "src", to, "alt", alt, "width", a["width"], "height", a["height"])
 	}
 	if alt == "" {
 		alt = "image"

@@ -40,7 +40,7 @@ func TestRelink(t *testing.T) {
 		{"a query", "[x](notes.md?raw=1)", `docs/notes.md"`, "raw"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(newMarkdown(time.Now).make(c.source, at).html)
+			got := string(newMarkdown(time.Now, nil).make(c.source, at).html)
 			if !strings.Contains(got, c.has) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("got %s, want %q and not %q", got, c.has, c.not)
 			}

@@ -32,11 +32,17 @@ type vouched struct {
 	Refused  string            // why nobody is served the version, for who may publish
 }
 
-// vouch looks for the evidence, but waits for it no longer than a part may take.
+// vouch looks for the evidence, but waits for it no longer than a part may take. All
+// of it is looked for on the page about it, which its tab names; the head of the
+// others says less.
 func (s *server) vouch(r *request, it addr.Item, v addr.Version, manifest oci.Descriptor, l *catalog.Versions) vouched {
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
-	e, err := s.o.Catalog.Evidence(ctx, it, v, manifest, l)
+	look := s.o.Catalog.Brief
+	if r.PathValue("tab") == "security" {
+		look = s.o.Catalog.Evidence
+	}
+	e, err := look(ctx, it, v, manifest, l)
 	if err != nil {
 		s.o.Kit.Log(r.Request).Warn("a page does without signatures and scans", "address", it.String(), "version", v.String(), "error", err)
 		return vouched{Unknown: true}

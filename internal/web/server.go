@@ -13,6 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/catalog"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/trail"
 )
 
 // Options is what the pages need. Kit, Catalog and Finder are required.
@@ -27,12 +28,17 @@ type Options struct {
 	Registry  string            // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
 	Hostname  string            // by which clients call this server; "": the host that the browser used
 	Version   string            // of okara
+	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
+	// https alone. Nil: there are none, and such an image is a link.
+	ImageHosts []string
 	// Instances is the API of templates and instances, all of /api/v1/, which their
 	// pages ask as who asks them; nil: there are no such pages. Mine answers the same
 	// from what this replica knows, maybe a little late, for the counter on all pages;
 	// nil: there is none.
 	Instances, Mine http.Handler
-	Doctor          Doctor // of this replica; nil: no page shows how it is
+	Doctor          Doctor       // of this replica; nil: no page shows how it is
+	Audit           *trail.Trail // of all replicas; nil: no page shows who changed what
+	Depot           Depot        // nil: no page shows what keeps the registry filled
 	Now             func() time.Time
 }
 
@@ -46,12 +52,16 @@ type server struct {
 	cross     *http.CrossOriginProtection
 	logins    *service.Rate // of who brings a token, by address
 	cold      *cold
+	policy    string // of content, of all pages
 }
 
 // New returns the pages, for everything below /ui/.
 func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if err := CheckImageHosts(o.ImageHosts); err != nil {
+		return nil, err
 	}
 	templates, err := readTemplates()
 	if err != nil {
@@ -63,8 +73,8 @@ func New(o Options) (http.Handler, error) {
 	}
 	cold := &cold{}
 	s := &server{
-		o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now), files: newFiles(o, cold), cold: cold,
-		cross: http.NewCrossOriginProtection(), logins: service.NewRate(maxLogins, o.Now),
+		o: o, templates: templates, assets: assets, markdown: newMarkdown(o.Now, o.ImageHosts), files: newFiles(o, cold), cold: cold,
+		cross: http.NewCrossOriginProtection(), logins: service.NewRate(maxLogins, o.Now), policy: contentPolicy(o.ImageHosts),
 	}
 	return s.routes(), nil
 }
@@ -97,7 +107,7 @@ func (s *server) routes() http.Handler {
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/{tab}", s.provider)
 	show("GET /ui/mirror/{hostname}/{namespace}/{type}/{version}/docs/{path...}", s.provider)
-	if s.o.States != nil { // read:state of the name
+	if s.o.States != nil { // read:state of the workspace
 		show("GET /ui/states", s.states) // lists what may be read
 		show("GET /ui/states/{name}", s.state)
 		show("GET /ui/states/{name}/{workspace}", s.workspace)
@@ -108,8 +118,16 @@ func (s *server) routes() http.Handler {
 		show("GET /ui/states/{name}/{workspace}/{n}/reveal", s.stateRevealPage)
 		mux.Handle("POST /ui/states/{name}/{workspace}/{n}/reveal", s.act(s.mayRevealState, s.revealState))
 	}
+	if s.o.Depot != nil { // admin:*:**
+		show("GET /ui/depot", s.depotShow)
+		mux.Handle("POST /ui/depot/sync", s.act(s.mayDepot, s.depotSync))
+		mux.Handle("POST /ui/depot/approve", s.act(s.mayDepot, s.depotApprove))
+	}
 	if s.o.Doctor != nil {
 		show("GET /ui/doctor", s.doctor) // admin:*:**
+	}
+	if s.o.Audit != nil {
+		show("GET /ui/audit", s.audit) // admin:*:**
 	}
 	if s.o.Instances != nil {
 		s.instanceRoutes(mux, show)

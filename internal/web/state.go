@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,9 +51,25 @@ type stateRow struct {
 // holder is who holds a lock.
 type holder struct{ Workspace, Who string }
 
-// readState is the right to a state.
-func readState(name string) access.Right {
-	return access.Right{Action: access.Read, Kind: addr.KindState, Address: name}
+// readState is the right to a workspace of a state, "" for all of them.
+func (s *server) readState(name, workspace string) access.Right {
+	return access.StateRight(s.o.States.Layout(), access.Read, name, workspace)
+}
+
+// readAny is the right to some workspace of a state.
+func (s *server) readAny(name string) access.Right {
+	return access.AnyStateRight(s.o.States.Layout(), access.Read, name)
+}
+
+// visible are the workspaces of a state that the caller may read.
+func (s *server) visible(r *request, name string, sum *stateview.Summary) *stateview.Summary {
+	if sum == nil || r.grant.May(s.readState(name, "")) {
+		return sum
+	}
+	return &stateview.Summary{
+		Heads: slices.DeleteFunc(slices.Clone(sum.Heads), func(h statebackend.Head) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
+		Locks: slices.DeleteFunc(slices.Clone(sum.Locks), func(h statebackend.Held) bool { return !r.grant.May(s.readState(name, h.Workspace)) }),
+	}
 }
 
 // states lists those that the caller may read.
@@ -67,11 +84,12 @@ func (s *server) states(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !r.grant.May(readState(name)) })
-	body := statesBody{Total: len(names), Any: r.grant.May(readState(access.Somewhere)), Address: "https://" + s.host(r)}
+	body := statesBody{Any: r.grant.May(anyState()), Address: "https://" + s.host(r)}
+	names, body.Left = s.listable(r, names)
+	body.Total = len(names)
 	var first, last int
 	first, last, body.Before, body.After = cut(r, len(names))
-	body.Rows = s.stateRows(r.Context(), names[first:last])
+	body.Rows = s.stateRows(r, names[first:last])
 	for _, row := range body.Rows {
 		if row.Count < 0 && row.Problem == "" {
 			body.Left++
@@ -80,24 +98,70 @@ func (s *server) states(r *request) (*page, error) {
 	return &page{Template: "states.html", Title: "States", Command: "okara state list --all " + s.registry(r), Body: body}, nil
 }
 
-// stateRows asks for several states at once, and leaves out what is not there in time.
-func (s *server) stateRows(ctx context.Context, names []string) []stateRow {
-	ctx, cancel := context.WithTimeout(ctx, stateWait)
+// anyState is the right to anything of any state.
+func anyState() access.Right {
+	return access.Right{Action: access.Read, Kind: addr.KindState, Address: access.Somewhere}
+}
+
+// listable are the states of which the caller may read something. Of one with some
+// workspaces that he may read, were they there, he is told if they are; left is how
+// many were not read in time.
+func (s *server) listable(r *request, names []string) (all []string, left int) {
+	show := make([]bool, len(names))
+	var partly []string
+	for i, name := range names {
+		if show[i] = r.grant.May(s.readState(name, "")); !show[i] && r.grant.May(s.readAny(name)) {
+			partly = append(partly, name)
+		}
+	}
+	some := map[string]bool{}
+	var mu sync.Mutex // guards some and left
+	s.summaries(r, partly, func(_ int, name string, sum *stateview.Summary, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			left++
+		} else if sum != nil {
+			some[name] = len(sum.Heads)+len(sum.Locks) > 0
+		}
+	})
+	for i, name := range names {
+		if show[i] || some[name] {
+			all = append(all, name)
+		}
+	}
+	return all, left
+}
+
+// summaries reads several states at once, each as the caller may see it, as far as
+// that is done in time.
+func (s *server) summaries(r *request, names []string, each func(i int, name string, sum *stateview.Summary, err error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
 	defer cancel()
-	rows := make([]stateRow, len(names))
 	var g errgroup.Group
 	g.SetLimit(stateParallel)
 	for i, name := range names {
 		g.Go(func() error {
 			sum, err := s.o.States.Summary(ctx, name)
-			rows[i] = s.stateRow(name, sum)
-			if err != nil && ctx.Err() == nil {
-				rows[i].Problem = "The registry does not answer as it should."
+			if ctx.Err() != nil {
+				sum, err = nil, ctx.Err()
 			}
+			each(i, name, s.visible(r, name, sum), err)
 			return nil
 		})
 	}
-	_ = g.Wait() // what fails is in its row
+	_ = g.Wait() // what fails, each is told
+}
+
+// stateRows asks for several states at once, and leaves out what is not there in time.
+func (s *server) stateRows(r *request, names []string) []stateRow {
+	rows := make([]stateRow, len(names))
+	s.summaries(r, names, func(i int, name string, sum *stateview.Summary, err error) {
+		rows[i] = s.stateRow(name, sum)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			rows[i].Problem = "The registry does not answer as it should."
+		}
+	})
 	return rows
 }
 
@@ -138,10 +202,11 @@ func statePath(name string, more ...string) string {
 // state lists the workspaces of a state.
 func (s *server) state(r *request) (*page, error) {
 	name := r.PathValue("name")
-	if err := s.may(r, readState(name)); err != nil {
+	if err := s.may(r, s.readAny(name)); err != nil {
 		return nil, err
 	}
 	sum, err := s.o.States.Summary(r.Context(), name)
+	sum = s.visible(r, name, sum)
 	if err == nil && len(sum.Heads)+len(sum.Locks) == 0 {
 		err = oci.ErrNotFound
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -34,6 +35,7 @@ const (
 	publisher = "publisher" // publish:module:**
 	admin     = "admin"     // everything
 	wrong     = "wrong"     // read:state:other
+	partly    = "partly"    // read:state:shop/default and of every state the workspace "none"
 )
 
 // callerToken is that of a caller.
@@ -47,6 +49,9 @@ type stateSite struct {
 	now    time.Time
 
 	findings []web.Finding // of the doctor
+	trail    *trail.Trail  // of all replicas
+	records  *slog.Logger  // to it
+	depots   depotDouble
 }
 
 // newStateSite starts it. Who brings no token has the rights of anonymous.
@@ -68,6 +73,7 @@ func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope)
 		publisher: {{Action: access.Publish, Kind: addr.KindModule, Glob: "**"}},
 		admin:     access.AnonymousAll(),
 		wrong:     {{Action: access.Read, Kind: addr.KindState, Glob: "other"}},
+		partly:    {{Action: access.Read, Kind: addr.KindState, Glob: "shop/default"}, {Action: access.Write, Kind: addr.KindState, Glob: "*/none"}},
 	} {
 		id, hash, err := access.HashToken(callerToken(caller))
 		if err != nil {
@@ -75,12 +81,18 @@ func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope)
 		}
 		policy.Tokens = append(policy.Tokens, access.Token{ID: id, Hash: hash, Scopes: scopes})
 	}
+	queue, err := s.client.Repo(s.layout.QueueRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trail = trail.New(trail.Options{Repo: queue})
+	s.records = slog.New(s.trail.Handler(slog.NewJSONHandler(s.audit, nil)))
 	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	guard, err := access.New(access.Options{
-		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true}, Audit: slog.New(slog.NewJSONHandler(s.audit, nil)),
+		Policy: policy, Keyring: keys, Sessions: &access.Sessions{Keyring: keys, Plain: true}, Audit: s.records,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +110,8 @@ func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope)
 		States:   s.states,
 		Off:      off,
 		Doctor:   s,
+		Audit:    s.trail,
+		Depot:    &s.depots,
 		Hostname: "okara.example.com", Version: "1.2.3",
 	})
 	if err != nil {
@@ -236,6 +250,7 @@ func (s *stateSite) shop(t *testing.T) {
 	}
 	s.put(t, "shop", "sealed", `{"serial":1,"lineage":"a","encrypted_data":"AAAA","encryption_version":"v0"}`)
 	s.findings = findings()
+	s.changes()
 	s.put(t, "other", "default", `{"version":4,"serial":1,"lineage":"b","outputs":{"theirs":{"value":"of-others","type":"string"}},"resources":[]}`)
 }
 

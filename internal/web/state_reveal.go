@@ -40,7 +40,9 @@ func (s *server) stateRevealPage(r *request) (*page, error) {
 }
 
 // mayRevealState is the check of the form: the right to the state.
-func (s *server) mayRevealState(r *request) error { return s.may(r, readState(r.PathValue("name"))) }
+func (s *server) mayRevealState(r *request) error {
+	return s.may(r, s.readState(r.PathValue("name"), r.PathValue("workspace")))
+}
 
 // revealState shows one masked value, and records that, without the value.
 func (s *server) revealState(r *request, f *form) (*answer, error) {
@@ -61,9 +63,9 @@ func (s *server) revealState(r *request, f *form) (*answer, error) {
 	}
 	body.Text, body.Cut = prose.Clip(clean(text), maxRevealed), len(text) > maxRevealed
 	pg.Body, pg.Key = body, ""
-	r.grant.Record(p.name, access.Change{
+	r.grant.Record(s.readState(p.name, p.workspace).Address, access.Change{
 		Action: "reveal", Version: strconv.FormatInt(p.n, 10), Status: http.StatusOK,
-		Detail: clip(clean(p.workspace + " " + address + " " + path)),
+		Detail: clip(clean(address + " " + path)),
 	})
 	return &answer{Page: pg}, nil
 }

@@ -113,6 +113,33 @@ func TestStateCallers(t *testing.T) {
 	}
 }
 
+// TestStatePartly shows who may read one workspace that one alone: in lists, in their
+// counts, and by its address.
+func TestStatePartly(t *testing.T) {
+	s := newStateSite(t)
+	s.shop(t)
+	for path, want := range map[string]int{
+		"states": 200, "states/shop": 200, "states/shop/default": 200, "states/shop/default/history": 200, "states/shop/default/2/resources": 200,
+		"states/shop/locked": 403, "states/shop/sealed": 403, "states/shop/none": 404,
+		"states/other": 404, "states/other/default": 403, "states/nowhere": 404,
+	} {
+		resp, body := s.ask(t, partly, http.MethodGet, path, nil)
+		if resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, want)
+		}
+		for _, hidden := range []string{"mallory", "sealed", ">other<", "of-others"} {
+			if strings.Contains(body, hidden) && !strings.Contains(path, hidden) {
+				t.Errorf("%s tells of %s:\n%s", path, hidden, body)
+			}
+		}
+	}
+	for path, want := range map[string]string{"states": "1 state that", "states/shop": "1 workspace<"} {
+		if _, body := s.ask(t, partly, http.MethodGet, path, nil); !strings.Contains(body, want) {
+			t.Errorf("%s does not say %q:\n%s", path, want, body)
+		}
+	}
+}
+
 // TestRevealState shows one value, to who may read the state, by a form from its page.
 func TestRevealState(t *testing.T) {
 	s := newStateSite(t)
@@ -136,7 +163,7 @@ func TestRevealState(t *testing.T) {
 		t.Errorf("Cache-Control %q", got)
 	}
 	audit := s.audit.String()
-	if !strings.Contains(audit, `"msg":"change"`) || !strings.Contains(audit, `"action":"reveal"`) || !strings.Contains(audit, `"detail":"default aws_db_instance.main password"`) || strings.Contains(audit, "PLANTED") {
+	if !strings.Contains(audit, `"msg":"change"`) || !strings.Contains(audit, `"action":"reveal"`) || !strings.Contains(audit, `"address":"shop/default"`) || !strings.Contains(audit, `"detail":"aws_db_instance.main password"`) || strings.Contains(audit, "PLANTED") {
 		t.Errorf("the record is %s", audit)
 	}
 	without := form()
@@ -253,9 +280,9 @@ func TestNoStates(t *testing.T) {
 // TestParts turns parts of the pages off: nothing is found there, and no menu leads
 // there.
 func TestParts(t *testing.T) {
-	all := map[string]string{"states": "states", "catalog": "search?q=x", "doctor": "doctor"}
+	all := map[string]string{"states": "states", "catalog": "search?q=x", "doctor": "doctor", "audit": "audit"}
 	for part, path := range all {
-		s := newStateSiteWithout(t, web.Parts{States: part == "states", Catalog: part == "catalog", Doctor: part == "doctor"})
+		s := newStateSiteWithout(t, web.Parts{States: part == "states", Catalog: part == "catalog", Doctor: part == "doctor", Audit: part == "audit"})
 		s.put(t, "shop", "default", shopState(1, "a"))
 		for other, at := range all {
 			want := http.StatusOK

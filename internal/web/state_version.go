@@ -28,7 +28,7 @@ type versionPlace struct {
 // Without a number it is the newest version.
 func (s *server) stateAt(r *request) (p versionPlace, err error) {
 	p.name, p.workspace = r.PathValue("name"), r.PathValue("workspace")
-	if err := s.may(r, readState(p.name)); err != nil {
+	if err := s.may(r, s.readState(p.name, p.workspace)); err != nil {
 		return p, err
 	}
 	if p.Workspace, err = s.o.States.Workspace(r.Context(), p.name, p.workspace); err != nil {

@@ -2,25 +2,38 @@
 
 package web
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
-// themeCookie keeps what somebody chose over what the system prefers.
-const themeCookie = "okara-theme"
+// themeAge is how long a browser keeps what somebody chose over what the system
+// prefers.
+const themeAge = 365 * 24 * time.Hour
 
-func theme(r *http.Request) string {
-	c, err := r.Cookie(themeCookie)
-	if err != nil || c.Value != "light" && c.Value != "dark" {
+// themeCookie is the cookie of it, as that of a session but for what it says; a
+// negative age takes it back.
+func (s *server) themeCookie(r *http.Request, value string, age time.Duration) *http.Cookie {
+	if sessions := s.o.Kit.Guard.Sessions(); sessions != nil {
+		return sessions.Cookie(r, "theme", value, age)
+	}
+	return &http.Cookie{Name: "okara-theme", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(age / time.Second)}
+}
+
+func (s *server) theme(r *http.Request) string {
+	all := r.CookiesNamed(s.themeCookie(r, "", 0).Name)
+	if len(all) != 1 || all[0].Value != "light" && all[0].Value != "dark" {
 		return ""
 	}
-	return c.Value
+	return all[0].Value
 }
 
 // setTheme keeps the choice and goes back to the page that it was made on.
 func (s *server) setTheme(r *request, f *form) (*answer, error) {
-	c := &http.Cookie{Name: themeCookie, Value: f.Get("theme"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: 365 * 24 * 3600}
-	if c.Value != "light" && c.Value != "dark" {
-		c.MaxAge = -1
+	value, age := f.Get("theme"), themeAge
+	if value != "light" && value != "dark" {
+		value, age = "", -time.Second
 	}
-	r.setCookie(c)
+	r.setCookie(s.themeCookie(r.Request, value, age))
 	return &answer{To: back(f.Get("return"))}, nil
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/trail"
+)
+
+// keepTrail lets what is recorded go to the queue repository and into memory, beside
+// the file, nil for none. A portal keeps nothing: it has no state keys, and what it
+// hands on is recorded by who leads.
+func (o *Options) keepTrail(file slog.Handler, env Env) error {
+	if o.instances != nil && o.instances.role == rolePortal {
+		if file != nil {
+			o.Audit = slog.New(file)
+		}
+		return nil
+	}
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		return err
+	}
+	m := o.Metrics.audits()
+	o.trail = trail.New(trail.Options{Repo: queue, Sealer: env.States.Sealer, Logger: env.Log, Now: o.Now, Altered: m.broken.Inc, Dropped: m.dropped.Inc})
+	o.Audit = slog.New(o.trail.Handler(file))
+	return nil
+}
+
+// auditMetrics are of the changes of all replicas.
+type auditMetrics struct{ broken, dropped prometheus.Counter }
+
+func (m *Metrics) audits() auditMetrics {
+	auto := promauto.With(m.all)
+	return auditMetrics{
+		broken:  auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_broken_total", Help: "Signs that somebody altered the changes that replicas keep in the registry."}),
+		dropped: auto.NewCounter(prometheus.CounterOpts{Name: "okara_audit_dropped_total", Help: "Changes of this replica that are not kept in the registry."}),
+	}
+}
+
+// auditDoc is the answer to GET /api/v1/audit.
+type auditDoc struct {
+	Total     int                `json:"total"` // that fit, of those in memory
+	Page      int                `json:"page"`
+	Complete  bool               `json:"complete"`            // false: other formats have more
+	Protected bool               `json:"protected"`           // by state keys
+	Altered   []trail.Alteration `json:"altered"`             // what shows that somebody did
+	Waiting   int                `json:"waiting,omitempty"`   // changes of this replica that are not written yet
+	Dropped   int64              `json:"dropped,omitempty"`   // and those that never will be
+	ReadAt    time.Time          `json:"read_at,omitzero"`    // when the changes of others were read
+	ReadError bool               `json:"read_error,omitzero"` // they could not be read again since
+	Records   []*trail.Entry     `json:"records"`
+}
+
+// maxExports bounds the downloads of the audit at one moment.
+const maxExports = 4
+
+// stallExport is within how long a client must take 64 KiB of a download.
+const stallExport = time.Minute
+
+// audit answers what the page of the audit shows: a page of it as JSON, or all of it for
+// download as CSV or as lines of JSON.
+func (f *Front) audit(w http.ResponseWriter, r *http.Request) error {
+	if _, err := f.kit.Guard.Allow(r, access.Server()); err != nil {
+		return err
+	}
+	q, err := trail.ParseQuery(r.URL.Query())
+	if err != nil {
+		return &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
+	}
+	switch format := r.URL.Query().Get("format"); format {
+	case "", "json":
+		return f.kit.Limit(func(w http.ResponseWriter, r *http.Request) error { return f.auditPage(w, r, q) })(w, r)
+	case "csv":
+		return f.auditExport(w, r, q, "text/csv; charset=utf-8; header=present", "audit.csv", trail.WriteCSV)
+	case "jsonl":
+		return f.auditExport(w, r, q, "application/jsonl", "audit.jsonl", trail.WriteJSONLines)
+	}
+	return &service.Error{Status: http.StatusBadRequest, Text: "format can be json, jsonl or csv"}
+}
+
+func (f *Front) auditPage(w http.ResponseWriter, r *http.Request, q trail.Query) error {
+	found := f.o.trail.Find(r.Context(), q)
+	doc := auditDoc{
+		Total: found.Total, Page: q.Page, Complete: q.Decisions || found.Older == 0 && !found.Read.IsZero(), Protected: found.Protected, Altered: found.Altered,
+		Waiting: found.Waiting, Dropped: found.Dropped, ReadAt: found.Read, ReadError: found.Failed != nil, Records: found.Entries,
+	}
+	if doc.Altered == nil {
+		doc.Altered = []trail.Alteration{}
+	}
+	if doc.Records == nil {
+		doc.Records = []*trail.Entry{}
+	}
+	a, err := service.Encode(doc)
+	if err != nil {
+		return err
+	}
+	a.Write(w, r, "private, no-cache")
+	return nil
+}
+
+// auditExport sends all that fits. What fails once it has begun cuts the connection, so
+// that nobody takes a part of it for the whole.
+func (f *Front) auditExport(w http.ResponseWriter, r *http.Request, q trail.Query, mediaType, name string, write func(io.Writer, func(func(*trail.Entry) error) error) error) error {
+	client := f.kit.Client(r)
+	if !f.exports.Take(client) {
+		return service.TooMany("downloads of the audit")
+	}
+	defer f.exports.Leave(client)
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("Cache-Control", "private, no-store")
+	begun := &service.Recorder{ResponseWriter: service.NewPaced(w, stallExport)}
+	out := bufio.NewWriterSize(begun, service.PieceSize)
+	err := write(out, func(do func(*trail.Entry) error) error { return f.o.trail.Each(r.Context(), q, do) })
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		return nil
+	}
+	if begun.Status() == 0 {
+		service.Reset(h)
+		f.kit.Refuse(w, r, http.StatusBadGateway, "the registry does not answer as it should", err)
+		return nil
+	}
+	f.kit.Log(r).Warn("download of the audit ended early", "error", err)
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// newAudited starts a server with a trail. Who brings no token may what anonymous says.
+func newAudited(t *testing.T, transport http.RoundTripper, anonymous ...access.Scope) (*httptest.Server, Options) {
+	t.Helper()
+	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Options: registry.Options{Client: client, Layout: addr.Layout{Prefix: "acme"}}, Keys: []access.Key{{Secret: []byte(strings.Repeat("k", 32))}},
+		Access: access.Policy{Anonymous: anonymous}, Metrics: NewMetrics(),
+	}
+	if err := o.keepTrail(nil, Env{Logs: Logs{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(f)
+	t.Cleanup(srv.Close)
+	return srv, o
+}
+
+// read reads all parts: a page waits only so long for that.
+func read(t *testing.T, o Options) {
+	t.Helper()
+	if err := o.trail.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func askAudit(t *testing.T, srv *httptest.Server, query string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/api/v1/audit"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// TestAuditRoute answers the same as JSON, as lines of it, and as CSV for download, to
+// who runs the server.
+func TestAuditRoute(t *testing.T) {
+	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, access.AnonymousAll()...)
+	for _, address := range []string{"net/vpc/aws", "=net/vpn/aws"} {
+		o.Audit.Info("change", "action", "publish", "kind", "module", "address", address, "subject", "anna", "status", 201)
+	}
+	read(t, o)
+	var doc auditDoc
+	resp, body := askAudit(t, srv, "?address=net")
+	if err := json.Unmarshal([]byte(body), &doc); err != nil || resp.StatusCode != http.StatusOK || doc.Total != 2 || len(doc.Records) != 2 || !doc.Complete || doc.Protected || doc.Waiting != 2 || doc.ReadAt.IsZero() {
+		t.Errorf("status %d, %v:\n%s", resp.StatusCode, err, body)
+	}
+	if !strings.Contains(body, `"altered":[]`) {
+		t.Errorf("no list of alterations in %s", body)
+	}
+	resp, body = askAudit(t, srv, "?what=decisions&action=admin")
+	if err := json.Unmarshal([]byte(body), &doc); err != nil || doc.Total != 2 || doc.Records[0].Decision != "allowed" { // that of this request is one
+		t.Errorf("decisions: %d, %v:\n%s", resp.StatusCode, err, body)
+	}
+	resp, body = askAudit(t, srv, "?format=jsonl")
+	if n := strings.Count(body, "\n"); n != 2 || !strings.Contains(resp.Header.Get("Content-Disposition"), `attachment; filename="audit.jsonl"`) {
+		t.Errorf("%d lines of JSON, %v", n, resp.Header)
+	}
+	resp, body = askAudit(t, srv, "?format=csv")
+	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+	if err != nil || len(rows) != 3 || rows[1][6] != "'=net/vpn/aws" || !strings.Contains(resp.Header.Get("Content-Disposition"), `attachment; filename="audit.csv"`) {
+		t.Errorf("rows %q, %v, %v", rows, err, resp.Header)
+	}
+	for _, query := range []string{"?format=xml", "?since=x", "?page=1000", "?what=all"} {
+		if resp, body := askAudit(t, srv, query); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: status %d, %s", query, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestAuditRouteRefused has no right, or no registry.
+func TestAuditRouteRefused(t *testing.T) {
+	for _, format := range []string{"", "?format=csv", "?format=jsonl"} {
+		srv, _ := newAudited(t, ocitest.Direct{Handler: http.NotFoundHandler()}, access.AnonymousRead()...)
+		if resp, body := askAudit(t, srv, format); resp.StatusCode != http.StatusUnauthorized || strings.Contains(body, "records") {
+			t.Errorf("%s: status %d, %s", format, resp.StatusCode, body)
+		}
+		srv, _ = newAudited(t, &ocitest.Fault{Times: -1, Do: ocitest.Refuse}, access.AnonymousAll()...)
+		want := http.StatusBadGateway
+		if format == "" { // says what it knows, and that it knows no more
+			want = http.StatusOK
+		}
+		if resp, body := askAudit(t, srv, format); resp.StatusCode != want || format == "" && !strings.Contains(body, `"read_error":true`) {
+			t.Errorf("%s without a registry: status %d, %s", format, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestAuditCut has a registry that fails once a download has begun: the connection is
+// cut, so that nobody takes a part for the whole.
+func TestAuditCut(t *testing.T) {
+	var outage atomic.Bool
+	srv, o := newAudited(t, &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.Refuse, Match: func(*http.Request) bool { return outage.Load() }}, access.AnonymousAll()...)
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := `,"address":"` + strings.Repeat("x", 900) + "\"}\n"
+	for part := 1; part <= 20; part++ { // 17 MB, of which memory holds less
+		tag := artifact.AuditTag{Day: time.Now(), ID: strings.Repeat("0", 14) + fmt.Sprintf("%02d", part), Part: 1}
+		var text strings.Builder
+		fmt.Fprintf(&text, `{"format":1,"tag":%q,"first":1}`+"\n", tag)
+		for n := 1; text.Len() < 900<<10; n++ {
+			fmt.Fprintf(&text, `{"n":%d%s`, n, line)
+		}
+		if err := artifact.PutAudit(t.Context(), queue, nil, tag, []byte(text.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(t, o)
+	if resp, body := askAudit(t, srv, ""); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"complete":false`) {
+		t.Fatalf("status %d, %.300s", resp.StatusCode, body)
+	}
+	outage.Store(true)
+	resp, err := srv.Client().Get(srv.URL + "/api/v1/audit?format=jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Errorf("status %d, %d bytes, and nothing says that this is not all", resp.StatusCode, n)
+	}
+}
+
+// TestAuditMetrics counts what was altered, and shows it where metrics are.
+func TestAuditMetrics(t *testing.T) {
+	srv, o := newAudited(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, access.AnonymousAll()...)
+	queue, err := o.Client.Repo(o.Layout.QueueRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := artifact.AuditTag{Day: time.Now(), ID: "0123456789abcdef", Part: 1}
+	if err := artifact.PutAudit(t.Context(), queue, nil, tag, []byte("x\n")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // counted once
+		read(t, o)
+		if _, body := askAudit(t, srv, ""); !strings.Contains(body, tag.String()) {
+			t.Errorf("nothing is said of it: %s", body)
+		}
+	}
+	const want = "# HELP okara_audit_broken_total Signs that somebody altered the changes that replicas keep in the registry.\n# TYPE okara_audit_broken_total counter\nokara_audit_broken_total 1\n"
+	if err := testutil.GatherAndCompare(o.Metrics.all, strings.NewReader(want), "okara_audit_broken_total"); err != nil {
+		t.Error(err)
+	}
+}

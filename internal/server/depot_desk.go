@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/cache"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// depotDesk is the depot for people: the record and the lock as the registry has
+// them, the file and the next run as this replica has them.
+type depotDesk struct {
+	d       *depot.Depot
+	store   *statebackend.Store // holds the lock
+	runner  *depotRunner        // nil: none here
+	version string              // of okara
+	seen    *cache.Cache[*web.DepotView]
+}
+
+// deskBytes bounds what is kept of a depot; a record may have 64 MiB.
+const deskBytes = 32 << 20
+
+// deskPolicy makes a page that somebody looks at again and again follow a run.
+func deskPolicy() cache.Policy {
+	return cache.Policy{Fresh: 5 * time.Second, Grace: time.Minute, Stale: time.Hour}
+}
+
+func newDepotDesk(o Options, d *depot.Depot) (*depotDesk, error) {
+	k := &depotDesk{d: d, runner: o.depots, version: o.Version}
+	if k.runner != nil {
+		k.store = k.runner.store
+	} else {
+		r, err := o.Client.Repo(o.Layout.QueueRepo())
+		if err != nil {
+			return nil, err
+		}
+		k.store = statebackend.New(r, statebackend.Options{Tool: "okara/" + o.Version, Logger: o.Logger})
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	size := func(v *web.DepotView) int { return (len(v.Entries) + len(v.Versions) + 1) << 10 }
+	k.seen = cache.New("depot", deskBytes, size, now, func(string, string) {})
+	return k, nil
+}
+
+// Depot is that of [web.Depot].
+func (k *depotDesk) Depot(ctx context.Context) (web.DepotView, error) {
+	read, err := k.seen.Get(ctx, "", deskPolicy(), func(ctx context.Context, _ *web.DepotView, _ bool) (*web.DepotView, error) { return k.read(ctx) })
+	if err != nil {
+		return web.DepotView{}, err
+	}
+	v := *read
+	if k.runner != nil {
+		v.Runs = true
+		v.Next, v.Last = k.runner.times()
+	}
+	return v, nil
+}
+
+// read asks the registry: for the record, and for who holds the lock.
+func (k *depotDesk) read(ctx context.Context) (*web.DepotView, error) {
+	rec, err := supply.ReadRecord(ctx, k.d)
+	if err != nil {
+		return nil, err
+	}
+	v := &web.DepotView{Lock: k.store.Repo().Name()}
+	l, err := k.store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v.Held, err = l.Held(ctx, depotWorkspace); err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	if k.runner != nil {
+		set, err := supply.ReadSet(k.runner.file)
+		if err != nil {
+			v.Problem = err.Error()
+		} else {
+			v.Entries = declared(set)
+		}
+	}
+	for i := range v.Entries {
+		known[v.Entries[i].Name] = true
+		tell(rec, &v.Entries[i], v)
+	}
+	for _, name := range rec.Names() {
+		if !known[name] {
+			e := web.DepotEntry{Name: name}
+			tell(rec, &e, v)
+			v.Entries = append(v.Entries, e)
+		}
+	}
+	return v, nil
+}
+
+// declared are the entries of a depot file, in its order.
+func declared(set *supply.Set) (all []web.DepotEntry) {
+	for _, e := range set.Modules {
+		all = append(all, web.DepotEntry{Name: e.Key(), Constraint: e.Versions.String(), Origin: e.From(), Declared: true})
+	}
+	for _, e := range set.Providers {
+		all = append(all, web.DepotEntry{Name: e.Key(), Constraint: e.Versions.String(), Origin: e.From(), Declared: true})
+	}
+	return all
+}
+
+// tell adds what the record knows of an entry.
+func tell(rec *supply.Record, e *web.DepotEntry, v *web.DepotView) {
+	for _, version := range rec.Versions(e.Name) {
+		vr := rec.Entries[e.Name][version]
+		since := vr.Since
+		switch vr.State {
+		case supply.StateWaiting:
+			e.Waiting++
+		case supply.StateBlocked:
+			e.Blocked++
+		case supply.StateDrift:
+			e.Drifted++
+			since = vr.Drifted
+		default:
+			if e.Published++; e.Newest == "" {
+				e.Newest = version
+			}
+			continue
+		}
+		v.Versions = append(v.Versions, web.DepotVersion{
+			Approval: web.Approval{Entry: e.Name, Version: version, Digest: vr.Digest}, State: string(vr.State), Reason: vr.Reason, Since: since,
+		})
+	}
+}
+
+// Sync is that of [web.Depot].
+func (k *depotDesk) Sync() bool {
+	if k.runner == nil {
+		return false
+	}
+	k.runner.ask()
+	k.seen.Forget("") // who asked looks at what comes of it
+	return true
+}
+
+// Approve is that of [web.Depot]. It reads the record anew: what was seen may be old.
+func (k *depotDesk) Approve(ctx context.Context, a web.Approval) (web.Approved, error) {
+	it, v, ok := a.Item()
+	if !ok {
+		return web.Approved{}, conflict("this is no version of a depot")
+	}
+	defer k.seen.Forget("")
+	r, err := k.d.Repo(it.Repository(k.d.Options().Layout))
+	if err != nil {
+		return web.Approved{}, err
+	}
+	if there, err := r.Resolve(ctx, v.Tag()); err == nil && there.Digest.String() == a.Digest {
+		late, err := k.note(ctx, a, v) // an approval that was cut off
+		return web.Approved{Before: true, Late: late}, err
+	} else if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return web.Approved{}, err
+	}
+	rec, err := supply.ReadRecord(ctx, k.d)
+	if err == nil {
+		_, err = rec.Waits(a.Entry, v, a.Digest)
+	}
+	if errors.Is(err, supply.ErrOutdated) {
+		return web.Approved{}, conflict("it is not what was shown: " + err.Error() + "; look at the depot again")
+	}
+	if err != nil {
+		return web.Approved{}, err
+	}
+	out, err := k.d.Approve(ctx, r, v, a.Digest)
+	if errors.Is(err, oci.ErrNotFound) || errors.Is(err, depot.ErrTaken) {
+		return web.Approved{}, conflict("nothing waits there with this digest any more; look at the depot again")
+	}
+	if err != nil {
+		return web.Approved{}, err
+	}
+	late, err := k.note(ctx, a, v)
+	return web.Approved{Late: late, Warnings: out.Warnings}, err
+}
+
+func conflict(text string) error { return &service.Error{Status: http.StatusConflict, Text: text} }
+
+// note writes an approval into the record, which only who has the lock may write. A
+// run that is under way has it, and the next one finds out by itself: that is late.
+func (k *depotDesk) note(ctx context.Context, a web.Approval, v addr.Version) (late bool, err error) {
+	lock, err := k.store.Lock(ctx, depotWorkspace, depotLockInfo("approval", k.version))
+	if _, held := errors.AsType[*statebackend.LockedError](err); held {
+		if k.runner != nil {
+			k.runner.ask()
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	rec, err := supply.ReadRecord(ctx, k.d)
+	if err == nil {
+		err = rec.Approved(ctx, k.d, a.Entry, v, a.Digest)
+	}
+	if errors.Is(err, supply.ErrOutdated) { // a run was faster
+		err = nil
+	}
+	return false, errors.Join(err, lock.Unlock(context.WithoutCancel(ctx)))
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// TFE says how `cloud` and backend "remote" of the tools are answered.
+type TFE struct {
+	Enabled  *bool     `hcl:"enabled,optional"`           // nil: they are
+	Interval Duration  `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
+	Memory   Size      `hcl:"memory,optional"`            // of all states that are being stored
+	Range    hcl.Range `hcl:",def_range"`
+}
+
+// on reports whether they are answered at all.
+func (t *TFE) on() bool { return t.Enabled == nil || *t.Enabled }
+
+// Organization is more than its name says of a state that `cloud` and backend
+// "remote" call an organization; one without a block exists just as well.
+type Organization struct {
+	Name string `hcl:"name,label"`
+	// Split gives each new workspace a repository of its own, that of the state
+	// NAME.WORKSPACE. Once it was true the attribute stays: it reserves those names.
+	Split       *bool     `hcl:"split,optional"`
+	Mode        string    `hcl:"execution_mode,optional"` // of new workspaces: local
+	Credentials []string  `hcl:"credentials,optional"`    // of runs on the server
+	Range       hcl.Range `hcl:",def_range"`
+}
+
+// leastMemory is room for a state that is large already.
+const leastMemory = 64 << 20
+
+// checkTFE refuses a length or size that is none.
+func (s *Settings) checkTFE() error {
+	t := s.TFE
+	if t.Interval != "0" && t.Interval != "0s" {
+		if err := checkDuration(t.Range, "snapshot_interval", t.Interval); err != nil {
+			return err
+		}
+	}
+	n, err := prose.ParseSize(string(t.Memory))
+	if err != nil {
+		return settingError(t.Range, fmt.Errorf("memory %w", err))
+	}
+	if n < leastMemory {
+		return settingError(t.Range, fmt.Errorf("memory %q is less than 64MiB, in which large states have no room", string(t.Memory)))
+	}
+	return nil
+}
+
+// split are the organizations that reserve names for their workspaces.
+func (s *Settings) split() (names []string) {
+	for _, o := range s.Organizations {
+		if o.Split != nil {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// checkOrganizations refuses names that no state can have, and two blocks of which
+// one reserves the name of the other: a state has one address.
+func (s *Settings) checkOrganizations(l addr.Layout) error {
+	seen := map[string]bool{}
+	for _, o := range s.Organizations {
+		if _, err := l.StateRepo(o.Name); err != nil {
+			return settingError(o.Range, err)
+		}
+		if seen[o.Name] {
+			return settingError(o.Range, fmt.Errorf("a second block organization %q", o.Name))
+		}
+		seen[o.Name] = true
+		if of, workspace, split := l.SplitState(o.Name); split {
+			return settingError(o.Range, fmt.Errorf("organization %q is reserved for workspace %q of organization %q, which is or was split", o.Name, workspace, of))
+		}
+		switch {
+		case o.Mode != "" && o.Mode != "local" && o.Mode != "remote":
+			return settingError(o.Range, fmt.Errorf("the execution mode %q is not local", o.Mode))
+		case o.Mode == "remote":
+			return settingError(o.Range, errors.New("this version of okara runs no plans for the tools, so the execution mode can only be local"))
+		case len(o.Credentials) > 0:
+			return settingError(o.Range, errors.New("credentials are for runs on the server, and this version of okara runs no plans for the tools\nhint: leave out credentials; the tools use those of the machine that they are started on"))
+		}
+	}
+	return nil
+}
+
+// checkReserved refuses rights to the states that an organization reserves for its
+// workspaces: they open nothing, and whoever wrote them means something else.
+func (s *Settings) checkReserved(at hcl.Range, rights []access.Scope) error {
+	for _, right := range rights {
+		if right.Kind != addr.KindState {
+			continue
+		}
+		first, _, _ := strings.Cut(right.Glob, "/")
+		for _, of := range s.split() {
+			if rest, ok := strings.CutPrefix(first, of+"."); ok {
+				return settingError(at, fmt.Errorf("%s: the states %s.* are workspaces of organization %q, which is or was split\nhint: write %s:state:%s/%s", right, of, of, right.Action, of, rest))
+			}
+		}
+	}
+	return nil
+}

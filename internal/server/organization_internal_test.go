@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settingsOf reads a file of settings.
+func settingsOf(t *testing.T, text string) *Settings {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "okara.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Defaults()
+	if err := s.Read(file); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestOrganizationRefused has the mistakes of the blocks of tfe.v2 named with their line.
+func TestOrganizationRefused(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"no name of a state", `organization "Acme" {}`, `okara.hcl:1: state name "Acme"`},
+		{"twice", "organization \"acme\" {}\norganization \"acme\" {}", `okara.hcl:2: a second block organization "acme"`},
+		{"reserved", "organization \"acme\" {\n  split = true\n}\norganization \"acme.eu\" {}", `okara.hcl:4: organization "acme.eu" is reserved for workspace "eu" of organization "acme"`},
+		{"reserved by a block behind", "organization \"acme.eu\" {}\norganization \"acme\" {\n  split = true\n}", `okara.hcl:1: organization "acme.eu" is reserved`},
+		{"reserved still", "organization \"acme\" {\n  split = false\n}\norganization \"acme.eu\" {\n  split = true\n}", `organization "acme.eu" is reserved`},
+		{"remote", "organization \"acme\" {\n  execution_mode = \"remote\"\n}", "runs no plans for the tools"},
+		{"no mode", "organization \"acme\" {\n  execution_mode = \"agent\"\n}", `the execution mode "agent" is not local`},
+		{"credentials", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "hint: leave out credentials"},
+		{
+			"a rule by claims", "organization \"acme\" {\n  split = true\n}\nrule \"clusters\" {\n  allow = [\"read:module:**\", \"write:state:acme.{namespace}/{workspace}\"]\n}",
+			"okara.hcl:4: write:state:acme.{namespace}/{workspace}: the states acme.* are workspaces of organization \"acme\", which is or was split\nhint: write write:state:acme/{namespace}",
+		},
+		{"anonymous", "organization \"acme\" {\n  split = true\n}\nanonymous = [\"read:state:acme.prod\"]", "okara.hcl:4: read:state:acme.prod"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settingsOf(t, tt.text)
+			_, err := s.access()
+			if err == nil {
+				_, err = s.layout()
+			}
+			if _, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(rightsToken+" write:state:acme.prod\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := settingsOf(t, "organization \"acme\" {\n  split = true\n}")
+	s.TokenFile = file
+	if _, err := s.access(); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "hint: write write:state:acme/prod") {
+		t.Errorf("a token file: %v", err)
+	}
+}
+
+// TestOrganizations shows what the blocks mean, and that two that share a beginning
+// are two where none reserves the other.
+func TestOrganizations(t *testing.T) {
+	s := settingsOf(t, `
+organization "acme" {
+  split = true
+}
+organization "acme-eu" {
+  split = false
+}
+organization "acme-eu2.west" {
+  execution_mode = "local"
+}
+rule "r" {
+  allow = ["write:state:acme/*", "write:state:acme-eu2.west", "read:state:**"]
+}
+tfe {
+  snapshot_interval = "0"
+  memory            = "2GiB"
+}
+`)
+	if _, err := s.access(); err != nil {
+		t.Error(err)
+	}
+	l, err := s.layout()
+	if err != nil || !slices.Equal(l.Split, []string{"acme", "acme-eu"}) {
+		t.Errorf("split are %q, %v", l.Split, err)
+	}
+	o := s.tfe()
+	if o == nil || o.Interval != 0 || o.Memory != 2<<30 || !o.Local || !slices.Equal(o.Fresh, []string{"acme"}) || len(o.Organizations) != 3 {
+		t.Errorf("tfe.v2 is %+v", o)
+	}
+	if o := Defaults().tfe(); o == nil || o.Interval != 30*time.Second || o.Memory != 1<<30 {
+		t.Errorf("by default tfe.v2 is %+v", o)
+	}
+	off := settingsOf(t, "tfe {\n  enabled = false\n}\nlisten = \"0.0.0.0:80\"")
+	if o := off.tfe(); o != nil {
+		t.Errorf("off it is %+v", o)
+	}
+}

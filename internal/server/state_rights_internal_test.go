@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// rightsToken is the token of everybody in [TestStateDoors]: what it may is replaced.
+const rightsToken = "oks_ci_0123456789abcdefghij"
+
+// doorsFront is a front over an empty registry, in which the workspaces of acme have
+// repositories of their own.
+func doorsFront(t *testing.T) *Front {
+	t.Helper()
+	h := ocitest.Handler(t, ocitest.Quirks{})
+	layout := addr.Layout{Split: []string{"acme"}}
+	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: h}, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, err := stateview.New(stateview.Options{Client: client, Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := New(Options{
+		Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+		States: states, Pages: true, Embedded: h, TFE: &TFEOptions{Memory: 1 << 30},
+		Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return front
+}
+
+// door is one request for what a state is, or a workspace of it.
+type door struct{ of, method, path, body string }
+
+// doors are all ways to each of some states and workspaces, by their addresses.
+func doors() (all []door) {
+	for of, at := range map[string][]string{
+		"shop/dev-1": {"shop/dev-1"}, "shop/prod": {"shop/prod"}, "acme/dev": {"acme/dev"},
+		"acme/prod": {"acme.prod/default"}, "acme": {"acme.prod/other"},
+	} {
+		for _, path := range at {
+			all = append(all,
+				door{of, "GET", "/state/" + path, ""}, door{of, "GET", "/ui/states/" + path, ""}, door{of, "GET", "/ui/states/" + path + "/history", ""},
+				door{of, "LOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "POST", "/state/" + path + "?ID=none", `{"version":4,"serial":1,"lineage":"a"}`},
+				door{of, "UNLOCK", "/state/" + path, `{"ID":"a"}`}, door{of, "DELETE", "/state/" + path, ""},
+			)
+		}
+	}
+	for of, at := range map[string]string{
+		"shop/dev-1": "shop/workspaces/dev-1", "shop/prod": "shop/workspaces/prod", "acme/dev": "acme/workspaces/dev", "acme/prod": "acme/workspaces/prod",
+	} {
+		all = append(all,
+			door{of, "GET", "/api/v2/organizations/" + at, ""}, door{of, "PATCH", "/api/v2/organizations/" + at, `{}`},
+			door{of, "POST", "/api/v2/organizations/" + at + "/actions/safe-delete", ""}, door{of, "DELETE", "/api/v2/organizations/" + at, ""},
+		)
+	}
+	for of, repository := range map[string]string{"shop": "state/shop", "acme": "state/acme", "acme/prod": "state/acme.prod"} {
+		all = append(all,
+			door{of, "GET", "/v2/" + repository + "/tags/list", ""}, door{of, "GET", "/v2/" + repository + "/manifests/state-default", ""},
+			door{of, "POST", "/v2/" + repository + "/blobs/uploads/", ""}, door{of, "DELETE", "/v2/" + repository + "/manifests/state-default", ""},
+		)
+	}
+	return all
+}
+
+// TestStateDoors asks by every door with every kind of right. There is one decision
+// about a workspace, whichever of its names it is asked for by, and a right to a
+// workspace opens no repository of several.
+func TestStateDoors(t *testing.T) {
+	front := doorsFront(t)
+	shop, acme := []string{"shop", "shop/dev-1", "shop/prod"}, []string{"acme", "acme/dev", "acme/prod"}
+	for glob, opens := range map[string][]string{
+		"**":                slices.Concat(shop, acme),
+		"*":                 slices.Concat(shop, acme),
+		"shop":              shop,
+		"shop/**":           shop, // any number of segments, none too
+		"shop/*":            {"shop/dev-1", "shop/prod"},
+		"shop/dev-*":        {"shop/dev-1"},
+		"*/prod":            {"shop/prod", "acme/prod"},
+		"*/default":         nil,
+		"acme":              acme,
+		"acme/prod":         {"acme/prod"},
+		"acme/*":            {"acme/dev", "acme/prod"},
+		"acme.prod":         nil,
+		"acme.*":            nil,
+		"acme.prod/default": nil,
+		"acme.prod/**":      nil,
+	} {
+		for _, action := range []access.Action{access.Read, access.Write, access.Run} {
+			id, hash, err := access.HashToken(rightsToken)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := access.Token{ID: id, Hash: hash, Scopes: []access.Scope{{Action: action, Kind: addr.KindState, Glob: glob}}}
+			if err := front.kit.Guard.Replace(access.Policy{Tokens: []access.Token{token}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range doors() {
+				r := httptest.NewRequestWithContext(t.Context(), d.method, "http://localhost"+d.path, strings.NewReader(d.body))
+				r.Header.Set("Authorization", "Bearer "+rightsToken)
+				r.Header.Set("Content-Type", "application/vnd.api+json")
+				w := httptest.NewRecorder()
+				front.ServeHTTP(w, r)
+				want := slices.Contains(opens, d.of) && (action == access.Write || d.method == http.MethodGet)
+				if got := w.Code != http.StatusForbidden && w.Code != http.StatusUnauthorized; got != want {
+					t.Errorf("%s:state:%s: %s %s is %d, let through: %v, want %v", action, glob, d.method, d.path, w.Code, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestReservedOrganization finds no organization under the name of a workspace's
+// repository, whoever asks: a state has one address.
+func TestReservedOrganization(t *testing.T) {
+	front := doorsFront(t)
+	if err := front.kit.Guard.Replace(access.Policy{Anonymous: access.AnonymousAll()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"acme.prod", "acme.prod/entitlement-set", "acme.prod/workspaces", "acme.prod/workspaces/default"} {
+		if w := get(t, front, "/api/v2/organizations/"+path, same); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", path, w.Code)
+		}
+	}
+	if w := get(t, front, "/api/v2/organizations/acme/entitlement-set", same); w.Code != http.StatusOK {
+		t.Errorf("acme: %d %s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// TFEOptions are what is set of tfe.v2, which `cloud` and backend "remote" speak.
+type TFEOptions struct {
+	Interval time.Duration // between the states that the tools store while they apply; 0: one at the end
+	Memory   int64         // of all states that are being stored, in bytes
+	Local    bool          // only this machine reaches the listener
+	// Organizations are those of the configuration, and the fresh ones among them
+	// store new workspaces apart.
+	Organizations, Fresh []string
+}
+
+// tfe says how tfe.v2 is served; nil: not at all.
+func (s *Settings) tfe() *TFEOptions {
+	if !s.TFE.on() {
+		return nil
+	}
+	o := &TFEOptions{Interval: s.TFE.Interval.value(), Memory: s.TFE.Memory.value()}
+	if host, _, err := net.SplitHostPort(s.Listen); err == nil {
+		o.Local = netaddr.IsLoopback(host)
+	}
+	for _, org := range s.Organizations {
+		o.Organizations = append(o.Organizations, org.Name)
+		if org.Split != nil && *org.Split {
+			o.Fresh = append(o.Fresh, org.Name)
+		}
+	}
+	return o
+}
+
+// newTFE returns what is under /api/v2/; nil: nothing is.
+func (f *Front) newTFE() (http.Handler, error) {
+	o := f.o.TFE
+	if o == nil || f.o.Alone {
+		return nil, nil
+	}
+	return tfe.New(tfe.Options{
+		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: f.allowWorkspace, Right: f.workspaceRight, Organizations: f.organizations, Wrote: f.wrote,
+		Split: func(organization string) (reserved, fresh bool) {
+			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
+		},
+		PublicURL: f.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
+	})
+}
+
+// maxTFEState bounds a state that comes by tfe.v2, as one by /state/ is.
+const maxTFEState = 512 << 20
+
+// tfeService announces tfe.v2, by each name that the tools ask for: `cloud` for
+// tfe.v2, backend "remote" for tfe.v2.1, without which OpenTofu 1.12.6 crashes, and for
+// state.v2 where it is told to run by itself.
+func (f *Front) tfeService(_ context.Context, base string) (map[string]any, error) {
+	if f.tfe == nil {
+		return nil, nil
+	}
+	at := base + "/api/v2/"
+	return map[string]any{"tfe.v2": at, "tfe.v2.1": at, "state.v2": at}, nil
+}
+
+// workspaceRight is the right to a workspace of an organization, to anything of one
+// if none is named.
+func (f *Front) workspaceRight(action access.Action, organization, workspace string) access.Right {
+	if workspace == "" {
+		return access.AnyStateRight(f.o.Layout, action, organization)
+	}
+	return access.StateRight(f.o.Layout, action, organization, workspace)
+}
+
+// allowWorkspace decides about a request. What is about no organization is for
+// everybody with any right.
+func (f *Front) allowWorkspace(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
+	if organization != "" {
+		return f.kit.Guard.Allow(r, f.workspaceRight(action, organization, workspace))
+	}
+	if err := f.kit.Guard.AllowLogin(r); err != nil {
+		return access.Grant{}, err
+	}
+	return f.kit.Guard.Allow(r, access.Right{Action: access.List, Kind: access.AnyKind})
+}
+
+// organizations are those that a caller may know of: of which he may read something.
+func (f *Front) organizations(ctx context.Context, g access.Grant) ([]string, error) {
+	var all []string
+	for _, name := range f.o.TFE.Organizations {
+		if g.May(f.workspaceRight(access.Read, name, "")) {
+			all = append(all, name)
+		}
+	}
+	if f.o.States == nil {
+		return all, nil
+	}
+	found, err := f.o.States.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range found {
+		organization := name
+		may := g.May(access.StateRight(f.o.Layout, access.Read, name, ""))
+		if of, _, split := f.o.Layout.SplitState(name); split {
+			organization, may = of, g.May(access.StateRight(f.o.Layout, access.Read, name, "default"))
+		} else if !may && g.May(f.workspaceRight(access.Read, name, "")) {
+			if may, err = f.readsSome(ctx, g, name); err != nil {
+				return nil, err
+			}
+		}
+		if may && !slices.Contains(all, organization) {
+			all = append(all, organization)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// readsSome reports whether there is a workspace of a state that a caller may read.
+func (f *Front) readsSome(ctx context.Context, g access.Grant, name string) (bool, error) {
+	sum, err := f.o.States.Summary(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	for _, h := range sum.Heads {
+		if g.May(f.workspaceRight(access.Read, name, h.Workspace)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wrote hears that a state was stored, by the name of the state that has it.
+func (f *Front) wrote(ctx context.Context, name string) {
+	if f.o.States != nil {
+		f.o.States.Wrote(ctx, name)
+	}
+}
+
+// publicURL is how the client of a request reaches this server, without a slash at
+// the end; "" if that is not known, and plain http would send a state in clear over a
+// network. The answer is for this client alone, so its own word for the host will do.
+func (f *Front) publicURL(r *http.Request) string {
+	if f.o.PublicURL != "" {
+		return strings.TrimSuffix(f.o.PublicURL, "/")
+	}
+	scheme := f.kit.Guard.Scheme(r)
+	if scheme == "" && f.o.TFE.Local {
+		scheme = "http"
+	}
+	at := url.URL{Scheme: scheme, Host: r.Host, Path: strings.TrimSuffix(f.o.BasePath, "/")}
+	if u, err := url.Parse(at.String()); scheme == "" || err != nil || u.Host != r.Host || u.Host == "" || u.User != nil {
+		return ""
+	}
+	return at.String()
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// tfeFront is a front over an empty registry, as change makes it.
+func tfeFront(t *testing.T, change func(*Options)) *Front {
+	t.Helper()
+	layout := addr.Layout{Split: []string{"acme"}}
+	client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, err := stateview.New(stateview.Options{Client: client, Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}},
+		States: states, Stores: newStateStores(backend{client: client, layout: layout}, statebackend.Options{}, slog.New(slog.DiscardHandler)).open,
+		TFE: &TFEOptions{Organizations: []string{"acme", "quiet"}, Fresh: []string{"acme"}, Memory: 1 << 30},
+	}
+	change(&o)
+	front, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return front
+}
+
+// get asks a front, and says what came.
+func get(t *testing.T, f *Front, path string, change func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	change(r)
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w
+}
+
+func same(*http.Request) {}
+
+// TestTFEDiscovery announces tfe.v2 where there is one, below the base path.
+func TestTFEDiscovery(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+		want   string // "": no service
+	}{
+		{"on", func(*Options) {}, "/api/v2/"},
+		{"below a path", func(o *Options) { o.BasePath = "/tf/" }, "/tf/api/v2/"},
+		{"off", func(o *Options) { o.TFE = nil }, ""},
+		{"a portal", func(o *Options) { o.Alone = true }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tfeFront(t, tt.change)
+			var doc map[string]any
+			w := get(t, f, "/.well-known/terraform.json", same)
+			if w.Code == http.StatusOK {
+				if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+				if got, _ := doc[service].(string); got != tt.want {
+					t.Errorf("%s is %q, want %q", service, got, tt.want)
+				}
+			}
+			w = get(t, f, "/api/v2/ping", same)
+			if got := w.Code == http.StatusNoContent; got != (tt.want != "") {
+				t.Errorf("ping is %d", w.Code)
+			}
+			if h := w.Header(); tt.want != "" && (h.Get("TFP-API-Version") == "" || h.Get("X-Content-Type-Options") != "nosniff") {
+				t.Errorf("the header of ping is %v", h)
+			}
+		})
+	}
+}
+
+// TestPublicURL takes the setting, else what the client must have used, and nothing
+// where that would send a state in clear over a network.
+func TestPublicURL(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		change     func(*Options)
+		host, from string
+		proto      string
+		tls        bool
+		want       string
+	}{
+		{"set", func(o *Options) { o.PublicURL = "https://okara.example/tf/" }, "other.example", "192.0.2.1:9", "", false, "https://okara.example/tf"},
+		{"TLS", func(*Options) {}, "okara.example:8443", "192.0.2.1:9", "", true, "https://okara.example:8443"},
+		{"this machine", func(o *Options) { o.TFE.Local = true }, "127.0.0.1:8080", "127.0.0.1:9", "", false, "http://127.0.0.1:8080"},
+		{"a network", func(*Options) {}, "okara.example", "192.0.2.1:9", "", false, ""},
+		{"a stranger who says https", func(*Options) {}, "okara.example", "192.0.2.1:9", "https", false, ""},
+		{"a proxy", func(o *Options) { o.BasePath = "/tf" }, "okara.example", "10.0.0.1:9", "https", false, "https://okara.example/tf"},
+		{"a proxy that does not say", func(*Options) {}, "okara.example", "10.0.0.1:9", "", false, ""},
+		{"no host", func(*Options) {}, "", "192.0.2.1:9", "", true, ""},
+		{"a host that is more", func(*Options) {}, "okara.example/x?", "192.0.2.1:9", "", true, ""},
+		{"a user", func(*Options) {}, "a:b@okara.example", "192.0.2.1:9", "", true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tfeFront(t, func(o *Options) {
+				o.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+				tt.change(o)
+			})
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+			r.Host, r.RemoteAddr = tt.host, tt.from
+			r.Header.Set("X-Forwarded-Proto", tt.proto)
+			if tt.tls {
+				r.TLS = &tls.ConnectionState{}
+			}
+			if got := f.publicURL(r); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestOrganizationList shows each caller the organizations of which he may read
+// something, by their one name, and no workspace's repository as one.
+func TestOrganizationList(t *testing.T) {
+	f := tfeFront(t, func(*Options) {})
+	for _, path := range []string{"/state/shop/prod", "/state/acme.eu/default", "/state/hidden/prod"} {
+		policy := access.Policy{Anonymous: access.AnonymousAll()}
+		if err := f.kit.Guard.Replace(policy); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(`{"version":4,"serial":1,"lineage":"a"}`))
+		w := httptest.NewRecorder()
+		if f.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	id, hash, err := access.HashToken(rightsToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for glob, want := range map[string][]string{
+		"**":            {"acme", "hidden", "quiet", "shop"},
+		"shop":          {"shop"},
+		"shop/prod":     {"shop"},
+		"shop/none":     nil,
+		"*/prod":        {"acme", "hidden", "quiet", "shop"}, // those of the configuration can be used, whatever is there
+		"acme":          {"acme"},
+		"acme/eu":       {"acme"},
+		"quiet/dev":     {"quiet"},
+		"acme.eu":       nil,
+		"hidden/dev-**": nil,
+	} {
+		token := access.Token{ID: id, Hash: hash, Scopes: []access.Scope{{Action: access.Read, Kind: addr.KindState, Glob: glob}}}
+		if err := f.kit.Guard.Replace(access.Policy{Tokens: []access.Token{token}}); err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v2/organizations", nil)
+		r.Header.Set("Authorization", "Bearer "+rightsToken)
+		g, err := f.allowWorkspace(r, access.Read, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.organizations(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("read:state:%s shows %q, want %q", glob, got, want)
+		}
+	}
+}
+
+// TestTokensPage leads people to where tokens come from, whatever else the address
+// says, and says it where there are no pages.
+func TestTokensPage(t *testing.T) {
+	const path = "/app/settings/tokens?source=https://evil.example/"
+	w := get(t, tfeFront(t, func(o *Options) { o.Pages = true }), path, same)
+	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "../../ui/me" || strings.Contains(w.Body.String(), "evil") {
+		t.Errorf("%d to %q: %s", w.Code, to, w.Body)
+	}
+	w = get(t, tfeFront(t, func(*Options) {}), path, same)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "okara token new") || strings.Contains(w.Body.String(), "evil") {
+		t.Errorf("without pages: %d: %s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// Alteration is something by which the trail is not what its processes wrote.
+type Alteration struct {
+	Tag    string `json:"tag"` // of the part
+	Reason string `json:"reason"`
+}
+
+// link is what the chain needs of a part.
+type link struct {
+	tag    artifact.AuditTag
+	reason string // why it cannot be read; "": it can
+	part   *part  // without its entries; nil if it cannot be read
+}
+
+// claim is a record that there was: who says so is a part, or this process.
+type claim struct {
+	mark
+	by string
+}
+
+// check compares what the parts say of one another, and the claims about processes, by
+// id, with what is there. Of parts of days before oldest nothing is expected.
+func check(links []link, claims map[string]claim, oldest time.Time) []Alteration {
+	var all []Alteration
+	byID := map[string][]link{}
+	for _, l := range links {
+		if l.reason != "" {
+			all = append(all, Alteration{l.tag.String(), l.reason})
+		}
+		byID[l.tag.ID] = append(byID[l.tag.ID], l)
+	}
+	for id, own := range byID {
+		slices.SortFunc(own, func(a, b link) int { return a.tag.Compare(b.tag) })
+		all = append(all, checkChain(own, oldest)...)
+		if c, ok := claims[id]; ok {
+			all = append(all, checkClaim(own, c)...)
+		}
+	}
+	for id, c := range claims {
+		if tag, ok := artifact.ParseAuditTag(c.Tag); ok && byID[id] == nil && !tag.Day.Before(oldest) {
+			all = append(all, Alteration{c.Tag, "it is missing: " + c.by + " knows of it"})
+		}
+	}
+	slices.SortFunc(all, func(a, b Alteration) int { return cmp.Or(cmp.Compare(b.Tag, a.Tag), cmp.Compare(a.Reason, b.Reason)) })
+	return slices.Compact(all)
+}
+
+// checkChain looks at the parts of one process, in their order.
+func checkChain(own []link, oldest time.Time) (all []Alteration) {
+	for i, l := range own {
+		if l.part == nil || l.part.Before == nil && i == 0 {
+			continue
+		}
+		if l.part.Before == nil {
+			all = append(all, Alteration{own[i-1].tag.String(), l.tag.String() + " of the same process begins anew"})
+			continue
+		}
+		var prev link
+		if i > 0 {
+			prev = own[i-1]
+		}
+		tag, _ := artifact.ParseAuditTag(l.part.Before.Tag) // parsePart has looked at it
+		switch {
+		case i == 0 || prev.tag.Compare(tag) != 0:
+			if !tag.Day.Before(oldest) {
+				all = append(all, Alteration{l.part.Before.Tag, "it is missing: " + l.tag.String() + " goes on from it"})
+			}
+		case prev.part == nil: // which has its own line
+		case prev.part.digest != l.part.Before.Digest:
+			all = append(all, Alteration{prev.tag.String(), "it is not what " + l.tag.String() + " goes on from"})
+		case prev.part.last+1 != l.part.First:
+			all = append(all, Alteration{l.tag.String(), fmt.Sprintf("it begins with number %d, and the part before it ends with %d", l.part.First, prev.part.last)})
+		}
+	}
+	return all
+}
+
+// checkClaim compares the last record of a process with what somebody knows of it.
+func checkClaim(own []link, c claim) []Alteration {
+	last := own[len(own)-1]
+	if slices.ContainsFunc(own, func(l link) bool { return l.part == nil }) || last.part.last >= c.N {
+		return nil // a part that cannot be read has its own line
+	}
+	return []Alteration{{last.tag.String(), fmt.Sprintf("it ends with number %d, and %s knows of number %d in %s", last.part.last, c.by, c.N, c.Tag)}}
+}

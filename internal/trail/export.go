@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WriteCSV writes entries as comma-separated values (RFC 4180), with a first line of
+// names. Every field is quoted, and has ' before a first character that a spreadsheet
+// would take for the beginning of a formula. each calls its argument for each entry.
+func WriteCSV(to io.Writer, each func(do func(*Entry) error) error) error {
+	names := []string{"time", "process", "n", "request_id", "action", "kind", "address", "version", "digest", "detail", "decision", "rule", "mode", "subject", "issuer", "client_ip", "user_agent", "status"}
+	if err := writeFields(to, names); err != nil {
+		return err
+	}
+	return each(func(e *Entry) error {
+		return writeFields(to, []string{
+			e.Time.UTC().Format(time.RFC3339Nano), e.Process, number(e.N), e.RequestID, e.Action, e.Kind, e.Address, e.Version, e.Digest, e.Detail,
+			e.Decision, e.Rule, e.Mode, e.Subject, e.Issuer, e.ClientIP, e.UserAgent, number(int64(e.Status)),
+		})
+	})
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func writeFields(to io.Writer, fields []string) error {
+	var b strings.Builder
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('"')
+		if f != "" && strings.IndexByte("=+-@\t\r", f[0]) >= 0 {
+			b.WriteByte('\'')
+		}
+		b.WriteString(strings.ReplaceAll(f, `"`, `""`))
+		b.WriteByte('"')
+	}
+	b.WriteString("\r\n")
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+// WriteJSONLines writes entries as JSON, one a line.
+func WriteJSONLines(to io.Writer, each func(do func(*Entry) error) error) error {
+	enc := json.NewEncoder(to)
+	enc.SetEscapeHTML(false)
+	return each(func(e *Entry) error { return enc.Encode(e) })
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// maxUnwritten bounds the lines in memory, those of the part that goes on included.
+const maxUnwritten = 8 << 20
+
+const day = 24 * time.Hour
+
+// keeper holds the changes of this process until they are written, and those of the
+// part that goes on.
+type keeper struct {
+	repo    *oci.Repo
+	sealer  artifact.Sealer
+	id      string                                    // of this process, in its tags
+	others  func(ctx context.Context) ([]mark, error) // what is known of other processes now
+	dropped func()                                    // hears of each record that is dropped
+
+	writing sync.Mutex // held by who writes
+
+	mu     sync.Mutex // guards the fields below
+	parts  []*ownPart // to be written in this order; the last one goes on
+	bytes  int        // of their lines
+	number int64      // of the last record
+	before *before    // the part before parts[0]
+	lost   int64      // records dropped since the last line that says so
+	all    int64      // records dropped since the start
+}
+
+// ownPart is a part of this process.
+type ownPart struct {
+	tag     artifact.AuditTag
+	first   int64
+	lines   []byte
+	entries []*Entry
+	closed  bool   // it gets no more lines
+	header  []byte // nil: it was never written; for who writes
+	written int    // entries that are under the tag
+}
+
+func newKeeper(repo *oci.Repo, s artifact.Sealer) *keeper {
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	return &keeper{repo: repo, sealer: s, id: hex.EncodeToString(id)}
+}
+
+// add takes over a record. It waits for nothing.
+func (k *keeper) add(r Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost > 0 && k.room() {
+		told := Record{Time: r.Time, Action: "drop", Kind: "audit", Detail: fmt.Sprintf("%d changes before this one were not kept: the registry was away for too long", k.lost)}
+		if k.appendLocked(told) {
+			k.lost = 0
+		}
+	}
+	if k.lost > 0 || !k.room() || !k.appendLocked(r) {
+		k.lost++
+		k.all++
+		k.dropped()
+	}
+}
+
+// room reports whether two more lines fit.
+func (k *keeper) room() bool { return k.bytes <= maxUnwritten-2*maxLine }
+
+// appendLocked adds a line, and is false if that cannot be. The caller holds mu.
+func (k *keeper) appendLocked(r Record) bool {
+	line, err := encodeEntry(k.number+1, r)
+	if err != nil {
+		return false
+	}
+	p := k.goOnLocked(r.Time.UTC().Truncate(day), len(line))
+	if p == nil {
+		return false
+	}
+	k.number++
+	p.lines = append(p.lines, line...)
+	p.entries = append(p.entries, &Entry{Process: k.id, N: k.number, Record: r})
+	k.bytes += len(line)
+	return true
+}
+
+// goOnLocked returns the part that takes a line of a day: never one of a day before that
+// of the newest part. It is nil if there are too many.
+func (k *keeper) goOnLocked(on time.Time, size int) *ownPart {
+	tag := artifact.AuditTag{Day: on, ID: k.id, Part: 1}
+	if len(k.parts) > 0 {
+		p := k.parts[len(k.parts)-1]
+		later := on.After(p.tag.Day)
+		if !later && len(p.lines)+size <= maxLineBytes && len(p.entries) < maxLines {
+			return p
+		}
+		if !later {
+			tag.Day, tag.Part = p.tag.Day, p.tag.Part+1
+		}
+		if tag.Part > artifact.MaxAuditParts {
+			return nil
+		}
+		p.closed = true
+	}
+	p := &ownPart{tag: tag, first: k.number + 1}
+	k.parts = append(k.parts, p)
+	return p
+}
+
+// write puts what is new under its tags. What fails is left for the next time.
+func (k *keeper) write(ctx context.Context) error {
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	for {
+		k.mu.Lock()
+		if len(k.parts) == 0 {
+			k.mu.Unlock()
+			return nil
+		}
+		p := k.parts[0]
+		lines, entries, written, closed := p.lines[:len(p.lines):len(p.lines)], len(p.entries), p.written, p.closed
+		k.mu.Unlock()
+		if entries > written {
+			if err := k.put(ctx, p, lines); err != nil {
+				return fmt.Errorf("write %s: %w", p.tag, err)
+			}
+			k.mu.Lock()
+			p.written = entries
+			k.mu.Unlock()
+		}
+		if !closed {
+			return nil
+		}
+		k.mu.Lock()
+		k.before = &before{p.tag.String(), digest.FromBytes(append(bytes.Clone(p.header), lines...))}
+		k.parts = k.parts[1:]
+		k.bytes -= len(lines)
+		k.mu.Unlock()
+	}
+}
+
+// put writes a part. Its first line is made once: the next part names its digest.
+func (k *keeper) put(ctx context.Context, p *ownPart, lines []byte) error {
+	if p.header == nil {
+		others, err := k.others(ctx)
+		if err != nil {
+			return err
+		}
+		if p.header, err = encodeHeader(header{Tag: p.tag.String(), First: p.first, Before: k.before, Others: others}); err != nil {
+			return err
+		}
+	}
+	return artifact.PutAudit(ctx, k.repo, k.sealer, p.tag, append(bytes.Clone(p.header), lines...))
+}
+
+// after returns the entries in memory with a number above n, and how many of all were
+// not written yet.
+func (k *keeper) after(n int64) (all []*Entry, waiting int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.parts {
+		waiting += len(p.entries) - p.written
+		if len(p.entries) > 0 && p.entries[len(p.entries)-1].N > n {
+			all = append(all, p.entries[max(0, n+1-p.first):]...)
+		}
+	}
+	return all, waiting
+}
+
+// newest is the newest record of this process under a tag, false if there is none.
+func (k *keeper) newest() (mark, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := len(k.parts) - 1; i >= 0; i-- {
+		if p := k.parts[i]; p.written > 0 {
+			return mark{p.tag.String(), p.first + int64(p.written) - 1}, true
+		}
+	}
+	if k.before == nil {
+		return mark{}, false
+	}
+	return mark{k.before.Tag, k.parts[0].first - 1}, true
+}
+
+// droppedSoFar is how many records were dropped since the start.
+func (k *keeper) droppedSoFar() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.all
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	format = 1
+	// maxHeader bounds the first line of a part, maxLine each other one, in bytes.
+	maxHeader = 64 << 10
+	maxLine   = 32 << 10
+	// maxLines and maxLineBytes are when a part is full.
+	maxLines     = 8192
+	maxLineBytes = artifact.MaxAuditPart - maxHeader
+	// maxOthers bounds the processes that a part knows of: 400 fit into its header.
+	maxOthers = 400
+)
+
+// header is the first line of a part.
+type header struct {
+	Format int     `json:"format"`
+	Tag    string  `json:"tag"`
+	First  int64   `json:"first"`            // number of the first record
+	Before *before `json:"before,omitempty"` // nil: this is the first part of its process
+	Others []mark  `json:"others,omitempty"`
+}
+
+// before names a part and all that it says.
+type before struct {
+	Tag    string        `json:"tag"`
+	Digest digest.Digest `json:"digest"` // of its lines, in clear
+}
+
+// mark is the newest record of a process that somebody knows.
+type mark struct {
+	Tag string `json:"tag"` // of the part that it is in
+	N   int64  `json:"n"`
+}
+
+// part is what is under a tag.
+type part struct {
+	header
+	last    int64         // number of the last record
+	digest  digest.Digest // of the lines, in clear
+	entries []*Entry      // oldest first
+}
+
+func encodeHeader(h header) ([]byte, error) {
+	h.Format = format
+	b, err := json.Marshal(h)
+	if err == nil && len(b) >= maxHeader {
+		err = fmt.Errorf("the first line of %s has %d bytes", h.Tag, len(b))
+	}
+	return append(b, '\n'), err
+}
+
+// encodeEntry returns a line. The process is in the tag.
+func encodeEntry(n int64, r Record) ([]byte, error) {
+	b, err := json.Marshal(Entry{N: n, Record: r})
+	if err == nil && len(b) >= maxLine {
+		err = fmt.Errorf("a record of %d bytes", len(b))
+	}
+	return append(b, '\n'), err
+}
+
+// parsePart reads the lines under a tag. They are the words of whoever wrote there: all
+// is bounded, and nothing is left out in silence.
+func parsePart(tag artifact.AuditTag, text []byte) (*part, error) {
+	if len(text) > artifact.MaxAuditPart {
+		return nil, fmt.Errorf("it has %d bytes", len(text))
+	}
+	if len(text) == 0 || text[len(text)-1] != '\n' {
+		return nil, errors.New("its last line is cut off")
+	}
+	p := &part{digest: digest.FromBytes(text)}
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	if len(first) >= maxHeader {
+		return nil, fmt.Errorf("its first line has %d bytes", len(first))
+	}
+	if err := json.Unmarshal(first, &p.header); err != nil {
+		return nil, fmt.Errorf("its first line: %w", err)
+	}
+	if err := p.header.check(tag); err != nil {
+		return nil, err
+	}
+	p.last = p.First - 1
+	for line := range bytes.Lines(rest) {
+		if len(line) > maxLine || len(p.entries) == maxLines {
+			return nil, fmt.Errorf("it has a line of %d bytes as its %dth", len(line), len(p.entries)+1)
+		}
+		e := &Entry{}
+		if err := json.Unmarshal(line, e); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(p.entries)+2, err)
+		}
+		if p.last++; e.N != p.last {
+			return nil, fmt.Errorf("number %d is where %d belongs", e.N, p.last)
+		}
+		e.Process = tag.ID
+		p.entries = append(p.entries, e)
+	}
+	return p, nil
+}
+
+// check reports what a first line may not say.
+func (h header) check(tag artifact.AuditTag) error {
+	switch {
+	case h.Format != format:
+		return fmt.Errorf("its format is %d, and this okara knows %d", h.Format, format)
+	case h.Tag != tag.String():
+		return fmt.Errorf("it says that it is %.60q", h.Tag)
+	case h.First < 1 || h.First > 1<<53:
+		return fmt.Errorf("its first number is %d", h.First)
+	case len(h.Others) > maxOthers:
+		return fmt.Errorf("it knows of %d other processes", len(h.Others))
+	}
+	if h.Before != nil {
+		t, ok := artifact.ParseAuditTag(h.Before.Tag)
+		if !ok || t.ID != tag.ID || t.Compare(tag) >= 0 || h.Before.Digest.Validate() != nil {
+			return fmt.Errorf("the part before it cannot be %.60q", h.Before.Tag)
+		}
+	} else if h.First != 1 {
+		return fmt.Errorf("it is the first one, and begins with number %d", h.First)
+	}
+	for _, m := range h.Others {
+		if _, ok := artifact.ParseAuditTag(m.Tag); !ok || m.N < 0 {
+			return fmt.Errorf("it knows of %.60q", m.Tag)
+		}
+	}
+	return nil
+}

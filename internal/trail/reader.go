@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	keepFor = 90 * day // what is read
+	spare   = day      // before it is deleted as well: another clock may be behind
+	settled = 2 * day  // after which a part seldom changes
+
+	maxParts     = 20_000   // that are read, the newest
+	maxHeldBytes = 16 << 20 // of lines whose entries are held in memory
+	maxHeld      = 50_000   // entries in memory
+	readParallel = 4
+	removeAtOnce = 100 // old tags, each hour
+)
+
+// reader knows the parts of all processes.
+type reader struct {
+	repo   *oci.Repo
+	sealer artifact.Sealer
+	own    func() (mark, bool) // the newest record that this process has written
+
+	reading sync.Mutex // held by who reads
+
+	mu     sync.Mutex            // guards the fields below
+	parts  map[string]*knownPart // by tag
+	claims map[string]claim      // by process
+	// What is held in memory, and the newest part whose entries are not.
+	bytes, entries int
+	cut            artifact.AuditTag
+}
+
+// knownPart is what the reader knows of a part.
+type knownPart struct {
+	link
+	at    digest.Digest // of its manifest; "": it could not be read
+	bytes int           // of its lines
+	held  bool          // its entries are in memory
+	final bool          // its process has begun another one
+}
+
+func newReader(repo *oci.Repo, s artifact.Sealer, own func() (mark, bool)) *reader {
+	return &reader{repo: repo, sealer: s, own: own, parts: map[string]*knownPart{}, claims: map[string]claim{}}
+}
+
+// state is what came of reading.
+type state struct {
+	entries []*Entry            // newest first, as far as memory holds them
+	older   []artifact.AuditTag // of parts whose entries it does not hold, newest first
+	altered []Alteration
+	gone    []string // tags whose time is over
+}
+
+// read brings what is known up to date. Parts that are known and final are looked at
+// again if all is set.
+func (r *reader) read(ctx context.Context, now time.Time, all bool) (state, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	gone, oldest, err := r.load(ctx, now, all)
+	if err != nil {
+		return state{}, err
+	}
+	s := r.sum()
+	s.gone = gone
+	links, claims := r.chain()
+	if s.altered = check(links, claims, oldest); len(s.altered) == 0 {
+		return s, nil
+	}
+	// What one part knows of another may be newer than what was read of that: look again,
+	// for what was claimed before.
+	if gone, oldest, err = r.load(ctx, now, all); err != nil {
+		return state{}, err
+	}
+	s = r.sum()
+	s.gone = gone
+	links, _ = r.chain()
+	s.altered = check(links, claims, oldest)
+	return s, nil
+}
+
+// load reads the parts that are new or may have changed. oldest is the day from which
+// on nothing may be missing.
+func (r *reader) load(ctx context.Context, now time.Time, all bool) (gone []string, oldest time.Time, err error) {
+	oldest = now.Add(-keepFor).UTC().Truncate(day)
+	if m, ok := r.own(); ok {
+		r.claim(m, "this replica")
+	}
+	list, err := r.repo.Snapshot(ctx)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return nil, oldest, err
+	}
+	var tags []artifact.AuditTag
+	newest := map[string]artifact.AuditTag{}
+	for _, name := range list.Tags {
+		t, ok := artifact.ParseAuditTag(name)
+		switch {
+		case !ok:
+		case t.Day.Before(oldest):
+			if t.Day.Before(oldest.Add(-spare)) {
+				gone = append(gone, name)
+			}
+		default:
+			tags = append(tags, t)
+			if t.Compare(newest[t.ID]) > 0 {
+				newest[t.ID] = t
+			}
+		}
+	}
+	slices.SortFunc(tags, func(a, b artifact.AuditTag) int { return b.Compare(a) })
+	if len(tags) > maxParts {
+		tags = tags[:maxParts]
+		oldest = tags[maxParts-1].Day.Add(day)
+	}
+	r.forget(tags, oldest)
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(readParallel)
+	for _, t := range tags {
+		final := t.Compare(newest[t.ID]) != 0
+		known := r.known(t)
+		if !all && known.part != nil && (known.final || t.Day.Before(now.Add(-settled))) {
+			continue
+		}
+		g.Go(func() error { return r.one(reading, t, known.at, final) })
+	}
+	return gone, oldest, g.Wait()
+}
+
+// one reads a part, if it is another than the one that is known.
+func (r *reader) one(ctx context.Context, t artifact.AuditTag, known digest.Digest, final bool) error {
+	k := &knownPart{link: link{tag: t}, final: final}
+	lines, at, err := artifact.ReadAudit(ctx, r.repo, r.sealer, t, known)
+	switch {
+	case err == nil && at == known:
+		r.mu.Lock()
+		r.parts[t.String()].final = final
+		r.mu.Unlock()
+		return nil
+	case err == nil:
+		var p *part
+		if p, err = parsePart(t, lines); err == nil {
+			k.part, k.at, k.bytes = p, at, len(lines)
+			for _, m := range p.Others {
+				r.claim(m, t.String())
+			}
+			p.Others = nil // they are among the claims
+		} else {
+			k.reason = "it cannot be read: " + err.Error()
+		}
+	case errors.Is(err, oci.ErrCorrupt), errors.Is(err, oci.ErrTooLarge), errors.Is(err, oci.ErrUnsupported):
+		k.reason = "it does not open: " + err.Error()
+	case errors.Is(err, oci.ErrNotFound):
+		return nil // another replica has deleted it; whether it may, the others know
+	default:
+		return fmt.Errorf("read %s: %w", t, err)
+	}
+	r.keep(k)
+	return nil
+}
+
+// keep takes over what was read of a part, and makes room for its entries.
+func (r *reader) keep(k *knownPart) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.parts[k.tag.String()]; old != nil {
+		r.dropLocked(old)
+	}
+	r.parts[k.tag.String()] = k
+	if k.part == nil {
+		return
+	}
+	k.held = true
+	r.bytes += k.bytes
+	r.entries += len(k.part.entries)
+	if k.tag.Compare(r.cut) <= 0 {
+		r.dropLocked(k)
+		return
+	}
+	if r.bytes <= maxHeldBytes && r.entries <= maxHeld {
+		return
+	}
+	for _, t := range slices.Backward(r.sortedLocked()) { // more than it must, so that it is seldom
+		if r.bytes <= maxHeldBytes*3/4 && r.entries <= maxHeld*3/4 {
+			break
+		}
+		r.dropLocked(r.parts[t.String()])
+		r.cut = t
+	}
+}
+
+// dropLocked takes the entries of a part out of memory.
+func (r *reader) dropLocked(k *knownPart) {
+	if !k.held {
+		return
+	}
+	r.bytes -= k.bytes
+	r.entries -= len(k.part.entries)
+	bare := *k.part
+	bare.entries = nil
+	k.part, k.held = &bare, false
+}
+
+// sortedLocked are the tags of all parts that are known, newest first.
+func (r *reader) sortedLocked() []artifact.AuditTag {
+	tags := make([]artifact.AuditTag, 0, len(r.parts))
+	for _, p := range r.parts {
+		tags = append(tags, p.tag)
+	}
+	slices.SortFunc(tags, func(a, b artifact.AuditTag) int { return b.Compare(a) })
+	return tags
+}
+
+// forget drops parts that are not among tags, and claims whose time is over.
+func (r *reader) forget(tags []artifact.AuditTag, oldest time.Time) {
+	there := make(map[string]bool, len(tags))
+	for _, t := range tags {
+		there[t.String()] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.parts, func(tag string, k *knownPart) bool {
+		if !there[tag] {
+			r.dropLocked(k)
+		}
+		return !there[tag]
+	})
+	maps.DeleteFunc(r.claims, func(_ string, c claim) bool {
+		t, _ := artifact.ParseAuditTag(c.Tag)
+		return t.Day.Before(oldest)
+	})
+}
+
+// claim remembers that there was a record.
+func (r *reader) claim(m mark, by string) {
+	t, ok := artifact.ParseAuditTag(m.Tag)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.claims[t.ID]; (!ok || c.N < m.N) && (ok || len(r.claims) < maxParts) {
+		r.claims[t.ID] = claim{m, by}
+	}
+}
+
+func (r *reader) known(t artifact.AuditTag) knownPart {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.parts[t.String()]; k != nil {
+		return *k
+	}
+	return knownPart{}
+}
+
+// chain is what [check] needs. What this process has seen is a claim from then on.
+func (r *reader) chain() (links []link, claims map[string]claim) {
+	r.mu.Lock()
+	links, claims = make([]link, 0, len(r.parts)), maps.Clone(r.claims)
+	for _, p := range r.parts {
+		links = append(links, p.link)
+	}
+	r.mu.Unlock()
+	for _, l := range links {
+		if l.part != nil {
+			r.claim(mark{l.tag.String(), l.part.last}, "this replica")
+		}
+	}
+	return links, claims
+}
+
+// sum puts together what is known.
+func (r *reader) sum() (s state) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.sortedLocked() {
+		switch p := r.parts[t.String()]; {
+		case p.part == nil:
+		case p.held:
+			for _, e := range slices.Backward(p.part.entries) {
+				s.entries = append(s.entries, e)
+			}
+		default:
+			s.older = append(s.older, t)
+		}
+	}
+	newestFirst(s.entries)
+	return s
+}
+
+// newestFirst sorts entries of several processes; those of one stay in their order if
+// its clock stood still.
+func newestFirst(all []*Entry) {
+	slices.SortStableFunc(all, func(a, b *Entry) int { return b.Time.Compare(a.Time) })
+}
+
+// others is what is known of processes but one, the newest first.
+func (r *reader) others(id string) []mark {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []mark
+	for other, c := range r.claims {
+		if other != id {
+			all = append(all, c.mark)
+		}
+	}
+	slices.SortFunc(all, func(a, b mark) int { return cmp.Compare(b.Tag, a.Tag) })
+	return all[:min(len(all), maxOthers)]
+}
+
+// entriesOf reads the entries of a part again.
+func (r *reader) entriesOf(ctx context.Context, t artifact.AuditTag) ([]*Entry, error) {
+	lines, _, err := artifact.ReadAudit(ctx, r.repo, r.sealer, t, "")
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePart(t, lines)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	slices.Reverse(p.entries)
+	return p.entries, nil
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+)
+
+// Record is a record of the audit log, with the names that it has there.
+type Record struct {
+	Time      time.Time `json:"time"`
+	RequestID string    `json:"request_id,omitempty"`
+	Action    string    `json:"action,omitempty"`
+	Kind      string    `json:"kind,omitempty"`
+	Address   string    `json:"address,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	Digest    string    `json:"digest,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	Decision  string    `json:"decision,omitempty"`
+	Rule      string    `json:"rule,omitempty"`
+	Mode      string    `json:"mode,omitempty"`
+	Subject   string    `json:"subject,omitempty"`
+	Issuer    string    `json:"issuer,omitempty"`
+	ClientIP  string    `json:"client_ip,omitempty"`
+	UserAgent string    `json:"user_agent,omitempty"`
+	Status    int       `json:"status,omitempty"`
+}
+
+// Entry is a record and where it is: of a change the process that made it, and its
+// number there, from 1 on.
+type Entry struct {
+	Process string `json:"process,omitempty"`
+	N       int64  `json:"n,omitempty"`
+	Record
+}
+
+// maxField bounds each text of a record, in bytes.
+const maxField = 1 << 10
+
+// decision and depotRun are messages of records that are no plain change.
+const (
+	decision = "decision"
+	depotRun = "depot" // a run of the depot file, which no caller made
+)
+
+// handler takes records on their way to the next one.
+type handler struct {
+	t     *Trail
+	next  slog.Handler // nil: nowhere
+	attrs []slog.Attr
+}
+
+// Handler returns what takes the records of a logger, and then hands them on to next,
+// which may be nil.
+func (t *Trail) Handler(next slog.Handler) slog.Handler { return &handler{t: t, next: next} }
+
+// Enabled implements [slog.Handler].
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle implements [slog.Handler].
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	rec := Record{Time: r.Time.UTC().Round(0)}
+	for _, a := range h.attrs {
+		rec.set(a)
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		rec.set(a)
+		return true
+	})
+	switch r.Message {
+	case decision:
+		h.t.decisions.add(rec)
+	case depotRun:
+		rec.Kind, rec.Mode = depotRun, depotRun
+		h.t.own.add(rec)
+	default:
+		h.t.own.add(rec)
+	}
+	if h.next == nil {
+		return nil
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	n := &handler{t: h.t, next: h.next, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	if h.next != nil {
+		n.next = h.next.WithAttrs(attrs)
+	}
+	return n
+}
+
+// WithGroup implements [slog.Handler]. No field of a record is in a group.
+func (h *handler) WithGroup(name string) slog.Handler {
+	n := &handler{t: h.t, attrs: h.attrs}
+	if h.next != nil {
+		n.next = h.next.WithGroup(name)
+	}
+	return n
+}
+
+// set takes over a field. The text is copied: it may be a piece of a request, which
+// would stay in memory with it.
+func (r *Record) set(a slog.Attr) {
+	if a.Key == "status" {
+		if a.Value.Kind() == slog.KindInt64 {
+			r.Status = int(a.Value.Int64())
+		}
+		return
+	}
+	if to := r.field(a.Key); to != nil {
+		if text := a.Value.String(); text != "" {
+			*to = strings.Clone(prose.Clip(strings.ToValidUTF8(text, "\ufffd"), maxField))
+		}
+	}
+}
+
+// field is where a field is kept; nil: nowhere.
+func (r *Record) field(name string) *string {
+	switch name {
+	case "request_id":
+		return &r.RequestID
+	case "action":
+		return &r.Action
+	case "kind":
+		return &r.Kind
+	case "version":
+		return &r.Version
+	case "digest":
+		return &r.Digest
+	case "decision":
+		return &r.Decision
+	case "rule":
+		return &r.Rule
+	case "mode":
+		return &r.Mode
+	case "subject":
+		return &r.Subject
+	case "issuer":
+		return &r.Issuer
+	case "client_ip":
+		return &r.ClientIP
+	case "user_agent":
+		return &r.UserAgent
+	case "address", "entry": // entry, reason and error are of a run of the depot file
+		return &r.Address
+	case "detail", "reason", "error":
+		return &r.Detail
+	}
+	return nil
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const (
+	writeEvery = time.Minute
+	readEvery  = time.Hour
+	freshFor   = 30 * time.Second // how long what was read is shown without reading again
+	readTime   = 10 * time.Minute // of one reading
+	waitTime   = 8 * time.Second  // for the first one
+	saveTime   = 5 * time.Second  // for the last time, when the server ends
+
+	// MaxDecisions is how many decisions are kept.
+	MaxDecisions = 5000
+	// maxTold bounds the alterations that are told apart when they are counted.
+	maxTold = 10_000
+)
+
+// Options is what a trail needs. Repo is required.
+type Options struct {
+	Repo    *oci.Repo       // where the parts are; all replicas share it
+	Sealer  artifact.Sealer // nil: there are no state keys, and nothing is protected
+	Logger  *slog.Logger    // nil: none
+	Now     func() time.Time
+	Altered func() // hears of each alteration once; nil: nobody does
+	Dropped func() // hears of each change that is not kept; nil: nobody does
+}
+
+// Trail is that of a server, as one of its processes knows it. It is safe for
+// concurrent use.
+type Trail struct {
+	o         Options
+	own       *keeper
+	all       *reader
+	decisions ring
+	flight    singleflight.Group // of readings
+	keepOld   bool               // the registry deletes no tags; for remove
+	life      context.Context    // of readings, which go on behind who asked
+	end       context.CancelFunc
+
+	mu     sync.Mutex // guards the fields below
+	state  state
+	read   time.Time // when it was read; zero: never
+	tried  time.Time // when somebody last read, or tried to
+	failed error     // of the last reading
+	silent bool      // what cannot be written was logged
+	told   map[Alteration]bool
+}
+
+// New returns the trail of a process that has changed nothing. It makes no request.
+func New(o Options) *Trail {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	for _, f := range []*func(){&o.Altered, &o.Dropped} {
+		if *f == nil {
+			*f = func() {}
+		}
+	}
+	t := &Trail{o: o, own: newKeeper(o.Repo, o.Sealer), told: map[Alteration]bool{}}
+	t.life, t.end = context.WithCancel(context.Background())
+	t.all = newReader(o.Repo, o.Sealer, t.own.newest)
+	t.own.dropped = o.Dropped
+	t.own.others = func(ctx context.Context) ([]mark, error) {
+		err := t.refresh(ctx, false)
+		return t.all.others(t.own.id), err
+	}
+	return t
+}
+
+// Run writes what this process changes, every minute, and reads all parts every hour,
+// until ctx ends. One process calls it once, and [Trail.Finish] afterwards.
+func (t *Trail) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { every(ctx, writeEvery, func() { t.write(ctx) }) })
+	running.Go(func() {
+		look := t.o.Now()
+		every(ctx, writeEvery, func() {
+			if t.o.Now().Before(look) {
+				return
+			}
+			err := t.refresh(ctx, true)
+			if err == nil {
+				err = t.remove(ctx)
+			}
+			if err == nil {
+				look = t.o.Now().Add(readEvery)
+			} else if ctx.Err() == nil {
+				t.o.Logger.Warn("changes of the server cannot be read at this moment", "error", err)
+			}
+		})
+	})
+	running.Wait()
+}
+
+// every calls do after each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
+// Finish writes for the last time, which must not hold up the end for long.
+func (t *Trail) Finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	defer t.end()
+	if err := t.own.write(ctx); err != nil {
+		_, waiting := t.own.after(0)
+		t.o.Logger.Error("the last changes are not kept in the registry", "changes", waiting, "error", err)
+	}
+}
+
+// write writes what is new, and logs that it cannot once.
+func (t *Trail) write(ctx context.Context) {
+	err := t.own.write(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	t.mu.Lock()
+	silent := t.silent
+	t.silent = err != nil
+	t.mu.Unlock()
+	switch {
+	case err != nil && !silent:
+		t.o.Logger.Warn("changes wait in memory: they cannot be kept in the registry at this moment", "error", err)
+	case err == nil && silent:
+		t.o.Logger.Info("changes are kept in the registry again")
+	}
+}
+
+// Read reads all parts, for who shows them once.
+func (t *Trail) Read(ctx context.Context) error { return t.refresh(ctx, true) }
+
+// refresh reads what is new, or everything. Those who ask at the same time share it.
+func (t *Trail) refresh(ctx context.Context, all bool) error {
+	key := "new"
+	if all {
+		key = "all"
+	}
+	done := t.flight.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(t.life, readTime)
+		defer cancel()
+		s, err := t.all.read(ctx, t.o.Now(), all)
+		t.take(s, err)
+		return nil, err
+	})
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case r := <-done:
+		return r.Err
+	}
+}
+
+// take keeps what was read.
+func (t *Trail) take(s state, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed, t.tried = err, t.o.Now()
+	if err != nil {
+		return
+	}
+	t.state, t.read = s, t.o.Now()
+	for _, a := range s.altered {
+		if !t.told[a] && len(t.told) < maxTold {
+			t.told[a] = true
+			t.o.Altered()
+			t.o.Logger.Error("audit altered", "part", a.Tag, "reason", a.Reason)
+		}
+	}
+}
+
+// remove deletes tags that have had their time, where the registry deletes tags.
+func (t *Trail) remove(ctx context.Context) error {
+	t.mu.Lock()
+	gone := t.state.gone
+	t.mu.Unlock()
+	for _, tag := range gone[:min(len(gone), removeAtOnce)] {
+		if t.keepOld {
+			return nil
+		}
+		err := t.o.Repo.Untag(ctx, tag)
+		if errors.Is(err, oci.ErrUnsupported) || errors.Is(err, oci.ErrDenied) {
+			t.o.Logger.Info("the registry deletes no tags, so it keeps old changes of the server", "reason", err)
+			t.keepOld = true
+			return nil
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// View is what is known of the changes of all processes.
+type View struct {
+	Entries   []*Entry     // newest first, as far as memory holds them
+	Older     int          // parts whose entries are not among these
+	Altered   []Alteration // what shows that somebody altered them
+	Protected bool         // by state keys
+	Read      time.Time    // when that was; zero: not yet
+	Failed    error        // of the last reading; nil: it went well
+	Waiting   int          // changes of this process that are not written yet
+	Dropped   int64        // changes of this process that never will be
+	older     []artifact.AuditTag
+}
+
+// View returns it. What was read a while ago is read again behind it; only the first time
+// somebody waits for that, 8 s at most.
+func (t *Trail) View(ctx context.Context) View {
+	t.mu.Lock()
+	read, tried := t.read, t.tried
+	t.mu.Unlock()
+	if t.o.Now().Sub(tried) > freshFor {
+		wait, cancel := context.WithTimeout(ctx, waitTime)
+		defer cancel()
+		if !read.IsZero() {
+			cancel() // it goes on behind the answer
+		}
+		_ = t.refresh(wait, false) // take keeps the error
+	}
+	t.mu.Lock()
+	s := t.state
+	v := View{Entries: s.entries, Older: len(s.older), older: s.older, Altered: s.altered, Protected: t.o.Sealer != nil, Read: t.read, Failed: t.failed}
+	t.mu.Unlock()
+	var known int64 // of this process
+	for _, e := range v.Entries {
+		if e.Process == t.own.id {
+			known = max(known, e.N)
+		}
+	}
+	fresh, waiting := t.own.after(known)
+	v.Waiting, v.Dropped = waiting, t.own.droppedSoFar()
+	if len(fresh) > 0 {
+		fresh = slices.Clone(fresh)
+		slices.Reverse(fresh)
+		v.Entries = slices.Concat(fresh, v.Entries)
+		newestFirst(v.Entries)
+	}
+	return v
+}
+
+// Each calls do for all entries that fit, newest first as far as memory holds them, and
+// then part by part as they are read again. It ends with the first error.
+func (t *Trail) Each(ctx context.Context, q Query, do func(*Entry) error) error {
+	if q.Decisions {
+		return each(t.decisions.all(), q, do)
+	}
+	v := t.View(ctx)
+	if v.Read.IsZero() && v.Failed != nil {
+		return v.Failed
+	}
+	if err := each(v.Entries, q, do); err != nil {
+		return err
+	}
+	for _, tag := range v.older {
+		if tag.Day.Add(day).Before(q.Since) {
+			continue
+		}
+		entries, err := t.all.entriesOf(ctx, tag)
+		if err == nil {
+			err = each(entries, q, do)
+		}
+		if err != nil && !errors.Is(err, oci.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func each(all []*Entry, q Query, do func(*Entry) error) error {
+	for _, e := range all {
+		if q.fits(e) {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ring is the newest decisions.
+type ring struct {
+	mu   sync.Mutex // guards what is below
+	of   []*Entry
+	next int // place of the next one, once all are taken
+}
+
+func (r *ring) add(rec Record) {
+	e := &Entry{Record: rec}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.of) < MaxDecisions {
+		r.of = append(r.of, e)
+		return
+	}
+	r.of[r.next] = e
+	r.next = (r.next + 1) % MaxDecisions
+}
+
+// all returns them, newest first.
+func (r *ring) all() []*Entry {
+	r.mu.Lock()
+	all := slices.Concat(r.of[r.next:], r.of[:r.next])
+	r.mu.Unlock()
+	slices.Reverse(all)
+	return all
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/envelope"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const testKey = "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="
+
+// newSealer returns the state keys of a test.
+func newSealer(t testing.TB, key string) *envelope.Envelope {
+	t.Helper()
+	e, err := envelope.New(envelope.Options{Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// queue is the queue repository behind a transport.
+func queue(t testing.TB, transport http.RoundTripper) *oci.Repo {
+	t.Helper()
+	client, err := oci.New("registry.test", oci.Options{Transport: transport, PlainHTTP: true, Retry: oci.Retry{MaxAttempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.Repo("queue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// process is a trail and how often it was told of something.
+type process struct {
+	*Trail
+	altered, dropped atomic.Int64
+}
+
+// newProcess starts a process of a server. now is its clock; nil: that of the test.
+func newProcess(t testing.TB, r *oci.Repo, s artifact.Sealer, now func() time.Time) *process {
+	t.Helper()
+	p := &process{}
+	p.Trail = New(Options{Repo: r, Sealer: s, Now: now, Altered: func() { p.altered.Add(1) }, Dropped: func() { p.dropped.Add(1) }})
+	return p
+}
+
+// change records a change of an address at a time.
+func (p *process) change(at time.Time, address string) {
+	r := slog.NewRecord(at, slog.LevelInfo, "change", 0)
+	r.AddAttrs(slog.String("action", "publish"), slog.String("kind", "module"), slog.String("address", address), slog.String("subject", "anna"), slog.Int("status", 201))
+	_ = p.Handler(nil).Handle(context.Background(), r)
+}
+
+// run runs p until the returned function is called, and ends it well.
+func (p *process) run(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	return func() { cancel(); running.Wait(); p.Finish(ctx) }
+}
+
+// addresses are those of the entries, newest first.
+func addresses(all []*Entry) string {
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Address)
+	}
+	return strings.Join(names, " ")
+}
+
+// look reads everything anew and returns what is shown.
+func (p *process) look(t *testing.T) View {
+	t.Helper()
+	if err := p.refresh(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	return p.View(t.Context())
+}
+
+// tagsOf are the audit tags of a repository.
+func tagsOf(t *testing.T, r *oci.Repo) (tags []string) {
+	t.Helper()
+	list, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range list.Tags {
+		if _, ok := artifact.ParseAuditTag(tag); ok {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// TestOverTime lets two processes with the same keys work over days, with a restart, an
+// end without notice and a registry that is away for a while.
+func TestOverTime(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		var outage atomic.Bool
+		down := &ocitest.Fault{Base: ocitest.Direct{Handler: inner}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
+		r, keys := queue(t, down), newSealer(t, testKey)
+		a, b := newProcess(t, r, keys, nil), newProcess(t, r, keys, nil)
+		stopA, stopB := a.run(t), b.run(t)
+		shows := func(when string, p *process, want string) {
+			t.Helper()
+			v := p.look(t)
+			if got := addresses(v.Entries); got != want || len(v.Altered) > 0 || !v.Protected {
+				t.Errorf("%s: %q, want %q, altered %v", when, got, want, v.Altered)
+			}
+		}
+		a.change(time.Now(), "a1")
+		if v := a.View(t.Context()); addresses(v.Entries) != "a1" || v.Waiting != 1 {
+			t.Errorf("at once: %+v", v)
+		}
+		time.Sleep(writeEvery + time.Second)
+		shows("a minute later, at the other one", b, "a1")
+		b.change(time.Now(), "b1")
+		time.Sleep(writeEvery)
+		a.change(time.Now(), "a2")
+		time.Sleep(day)
+		a.change(time.Now(), "a3")
+		time.Sleep(writeEvery)
+		shows("on the next day", b, "a3 a2 b1 a1")
+		if n := len(tagsOf(t, r)); n != 3 {
+			t.Errorf("%d tags, want two of a and one of b", n)
+		}
+
+		outage.Store(true)
+		b.change(time.Now(), "b2")
+		time.Sleep(3 * writeEvery)
+		if v := b.View(t.Context()); v.Waiting != 1 || addresses(v.Entries) != "b2 a3 a2 b1 a1" {
+			t.Errorf("without the registry: %d wait, %s", v.Waiting, addresses(v.Entries))
+		}
+		outage.Store(false)
+		time.Sleep(2 * writeEvery)
+		shows("after the outage", a, "b2 a3 a2 b1 a1")
+
+		b.change(time.Now(), "b3")
+		stopB()
+		a.change(time.Now().Add(time.Second), "lost") // a is killed
+		c := newProcess(t, r, keys, nil)
+		stopC := c.run(t)
+		c.change(time.Now().Add(time.Second), "c1")
+		stopC()
+		shows("after a restart", newProcess(t, r, keys, nil), "c1 b3 b2 a3 a2 b1 a1")
+		if n := a.altered.Load() + b.altered.Load() + c.altered.Load(); n != 0 {
+			t.Errorf("%d alterations were counted", n)
+		}
+		a.own.parts = nil // as if it had never been told
+		stopA()
+	})
+}
+
+// TestClock sets the clock back over midnight: lines go on in the day that was reached,
+// and nothing looks altered.
+func TestClock(t *testing.T) {
+	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	now := time.Date(2026, 11, 22, 0, 0, 30, 0, time.UTC)
+	p := newProcess(t, r, nil, func() time.Time { return now })
+	write := func(name string) {
+		t.Helper()
+		p.change(now, name)
+		if err := p.own.write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	now = now.Add(-time.Minute) // the day before
+	write("back")
+	now = now.Add(2 * day)
+	write("later")
+	v := p.look(t)
+	want := []string{"audit-20261122-" + p.own.id + "-0001", "audit-20261123-" + p.own.id + "-0001"}
+	if got := tagsOf(t, r); !slices.Equal(got, want) || len(v.Altered) > 0 || addresses(v.Entries) != "later first back" {
+		t.Errorf("tags %v, %s, altered %v", got, addresses(v.Entries), v.Altered)
+	}
+}
+
+// TestFull fills parts: by bytes, with long records, and by lines.
+func TestFull(t *testing.T) {
+	r := queue(t, ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})})
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, n := range map[string]int{strings.Repeat("\x01", maxField): 400, "short": maxLines + 10} {
+		p := newProcess(t, r, nil, func() time.Time { return now })
+		for range n {
+			p.change(now, name)
+		}
+		if err := p.own.write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v := p.look(t)
+		own := slices.DeleteFunc(tagsOf(t, r), func(tag string) bool { return !strings.Contains(tag, p.own.id) })
+		mine := slices.DeleteFunc(slices.Clone(v.Entries), func(e *Entry) bool { return e.Process != p.own.id })
+		if len(own) < 2 || len(mine) != n || len(v.Altered) != 0 || v.Waiting != 0 || v.Dropped != 0 {
+			t.Errorf("%d tags, %d entries of %d, altered %v", len(own), len(mine), n, v.Altered)
+		}
+	}
+}
+
+// TestDropped lets more come together than there is room for while the registry is away.
+// Nobody waits, what is dropped is counted, and the next line says so for good.
+func TestDropped(t *testing.T) {
+	var outage atomic.Bool
+	outage.Store(true)
+	down := &ocitest.Fault{Base: ocitest.Direct{Handler: ocitest.Handler(t, ocitest.Quirks{})}, Times: -1, Do: ocitest.FailBefore, Match: func(*http.Request) bool { return outage.Load() }}
+	r := queue(t, down)
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	p := newProcess(t, r, nil, func() time.Time { return now })
+	for range 3 * maxUnwritten / maxField {
+		p.change(now, strings.Repeat("x", maxField))
+	}
+	if err := p.own.write(t.Context()); err == nil {
+		t.Fatal("it was written")
+	}
+	dropped := p.dropped.Load()
+	if dropped == 0 || dropped != p.own.droppedSoFar() || p.own.bytes > maxUnwritten {
+		t.Fatalf("%d dropped, %d bytes held", dropped, p.own.bytes)
+	}
+	outage.Store(false)
+	if err := p.own.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.change(now.Add(time.Second), "after")
+	if err := p.own.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v := p.look(t)
+	if v.Entries[0].Address != "after" && v.Entries[1].Address != "after" || v.Dropped != dropped || len(v.Altered) != 0 {
+		t.Errorf("newest %+v, %d dropped, altered %v", v.Entries[0], v.Dropped, v.Altered)
+	}
+	told := slices.IndexFunc(v.Entries, func(e *Entry) bool { return e.Action == "drop" })
+	if told < 0 || !strings.HasPrefix(v.Entries[told].Detail, fmt.Sprint(dropped, " changes")) {
+		t.Errorf("no entry tells of them: %d", told)
+	}
+}
+
+// TestRefusedAtTheEnd has a registry that never answers: the end does not wait for it.
+func TestRefusedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := newProcess(t, queue(t, &ocitest.Fault{Base: ocitest.Direct{Handler: http.NotFoundHandler()}, Times: -1, Do: ocitest.Hang}), nil, nil)
+		p.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		stop := p.run(t)
+		p.change(time.Now(), "x")
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		if took := time.Since(start); took > saveTime { // of the clock in the bubble
+			t.Errorf("the end took %v", took)
+		}
+		if !strings.Contains(log.String(), "changes=1") {
+			t.Errorf("the log is %s", log.String())
+		}
+	})
+}
+
+// TestExpire forgets parts after 90 days and deletes them a day later; what goes on from
+// them is whole.
+func TestExpire(t *testing.T) {
+	inner := ocitest.Handler(t, ocitest.Quirks{})
+	synctest.Test(t, func(t *testing.T) {
+		r := queue(t, ocitest.Direct{Handler: inner})
+		p := newProcess(t, r, nil, nil)
+		stop := p.run(t)
+		p.change(time.Now(), "old")
+		time.Sleep(day)
+		p.change(time.Now(), "next")
+		time.Sleep(90*day + 2*readEvery)
+		if v, tags := p.look(t), tagsOf(t, r); addresses(v.Entries) != "next" || len(v.Altered) != 0 || len(tags) != 2 {
+			t.Errorf("after 91 days: %s, %v, tags %v", addresses(v.Entries), v.Altered, tags)
+		}
+		time.Sleep(day)
+		if tags := tagsOf(t, r); len(tags) != 1 {
+			t.Errorf("tags %v", tags)
+		}
+		p.change(time.Now(), "new")
+		stop()
+		if v := newProcess(t, r, nil, nil).look(t); addresses(v.Entries) != "new" || len(v.Altered) != 0 {
+			t.Errorf("later: %s, %v", addresses(v.Entries), v.Altered)
+		}
+	})
+}

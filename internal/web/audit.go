@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/trail"
+)
+
+// maxAltered bounds the alterations that a page shows.
+const maxAltered = 20
+
+// auditBody is what was changed, or decided.
+type auditBody struct {
+	trailNote
+	Tabs      []tab
+	Decisions bool
+	Filtered  bool
+	Actor     string // of the filters, as the five below
+	Address   string
+	Action    string
+	Since     string
+	Until     string
+	Kinds     []choice
+	Results   []choice
+	Rows      []auditRow
+	First     int // row, from 1 on
+	Last      int
+	Total     int
+	Before    string
+	After     string
+	Exports   []link // from this page
+}
+
+// trailNote is how far what is shown can be trusted.
+type trailNote struct {
+	Altered     []trail.Alteration
+	MoreAltered int
+	Unprotected bool
+	Reading     bool      // nothing was read yet
+	Stale       time.Time // since when the registry does not answer; zero: it does
+	Older       int       // parts that are not in memory
+	Waiting     int
+	Dropped     int64
+}
+
+type auditRow struct {
+	At                     moment
+	Who, By                string // by: how he proved it, and from where
+	Action, Kind           string
+	Denied                 bool
+	Address, Version, Rule string
+	Detail, Digest         string
+	Place                  string // process and number
+}
+
+// audit shows what all replicas changed, or what this one decided.
+func (s *server) audit(r *request) (*page, error) {
+	if err := s.may(r, access.Server()); err != nil {
+		return nil, err
+	}
+	v := r.URL.Query()
+	q, err := trail.ParseQuery(v)
+	if err != nil {
+		return nil, &service.Error{Status: http.StatusBadRequest, Text: err.Error()}
+	}
+	found := s.o.Audit.Find(r.Context(), q)
+	body := auditBody{
+		trailNote: noteOf(found.View), Decisions: q.Decisions, Actor: q.Actor, Address: q.Address, Action: q.Action, Since: v.Get("since"), Until: v.Get("until"),
+		Kinds: choose(auditKinds(), q.Kind), Total: found.Total,
+	}
+	body.Results = choose([]choice{{Text: "Any result"}, {Value: "allowed", Text: "allowed"}, {Value: "denied", Text: "denied"}}, q.Decision)
+	body.Filtered = q.Actor+q.Address+q.Action+q.Kind+q.Decision+body.Since+body.Until != ""
+	first, last, before, after := cut(r, found.Total)
+	body.First, body.Last, body.Before, body.After = first+1, last, before, after
+	for _, e := range found.Entries {
+		body.Rows = append(body.Rows, s.auditRow(e))
+	}
+	for _, f := range []struct{ text, format string }{{"CSV", "csv"}, {"JSON lines", "jsonl"}} {
+		all := url.Values{}
+		maps.Copy(all, v)
+		all.Del("page")
+		all.Set("format", f.format)
+		body.Exports = append(body.Exports, link{f.text, "../api/v1/audit?" + all.Encode()})
+	}
+	body.Tabs = []tab{
+		{link: link{"Changes", "audit"}, Count: -1, Here: !q.Decisions},
+		{link: link{"Decisions", "audit?what=" + trail.WhatDecisions}, Count: -1, Here: q.Decisions},
+	}
+	command := "okara audit"
+	if q.Decisions {
+		command += " --decisions"
+	}
+	return &page{Template: "audit.html", Title: "Audit", Command: command, Body: body}, nil
+}
+
+func noteOf(v trail.View) trailNote {
+	n := trailNote{Unprotected: !v.Protected, Reading: v.Read.IsZero(), Older: v.Older, Waiting: v.Waiting, Dropped: v.Dropped, MoreAltered: max(0, len(v.Altered)-maxAltered)}
+	for _, a := range v.Altered[:min(len(v.Altered), maxAltered)] {
+		n.Altered = append(n.Altered, trail.Alteration{Tag: clean(a.Tag), Reason: clean(prose.Clip(a.Reason, 300))})
+	}
+	if v.Failed != nil {
+		n.Stale = v.Read
+	}
+	return n
+}
+
+func (s *server) auditRow(e *trail.Entry) auditRow {
+	row := auditRow{
+		At: s.when(e.Time), Who: clean(e.Subject), Action: clean(e.Action), Kind: clean(e.Kind), Denied: e.Decision == "denied",
+		Address: clean(e.Address), Version: clean(e.Version), Rule: clean(e.Rule), Detail: clean(e.Detail), Digest: clean(e.Digest),
+	}
+	for _, part := range []string{e.Mode, e.Issuer, e.ClientIP} {
+		if part != "" && row.By != "" {
+			row.By += " · "
+		}
+		row.By += clean(part)
+	}
+	if row.Who == "" {
+		row.Who, row.By = row.By, ""
+	}
+	if e.N > 0 {
+		row.Place = fmt.Sprintf("%s %d", e.Process, e.N)
+	}
+	return row
+}
+
+// auditKinds are the kinds of things that records are about.
+func auditKinds() []choice {
+	all := []choice{{Text: "Any kind"}}
+	for _, kind := range []string{"module", "provider", "mirror", "state", "template", "instance", "depot", "audit"} {
+		all = append(all, choice{Value: kind, Text: kind})
+	}
+	return all
+}
+
+// audits reports whether the caller may see what was changed.
+func (s *server) audits(r *request) bool {
+	return !s.o.Off.Audit && s.o.Audit != nil && r.grant.May(access.Server())
+}

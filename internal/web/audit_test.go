@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// changes records what an admin did, and what somebody did who wants to get out of the
+// page.
+func (s *stateSite) changes() {
+	for _, c := range [][]any{
+		{"action", "publish", "kind", "module", "address", "net/vpc/aws", "version", "1.0.0", "digest", "sha256:" + strings.Repeat("a1", 32), "rule", "publish:module:net/**"},
+		{"action", "yank", "kind", "module", "address", "net/vpn/aws", "version", "1.0.0", "rule", "publish:module:net/**"},
+		{"action", "reveal", "kind", "state", "address", "<b>\u202e\x1b[31m", "detail", `"><script>alert(1)</script>` + strings.Repeat("long", 100), "rule", "read:state:shop"},
+	} {
+		s.records.Info("change", append(c, "decision", "allowed", "mode", "oidc", "subject", "anna@example.com", "issuer", "https://issuer.example.com", "client_ip", "192.0.2.7", "status", 201)...)
+	}
+}
+
+// TestAuditCallers shows what was changed to who runs the server, and to nobody else.
+func TestAuditCallers(t *testing.T) {
+	s := newStateSite(t)
+	s.changes()
+	for caller, want := range map[string]int{nobody: http.StatusSeeOther, reader: http.StatusForbidden, publisher: http.StatusForbidden, wrong: http.StatusForbidden, admin: http.StatusOK} {
+		for _, path := range []string{"audit", "audit?what=decisions", "audit?actor=anna&page=1"} {
+			resp, body := s.ask(t, caller, http.MethodGet, path, nil)
+			if resp.StatusCode != want || want != http.StatusOK && strings.Contains(body, "net/vpc/aws") {
+				t.Errorf("%s as %q: status %d, want %d\n%s", path, caller, resp.StatusCode, want, body)
+			}
+		}
+		if _, body := s.ask(t, caller, http.MethodGet, "me", nil); strings.Contains(body, `href="./audit"`) != (caller == admin) {
+			t.Errorf("the menu of %q is\n%s", caller, body)
+		}
+	}
+}
+
+// TestAuditPage has the newest first, filters, downloads of the same, and nothing of a
+// record is markup.
+func TestAuditPage(t *testing.T) {
+	s := newStateSite(t)
+	says := func(path string, want ...string) string {
+		t.Helper()
+		resp, body := s.ask(t, admin, http.MethodGet, path, nil)
+		last := -1
+		for _, text := range want {
+			at := strings.Index(body, text)
+			if resp.StatusCode != http.StatusOK || at <= last {
+				t.Errorf("%s: status %d, %q is at %d, after %d, in\n%s", path, resp.StatusCode, text, at, last, body)
+			}
+			last = at
+		}
+		return body
+	}
+	says("audit", "Not protected.", "Nobody has changed anything in 90 days.", "audit_log", "okara audit")
+	s.changes()
+	body := says("audit", "3 changes of this replica are not in the registry yet", "1 to 3 of 3", "../api/v1/audit?format=csv", "../api/v1/audit?format=jsonl",
+		"anna@example.com", "oidc · https://issuer.example.com · 192.0.2.7", "reveal state", "&lt;b&gt;", "&lt;script&gt;", "yank module", "net/vpn/aws", "net/vpc/aws 1.0.0", "a1a1a1a1a1a1")
+	for _, text := range []string{"<b>", "<script>alert", "\u202e", "\x1b"} {
+		if strings.Contains(body, text) {
+			t.Errorf("%q is in\n%s", text, body)
+		}
+	}
+	if body = says("audit?action=yank", "1 to 1 of 1", "../api/v1/audit?action=yank&amp;format=csv", "net/vpn/aws"); strings.Contains(body, "net/vpc/aws") {
+		t.Error("the filter lets through what does not fit")
+	}
+	says("audit?actor=otto", "Nothing fits.", `<a href="./audit">Take`)
+	says("audit?what=decisions&kind=state", "Nothing fits.")
+	if _, body := s.ask(t, wrong, http.MethodGet, "audit", nil); strings.Contains(body, "anna") {
+		t.Error("who may not is told of somebody")
+	}
+	says("audit?what=decisions&decision=denied", "wrong", `<span class="mark bad">denied</span>`)
+	for i := range 250 {
+		s.records.Info("change", "action", "publish", "address", fmt.Sprint("many/", i))
+	}
+	says("audit?page=2", "101 to 200 of 253", "many/149<", `<a rel="prev"`, "page=1", `<a rel="next"`, "page=3")
+	for _, path := range []string{"audit?since=yesterday", "audit?page=0", "audit?what=x", "audit?actor=" + strings.Repeat("x", 300)} {
+		if resp, body := s.ask(t, admin, http.MethodGet, path, nil); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: status %d\n%s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestAuditAltered says so above all, with the part and the reason.
+func TestAuditAltered(t *testing.T) {
+	s := newStateSite(t)
+	queue := s.queue(t)
+	tag := artifact.AuditTag{Day: s.now, ID: "0123456789abcdef", Part: 1}
+	if err := artifact.PutAudit(t.Context(), queue, nil, tag, []byte("{\"format\":9,\"tag\":\"<i>\"}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.trail.Read(t.Context()); err != nil { // a page waits only so long for that
+		t.Fatal(err)
+	}
+	_, body := s.ask(t, admin, http.MethodGet, "audit", nil)
+	for _, want := range []string{"<h2>Audit altered</h2>", tag.String(), "its format is 9"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+}
+
+// TestLooksChangeNothing has an admin look at every page that is not of the catalog:
+// the registry has the same tags as before.
+func TestLooksChangeNothing(t *testing.T) {
+	s := newStateSite(t, access.AnonymousAll()...)
+	s.put(t, "shop", "default", shopState(1, "db.small"), shopState(2, "db.large"))
+	tags := func() (all []string) {
+		for _, name := range []string{s.layout.QueueRepo(), s.layout.CatalogRepo(), "acme/state/shop"} {
+			r, err := s.client.Repo(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for tag, err := range r.Tags(t.Context()) {
+				if err != nil {
+					break // nothing was ever there
+				}
+				all = append(all, name+":"+tag)
+			}
+		}
+		return all
+	}
+	before := tags()
+	if len(before) < 3 {
+		t.Fatalf("the fixture has %v", before)
+	}
+	for _, path := range []string{"", "search?q=x", "states", "states/shop", "states/shop/default", "states/shop/default/history", "states/shop/default/2/reveal?address=aws_db_instance.main&path=password", "doctor", "audit", "audit?what=decisions", "me"} {
+		if resp, body := s.ask(t, admin, http.MethodGet, path, nil); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d\n%s", path, resp.StatusCode, body)
+		}
+	}
+	s.trail.Finish(t.Context()) // writes what they changed, if they did
+	if after := tags(); !slices.Equal(before, after) {
+		t.Errorf("tags were\n%v\nand are\n%v", before, after)
+	}
+}
+
+func (s *stateSite) queue(t *testing.T) *oci.Repo {
+	t.Helper()
+	r, err := s.client.Repo(s.layout.QueueRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

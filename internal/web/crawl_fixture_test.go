@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"bytes"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/portaltest"
+	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// whole is a server with all pages over one registry: the catalog, states, instances,
+// and those of who runs it. What is called alpha is the reader's to see, beta the
+// publisher's, and gamma the admin's alone.
+type whole struct {
+	stateSite
+	host string
+	api  *portaltest.Server
+}
+
+// owner launches instances in this fixture, and looks at nothing.
+const owner = "owner"
+
+func newWhole(t *testing.T) *whole {
+	t.Helper()
+	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
+	w.layout = addr.Layout{Prefix: "acme"}
+	w.client = mustClient(t, w.host, oci.Options{PlainHTTP: true})
+	w.depot = depot.New(depot.Options{Client: w.client, Layout: w.layout})
+	w.findings = []web.Finding{{About: "gammafinding", State: "well"}}
+	w.api = portaltest.NewServer(t, func(o *portal.Options, p *access.Policy) {
+		o.Catalog = portaltest.NewCatalog(t, `
+template "open/alphatemplate" {
+  module { address = "net/vpc/aws" }
+  per_owner = 3
+}
+template "shut/gammatemplate" {
+  module { address = "net/vpc/aws" }
+  per_owner = 3
+}
+`)
+		for name, scopes := range map[string][]string{
+			reader:    {"read:module:open/**", "read:state:alphastate", "read:instance:open/*"},
+			publisher: {"publish:module:mid/**"},
+			wrong:     {"read:module:elsewhere/**", "read:provider:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
+			owner:     {"use:instance:*/*"},
+		} {
+			p.Tokens = append(p.Tokens, tokenOf(t, name, portaltest.Rule(t, name, scopes...).Allow))
+		}
+		p.Tokens = append(p.Tokens, tokenOf(t, admin, access.AnonymousAll()))
+	})
+	queue, err := w.client.Repo(w.layout.QueueRepo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.trail = trail.New(trail.Options{Repo: queue})
+	w.records = slog.New(w.trail.Handler(slog.DiscardHandler))
+	return w
+}
+
+func tokenOf(t *testing.T, caller string, scopes []access.Scope) access.Token {
+	t.Helper()
+	id, hash, err := access.HashToken(callerToken(caller))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access.Token{ID: id, Hash: hash, Scopes: scopes}
+}
+
+// start serves the pages anew, by a replica that has nothing in its caches.
+func (w *whole) start(t *testing.T) {
+	t.Helper()
+	keys, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := mustClient(t, w.host, oci.Options{PlainHTTP: true})
+	protocols, err := registry.New(registry.Options{Kit: w.api.Kit, Keys: keys, Client: client, Layout: w.layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, err := stateview.New(stateview.Options{Client: client, Layout: w.layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := web.New(web.Options{
+		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
+		States: states, Doctor: w, Audit: w.trail, Instances: w.api.API, Mine: w.api.API, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Server = httptest.NewServer(pages)
+	t.Cleanup(w.Close)
+}
+
+// launch makes an instance and has it ready.
+func (w *whole) launch(t *testing.T, template, name string) {
+	t.Helper()
+	d := &desk{Server: w.api, who: map[string]string{owner: callerToken(owner)}}
+	d.ready(t, d.launch(t, owner, `{"template":"`+template+`","name":"`+name+`"}`))
+}
+
+// open publishes what somebody beside the admin may see.
+func (w *whole) open(t *testing.T) {
+	t.Helper()
+	w.module(t, "open/alphamodule/aws", "1.0.0", map[string]string{"main.tf": "variable \"alphainput\" {}\nresource \"aws_vpc\" \"x\" {}\n", "README.md": "# Alpha\n"})
+	w.module(t, "open/alphamodule/aws", "1.1.0", map[string]string{"main.tf": "variable \"alphainput\" {}\n"})
+	w.module(t, "mid/betamodule/aws", "1.0.0", map[string]string{"main.tf": "variable \"betainput\" {}\n"})
+	w.put(t, "alphastate", "default", shopState(1, "db.small"), shopState(2, "db.large"))
+	w.launch(t, "open/alphatemplate", "alphainstance")
+}
+
+// shut adds what nobody else may hear of, and that is of use to what others see.
+func (w *whole) shut(t *testing.T) {
+	t.Helper()
+	w.module(t, "shut/gammamodule/aws", "1.0.0", map[string]string{
+		"main.tf":   "variable \"gammainput\" {}\nresource \"aws_vpc\" \"x\" {}\nmodule \"m\" {\n  source = \"okara.example.com/open/alphamodule/aws\"\n  version = \"1.0.0\"\n}\n",
+		"README.md": "# Gamma\n\ngammareadme\n",
+	})
+	w.module(t, "shut/gammaother/aws", "1.0.0", map[string]string{"main.tf": ""})
+	w.provider(t, "1.2.3")
+	w.put(t, "gammastate", "default", strings.ReplaceAll(shopState(1, "db.small"), "url", "gammaoutput"))
+	w.launch(t, "shut/gammatemplate", "gammainstance")
+	w.records.Info("change", "action", "publish", "kind", "module", "address", "gammaaudit", "decision", "allowed", "mode", "static", "subject", "anna", "status", 201)
+}
+
+// tags are those of the whole registry.
+func (w *whole) tags(t *testing.T) (all []string) {
+	t.Helper()
+	repositories, err := w.client.Repositories(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range repositories {
+		r, err := w.client.Repo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tag, err := range r.Tags(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := r.Resolve(t.Context(), tag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, name+":"+tag+"@"+m.Digest.String())
+		}
+	}
+	return all
+}
+
+// visitor is somebody with a session, or nobody.
+type visitor struct {
+	*http.Client
+	base string
+}
+
+// login gives a caller a session by the page of the login.
+func (w *whole) login(t *testing.T, caller string) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visitor{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, w.URL}
+	if caller == nobody {
+		return v
+	}
+	if resp, page := visit(t, v.Client, w.URL+"/ui/login", url.Values{"token": {callerToken(caller)}}.Encode()); resp.StatusCode != http.StatusSeeOther || len(resp.Cookies()) == 0 {
+		t.Fatalf("%s logs in: %s\n%s", caller, resp.Status, page)
+	}
+	return v
+}
+
+// answer is what a visitor got.
+type answer struct {
+	status int
+	to     string // of a redirect
+	body   string // without what differs each time
+}
+
+// changing is what differs between two answers that say the same.
+var changing = regexp.MustCompile(`<time[^>]*>[^<]*</time>|name="key" value="[^"]*"|archives/[^/"]+/|Request [^<]*(?:<code>[^<]*</code>)?`)
+
+func (v *visitor) get(t *testing.T, path string) answer {
+	t.Helper()
+	resp, err := v.Get(v.base + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header.Get("Location"), changing.ReplaceAllString(strings.ReplaceAll(string(b), v.base, ""), "")}
+}
+
+var hrefs = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+
+// crawl follows every link to a page from the first one and from "Me", and returns the
+// answers by path.
+func (v *visitor) crawl(t *testing.T) map[string]answer {
+	t.Helper()
+	const most = 600
+	pages := map[string]answer{}
+	queue := []string{"/ui/", "/ui/me", "/ui/search?q=aws"}
+	for len(queue) > 0 && len(pages) < most {
+		at := queue[0]
+		queue = queue[1:]
+		if _, seen := pages[at]; seen {
+			continue
+		}
+		a := v.get(t, at)
+		pages[at] = a
+		base, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range hrefs.FindAllStringSubmatch(a.body, -1) {
+			u, err := base.Parse(html.UnescapeString(m[1]))
+			if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/assets/") || isForm(u.Path) {
+				continue
+			}
+			queue = append(queue, u.RequestURI())
+		}
+	}
+	if len(pages) == most {
+		t.Errorf("more than %d pages", most)
+	}
+	return pages
+}
+
+// isForm reports whether a path takes forms and has no page.
+func isForm(path string) bool {
+	return path == "/ui/theme" || path == "/ui/logout" || strings.HasSuffix(path, "/pause") || strings.HasSuffix(path, "/resume")
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Depot is what keeps the registry filled, as far as this replica and the registry
+// know it.
+type Depot interface {
+	// Depot answers from memory while what it knows is new.
+	Depot(ctx context.Context) (DepotView, error)
+	// Sync asks this replica for a run now; false: it runs none.
+	Sync() bool
+	// Approve publishes what waits, and asks the registry whether it still does. An
+	// error of [service.Error] says for people what is in the way.
+	Approve(ctx context.Context, a Approval) (Approved, error)
+}
+
+// DepotView is a depot as it is now. It is shared and never changed.
+type DepotView struct {
+	Runs     bool      // this replica runs a depot file
+	Problem  string    // why the file cannot be read; "": it can
+	Next     time.Time // run of this replica; zero: it runs now, or never
+	Last     DepotRun  // of this replica
+	Held     *statebackend.Held
+	Lock     string         // repository of the lock, without host
+	Entries  []DepotEntry   // in the order of the file, then those that only the record has
+	Versions []DepotVersion // that are kept back or drifted
+}
+
+// DepotRun is how a run ended.
+type DepotRun struct {
+	Ended    time.Time // zero: none has since the start
+	Problem  string    // why it was none
+	Failures []DepotFailure
+	More     int // failures that are not among them
+}
+
+// DepotFailure is what a run could not do.
+type DepotFailure struct{ Entry, Version, Reason string }
+
+// DepotEntry is a module or provider that the depot keeps here.
+type DepotEntry struct {
+	Name               string // "module net/vpc/aws"
+	Constraint, Origin string // as the file says
+	Declared           bool   // by the file of this replica
+	Newest             string // version that is published
+	Published, Waiting int
+	Blocked, Drifted   int
+}
+
+// DepotVersion is a version that a person should look at.
+type DepotVersion struct {
+	Approval
+	State  string // waiting, blocked or drift
+	Reason string
+	Since  time.Time // zero: unknown
+}
+
+// Approval names what is approved as somebody saw it.
+type Approval struct{ Entry, Version, Digest string }
+
+// Approved is what came of an approval.
+type Approved struct {
+	Before   bool     // somebody else had published the same content already
+	Late     bool     // a run is under way, so the record follows with the next one
+	Warnings []string // of what could not be done beside it
+}
+
+// depotBody is the depot for people.
+type depotBody struct {
+	Runs      bool
+	Problem   string
+	Next      moment
+	Due       string // until the next run, in words
+	Last      moment
+	LastBad   string
+	Failures  []DepotFailure
+	More      int
+	Lock      *lockBody
+	Counts    []fact
+	Held      []depotHeldRow
+	HeldPages pages
+	Rows      []depotRow
+	Pages     pages
+}
+
+// From is the number of the first row that is shown, from 1.
+func (p pages) From() int { return p.First + 1 }
+
+// pages are the way through a list that is cut.
+type pages struct {
+	First, Last, Total int
+	Before, After      string
+}
+
+// depotRow is an entry.
+type depotRow struct {
+	entryName
+	Constraint, Origin string
+	Marks              []mark
+	Newest             string
+	Published          int
+}
+
+// depotHeldRow is a version that a person should look at.
+type depotHeldRow struct {
+	entryName
+	Approval
+	Mark    mark
+	Reason  string
+	Since   moment
+	Approve bool
+	Command string // "": none that a shell should get
+}
+
+// entryName is the name of an entry, with the page of what it is, if it is something.
+type entryName struct {
+	link
+	Kind string
+}
+
+// depotShow shows what the depot keeps here.
+func (s *server) depotShow(r *request) (*page, error) {
+	if err := s.may(r, access.Server()); err != nil {
+		return nil, err
+	}
+	v, err := s.o.Depot.Depot(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	now := s.o.Now()
+	body := depotBody{
+		Runs: v.Runs, Problem: clip(clean(v.Problem)), Next: s.when(v.Next), Last: s.when(v.Last.Ended), LastBad: clip(clean(v.Last.Problem)), More: v.Last.More,
+		Lock: s.newLock(v.Held, s.registry(r)+"/"+v.Lock, depotLock), Counts: depotCounts(v.Entries),
+	}
+	if v.Next.After(now) {
+		body.Due = "in " + span(v.Next.Sub(now).Round(time.Minute))
+	}
+	for _, f := range v.Last.Failures {
+		body.Failures = append(body.Failures, DepotFailure{clean(f.Entry), clean(f.Version), clip(clean(f.Reason))})
+	}
+	body.HeldPages = pagesOf(r, "held", len(v.Versions))
+	for _, held := range v.Versions[body.HeldPages.First:body.HeldPages.Last] {
+		body.Held = append(body.Held, s.depotHeldRow(held))
+	}
+	body.Pages = pagesOf(r, "page", len(v.Entries))
+	for _, e := range v.Entries[body.Pages.First:body.Pages.Last] {
+		body.Rows = append(body.Rows, depotRowOf(v, e))
+	}
+	return &page{Template: "depot.html", Title: "Depot", Key: s.newKey(), Command: "okara depot status --registry " + s.registry(r), Body: body}, nil
+}
+
+// depotLock is the workspace whose lock a run holds.
+const depotLock = "depot"
+
+func pagesOf(r *request, name string, total int) pages {
+	first, last, before, after := cutBy(r, name, total)
+	return pages{first, last, total, before, after}
+}
+
+// depotCounts are the versions of all entries by what is with them.
+func depotCounts(all []DepotEntry) []fact {
+	var n [4]int
+	for _, e := range all {
+		for i, more := range []int{e.Published, e.Waiting, e.Blocked, e.Drifted} {
+			n[i] += more
+		}
+	}
+	facts := []fact{{Name: "Entries", Text: fmt.Sprint(len(all))}}
+	for i, name := range []string{"Published", "Waiting", "Blocked", "Drifted"} {
+		facts = append(facts, fact{Name: name, Text: fmt.Sprint(n[i])})
+	}
+	return facts
+}
+
+func depotRowOf(v DepotView, e DepotEntry) depotRow {
+	row := depotRow{
+		entryName: nameOfEntry(e.Name), Constraint: clip(clean(e.Constraint)), Origin: clip(clean(e.Origin)), Newest: clean(e.Newest), Published: e.Published,
+	}
+	for _, c := range []struct {
+		n    int
+		word string
+		kind string
+	}{{e.Waiting, "waiting", "warn"}, {e.Blocked, "blocked", "bad"}, {e.Drifted, "drifted", "bad"}} {
+		if c.n > 0 {
+			row.Marks = append(row.Marks, mark{fmt.Sprintf("%d %s", c.n, c.word), c.kind})
+		}
+	}
+	if v.Runs && v.Problem == "" && !e.Declared {
+		row.Marks = append(row.Marks, mark{"not in the file", "plain"})
+	}
+	return row
+}
+
+func (s *server) depotHeldRow(v DepotVersion) depotHeldRow {
+	row := depotHeldRow{
+		entryName: nameOfEntry(v.Entry), Approval: v.Approval, Reason: clip(clean(v.Reason)), Since: s.when(v.Since), Mark: mark{clean(v.State), "bad"},
+	}
+	row.Version, row.Digest = clean(v.Version), clip(clean(v.Digest))
+	_, _, ok := v.Approval.Item()
+	switch {
+	case v.State == "drift":
+		row.Mark.Text = "drifted"
+	case v.State == "waiting":
+		row.Mark.Kind, row.Approve = "warn", ok
+	case ok:
+		row.Command = "okara approve " + remedy.Quote(row.Text+"@"+row.Version)
+	}
+	return row
+}
+
+// nameOfEntry reads the name of an entry. What no depot writes is text.
+func nameOfEntry(name string) entryName {
+	it, ok := parseEntry(name)
+	if !ok {
+		return entryName{link: link{Text: clip(clean(name))}}
+	}
+	path := "modules/"
+	if it.Kind == addr.KindMirror {
+		path = "mirror/"
+	}
+	return entryName{link{it.String(), path + escapePath(it.String())}, it.Kind}
+}
+
+// depotSync asks for a run now.
+func (s *server) depotSync(r *request, _ *form) (*answer, error) {
+	if !s.o.Depot.Sync() {
+		return &answer{To: "depot", Text: "This replica runs no depot file, so nothing was begun.", Bad: true}, nil
+	}
+	r.grant.Record(depotLock, access.Change{Action: "sync", Status: 303})
+	return &answer{To: "depot", Text: "A run was asked for. It begins as soon as nobody else runs."}, nil
+}
+
+// mayDepot is the check of both forms.
+func (s *server) mayDepot(r *request) error { return s.may(r, access.Server()) }
+
+// depotApprove publishes what waits, as it was seen.
+func (s *server) depotApprove(r *request, f *form) (*answer, error) {
+	a := Approval{f.Get("entry"), f.Get("version"), f.Get("digest")}
+	it, v, ok := a.Item()
+	if !ok {
+		return nil, badForm("the form names no version: send it from its page")
+	}
+	done, err := s.o.Depot.Approve(r.Context(), a)
+	if err != nil {
+		return nil, err
+	}
+	what := it.String() + " " + v.String()
+	if done.Before {
+		return &answer{To: "depot", Text: what + " was published already."}, nil
+	}
+	r.grant.Record(it.String(), access.Change{Action: access.Approve, Version: v.String(), Digest: a.Digest, Detail: it.Kind, Status: 303})
+	var text strings.Builder
+	text.WriteString(what + " is published.")
+	if done.Late {
+		text.WriteString(" A run is under way, so it may be listed as waiting until the next one.")
+	}
+	for _, w := range done.Warnings {
+		text.WriteString(" " + sentence(clean(w)) + ".")
+	}
+	return &answer{To: "depot", Text: text.String()}, nil
+}
+
+// depots reports whether the caller may see what keeps the registry filled.
+func (s *server) depots(r *request) bool {
+	return !s.o.Off.Depot && s.o.Depot != nil && r.grant.May(access.Server())
+}
+
+// Item reads the name of the entry and the version; false: no depot writes such a
+// thing.
+func (a Approval) Item() (it addr.Item, v addr.Version, ok bool) {
+	it, ok = parseEntry(a.Entry)
+	v, err := addr.ParseVersion(a.Version)
+	return it, v, ok && err == nil && v.String() == a.Version
+}
+
+// parseEntry reads the name of an entry: the kind and the address.
+func parseEntry(name string) (addr.Item, bool) {
+	kind, address, _ := strings.Cut(name, " ")
+	it, err := addr.ParseItem(address)
+	return it, err == nil && it.Kind == kind && it.String() == address && (kind == addr.KindModule || kind == addr.KindMirror)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+)
+
+// TestHomeInstances shows each his own instances that live on the first page, by what
+// this replica knows, and nobody those of others.
+func TestHomeInstances(t *testing.T) {
+	d := newDesk(t, nil)
+	home := func(who string) string {
+		t.Helper()
+		return d.want(t, http.StatusOK, who, "", nil).body
+	}
+	if strings.Contains(home("anna"), "Your instances") {
+		t.Error("who has none has a list of them")
+	}
+	one := d.launch(t, "anna", `{"template":"lab/vpc","name":"<b>mine</b>","parameters":{"secret":"hunter2hunter2"}}`)
+	d.ready(t, one)
+	other := d.launch(t, "ben", `{"template":"lab/vpc","name":"of ben","parameters":{"secret":"hunter2hunter2"}}`)
+	before := d.Store.Commits()
+	body := home("anna")
+	for _, text := range []string{`Your instances <span class="count">1</span>`, `href="./instances/` + one, "&lt;b&gt;mine&lt;/b&gt;", "ready", "8 h</time> left", "lab/vpc"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the page of anna lacks %q", text)
+		}
+	}
+	if strings.Contains(body, other) || strings.Contains(body, "of ben") || strings.Contains(body, "hunter2") {
+		t.Error("the page of anna tells of another's, or a secret")
+	}
+	for _, who := range []string{"reader", "stranger"} { // may read them all, and none
+		if body := d.ask(t, who, "", nil).body; strings.Contains(body, one) || strings.Contains(body, "of ben") {
+			t.Errorf("the page of %s has instances of others", who)
+		}
+	}
+	d.send(t, "anna", "instances/"+one+"/destroy", "instances/"+one+"/destroy", "typed", "<b>mine</b>")
+	d.Store.Serve(t, instance.Ended{Ref: d.Store.Start(t, one), Result: instance.Result{Outcome: instance.Done}})
+	if body := home("anna"); strings.Contains(body, one) {
+		t.Error("what was destroyed is still listed")
+	}
+	if n := d.Store.Commits(); n == before {
+		t.Error("nothing was destroyed")
+	}
+}

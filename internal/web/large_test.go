@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The bytes of a page, gzipped.
+const (
+	pageBytes   = 30 << 10
+	readmeBytes = 60 << 10
+)
+
+// TestLarge holds what pages cost where there are 10,000 modules: no request to the
+// registry once they are warm, and few bytes.
+func TestLarge(t *testing.T) {
+	s := newLarge(t)
+	if _, err := s.protocols.Catalog().Index(t.Context()); err != nil { // a page waits two seconds only
+		t.Fatal(err)
+	}
+	bounds := map[string]int{"search?q=thing": pageBytes, "search?q=thingg9999": pageBytes, "search?sort=newest&page=100": pageBytes, "modules/team0": pageBytes}
+	for name, path := range warmPages() {
+		if bounds[path] = pageBytes; name == "module" {
+			bounds[path] = readmeBytes
+		}
+	}
+	for path := range bounds {
+		s.as(t, "", "/ui/"+path)
+	}
+	s.count.Take()
+	for path, most := range bounds {
+		status, body, size := s.as(t, "", "/ui/"+path)
+		t.Logf("%q: %d bytes", path, size)
+		if n := s.count.Take(); status != http.StatusOK || size > most || len(n) != 0 {
+			t.Errorf("%q: status %d, %d bytes, at most %d, asks %v", path, status, size, most, n)
+		}
+		if path == "" && (!strings.Contains(body, fmt.Sprintf("%d</span>", largeModules)) || !strings.Contains(body, fmt.Sprintf("%d</span>", largeProviders))) {
+			t.Errorf("the catalog is not whole:\n%s", body)
+		}
+	}
+}
+
+// TestLargeInstances is the same of who looks at all of 1,000 instances, and of who
+// has 20 of them.
+func TestLargeInstances(t *testing.T) {
+	d := newDesk(t, nil)
+	d.many(t)
+	d.who["person"] = d.Issuer.Token(t, "person 7", "use")
+	before := d.Store.Commits()
+	for who, path := range map[string]string{"person": "instances", "admin": "admin/instances"} {
+		reply := d.ask(t, who, path, nil)
+		if reply.status != http.StatusOK || !strings.Contains(reply.body, `href="`) || zipped(t, reply.body) > pageBytes {
+			t.Errorf("%s: status %d, %d bytes", path, reply.status, zipped(t, reply.body))
+		}
+	}
+	if n := d.Store.Commits() - before; n > 0 {
+		t.Errorf("%d commits", n)
+	}
+}
+
+// TestLargeAudit is the same of 10,000 changes.
+func TestLargeAudit(t *testing.T) {
+	s := newStateSite(t)
+	for i := range 10_000 {
+		s.records.Info("change", "action", "publish", "kind", "module", "address", fmt.Sprintf("team%d/thing%d/aws", i%100, i), "version", "1.0.0",
+			"decision", "allowed", "mode", "oidc", "subject", fmt.Sprint("person", i%50), "issuer", "https://issuer.example.com", "client_ip", "192.0.2.7", "rule", "publish:module:**")
+	}
+	if err := s.trail.Read(t.Context()); err != nil { // a page waits only so long for that
+		t.Fatal(err)
+	}
+	s.count.Take()
+	for _, path := range []string{"audit", "audit?page=50", "audit?actor=person7", "audit?what=decisions"} {
+		resp, body := s.ask(t, admin, http.MethodGet, path, nil)
+		if resp.StatusCode != http.StatusOK || zipped(t, body) > pageBytes {
+			t.Errorf("%s: status %d, %d bytes", path, resp.StatusCode, zipped(t, body))
+		}
+	}
+	if n := s.count.Take(); len(n) != 0 {
+		t.Errorf("warm pages ask %v", n)
+	}
+}
+
+// zipped is how large a text is that a browser gets.
+func zipped(t *testing.T, text string) int {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}

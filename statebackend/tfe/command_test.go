@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// stateOf is a state without resources.
+func stateOf(lineage string, serial int) string {
+	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":%q,"outputs":{},"resources":[]}`, serial, lineage)
+}
+
+// managing is a state with a resource.
+func managing(lineage string, serial int) string {
+	return strings.Replace(stateOf(lineage, serial), `"resources":[]`, `"resources":[{"mode":"managed","type":"x","name":"y","provider":"p","instances":[{"attributes":{"id":"1"}}]}]`, 1)
+}
+
+// command is one process of a tool: it sends what the tools were seen to send, and
+// repeats a request that is answered with 5xx, as they do.
+type command struct {
+	client
+	name string // of the workspace
+	id   string // as the command got it
+	sent []string
+}
+
+// begin starts a command about a workspace of acme: what each process sends first,
+// and the first read.
+func (c client) begin(name string) *command {
+	c.t.Helper()
+	cmd := &command{client: c, name: name}
+	cmd.must(http.StatusNoContent, http.MethodGet, "ping", nil)
+	cmd.must(http.StatusOK, http.MethodGet, "organizations/acme/entitlement-set", nil)
+	return cmd
+}
+
+// send sends a request until it is answered otherwise than with 5xx.
+func (c *command) send(method, path string, body any) reply {
+	c.t.Helper()
+	c.sent = append(c.sent, method+" "+shape(path))
+	for range 5 {
+		if a := c.do(method, path, body); a.status < 500 {
+			return a
+		}
+	}
+	c.t.Fatalf("%s %s is answered with 5xx for ever", method, path)
+	return reply{}
+}
+
+// shape is a path without what differs from run to run.
+func shape(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	part := strings.Split(path, "/")
+	for i, p := range part {
+		switch {
+		case strings.HasPrefix(p, "ws-"), strings.HasPrefix(p, "sv-"), strings.HasPrefix(p, "wsout-"):
+			part[i] = "{id}"
+		case i > 0 && part[i-1] == "uploads":
+			part[i] = "{token}"
+		}
+	}
+	if strings.Contains(path, "/api/v2/") {
+		return strings.Join(part[5:], "/")
+	}
+	return strings.Join(part, "/")
+}
+
+func (c *command) must(status int, method, path string, body any) reply {
+	c.t.Helper()
+	a := c.send(method, path, body)
+	if a.status != status {
+		c.t.Fatalf("%s %s: status %d, want %d: %s", method, path, a.status, status, a.body)
+	}
+	return a
+}
+
+// read reads the workspace by its name.
+func (c *command) read() *command {
+	c.t.Helper()
+	c.id = c.must(http.StatusOK, http.MethodGet, "organizations/acme/workspaces/"+url.PathEscape(c.name), nil).item().ID
+	return c
+}
+
+func (c *command) lock() reply {
+	c.t.Helper()
+	return c.send(http.MethodPost, "workspaces/"+c.id+"/actions/lock", object{"reason": "test"})
+}
+
+func (c *command) unlock() reply {
+	c.t.Helper()
+	return c.send(http.MethodPost, "workspaces/"+c.id+"/actions/unlock", nil)
+}
+
+// state reads the current state, "" for none.
+func (c *command) state() string {
+	c.t.Helper()
+	a := c.send(http.MethodGet, "workspaces/"+c.id+"/current-state-version", nil)
+	if a.status == http.StatusNotFound {
+		return ""
+	}
+	if a.status != http.StatusOK {
+		c.t.Fatalf("the current state: %d %s", a.status, a.body)
+	}
+	at := fmt.Sprint(a.item().Attributes["hosted-state-download-url"])
+	return string(c.must(http.StatusOK, http.MethodGet, at, nil).body)
+}
+
+// write stores a state in two steps and returns the first answer that is no success,
+// or the last.
+func (c *command) write(state string) reply {
+	c.t.Helper()
+	a := c.send(http.MethodPost, "workspaces/"+c.id+"/state-versions", announce(state))
+	if a.status != http.StatusCreated {
+		return a
+	}
+	made := a.item()
+	if up := c.anonymous().send(http.MethodPut, fmt.Sprint(made.Attributes["hosted-state-upload-url"]), state); up.status != http.StatusOK {
+		return up
+	}
+	if up := c.anonymous().send(http.MethodPut, fmt.Sprint(made.Attributes["hosted-json-state-upload-url"]), "{}"); up.status != http.StatusOK {
+		return up
+	}
+	return c.must(http.StatusOK, http.MethodGet, "state-versions/"+made.ID, nil)
+}
+
+// anonymous is the command without its token, as it uploads.
+func (c *command) anonymous() *command {
+	without := *c
+	without.client = c.as("")
+	return &without
+}
+
+// announce is the body that announces a state.
+func announce(state string) object {
+	var serial int
+	var lineage string
+	if _, after, ok := strings.Cut(state, `"serial":`); ok {
+		_, _ = fmt.Sscanf(after, "%d", &serial)
+	}
+	if _, after, ok := strings.Cut(state, `"lineage":"`); ok {
+		lineage, _, _ = strings.Cut(after, `"`)
+	}
+	sum := md5.Sum([]byte(state))
+	return object{"data": object{"type": "state-versions", "attributes": object{
+		"serial": serial, "lineage": lineage, "md5": hex.EncodeToString(sum[:]), "force": false,
+	}}}
+}
+
+// apply is a whole apply with one write.
+func (c client) apply(name, state string) *command {
+	c.t.Helper()
+	cmd := c.begin(name).read()
+	cmd.read() // they do it twice
+	if a := cmd.lock(); a.status != http.StatusOK {
+		c.t.Fatalf("lock: %d %s", a.status, a.body)
+	}
+	cmd.state()
+	if a := cmd.write(state); a.status != http.StatusOK || a.item().Attributes["status"] != "finalized" {
+		c.t.Fatalf("write: %d %s", a.status, a.body)
+	}
+	if a := cmd.unlock(); a.status != http.StatusOK {
+		c.t.Fatalf("unlock: %d %s", a.status, a.body)
+	}
+	return cmd
+}
+
+// TestRequests counts what the commands of the tools cost, on the wire and at the
+// registry.
+func TestRequests(t *testing.T) {
+	count := &ocitest.Count{}
+	host := newRegistry(t)
+	tool := newTool(t, newServer(t, host, setup{via: count}))
+	tool.create("prod")
+	tool.apply("prod", stateOf("a", 1)) // what is asked once in the life of a process
+	count.Take()
+	cmd := tool.apply("prod", stateOf("a", 2))
+	want := []string{
+		"GET ping", "GET organizations/acme/entitlement-set",
+		"GET organizations/acme/workspaces/prod", "GET organizations/acme/workspaces/prod",
+		"POST workspaces/{id}/actions/lock",
+		"GET workspaces/{id}/current-state-version", "GET state-versions/{id}/download",
+		"POST workspaces/{id}/state-versions", "GET state-versions/{id}",
+		"POST workspaces/{id}/actions/unlock",
+	}
+	if diff := cmp.Diff(want, cmd.sent); diff != "" {
+		t.Errorf("requests of an apply (-want +got):\n%s", diff)
+	}
+	// Two reads of the workspace: a list each. Lock: three lists, a claim, a marker. The
+	// current state: its manifest, if another command wrote it. The announcement: a
+	// list. The write: blob, version, list, pointer. The release: a deletion, and a
+	// list for what another process may have taken over.
+	atRegistry := map[string]int{"GET tags": 8, "GET manifest": 1, "PUT manifest": 4, "POST upload": 1, "PUT upload": 1, "DELETE manifest": 1}
+	if diff := cmp.Diff(atRegistry, count.Take()); diff != "" {
+		t.Errorf("requests at the registry (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // the protocol's checksum, against damage and not against attackers
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const (
+	// maxInline bounds the body that announces a state, which may hold it: tools
+	// before 1.6 send it so, and all of them add their outputs.
+	maxInline = 32 << 20
+	// inlineCopies is how often such a body is in memory: as it came, and twice what
+	// is in it.
+	inlineCopies = 3
+	// maxHandleAge is for how long a command may write that never locked. Behind that
+	// a lock that was ended by force may have left no trace.
+	maxHandleAge = 6 * 24 * time.Hour
+	maxLineage   = 256
+)
+
+// announcement is what a client says of the state that it is going to store.
+type announcement struct {
+	Serial  *uint64
+	Lineage string
+	MD5     string
+	Force   bool
+	// State is the state itself; nobody sends it who uploads it. The document may hold
+	// more of what is in the state, in clear even where the tool encrypts it; that is
+	// not read.
+	State []byte
+}
+
+// announcementDoc is the document around an announcement.
+type announcementDoc struct {
+	Data struct{ Attributes announcement }
+}
+
+func (a announcement) check() error {
+	sum, err := hex.DecodeString(a.MD5)
+	switch {
+	case a.Serial == nil:
+		return invalid("serial is missing")
+	case err != nil || len(sum) != md5.Size:
+		return invalid("md5 must be the 32 hex digits of the MD5 sum of the state")
+	case a.Lineage != "" && !validText(a.Lineage, maxLineage):
+		return invalid("lineage must have at most %d characters, and no control characters", maxLineage)
+	}
+	return nil
+}
+
+// createVersion begins the write of a state, or does it all if the state is in the
+// body. The tools print the text of this answer and not that of a failed upload, so
+// what can be refused is refused here.
+func (s *server) createVersion(w http.ResponseWriter, r *http.Request) error {
+	s.setSnapshots(w)
+	p, h, g, err := s.allowWorkspace(r, access.Write)
+	if err != nil {
+		return err
+	}
+	var d announcementDoc
+	release, err := s.readAnnouncement(w, r, g, &d)
+	if err != nil {
+		return err
+	}
+	defer release()
+	a := d.Data.Attributes
+	if err := a.check(); err != nil {
+		return err
+	}
+	t := ticket{
+		Workspace: p.id(h), Lock: lockIDOf(h, g.Caller), Serial: *a.Serial, Lineage: a.Lineage, MD5: strings.ToLower(a.MD5), Force: a.Force,
+		Tool: said(r.Header.Get("Terraform-Version")), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject,
+	}
+	if len(a.State) > 0 {
+		v, err := s.write(r, g, t, a.State)
+		if err != nil {
+			return err
+		}
+		return answer(w, http.StatusCreated, document{Data: s.versionOf(r, p, h, v)})
+	}
+	if s.o.PublicURL(r) == "" { // which makes the tools send the state in the body
+		return malformedParam("state")
+	}
+	r, cancel := within(r)
+	defer cancel()
+	if err := s.mayUpload(r.Context(), p, h, t); err != nil {
+		return err
+	}
+	data, err := s.pending(r, p, h, t)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusCreated, document{Data: data})
+}
+
+// malformedParam is how clients are told in these words that a parameter is missing.
+func malformedParam(name string) error {
+	return refuse(http.StatusBadRequest, "param is missing or the value is empty: "+name, "this server does not know by which address it is reached; set its public URL, or send the state in the body")
+}
+
+// readAnnouncement reads the body, for which the caller gives back a place in memory.
+func (s *server) readAnnouncement(w http.ResponseWriter, r *http.Request, g access.Grant, d *announcementDoc) (release func(), err error) {
+	if r.ContentLength > maxInline {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d MiB: upload in two steps", maxInline>>20)
+	}
+	release = func() {}
+	if size := r.ContentLength; size < 0 || size > smallBody {
+		if size < 0 {
+			size = maxInline
+		}
+		if release, err = s.memory.take(subjectOf(g.Caller), inlineCopies*size); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.readBody(w, r, maxInline, d); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// pending is the version that a ticket is for, with the addresses of its uploads.
+func (s *server) pending(r *http.Request, p place, h handle, t ticket) (resource, error) {
+	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
+	for kind, to := range map[ticketKind]*string{ticketState: &a.Upload, ticketJSON: &a.JSONUpload} {
+		t.Kind = kind
+		token, err := s.tickets.issue(t)
+		if err != nil {
+			return resource{}, err
+		}
+		*to = s.address(r, "uploads/"+token)
+	}
+	return resource{Type: versionKind, ID: p.pendingID(t.Serial, h), Attributes: a}, nil
+}
+
+// mayUpload asks whether the state of a ticket could be stored now. It reserves
+// nothing: the upload asks again.
+func (s *server) mayUpload(ctx context.Context, p place, h handle, t ticket) error {
+	if at, l, mine := s.holding(ctx, p, t.Lock); mine {
+		if err := at.store.Check(ctx, at.workspace, t.Lock); err != nil || t.Force {
+			return err
+		}
+		if head, err := l.Head(ctx); !errors.Is(err, statebackend.ErrLockLost) {
+			return at.follows(ctx, head, err, t)
+		}
+	}
+	at, states, err := s.look(ctx, p, h)
+	if err != nil {
+		return err
+	}
+	if err := s.mayWrite(states.Check(ctx, at.workspace, t.Lock), h, t); err != nil || t.Force {
+		return err
+	}
+	head, err := at.head(ctx, states)
+	return at.follows(ctx, head, err, t)
+}
+
+// mayWrite decides what an answer about the lock of a ticket means for its write.
+// nil: it is held, or the command did without and nobody else has it.
+func (s *server) mayWrite(err error, h handle, t ticket) error {
+	locked, isLocked := errors.AsType[*statebackend.LockedError](err)
+	switch {
+	case isLocked && h != "" && locked.Held.ID == lockOfWrite(t.Lock, t.Serial):
+		return nil // this very write, of a process that may be gone
+	case h == "" && (errors.Is(err, statebackend.ErrNotHeld) || errors.Is(err, statebackend.ErrLockEnded)):
+		return conflict("workspace not locked", "lock the workspace first")
+	case !errors.Is(err, statebackend.ErrNotHeld):
+		return err
+	case s.now().Sub(h.made()) > maxHandleAge:
+		return conflict("lock lost", "this command began days ago and holds no lock: run it again")
+	}
+	return nil
+}
+
+// lockOfWrite is the id of the lock that one write takes for itself.
+func lockOfWrite(lock string, serial uint64) string {
+	return lock + "-w" + strconv.FormatUint(serial, 10)
+}
+
+// follows decides whether the state of a ticket may follow the head, as far as its
+// manifest says; err is that of reading it. The same state again is a repetition.
+func (at located) follows(ctx context.Context, head statebackend.Version, err error, t ticket) error {
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case head.Lineage != "" && t.Lineage != "" && head.Lineage != t.Lineage:
+		return fmt.Errorf("lineage %q is not %q of the current state, it belongs to another configuration: %w", t.Lineage, head.Lineage, statebackend.ErrStale)
+	case t.Serial > head.Serial:
+		return nil
+	case t.Serial == head.Serial:
+		same := false
+		_, err := at.view(ctx, head.N, func(state []byte) error {
+			same = checksum(state) == t.MD5
+			return nil
+		})
+		if err != nil || same {
+			return err
+		}
+	}
+	return fmt.Errorf("serial %d does not follow the current %d: %w", t.Serial, head.Serial, statebackend.ErrStale)
+}
+
+func checksum(state []byte) string {
+	sum := md5.Sum(state)
+	return hex.EncodeToString(sum[:])
+}
+
+// rollbackDoc asks for an earlier version to become the current one.
+type rollbackDoc struct {
+	Data struct {
+		Relationships struct {
+			To struct{ Data ref } `json:"rollback-state-version"`
+		}
+	}
+}
+
+// rollback stores an earlier state again, under the lock of the request if it has
+// one, else under one of its own.
+func (s *server) rollback(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.allowWorkspace(r, access.Write)
+	if err != nil {
+		return err
+	}
+	var d rollbackDoc
+	if err := s.readBody(w, r, smallBody, &d); err != nil {
+		return err
+	}
+	to, err := parseVersionID(d.Data.Relationships.To.Data.ID, s.now())
+	if err != nil || to.pending || to.place != p {
+		return invalid("rollback-state-version must be a stored version of this workspace")
+	}
+	release, err := s.memory.take(subjectOf(g.Caller), s.o.MaxState)
+	if err != nil {
+		return err
+	}
+	defer release()
+	r, cancel := within(r)
+	defer cancel()
+	v, err := s.restore(r, g, p, h, to.n)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: s.versionOf(r, p, h, v)})
+}
+
+func (s *server) restore(r *http.Request, g access.Grant, p place, h handle, n int64) (v statebackend.Version, err error) {
+	ctx := r.Context()
+	at, _, err := s.look(ctx, p, h)
+	if err != nil {
+		return v, err
+	}
+	var old []byte
+	if _, err := at.view(ctx, n, func(state []byte) error {
+		old = bytes.Clone(state)
+		return nil
+	}); err != nil {
+		return v, absentState(p, n, err)
+	}
+	restored := fmt.Sprintf("restore of version %d", n)
+	err = at.store.Resumed(ctx, at.workspace, lockIDOf(h, g.Caller), func(l *statebackend.Lock) (err error) {
+		v, err = l.Restore(ctx, old)
+		return err
+	})
+	if errors.Is(err, statebackend.ErrNotHeld) || h == "" && errors.Is(err, statebackend.ErrLockEnded) {
+		info := s.lockInfo(r, p, h, g)
+		info.ID, info.Operation = newHandle(s.now()).lockID(), restored
+		err = s.underOwnLock(ctx, p, h, info, func(l *statebackend.Lock) error {
+			// What a version says of itself is what okara wrote, and enough to tell a
+			// request that came twice.
+			if v, err = l.Head(ctx); err == nil && v.Operation == restored {
+				return nil
+			}
+			v, err = l.Restore(ctx, old)
+			return err
+		})
+	}
+	if err == nil {
+		g.Record(p.String(), access.Change{Action: "restore", Version: strconv.FormatInt(v.N, 10), Detail: restored, Status: http.StatusOK})
+		s.o.Wrote(ctx, at.name)
+	}
+	return v, err
+}

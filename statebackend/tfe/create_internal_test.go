@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// FuzzAnnouncement reads arbitrary bodies: what is accepted is what a ticket can
+// hold, and a state in one is written only if it is the one that was announced.
+func FuzzAnnouncement(f *testing.F) {
+	const state = `{"version":4,"serial":7,"lineage":"l"}`
+	f.Add([]byte(`{"data":{"type":"state-versions","attributes":{"serial":7,"md5":"d41d8cd98f00b204e9800998ecf8427e","lineage":"l","force":true,"json-state":"e30="}}}`))
+	f.Add([]byte(`{"data":{"attributes":{"serial":7,"md5":"` + checksum([]byte(state)) + `","state":"eyJ2ZXJzaW9uIjo0LCJzZXJpYWwiOjcsImxpbmVhZ2UiOiJsIn0="}}}`))
+	f.Add([]byte(`{"data":[]}`))
+	f.Add([]byte(`{"data":{"attributes":{"serial":1e3,"state":"%"}}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var d announcementDoc
+		if parseBody(body, &d) != nil {
+			return
+		}
+		a := d.Data.Attributes
+		if a.check() != nil {
+			return
+		}
+		if sum, err := hex.DecodeString(a.MD5); err != nil || len(sum) != 16 || a.Serial == nil || len(a.Lineage) > maxLineage {
+			t.Errorf("accepted %+v", a)
+		}
+		v := ticket{Serial: *a.Serial, Lineage: a.Lineage, MD5: a.MD5}
+		if v.matches(a.State) != nil {
+			return
+		}
+		if lineage, serial, ok := statebackend.Meta(a.State); !ok || serial != *a.Serial || a.Lineage != "" && lineage != a.Lineage || checksum(a.State) != a.MD5 {
+			t.Errorf("%q matches %+v", a.State, v)
+		}
+	})
+}

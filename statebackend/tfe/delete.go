@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+func (s *server) deleteWorkspace(w http.ResponseWriter, r *http.Request) error {
+	return s.remove(w, r, func(context.Context, *statebackend.Lock) error { return nil })
+}
+
+// safeDelete deletes a workspace that manages nothing.
+func (s *server) safeDelete(w http.ResponseWriter, r *http.Request) error {
+	return s.remove(w, r, managesNothing)
+}
+
+// remove deletes a workspace under a lock of its own, if what is locked may go.
+func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
+	p, h, g, err := s.named(r, access.Write)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.open(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	if err := notOlder(h, p, at.record); err != nil {
+		return err
+	}
+	info := s.lockInfo(r, p, h, g)
+	info.ID, info.Operation = uuid.NewString(), "delete"
+	if err := at.remove(r.Context(), info, authorOf(g.Caller), may); err != nil {
+		if _, held := errors.AsType[*statebackend.LockedError](err); held {
+			return conflict("workspace is locked", "%w", err)
+		}
+		return err
+	}
+	s.o.Wrote(r.Context(), at.name)
+	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
+	return noContent(w)
+}
+
+func (at located) remove(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) error {
+	records := at.records
+	if !at.split {
+		records = nil
+	}
+	return at.store.Hold(ctx, at.workspace, info, func(l *statebackend.Lock) error {
+		if err := may(ctx, l); err != nil {
+			return err
+		}
+		return l.DeleteWorkspace(ctx, records, at.place.workspace, by)
+	})
+}
+
+// managesNothing refuses a state with resources, and one that does not tell.
+func managesNothing(ctx context.Context, l *statebackend.Lock) error {
+	state, _, err := l.Get(ctx)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	some, err := statefile.HasResources(state)
+	switch {
+	case errors.Is(err, statefile.ErrEncrypted):
+		return conflict("workspace cannot be safely deleted", "the state is encrypted, so nobody here can tell whether the workspace manages resources")
+	case err != nil:
+		return err
+	case some:
+		return conflict("workspace cannot be safely deleted", "the workspace still manages resources: destroy them first, or delete it with -force")
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/remedy"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// refusal is an answer that this package decides itself.
+type refusal struct {
+	status int
+	title  string // what the tools print first
+	err    error  // says more
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// refuse makes a refusal; the format is that of fmt.Errorf.
+func refuse(status int, title, format string, args ...any) error {
+	return &refusal{status, title, fmt.Errorf(format, args...)}
+}
+
+// absent is for what is surely not there: the tools create what they are told is
+// missing, and plan from nothing. What only could not be found is another error.
+func absent(format string, args ...any) error {
+	return refuse(http.StatusNotFound, "not found", format, args...)
+}
+
+// errNoID says that an id is none of ours.
+func errNoID() error { return absent("there is nothing of this id") }
+
+func malformed(format string, args ...any) error {
+	return refuse(http.StatusBadRequest, "bad request", format, args...)
+}
+
+// invalid is for a document whose values cannot be taken.
+func invalid(format string, args ...any) error {
+	return refuse(http.StatusUnprocessableEntity, "invalid attribute", format, args...)
+}
+
+func conflict(title, format string, args ...any) error {
+	return refuse(http.StatusConflict, title, format, args...)
+}
+
+func tooLarge(limit int64) error {
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the body has more than %s", prose.Size(limit))
+}
+
+// answered is an error of a store or a registry, and how it is answered. The tools
+// repeat any 5xx for minutes, so those are for what may pass only.
+type answered struct {
+	err    error
+	status int
+	title  string
+}
+
+// answers are all of them. The first that fits counts.
+func answers() []answered {
+	return []answered{
+		{statebackend.ErrLockLost, http.StatusConflict, "lock lost"},
+		{statebackend.ErrStale, http.StatusConflict, "state does not continue the stored one"},
+		{statebackend.ErrRecord, http.StatusUnprocessableEntity, "invalid attribute"},
+		{statebackend.ErrReplica, http.StatusUnprocessableEntity, "the repository is a read-only copy"},
+		{statebackend.ErrUnsafe, http.StatusUnprocessableEntity, "locking is refused on this registry"},
+		{statebackend.ErrUnsealed, http.StatusUnprocessableEntity, "the stored state is not sealed"},
+		{statebackend.ErrNotState, http.StatusUnprocessableEntity, "not a state"},
+		{oci.ErrRateLimited, http.StatusTooManyRequests, "too many requests"},
+		{oci.ErrUnavailable, http.StatusServiceUnavailable, "service unavailable"},
+		{oci.ErrUncertain, http.StatusServiceUnavailable, "service unavailable"},
+		{context.DeadlineExceeded, http.StatusServiceUnavailable, "service unavailable"},
+		{oci.ErrTooLarge, http.StatusRequestEntityTooLarge, "too large"},
+		{oci.ErrCorrupt, http.StatusUnprocessableEntity, "the stored state is damaged"},
+		{oci.ErrUnsupported, http.StatusUnprocessableEntity, "not supported by the registry"},
+		{oci.ErrUnauthenticated, http.StatusUnprocessableEntity, "the registry refuses the credentials of this server"},
+		{oci.ErrDenied, http.StatusUnprocessableEntity, "the registry refuses the credentials of this server"},
+		{oci.ErrNotFound, http.StatusUnprocessableEntity, "the stored state cannot be read"},
+	}
+}
+
+// classify returns the status of an error, its title, and whether the text of the
+// error is for the client.
+func classify(err error) (status int, title, detail string) {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status, e.title, remedy.Text(err)
+	}
+	if status, text, ok := service.Own(err); ok {
+		return status, titleOf(status), text
+	}
+	if _, ok := errors.AsType[*statebackend.VersionError](err); ok {
+		return http.StatusNotFound, "not found", remedy.Text(err)
+	}
+	for _, a := range answers() {
+		if errors.Is(err, a.err) {
+			return a.status, a.title, remedy.Text(err)
+		}
+	}
+	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return http.StatusConflict, "workspace is locked by " + orUnknown(e.Held.Who), remedy.Text(err)
+	}
+	return http.StatusUnprocessableEntity, "the state cannot be read or written", remedy.Text(err)
+}
+
+func orUnknown(who string) string {
+	if who == "" {
+		return "somebody else"
+	}
+	return said(who)
+}
+
+// titleOf is the title of what access control or the server itself refuses.
+func titleOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	case http.StatusForbidden:
+		return "forbidden"
+	case http.StatusServiceUnavailable:
+		return "service unavailable"
+	}
+	return http.StatusText(status)
+}
+
+// problem is a JSON:API error object (section 11.2).
+type problem struct {
+	Status string         `json:"status"`
+	Title  string         `json:"title"`
+	Detail string         `json:"detail,omitempty"`
+	Meta   map[string]any `json:"meta,omitempty"`
+}
+
+type problems struct {
+	Errors []problem `json:"errors"`
+}
+
+// writeError is the only place that maps an error to an answer.
+func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	status, title, detail := classify(err)
+	if !s.kit.Failing(w, r, status, err) {
+		return
+	}
+	p := problem{Status: strconv.Itoa(status), Title: title, Detail: detail}
+	if id := service.RequestID(r); id != "" {
+		p.Meta = map[string]any{"request_id": id}
+	}
+	if err := answer(w, status, problems{[]problem{p}}); err != nil { // it has nothing that JSON cannot hold
+		w.WriteHeader(status)
+	}
+}

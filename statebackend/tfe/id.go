@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// place is what a request is about: a workspace, anything of an organization
+// (without workspace), or anything at all.
+type place struct{ organization, workspace string }
+
+// String is how a place is shown, and how rights and records name it.
+func (p place) String() string {
+	if p.workspace == "" {
+		return p.organization
+	}
+	return p.organization + "/" + p.workspace
+}
+
+// key is K: the place in a form that URLs keep.
+func (p place) key() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.organization + "\x00" + p.workspace))
+}
+
+// handle is H: what tells one command of a tool from all others, as 26 lower-case
+// characters of base32: 40 bits of Unix time, 88 random ones. "" is none, which
+// makes the id of a workspace the stable one.
+type handle string
+
+const (
+	timeBytes   = 5
+	handleBytes = 16
+	// handleAhead is how far the clock of another replica may be ahead.
+	handleAhead = time.Hour
+)
+
+func handleEncoding() *base32.Encoding {
+	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+}
+
+func newHandle(now time.Time) handle {
+	var b [8 + handleBytes - timeBytes]byte
+	binary.BigEndian.PutUint64(b[:], uint64(now.Unix()))
+	rand.Read(b[8:]) // never fails
+	return handle(handleEncoding().EncodeToString(b[8-timeBytes:]))
+}
+
+// parseHandle takes what newHandle makes and no other spelling of it.
+func parseHandle(s string, now time.Time) (handle, bool) {
+	b, err := handleEncoding().DecodeString(s)
+	if err != nil || len(b) != handleBytes || handleEncoding().EncodeToString(b) != s {
+		return "", false
+	}
+	h := handle(s)
+	return h, !h.made().After(now.Add(handleAhead))
+}
+
+// made is when the command of the handle began, to the second.
+func (h handle) made() time.Time {
+	b, err := handleEncoding().DecodeString(string(h))
+	if err != nil || len(b) < timeBytes {
+		return time.Time{}
+	}
+	var whole [8]byte
+	copy(whole[8-timeBytes:], b)
+	return time.Unix(int64(binary.BigEndian.Uint64(whole[:])), 0)
+}
+
+// lockID is the id of the lock of a command. It must not be asked of "".
+func (h handle) lockID() string { return "tfe-" + string(h) }
+
+// lockIDOf is the id of the lock that a request is about: that of its command, or
+// of its subject, where the workspace was named by its stable id.
+func lockIDOf(h handle, c access.Caller) string {
+	if h != "" {
+		return h.lockID()
+	}
+	sum := sha256.Sum256([]byte(subjectOf(c)))
+	return "tfs-" + hex.EncodeToString(sum[:13])
+}
+
+// id is the id of a workspace.
+func (p place) id(h handle) string {
+	if h == "" {
+		return "ws-" + p.key()
+	}
+	return "ws-" + p.key() + "." + string(h)
+}
+
+// versionID is the id of a stored version.
+func (p place) versionID(n int64) string {
+	return "sv-" + p.key() + "." + strconv.FormatInt(n, 10)
+}
+
+// pendingID is the id of a version that is being uploaded, by a command or, for "",
+// by a script that named the workspace by its stable id.
+func (p place) pendingID(serial uint64, h handle) string {
+	id := "sv-" + p.key() + ".p" + strconv.FormatUint(serial, 10)
+	if h == "" {
+		return id
+	}
+	return id + "." + string(h)
+}
+
+// outputID is the id of an output of a version.
+func (p place) outputID(n int64, name string) string {
+	return "wsout-" + p.key() + "." + strconv.FormatInt(n, 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
+}
+
+// projectID is the id of a project, which is a label and no more.
+func projectID(name string) string {
+	return "prj-" + base64.RawURLEncoding.EncodeToString([]byte(name))
+}
+
+// Bounds of what ids hold, in bytes.
+const (
+	maxName      = 128 // of an organization; repositories have names of up to 255
+	maxWorkspace = 255
+	maxID        = 2048
+)
+
+// parseWorkspaceID takes what [place.id] makes. Like all parsers of ids it takes one
+// spelling of each id, and everything else is not found.
+func parseWorkspaceID(id string, now time.Time) (place, handle, error) {
+	rest, ok := cutID(id, "ws-")
+	key, tail, with := strings.Cut(rest, ".")
+	p, known := parseKey(key)
+	if !ok || !known {
+		return place{}, "", errNoID()
+	}
+	if !with {
+		return p, "", nil
+	}
+	h, ok := parseHandle(tail, now)
+	if !ok {
+		return place{}, "", errNoID()
+	}
+	return p, h, nil
+}
+
+// stateVersion is what the id of a state version says.
+type stateVersion struct {
+	place
+	n       int64  // of a stored version; 0: one of a tool without versions
+	pending bool   // it is being uploaded
+	serial  uint64 // of what is being uploaded
+	handle  handle // of the command that uploads; "": a script
+}
+
+func parseVersionID(id string, now time.Time) (stateVersion, error) {
+	rest, ok := cutID(id, "sv-")
+	key, tail, with := strings.Cut(rest, ".")
+	p, known := parseKey(key)
+	if !ok || !known || !with {
+		return stateVersion{}, errNoID()
+	}
+	v := stateVersion{place: p}
+	serial, pending := strings.CutPrefix(tail, "p")
+	if !pending {
+		if v.n, ok = parseNumber(tail); !ok {
+			return stateVersion{}, errNoID()
+		}
+		return v, nil
+	}
+	v.pending = true
+	serial, by, with := strings.Cut(serial, ".")
+	n, err := strconv.ParseUint(serial, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != serial {
+		return stateVersion{}, errNoID()
+	}
+	v.serial = n
+	if with {
+		if v.handle, ok = parseHandle(by, now); !ok {
+			return stateVersion{}, errNoID()
+		}
+	}
+	return v, nil
+}
+
+// output is what the id of an output says.
+type output struct {
+	place
+	n    int64
+	name string
+}
+
+func parseOutputID(id string) (output, error) {
+	rest, ok := cutID(id, "wsout-")
+	part := strings.Split(rest, ".")
+	if !ok || len(part) != 3 {
+		return output{}, errNoID()
+	}
+	p, known := parseKey(part[0])
+	n, number := parseNumber(part[1])
+	name, text := parseText(part[2])
+	if !known || !number || !text || name == "" {
+		return output{}, errNoID()
+	}
+	return output{p, n, name}, nil
+}
+
+// parseProjectID returns the name of a project.
+func parseProjectID(id string) (string, error) {
+	rest, ok := cutID(id, "prj-")
+	name, text := parseText(rest)
+	if !ok || !text || !validProject(name) {
+		return "", errNoID()
+	}
+	return name, nil
+}
+
+// cutID bounds an id before it is looked at.
+func cutID(id, prefix string) (string, bool) {
+	if len(id) > maxID {
+		return "", false
+	}
+	return strings.CutPrefix(id, prefix)
+}
+
+func parseKey(key string) (place, bool) {
+	text, ok := parseText(key)
+	organization, workspace, parted := strings.Cut(text, "\x00")
+	p := place{organization, workspace}
+	return p, ok && parted && validOrganization(organization) && validWorkspace(workspace)
+}
+
+// parseText reads base64url in the one form that has no stray bits.
+func parseText(s string) (string, bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || strings.ContainsAny(s, "\r\n") { // which decoders skip
+		return "", false
+	}
+	return string(b), true
+}
+
+func parseNumber(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
+}
+
+// validOrganization reports whether a state may have this name.
+func validOrganization(name string) bool {
+	_, err := addr.Layout{}.StateRepo(name)
+	return err == nil && len(name) <= maxName
+}
+
+// validWorkspace reports whether a store may have a workspace of this name. New ones
+// have narrower names: [newWorkspaceName].
+func validWorkspace(name string) bool {
+	return validText(name, maxWorkspace) && name != "." && name != ".."
+}
+
+// validText bounds what others will read.
+func validText(s string, most int) bool {
+	return s != "" && len(s) <= most && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+func testNow() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+
+func TestHandle(t *testing.T) {
+	now := testNow()
+	h, other := newHandle(now), newHandle(now)
+	if h == other || len(h) != 26 || strings.ToLower(string(h)) != string(h) {
+		t.Errorf("handles %q and %q", h, other)
+	}
+	if got := h.made(); !got.Equal(now) {
+		t.Errorf("made at %s, want %s", got, now)
+	}
+	if got, ok := parseHandle(string(h), now); !ok || got != h {
+		t.Errorf("parsed as %q, %v", got, ok)
+	}
+	for name, s := range map[string]string{
+		"empty": "", "short": string(h[1:]), "long": string(h) + "a", "upper case": strings.ToUpper(string(h)),
+		"stray bits": string(h[:25]) + "b", "no base32": strings.Repeat("1", 26), "line end": string(h[:13]) + "\n" + string(h[13:]),
+		"of tomorrow": string(newHandle(now.Add(25 * time.Hour))),
+	} {
+		if got, ok := parseHandle(s, now); ok {
+			t.Errorf("%s: %q is the handle %q", name, s, got)
+		}
+	}
+	if _, ok := parseHandle(string(newHandle(now.Add(59*time.Minute))), now); !ok {
+		t.Error("a clock that is a little ahead makes no handles")
+	}
+}
+
+func TestWorkspaceID(t *testing.T) {
+	now := testNow()
+	h := newHandle(now)
+	for _, p := range []place{
+		{"acme", "prod"}, {"a.b-c_d", "Ünïcode/with spaces"}, {"acme", strings.Repeat("w", maxWorkspace)}, {"acme", "?x=1#&"},
+	} {
+		for _, with := range []handle{"", h} {
+			id := p.id(with)
+			if strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+				t.Errorf("%q has characters that URLs do not keep", id)
+			}
+			got, gotHandle, err := parseWorkspaceID(id, now)
+			if err != nil || got != p || gotHandle != with {
+				t.Errorf("%q is %v, %q, %v", id, got, gotHandle, err)
+			}
+		}
+	}
+	key := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	good := key("acme\x00prod")
+	for name, id := range map[string]string{
+		"another kind": "sv-" + good, "no key": "ws-", "handle alone": "ws-." + string(h), "empty handle": "ws-" + good + ".",
+		"two handles": "ws-" + good + "." + string(h) + "." + string(h), "padded": "ws-" + good + "=",
+		"line end": "ws-" + good[:4] + "\n" + good[4:], "stray bits": "ws-" + key("acme\x00prods")[:13] + "x",
+		"no parts": "ws-" + key("acme"), "three parts": "ws-" + key("acme\x00a\x00b"), "slash": "ws-" + key("a/b\x00prod"),
+		"parent": "ws-" + key("..\x00prod"), "upper case": "ws-" + key("Acme\x00prod"), "no workspace": "ws-" + key("acme\x00"),
+		"control": "ws-" + key("acme\x00a\nb"), "no UTF-8": "ws-" + key("acme\x00\xff"), "long": "ws-" + key("acme\x00"+strings.Repeat("w", 256)),
+		"dots": "ws-" + key("acme\x00.."), "very long": "ws-" + strings.Repeat("A", 1<<20),
+	} {
+		if p, _, err := parseWorkspaceID(id, now); err == nil {
+			t.Errorf("%s: %.80q is %v", name, id, p)
+		}
+	}
+}
+
+func TestOtherIDs(t *testing.T) {
+	now, p := testNow(), place{"acme", "prod"}
+	h := newHandle(now)
+	for id, want := range map[string]stateVersion{
+		p.versionID(0):       {place: p},
+		p.versionID(100_001): {place: p, n: 100_001},
+		p.pendingID(7, h):    {place: p, pending: true, serial: 7, handle: h},
+		p.pendingID(0, ""):   {place: p, pending: true},
+	} {
+		if got, err := parseVersionID(id, now); err != nil || got != want {
+			t.Errorf("%q is %+v, %v", id, got, err)
+		}
+	}
+	for _, tail := range []string{
+		"", ".", ".01", ".-1", ".+1", ".1.1", ".9223372036854775808", ".p", ".p01", ".p1.", ".p1.x", ".p18446744073709551616", ".p1." + string(h) + ".x",
+	} {
+		if got, err := parseVersionID("sv-"+p.key()+tail, now); err == nil {
+			t.Errorf("%q is %+v", tail, got)
+		}
+	}
+	if got, err := parseOutputID(p.outputID(3, "größe")); err != nil || got != (output{p, 3, "größe"}) {
+		t.Errorf("an output is %+v, %v", got, err)
+	}
+	for _, tail := range []string{"", ".3", ".3.", ".03.YQ", ".3.YQ.x", ".3.Y", ".3.YR"} {
+		if got, err := parseOutputID("wsout-" + p.key() + tail); err == nil {
+			t.Errorf("%q is %+v", tail, got)
+		}
+	}
+	if got, err := parseProjectID(projectID(defaultProject)); err != nil || got != defaultProject {
+		t.Errorf("a project is %q, %v", got, err)
+	}
+	for _, id := range []string{"prj-", "prj-Y", projectID("a\nb"), projectID(strings.Repeat("x", maxProject+1)), "ws-" + p.key()} {
+		if got, err := parseProjectID(id); err == nil {
+			t.Errorf("%q is %q", id, got)
+		}
+	}
+}
+
+// TestLockIDs shows that a lock belongs to a command, or to a subject of one issuer.
+func TestLockIDs(t *testing.T) {
+	h := newHandle(testNow())
+	seen := map[string]bool{lockIDOf(h, access.Caller{}): true}
+	for _, c := range []access.Caller{
+		{Mode: "oidc", Issuer: "https://a", Subject: "me"}, {Mode: "oidc", Issuer: "https://b", Subject: "me"},
+		{Mode: "login", Issuer: "https://a", Subject: "me"}, {Mode: "static", Subject: "me"},
+	} {
+		if id := lockIDOf(h, c); id != "tfe-"+string(h) {
+			t.Errorf("the lock of a command is %q", id)
+		}
+		id := lockIDOf("", c)
+		if seen[id] || len(id) != len("tfs-")+26 || !strings.HasPrefix(id, "tfs-") {
+			t.Errorf("%+v has the lock %q", c, id)
+		}
+		seen[id] = true
+	}
+}
+
+// FuzzID gives every parser every text: what one takes is exactly what was made.
+func FuzzID(f *testing.F) {
+	now, p := testNow(), place{"acme", "prod"}
+	h := newHandle(now)
+	for _, s := range []string{
+		p.id(""), p.id(h), p.versionID(3), p.pendingID(3, h), p.pendingID(3, ""), p.outputID(3, "x"), projectID("x"), "ws-", "sv-.p", "wsout-..",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		if got, h, err := parseWorkspaceID(id, now); err == nil && (got.id(h) != id || strings.Contains(got.organization, "/")) {
+			t.Errorf("%q is %v, %q", id, got, h)
+		}
+		if got, err := parseVersionID(id, now); err == nil {
+			again := got.versionID(got.n)
+			if got.pending {
+				again = got.pendingID(got.serial, got.handle)
+			}
+			if again != id {
+				t.Errorf("%q is %+v", id, got)
+			}
+		}
+		if got, err := parseOutputID(id); err == nil && got.outputID(got.n, got.name) != id {
+			t.Errorf("%q is %+v", id, got)
+		}
+		if got, err := parseProjectID(id); err == nil && projectID(got) != id {
+			t.Errorf("%q is %q", id, got)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/statefile"
+)
+
+// mediaType is that of every document (JSON:API 1.1, section 5).
+const mediaType = "application/vnd.api+json"
+
+// document is a JSON:API document (section 7.1).
+type document struct {
+	Data     any        `json:"data"` // a resource, or a list of them
+	Included []resource `json:"included,omitempty"`
+	Meta     any        `json:"meta,omitempty"`
+}
+
+// resource is a resource object (section 7.2).
+type resource struct {
+	Type          string              `json:"type"`
+	ID            string              `json:"id"`
+	Attributes    any                 `json:"attributes,omitempty"`
+	Relationships map[string]relation `json:"relationships,omitempty"`
+}
+
+// relation is a relationship object: a ref, or a list of them.
+type relation struct {
+	Data any `json:"data"`
+}
+
+// ref is a resource identifier object (section 7.3).
+type ref struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+}
+
+func to(kind, id string) relation { return relation{ref{kind, id}} }
+
+// answer sends a document. It is encoded before the status is written, and never
+// kept by anybody, since tools act on what it says.
+func answer(w http.ResponseWriter, status int, d any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(d); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client is gone; there is nobody to tell
+	return nil
+}
+
+// noContent says that something is done, and nothing about it.
+func noContent(w http.ResponseWriter) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Bounds of a body.
+const (
+	smallBody  = 64 << 10
+	bodyLevels = 32
+	bodyTime   = 10 * time.Second
+)
+
+// readBody reads a document of at most limit bytes into v, once the right is
+// decided. An empty body leaves v as it is.
+func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.ContentLength != 0 && (err != nil || media != mediaType && media != "application/json") {
+		return refuse(http.StatusUnsupportedMediaType, "unsupported media type", "send %s or application/json", mediaType)
+	}
+	if r.ContentLength > limit {
+		return tooLarge(limit)
+	}
+	if err := s.kit.OpenBody(r); err != nil {
+		return err
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // writers without deadlines, as in tests, have no connection to stall
+	b, err := httpserve.ReadBody(w, r, limit)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return tooLarge(limit)
+	}
+	if err != nil {
+		return malformed("the body did not arrive whole: %w", err)
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return parseBody(b, v)
+}
+
+// parseBody parses a document into v.
+func parseBody(b []byte, v any) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	if statefile.Levels(b) > bodyLevels {
+		return malformed("the body nests more than %d levels", bodyLevels)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return malformed("the body is not the document that this takes: %w", err)
+	}
+	return nil
+}
+
+// maxSaid bounds, in characters, what others will read of what a client says.
+const maxSaid = 256
+
+// said is what a client says in a form that can be shown to others.
+func said(text string) string {
+	return clip(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text), maxSaid)
+}
+
+func clip(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n == most {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}
+
+// Sizes of pages of a list.
+const (
+	pageSize    = 20
+	maxPageSize = 100
+)
+
+// page is which part of a list a request asks for.
+type page struct{ number, size int }
+
+// pagination tells where in a list an answer is. Pages that do not exist are null.
+type pagination struct {
+	Current  int  `json:"current-page"`
+	Size     int  `json:"page-size"`
+	Previous *int `json:"prev-page"`
+	Next     *int `json:"next-page"`
+	Pages    int  `json:"total-pages"`
+	Count    int  `json:"total-count"`
+}
+
+// listMeta is the meta object of a list.
+type listMeta struct {
+	Pagination pagination `json:"pagination"`
+}
+
+// readPage reads page[number] and page[size]. What is no number is taken for the
+// default, and what is too much for the most, as the tools only send what fits.
+func readPage(q url.Values) page {
+	p := page{number: 1, size: pageSize}
+	if n, err := strconv.Atoi(q.Get("page[number]")); err == nil && n > 0 {
+		p.number = n
+	}
+	if n, err := strconv.Atoi(q.Get("page[size]")); err == nil && n > 0 {
+		p.size = min(n, maxPageSize)
+	}
+	return p
+}
+
+// of returns which items of a list of count are on the page, and what to say of it.
+func (p page) of(count int) (from, to int, m listMeta) {
+	pages := max(1, (count+p.size-1)/p.size)
+	if p.number <= pages {
+		from, to = min((p.number-1)*p.size, count), min(p.number*p.size, count)
+	}
+	m.Pagination = pagination{Current: p.number, Size: p.size, Pages: pages, Count: count}
+	if p.number > 1 {
+		m.Pagination.Previous = new(min(p.number-1, pages))
+	}
+	if p.number < pages {
+		m.Pagination.Next = new(p.number + 1)
+	}
+	return from, to, m
+}

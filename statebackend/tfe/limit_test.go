@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// unread is a body that counts how much of it was asked for.
+type unread struct{ n atomic.Int64 }
+
+func (u *unread) Read(p []byte) (int, error) {
+	u.n.Add(int64(len(p)))
+	return 0, io.ErrUnexpectedEOF
+}
+
+// send makes a request with a body of a length that nobody has to send first.
+func (c client) send(method, address string, length int64, body io.Reader) (*http.Response, error) {
+	c.t.Helper()
+	if !strings.Contains(address, "://") {
+		address = c.base + "/api/v2/" + address
+	}
+	r, err := http.NewRequestWithContext(c.t.Context(), method, address, body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.ContentLength = length
+	r.Header.Set("Expect", "100-continue") // the body is sent when it is asked for
+	r.Header.Set("Content-Type", "application/vnd.api+json")
+	if c.caller != "" {
+		r.Header.Set("Authorization", "Bearer "+tokenOf(c.caller))
+	}
+	return (&http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}).Do(r)
+}
+
+// What is too large, or comes without right, is refused before its body.
+func TestRefusedBeforeBody(t *testing.T) {
+	c := newTool(t, newServer(t, newRegistry(t), setup{}))
+	c.create("prod")
+	id := c.read("prod")
+	c.lock(http.StatusOK, id)
+	state, twin := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	const large = 10 << 20
+	for _, tt := range []struct {
+		name, method, address string
+		caller                string
+		length                int64
+		status                int
+	}{
+		{"a state over the limit", "PUT", state, "", 512<<20 + 1, 413},
+		{"a twin over the limit", "PUT", twin, "", 2<<30 + 1, 413},
+		{"a forged address", "PUT", state + "x", "", large, 403},
+		{"an announcement over the limit", "POST", "workspaces/" + id + "/state-versions", "ci", 32<<20 + 1, 413},
+		{"an announcement without right", "POST", "workspaces/" + id + "/state-versions", "reader", large, 403},
+		{"a rollback", "PATCH", "workspaces/" + id + "/state-versions", "ci", large, 413},
+		{"a workspace", "POST", "organizations/acme/workspaces", "ci", large, 413},
+		{"a change", "PATCH", "workspaces/" + id, "ci", large, 413},
+		{"a lock", "POST", "workspaces/" + id + "/actions/lock", "ci", large, 413},
+		{"tags", "POST", "workspaces/" + id + "/relationships/tags", "ci", large, 413},
+		{"tag bindings", "PATCH", "workspaces/" + id + "/tag-bindings", "ci", large, 413},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := c.as(tt.caller)
+			c.t = t
+			body := &unread{}
+			resp, err := c.send(tt.method, tt.address, tt.length, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != tt.status || body.n.Load() > 0 {
+				t.Errorf("status %d, want %d; %d bytes of the body were asked for", resp.StatusCode, tt.status, body.n.Load())
+			}
+		})
+	}
+}
+
+// Uploads that do not end take the places of their subject and of nobody else.
+func TestEndlessUploads(t *testing.T) {
+	c := newTool(t, newServer(t, newRegistry(t), setup{}))
+	c.create("prod")
+	c.create("dev")
+	id := c.read("prod")
+	c.lock(http.StatusOK, id)
+	state, _ := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	const uploads, places = 100, 4
+	var wg sync.WaitGroup
+	refused := make(chan int, uploads)
+	t.Cleanup(wg.Wait)
+	quiet := newEndless(t) // ends before that
+	for range uploads {
+		wg.Go(func() {
+			resp, err := c.as("").send(http.MethodPut, state, 1<<20, io.MultiReader(strings.NewReader("{"), quiet))
+			if err != nil {
+				return // it was cut off at the end of the test
+			}
+			defer resp.Body.Close()
+			if resp.Header.Get("Retry-After") == "" {
+				t.Error("no Retry-After")
+			}
+			refused <- resp.StatusCode
+		})
+	}
+	for range uploads - places {
+		if status := <-refused; status != http.StatusServiceUnavailable {
+			t.Errorf("status %d", status)
+		}
+	}
+	other := c.as("admin")
+	own := other.read("dev")
+	other.lock(http.StatusOK, own)
+	other.write(own, "d", 1)
+	other.unlock(http.StatusOK, own)
+	other.wantState(own, stateOf("d", 1))
+	c.unlock(http.StatusOK, id)
+}
+
+// A large state is in memory once while it is stored.
+func TestMemoryOfUpload(t *testing.T) {
+	const size = 60 << 20
+	c := newTool(t, newServer(t, newRegistry(t), setup{}))
+	c.create("prod")
+	id := c.read("prod")
+	c.lock(http.StatusOK, id)
+	state := largeState(size)
+	body := announced("l", 1, state)
+	address, twin := c.want(http.StatusCreated, http.MethodPost, "workspaces/"+id+"/state-versions", body).uploads()
+
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // what nobody holds is not counted for long
+	runtime.GC()
+	before := liveHeap()
+	peak, done := watchHeap()
+	c.upload(t, twin, state)
+	c.upload(t, address, state)
+	done()
+	used := int64(peak.Load()) - int64(before)
+	t.Logf("a state of %d MiB takes %d MiB while it is stored", size>>20, used>>20)
+	// The store sets aside as much again for what it compresses, of which it touches
+	// a tenth here.
+	if used > 2*size+16<<20 {
+		t.Errorf("%d bytes are held for a state of %d", used, size)
+	}
+	if diff := cmp.Diff(1.0, c.current(id).Attributes["serial"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// upload uploads without a copy of the body.
+func (c client) upload(t *testing.T, address, body string) {
+	t.Helper()
+	resp, err := c.as("").send(http.MethodPut, address, int64(len(body)), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %s, %v", resp.StatusCode, b, err)
+	}
+}
+
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// watchHeap returns the most that the heap held until done is called.
+func watchHeap() (peak *atomic.Uint64, done func()) {
+	peak = &atomic.Uint64{}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			peak.Store(max(peak.Load(), liveHeap()))
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+	return peak, func() { close(stop); wg.Wait() }
+}
+
+// largeState is a state of about size bytes, as the tools write resources.
+func largeState(size int) string {
+	var b bytes.Buffer
+	b.Grow(size + 1<<10)
+	b.WriteString(`{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[`)
+	const resource = `{"mode":"managed","type":"terraform_data","name":"r","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"attributes":{"id":"0b3c"}}]}`
+	for b.WriteString(resource); b.Len() < size; b.WriteString(resource) {
+		b.WriteByte(',')
+	}
+	b.WriteString(`]}`)
+	return b.String()
+}
+
+// A server of little memory takes large states one after the other, and says when
+// to come again.
+func TestNoMemory(t *testing.T) {
+	c := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.Memory = 1 << 20 }}))
+	for _, name := range []string{"prod", "dev"} {
+		c.create(name)
+	}
+	id, own := c.read("prod"), c.as("admin").read("dev")
+	c.lock(http.StatusOK, id)
+	state, _ := c.announce(http.StatusCreated, id, "l", 1).uploads()
+	other, _ := c.as("admin").announce(http.StatusCreated, own, "l", 1).uploads()
+	begun := make(chan struct{})
+	r, w := io.Pipe()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		resp, err := c.as("").send(http.MethodPut, state, -1, r) // of any length
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	})
+	go func() { // returns with the first byte that is read
+		_, err := w.Write([]byte(stateOf("l", 1)[:1]))
+		if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+		close(begun)
+	}()
+	<-begun
+	a := c.put(http.StatusServiceUnavailable, other, stateOf("l", 1))
+	if a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), "service unavailable") {
+		t.Errorf("header %v: %s", a.header, a.body)
+	}
+	if _, err := w.Write([]byte(stateOf("l", 1)[1:])); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	wg.Wait()
+	c.put(http.StatusOK, other, stateOf("l", 1))
+	c.wantState(id, stateOf("l", 1))
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// readable lists the workspaces of an organization that a caller may read, in order
+// of their names. Of a split organization those are the ones that have a record.
+func (s *server) readable(ctx context.Context, organization string, g access.Grant) ([]statebackend.Workspace, error) {
+	store, err := s.store(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	list, err := store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list.Workspaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(w statebackend.Workspace) bool {
+		return !validWorkspace(w.Name) || !g.May(s.o.Right(access.Read, organization, w.Name))
+	}), nil
+}
+
+func (s *server) listWorkspaces(w http.ResponseWriter, r *http.Request) error {
+	organization, g, err := s.allowOrganization(r, access.Read)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	f, err := newFilter(q)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	all, err := s.readable(r.Context(), organization, g)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(w statebackend.Workspace) bool { return !f.takes(w) })
+	from, to, meta := readPage(q).of(len(all))
+	list := make([]resource, 0, to-from)
+	reserved, _ := s.o.Split(organization)
+	for _, w := range all[from:to] {
+		item := s.resource(place{organization, w.Name}, "", g, w.Live())
+		if !reserved || w.Record == nil || w.Record.State != artifact.StateSplit { // whose lock is in another repository
+			item = item.held(w.Held)
+		}
+		list = append(list, item)
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// filter is which workspaces a list asks for.
+type filter struct {
+	name, wildcard string
+	tags, without  []string
+	tagged         []binding // without value: whatever it is
+	project        string    // id; "": any
+}
+
+// maxFilters bounds the parts of a filter, each of which is compared with each
+// workspace.
+const maxFilters = 64
+
+func newFilter(q url.Values) (filter, error) {
+	f := filter{
+		name: q.Get("search[name]"), wildcard: q.Get("search[wildcard-name]"), project: q.Get("filter[project][id]"),
+		tags: words(q.Get("search[tags]")), without: words(q.Get("search[exclude-tags]")),
+	}
+	for key := range q {
+		index, ok := strings.CutPrefix(key, "filter[tagged][")
+		if !ok {
+			continue
+		}
+		index, ok = strings.CutSuffix(index, "][key]")
+		if ok {
+			f.tagged = append(f.tagged, binding{q.Get(key), q.Get("filter[tagged][" + index + "][value]")})
+		}
+	}
+	if len(f.tags)+len(f.without)+len(f.tagged) > maxFilters {
+		return filter{}, invalid("more than %d filters", maxFilters)
+	}
+	for _, text := range []string{f.name, f.wildcard} {
+		if len(text) > maxWorkspace {
+			return filter{}, invalid("no name has more than %d bytes", maxWorkspace)
+		}
+	}
+	return f, nil
+}
+
+// words splits a list that is written with commas.
+func words(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
+}
+
+func (f filter) takes(w statebackend.Workspace) bool {
+	r := w.Live()
+	if r == nil {
+		r = &statebackend.Record{}
+	}
+	has := func(tag string) bool {
+		_, ok := r.Tags[tag]
+		return ok
+	}
+	switch {
+	case !strings.Contains(w.Name, f.name):
+		return false
+	case f.wildcard != "" && !addr.MatchText(f.wildcard, w.Name):
+		return false
+	case f.project != "" && f.project != projectOf(r):
+		return false
+	case slices.ContainsFunc(f.without, has):
+		return false
+	}
+	for _, tag := range f.tags {
+		if !has(tag) {
+			return false
+		}
+	}
+	for _, b := range f.tagged {
+		if !has(b.Key) || b.Value != "" && r.Tags[b.Key] != b.Value {
+			return false
+		}
+	}
+	return true
+}

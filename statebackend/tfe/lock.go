@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// operation is what locks of this door are for.
+const operation = "tfe.v2"
+
+// lockBody is what the tools send, in one of two forms: go-tfe makes no document of
+// it in every version.
+type lockBody struct {
+	Reason string `json:"reason"`
+	Data   struct {
+		Attributes struct {
+			Reason string `json:"reason"`
+		} `json:"attributes"`
+	} `json:"data"`
+}
+
+// lock takes the lock of a workspace. Held is 409 and not 423, at which the tools do
+// not wait however long they were told to.
+func (s *server) lock(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.allowWorkspace(r, access.Write)
+	if err != nil {
+		return err
+	}
+	var body lockBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	info := s.lockInfo(r, p, h, g)
+	info.Info = said(body.Reason + body.Data.Attributes.Reason)
+	if _, err := s.take(r.Context(), p, h, info); err != nil {
+		return err
+	}
+	g.Record(p.String(), access.Change{Action: "lock", Detail: info.ID, Status: http.StatusOK})
+	return s.answerLock(w, p, h, g, &statebackend.Held{Info: info})
+}
+
+// lockInfo says who asks for a lock.
+func (s *server) lockInfo(r *http.Request, p place, h handle, g access.Grant) statebackend.LockInfo {
+	return statebackend.LockInfo{
+		ID: lockIDOf(h, g.Caller), Operation: operation, Created: s.now().UTC(), Who: s.who(r, g.Caller),
+		Version: clip(said(r.Header.Get("Terraform-Version")), maxShort),
+		Path:    clip(said(p.String()), 2*maxShort),
+	}
+}
+
+// maxShort bounds, in characters, what goes with others into lock information, of
+// which all must fit.
+const maxShort = 64
+
+// who is a caller with the address that he comes from.
+func (s *server) who(r *http.Request, c access.Caller) string {
+	return clip(nameOf(c), 2*maxShort) + "@" + clip(said(s.kit.Guard.ClientIP(r)), maxShort)
+}
+
+// take takes the lock of a workspace that is there.
+func (s *server) take(ctx context.Context, p place, h handle, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	store, err := s.store(ctx, p.organization)
+	if err != nil {
+		return nil, err
+	}
+	if reserved, _ := s.o.Split(p.organization); !reserved {
+		return s.takeIn(ctx, store, p.workspace, h, info, func(ctx context.Context, l *statebackend.Listing) error {
+			at, err := s.locateIn(ctx, p, store, l)
+			if err != nil {
+				return err
+			}
+			return at.mayLock(ctx, h)
+		})
+	}
+	at, err := s.locate(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := at.mayLock(ctx, h); err != nil {
+		return nil, err
+	}
+	return s.takeIn(ctx, at.store, at.workspace, h, info, func(context.Context, *statebackend.Listing) error { return nil })
+}
+
+// mayLock refuses a workspace that is not there, or not any more for this command.
+func (at located) mayLock(ctx context.Context, h handle) error {
+	ok, err := at.exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return noWorkspace(at.place)
+	}
+	return notOlder(h, at.place, at.record)
+}
+
+// takeIn locks once fit has agreed to the list that locking begins with. The lock
+// of a command may be asked for again; that of a script is held already then, by
+// another script of the same subject.
+func (s *server) takeIn(ctx context.Context, store *statebackend.Store, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
+	looked := false
+	l, err := store.LockWhen(ctx, workspace, info, func(ctx context.Context, l *statebackend.Listing) error {
+		looked = true
+		if err := fit(ctx, l); err != nil || h != "" {
+			return err
+		}
+		return lockFree(ctx, l, workspace)
+	})
+	if _, held := errors.AsType[*statebackend.LockedError](err); held {
+		return nil, conflict("workspace already locked", "%w", err)
+	}
+	if err == nil && h == "" && !looked {
+		return nil, conflict("workspace already locked", "workspace %q is locked by you already, maybe by another script: unlock it first", workspace)
+	}
+	return l, err
+}
+
+// lockFree refuses whichever lock there is.
+func lockFree(ctx context.Context, l *statebackend.Listing, workspace string) error {
+	held, err := l.Held(ctx, workspace)
+	if err != nil || held == nil {
+		return err
+	}
+	return conflict("workspace already locked", "workspace %q is locked by %s since %s, lock id %s", workspace, orUnknown(held.Info.Who), date(held.Info.Created), held.Info.ID)
+}
+
+// answerLock answers with the workspace, as far as its lock tells of it: whoever
+// locks and unlocks wants no more, and it takes no request.
+func (s *server) answerLock(w http.ResponseWriter, p place, h handle, g access.Grant, held *statebackend.Held) error {
+	d := s.resource(p, h, g, nil).held(held)
+	delete(d.Relationships, "project")
+	return answer(w, http.StatusOK, document{Data: d})
+}
+
+// unlock ends the lock of the command, or of the subject for a stable id. It may
+// come twice.
+func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.allowWorkspace(r, access.Write)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.whereLocked(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	id := lockIDOf(h, g.Caller)
+	err = at.store.Release(r.Context(), at.workspace, id)
+	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
+		return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	g.Record(p.String(), access.Change{Action: "unlock", Detail: id, Status: http.StatusOK})
+	return s.answerLock(w, p, h, g, nil)
+}
+
+// whereLocked is where the locks of a workspace are, which need not be there any
+// more. It asks nothing where the configuration tells.
+func (s *server) whereLocked(ctx context.Context, p place) (located, error) {
+	if reserved, _ := s.o.Split(p.organization); reserved {
+		return s.locate(ctx, p)
+	}
+	store, err := s.store(ctx, p.organization)
+	return located{place: p, name: p.organization, store: store, workspace: p.workspace}, err
+}
+
+// forceUnlock ends whichever lock there is. Its holder goes on, and its next write
+// is refused.
+func (s *server) forceUnlock(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.allowWorkspace(r, access.Write)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.whereLocked(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	list, err := at.store.List(r.Context())
+	if err != nil {
+		return err
+	}
+	held, err := list.Held(r.Context(), at.workspace)
+	if err != nil {
+		return err
+	}
+	if held == nil {
+		return conflict("workspace is not locked", "workspace %q is not locked", p)
+	}
+	if err := at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID); err != nil {
+		return err
+	}
+	g.Record(p.String(), access.Change{Action: "force-unlock", Detail: held.Info.ID, Status: http.StatusOK})
+	return s.answerLock(w, p, h, g, nil)
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+)
+
+// TestLocks shows that a lock belongs to one command: another of the same token
+// waits, and cannot end it.
+func TestLocks(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		tool := newTool(t, newServer(t, host, setup{}))
+		tool.create("prod")
+		mine, theirs := tool.read("prod"), tool.read("prod")
+		if mine == theirs {
+			t.Fatalf("two commands got the id %s", mine)
+		}
+		tool.lock(http.StatusOK, mine)
+		tool.lock(http.StatusOK, mine) // repeated
+		if title := tool.lock(http.StatusConflict, theirs).doc().Errors[0].Title; title != "workspace already locked" {
+			t.Errorf("the title is %q", title)
+		}
+		held := tool.want(http.StatusOK, http.MethodGet, "workspaces/"+theirs, nil).item()
+		if held.Attributes["locked"] != true || !strings.Contains(string(held.Relationships["locked-by"].Data), `"ci@`) || held.ID != theirs {
+			t.Errorf("the workspace is %+v", held)
+		}
+		title := tool.unlock(http.StatusConflict, theirs).doc().Errors[0].Title
+		if !strings.Contains(title, "is locked by User ci@") { // which go-tfe looks for
+			t.Errorf("the title is %q", title)
+		}
+		tool.unlock(http.StatusOK, mine)
+		tool.unlock(http.StatusOK, mine) // repeated
+		tool.lock(http.StatusOK, theirs)
+		tool.unlock(http.StatusOK, theirs)
+		if held := tool.want(http.StatusOK, http.MethodGet, "workspaces/"+mine, nil).item(); held.Attributes["locked"] != false {
+			t.Errorf("the workspace is %+v", held)
+		}
+	})
+}
+
+// TestLockAtReplicas sends the requests of one command to two processes.
+func TestLockAtReplicas(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		a := newTool(t, newServer(t, host, setup{}))
+		b := a.at(newServer(t, host, setup{}))
+		a.create("prod")
+		mine, theirs := a.read("prod"), b.read("prod")
+		a.lock(http.StatusOK, mine)
+		b.lock(http.StatusConflict, theirs)
+		b.lock(http.StatusOK, mine) // repeated, and taken over
+		b.lock(http.StatusConflict, theirs)
+		a.unlock(http.StatusOK, mine)
+		b.lock(http.StatusOK, theirs)
+		a.unlock(http.StatusConflict, mine)
+		a.unlock(http.StatusOK, theirs)
+	})
+}
+
+// TestLockOfScripts shows that scripts of one subject keep each other out, also at
+// two processes.
+func TestLockOfScripts(t *testing.T) {
+	host := newRegistry(t)
+	a := newScript(t, newServer(t, host, setup{}))
+	b := a.at(newServer(t, host, setup{}))
+	id := a.create("prod")
+	if again := b.read("prod"); again != id || strings.Contains(id, ".") {
+		t.Errorf("the ids are %q and %q", id, again)
+	}
+	a.lock(http.StatusOK, id)
+	a.lock(http.StatusConflict, id)
+	b.lock(http.StatusConflict, id)
+	a.as("admin").lock(http.StatusConflict, id)
+	a.as("admin").unlock(http.StatusConflict, id)
+	b.unlock(http.StatusOK, id)
+	a.unlock(http.StatusOK, id) // there is nothing left
+	b.lock(http.StatusOK, id)
+	a.lock(http.StatusConflict, id)
+	b.unlock(http.StatusOK, id)
+	tool := newTool(t, a.base)
+	command := tool.read("prod")
+	tool.lock(http.StatusOK, command)
+	a.lock(http.StatusConflict, id)
+	a.unlock(http.StatusConflict, id)
+	tool.unlock(http.StatusOK, command)
+}
+
+func TestForceUnlock(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		tool := newTool(t, newServer(t, host, setup{}))
+		other := tool.at(newServer(t, host, setup{}))
+		tool.create("prod")
+		mine := tool.read("prod")
+		tool.lock(http.StatusOK, mine)
+		command := other.begin("prod").read()
+		force := "workspaces/" + command.id + "/actions/force-unlock"
+		if got := command.must(http.StatusOK, http.MethodPost, force, nil).item(); got.Attributes["locked"] != false {
+			t.Errorf("the workspace is %+v", got)
+		}
+		other.want(http.StatusConflict, http.MethodPost, force, nil)
+		// The overtaken command is told so, and its unlock harms nobody.
+		next := other.read("prod")
+		other.lock(http.StatusOK, next)
+		tool.unlock(http.StatusOK, mine)
+		other.lock(http.StatusOK, next) // still held
+		tool.lock(http.StatusConflict, next[:strings.IndexByte(next, '.')]+mine[strings.IndexByte(mine, '.'):])
+		other.unlock(http.StatusOK, next)
+	})
+}
+
+// TestHandleElsewhere carries the handle of a command to another workspace, where it
+// is just another lock.
+func TestHandleElsewhere(t *testing.T) {
+	host := newRegistry(t)
+	tool := newTool(t, newServer(t, host, setup{}))
+	tool.create("prod")
+	tool.create("test")
+	prod, test := tool.read("prod"), tool.read("test")
+	tool.lock(http.StatusOK, prod)
+	tool.lock(http.StatusOK, test)
+	keyOf, handleOf := func(id string) string { return strings.Split(id, ".")[0] }, func(id string) string { return strings.Split(id, ".")[1] }
+	mixed := keyOf(test) + "." + handleOf(prod)
+	tool.lock(http.StatusConflict, mixed)
+	tool.unlock(http.StatusConflict, mixed)
+	tool.unlock(http.StatusOK, test)
+	tool.lock(http.StatusOK, mixed)
+	tool.unlock(http.StatusOK, mixed)
+	tool.lock(http.StatusOK, prod) // still held
+	tool.unlock(http.StatusOK, prod)
+}
+
+// TestOneLock shows that this door and another one have one lock.
+func TestOneLock(t *testing.T) {
+	host := newRegistry(t)
+	tool := newTool(t, newServer(t, host, setup{}))
+	store := openStore(t, host, "acme")
+	tool.create("prod")
+	id := tool.read("prod")
+	l := mustLock(t, store, "prod")
+	tool.lock(http.StatusConflict, id)
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tool.lock(http.StatusOK, id)
+	if _, err := store.Lock(t.Context(), "prod", lockInfo()); err == nil {
+		t.Error("two doors have the lock at once")
+	}
+	tool.unlock(http.StatusOK, id)
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"net/http"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+type organizationAttributes struct {
+	Name        string          `json:"name"`
+	Mode        string          `json:"default-execution-mode"`
+	Permissions map[string]bool `json:"permissions"`
+}
+
+func (s *server) organization(name string, g access.Grant) resource {
+	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
+		Name: name, Mode: modeLocal,
+		// Which of its workspaces a caller may make depends on their names.
+		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(access.Write, name, ""))},
+	}}
+}
+
+// listOrganizations lists those that are known and of which something may be read.
+func (s *server) listOrganizations(w http.ResponseWriter, r *http.Request) error {
+	g, err := s.allow(r, access.Read, place{})
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	names, err := s.o.Organizations(r.Context(), g)
+	if err != nil {
+		return err
+	}
+	from, to, meta := readPage(r.URL.Query()).of(len(names))
+	list := make([]resource, 0, to-from)
+	for _, name := range names[from:to] {
+		list = append(list, s.organization(name, g))
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// allowOrganization is allow for the routes with an organization in the path.
+func (s *server) allowOrganization(r *http.Request, action access.Action) (string, access.Grant, error) {
+	name := r.PathValue("organization")
+	if name == "" {
+		return "", access.Grant{}, absent("no organization is named")
+	}
+	g, err := s.allow(r, action, place{organization: name})
+	return name, g, err
+}
+
+// showOrganization answers for every name that a state may have: nothing has to be
+// made before it is used.
+func (s *server) showOrganization(w http.ResponseWriter, r *http.Request) error {
+	name, g, err := s.allowOrganization(r, access.Read)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: s.organization(name, g)})
+}
+
+// entitlements says what an organization can do. Without operations the tools run
+// where they are started.
+func (s *server) entitlements(w http.ResponseWriter, r *http.Request) error {
+	name, _, err := s.allowOrganization(r, access.Read)
+	if err != nil {
+		return err
+	}
+	can := map[string]bool{"state-storage": true}
+	for _, cannot := range []string{
+		"operations", "agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",
+		"private-vcs", "run-tasks", "sentinel", "sso", "teams", "vcs-integrations",
+	} {
+		can[cannot] = false
+	}
+	return answer(w, http.StatusOK, document{Data: resource{Type: "entitlement-sets", ID: "org-" + name, Attributes: can}})
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// outputKind is the type of the resource that is an output of a version.
+const outputKind = "state-version-outputs"
+
+// outputs are those of one version, in order of their names.
+type outputs struct {
+	of    place
+	n     int64
+	names []string
+	all   map[string]statefile.Output
+	// typed: the tools may build the values from what is sent. Else the types are
+	// left out, and they read the whole state themselves.
+	typed     bool
+	encrypted bool // by OpenTofu: nothing is known of them
+}
+
+// readOutputs reads the outputs of a state. What they are is the word of whoever
+// wrote the state.
+func readOutputs(of place, n int64, state []byte) (outputs, error) {
+	o := outputs{of: of, n: n}
+	all, err := statefile.Outputs(state)
+	if errors.Is(err, statefile.ErrEncrypted) {
+		o.encrypted = true
+		return o, nil
+	}
+	if err != nil {
+		return o, err
+	}
+	o.all, o.names, o.typed = all, slices.Sorted(maps.Keys(all)), true
+	for _, output := range all {
+		if output.Type == nil || !exact(output.Value) {
+			o.typed = false
+		}
+	}
+	return o, nil
+}
+
+// outputsOf reads the outputs of version n, for which the caller gives back a place
+// in memory.
+func (s *server) outputsOf(ctx context.Context, g access.Grant, at located, n int64) (o outputs, release func(), err error) {
+	release = func() {}
+	_, err = at.view(ctx, n, func(state []byte) (err error) {
+		if release, err = s.room(g, state); err != nil {
+			return err
+		}
+		if o, err = readOutputs(at.place, n, state); err != nil {
+			release()
+		}
+		return err
+	})
+	return o, release, absentState(at.place, n, err)
+}
+
+// newestOutputs is outputsOf for the version that was the newest a moment ago. If it
+// is gone there is another one by now, which is no reason to say that there is none.
+func (s *server) newestOutputs(ctx context.Context, g access.Grant, at located, n int64) (outputs, func(), error) {
+	o, release, err := s.outputsOf(ctx, g, at, n)
+	if e, ok := errors.AsType[*refusal](err); ok && e.status == http.StatusNotFound {
+		err = refuse(http.StatusUnprocessableEntity, "the stored state cannot be read", "version %d of workspace %q is not the newest any more: run the command again", n, at.place)
+	}
+	return o, release, err
+}
+
+// workspaceOutput is an output as the workspace includes it.
+type workspaceOutput struct {
+	Name      string          `json:"name"`
+	Sensitive bool            `json:"sensitive"`
+	Type      string          `json:"output-type"`
+	Value     json.RawMessage `json:"value"`
+}
+
+// includedOutputs are the outputs of the newest version as parts of the workspace,
+// under the ids by which the sensitive ones are asked for. None are of a state that
+// nobody here can read.
+func (s *server) includedOutputs(ctx context.Context, g access.Grant, at located) (list []resource, release func(), err error) {
+	states, err := at.states(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := at.head(ctx, states)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, func() {}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	o, release, err := s.newestOutputs(ctx, g, at, v.N)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range o.names {
+		d := o.resource(name, false)
+		a := d.Attributes.(outputAttributes)
+		list = append(list, resource{Type: "workspace-outputs", ID: d.ID, Attributes: workspaceOutput{a.Name, a.Sensitive, a.Type, a.Value}})
+	}
+	return list, release, nil
+}
+
+// currentOutputs are those of the newest version, all in one answer, since the tools
+// read one page only. Where there is no state there are none: to the tools, not found
+// would be an error.
+func (s *server) currentOutputs(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.allowWorkspace(r, access.Read)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, v, err := s.current(r.Context(), p, h)
+	if errors.Is(err, oci.ErrNotFound) {
+		return answer(w, http.StatusOK, document{Data: []resource{}})
+	}
+	if err != nil {
+		return err
+	}
+	o, release, err := s.newestOutputs(r.Context(), g, at, v.N)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return answer(w, http.StatusOK, document{Data: o.list()})
+}
+
+// versionOutputs are those of one version, in pages.
+func (s *server) versionOutputs(w http.ResponseWriter, r *http.Request) error {
+	id, g, err := s.allowVersion(r)
+	if err != nil {
+		return err
+	}
+	if id.pending {
+		return absent("this version is being uploaded")
+	}
+	o, release, err := s.openOutputs(r, g, id.place, id.n)
+	if err != nil {
+		return err
+	}
+	defer release()
+	list := o.list()
+	from, to, meta := readPage(r.URL.Query()).of(len(list))
+	return answer(w, http.StatusOK, document{Data: list[from:to], Meta: meta})
+}
+
+// showOutput is one output, with its value.
+func (s *server) showOutput(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseOutputID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	g, err := s.allow(r, access.Read, id.place)
+	if err != nil {
+		return err
+	}
+	o, release, err := s.openOutputs(r, g, id.place, id.n)
+	if err != nil {
+		return err
+	}
+	defer release()
+	data, err := o.one(id.name)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: data})
+}
+
+// openOutputs reads the outputs of version n of a workspace that is there.
+func (s *server) openOutputs(r *http.Request, g access.Grant, p place, n int64) (outputs, func(), error) {
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.open(r.Context(), p)
+	if err != nil {
+		return outputs{}, nil, err
+	}
+	return s.outputsOf(r.Context(), g, at, n)
+}
+
+// outputAttributes are those of an output. A value is null where it is sensitive:
+// who may see it asks for that output by its id.
+type outputAttributes struct {
+	Name         string          `json:"name"`
+	Sensitive    bool            `json:"sensitive"`
+	Type         string          `json:"type"`
+	Value        json.RawMessage `json:"value"`
+	DetailedType json.RawMessage `json:"detailed-type,omitempty"`
+}
+
+// list are the outputs as resources. Where OpenTofu encrypted the state it is one
+// of no value, since an empty list would say that there are none.
+func (o outputs) list() []resource {
+	if o.encrypted {
+		const name = "encrypted"
+		return []resource{{Type: outputKind, ID: o.of.outputID(o.n, name), Attributes: outputAttributes{Name: name, Sensitive: true, Type: "string"}}}
+	}
+	list := make([]resource, len(o.names))
+	for i, name := range o.names {
+		list[i] = o.resource(name, false)
+	}
+	return list
+}
+
+// one is an output with its value, also if it is sensitive.
+func (o outputs) one(name string) (resource, error) {
+	if _, ok := o.all[name]; !ok {
+		return resource{}, errNoID()
+	}
+	return o.resource(name, true), nil
+}
+
+func (o outputs) resource(name string, revealed bool) resource {
+	output := o.all[name]
+	a := outputAttributes{Name: name, Sensitive: output.Sensitive, Type: simpleType(output.Type)}
+	if !output.Sensitive || revealed {
+		a.Value = output.Value
+	}
+	if o.typed {
+		a.DetailedType = output.Type
+	}
+	return resource{Type: outputKind, ID: o.of.outputID(o.n, name), Attributes: a}
+}
+
+// refs are the outputs as members of a relationship.
+func (o outputs) refs() relation {
+	refs := []ref{}
+	for _, r := range o.list() {
+		refs = append(refs, ref{r.Type, r.ID})
+	}
+	return relation{refs}
+}
+
+// simpleType is what JSON calls a value of a type that cty wrote.
+func simpleType(t json.RawMessage) string {
+	var name string
+	if json.Unmarshal(t, &name) == nil {
+		switch name {
+		case "number":
+			return "number"
+		case "bool":
+			return "boolean"
+		}
+		return "string"
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(t, &parts) == nil && len(parts) > 0 && json.Unmarshal(parts[0], &name) == nil {
+		switch name {
+		case "list", "set", "tuple":
+			return "array"
+		case "map", "object":
+			return "object"
+		}
+	}
+	return "string"
+}
+
+// exact reports whether every number in a JSON value stays what it is in a client
+// that keeps numbers as 64-bit floats and writes them down again.
+func exact(value json.RawMessage) bool {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.UseNumber()
+	for {
+		t, err := dec.Token()
+		if err != nil {
+			return err == io.EOF
+		}
+		if n, ok := t.(json.Number); ok && !exactNumber(n.String()) {
+			return false
+		}
+	}
+}
+
+func exactNumber(s string) bool {
+	f, err := strconv.ParseFloat(s, 64)
+	return err == nil && newDecimal(s) == newDecimal(strconv.FormatFloat(f, 'g', -1, 64))
+}
+
+// decimal is a number of JSON in the one form in which equal numbers are equal.
+type decimal struct {
+	negative bool
+	digits   string // without zeros at either end; "" is 0
+	exponent int    // of ten, behind the digits
+}
+
+func newDecimal(s string) decimal {
+	var d decimal
+	s, d.negative = strings.CutPrefix(s, "-")
+	digits, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+	d.exponent, _ = strconv.Atoi(exponent) // who writes a float has a small one
+	whole, fraction, _ := strings.Cut(digits, ".")
+	d.digits = strings.TrimLeft(whole+fraction, "0")
+	d.exponent -= len(fraction)
+	short := strings.TrimRight(d.digits, "0")
+	d.exponent += len(d.digits) - len(short)
+	if d.digits = short; short == "" {
+		return decimal{}
+	}
+	return d
+}

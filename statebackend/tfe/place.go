@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// apart is the workspace of a repository that one workspace has for itself.
+const apart = "default"
+
+// located is where a workspace is kept, as one list of its organization tells.
+type located struct {
+	place
+	records *statebackend.Store   // has the record
+	list    *statebackend.Listing // of records
+	record  *statebackend.Record  // the newest, also if deleted; nil: none
+
+	split     bool                // the state has a repository of its own
+	name      string              // the NAME of the state
+	store     *statebackend.Store // has the state
+	workspace string              // the name of the workspace in store
+}
+
+// locate finds where a workspace is kept, with one request for each repository that
+// has to be asked. It need not exist.
+func (s *server) locate(ctx context.Context, p place) (located, error) {
+	records, err := s.store(ctx, p.organization)
+	if err != nil {
+		return located{}, err
+	}
+	list, err := records.List(ctx)
+	if err != nil {
+		return located{}, err
+	}
+	return s.locateIn(ctx, p, records, list)
+}
+
+// locateIn is locate with the list of the organization.
+func (s *server) locateIn(ctx context.Context, p place, records *statebackend.Store, list *statebackend.Listing) (located, error) {
+	at := located{place: p, records: records, list: list, name: p.organization, store: records, workspace: p.workspace}
+	var err error
+	if at.record, err = list.Record(ctx, p.workspace); err != nil {
+		return located{}, err
+	}
+	if reserved, _ := s.o.Split(p.organization); !reserved {
+		if r := at.live(); r != nil && r.State == artifact.StateSplit { // not to be taken for one without a state
+			return located{}, refuse(http.StatusUnprocessableEntity, "the state is elsewhere", "the state of workspace %q has a repository of its own; set split in the block organization %q, with true or false", p, p.organization)
+		}
+		return at, nil
+	}
+	if err := s.split(ctx, &at); err != nil {
+		return located{}, err
+	}
+	return at, nil
+}
+
+// split finds out whether a workspace of an organization with repositories for its
+// workspaces has one. Its record says so; without a record, the state does.
+func (s *server) split(ctx context.Context, at *located) error {
+	own := at.organization + "." + at.place.workspace
+	switch {
+	case at.record != nil:
+		at.split = at.record.State == artifact.StateSplit
+	case !validOrganization(own):
+		return nil
+	default:
+		here, err := at.list.Exists(ctx, at.place.workspace)
+		if err != nil {
+			return err
+		}
+		at.split = !here
+	}
+	if !at.split {
+		return nil
+	}
+	if !validOrganization(own) { // nobody here wrote that record
+		return fmt.Errorf("the record of workspace %q names no repository: %w", at.place, oci.ErrCorrupt)
+	}
+	var err error
+	at.name, at.workspace = own, apart
+	at.store, err = s.store(ctx, own)
+	return err
+}
+
+// store opens the store of a NAME.
+func (s *server) store(ctx context.Context, name string) (*statebackend.Store, error) {
+	store, err := s.o.Open(ctx, name)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, absent("no state can have the name %q", name)
+	}
+	return store, err
+}
+
+// states lists the repository with the state: the list that is known, or another
+// one.
+func (at located) states(ctx context.Context) (*statebackend.Listing, error) {
+	if !at.split {
+		return at.list, nil
+	}
+	return at.store.List(ctx)
+}
+
+// exists reports whether there is such a workspace: by its record, or by a state
+// that somebody wrote through another door.
+func (at located) exists(ctx context.Context) (bool, error) {
+	if at.record != nil && !at.record.Deleted {
+		return true, nil
+	}
+	states, err := at.states(ctx)
+	if err != nil {
+		return false, err
+	}
+	return states.Exists(ctx, at.workspace)
+}
+
+// open finds a workspace that is there.
+func (s *server) open(ctx context.Context, p place) (located, error) {
+	at, err := s.locate(ctx, p)
+	if err != nil {
+		return located{}, err
+	}
+	ok, err := at.exists(ctx)
+	if err != nil {
+		return located{}, err
+	}
+	if !ok {
+		return located{}, noWorkspace(p)
+	}
+	return at, nil
+}
+
+func noWorkspace(p place) error {
+	return absent("organization %q has no workspace %q", p.organization, p.workspace)
+}
+
+// since is when the workspace became what it is: made, or deleted.
+func since(r *statebackend.Record) time.Time {
+	switch {
+	case r == nil:
+		return time.Time{}
+	case r.Deleted:
+		return r.Updated
+	}
+	return r.Created
+}
+
+// began is since when a workspace that has no record is there at the latest: since it
+// was deleted, or since its oldest version. With the time of its first record it
+// would look made anew to every command that has read it before.
+func (at located) began(ctx context.Context) (time.Time, error) {
+	switch {
+	case at.live() != nil:
+		return time.Time{}, nil
+	case at.record != nil:
+		return at.record.Updated, nil
+	}
+	states, err := at.states(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var v statebackend.Version
+	if numbers := states.Numbers(at.workspace); len(numbers) > 0 {
+		v, err = at.store.Describe(ctx, at.workspace, numbers[len(numbers)-1])
+	} else {
+		v, err = at.store.View(ctx, at.workspace, func([]byte, statebackend.Version) error { return nil })
+	}
+	if errors.Is(err, oci.ErrNotFound) { // pruned meanwhile
+		return time.Time{}, nil
+	}
+	return v.Created, err
+}
+
+// notOlder refuses a command that began before the workspace was deleted or made
+// again: it has read what is no more.
+func notOlder(h handle, p place, r *statebackend.Record) error {
+	// A handle has whole seconds.
+	if h == "" || !h.made().Before(since(r).Truncate(time.Second)) {
+		return nil
+	}
+	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
+}
+
+// handleFor is a handle for a command that begins now. Where the clock of another
+// replica is ahead of this one, the workspace is not newer than the command.
+func (s *server) handleFor(r *statebackend.Record) handle {
+	now := s.now()
+	if made := since(r); made.After(now) && made.Before(now.Add(handleAhead)) {
+		now = made
+	}
+	return newHandle(now)
+}
+
+// subjectOf names a caller among those of all issuers.
+func subjectOf(c access.Caller) string { return c.Mode + "\x00" + c.Issuer + "\x00" + c.Subject }
+
+// nameOf is a caller for others to read.
+func nameOf(c access.Caller) string {
+	if c.Subject == "" {
+		return c.Mode
+	}
+	return said(c.Subject)
+}
+
+// authorOf is nameOf with the issuer, since two may know one subject.
+func authorOf(c access.Caller) string {
+	if c.Issuer == "" {
+		return nameOf(c)
+	}
+	return said(fmt.Sprintf("%s of %s", nameOf(c), c.Issuer))
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// TestLockingRefused shows that a registry that cannot lock is refused at once, with
+// the reason in the text that the tools print: nothing gets better by repetition.
+func TestLockingRefused(t *testing.T) {
+	host := newRegistry(t)
+	store := openStore(t, host, "acme")
+	mustPut(t, store, "prod", stateOf("a", 1))
+	why := "two sides did not see each other"
+	if err := store.RecordVerdict(t.Context(), artifact.Verdict{Locking: statebackend.LockingRefused, Reason: why, Host: host}); err != nil {
+		t.Fatal(err)
+	}
+	tool := newTool(t, newServer(t, host, setup{}))
+	cmd := tool.begin("prod").read()
+	if detail := tool.lock(http.StatusUnprocessableEntity, cmd.id).doc().Errors[0].Detail; !strings.Contains(detail, why) || !strings.Contains(detail, "\nhint: ") {
+		t.Errorf("it says %q", detail)
+	}
+	if state := cmd.state(); state != stateOf("a", 1) {
+		t.Errorf("it cannot be read: %s", state)
+	}
+}
+
+// TestReplica shows that a copy can be read, and that nothing of it changes.
+func TestReplica(t *testing.T) {
+	host := newRegistry(t)
+	source := openStore(t, host, "other")
+	mustPut(t, source, "prod", stateOf("a", 1))
+	if _, err := source.Replicate(t.Context(), openStore(t, host, "acme"), "prod"); err != nil {
+		t.Fatal(err)
+	}
+	tool := newTool(t, newServer(t, host, setup{store: func(o *statebackend.Options) { o.Primary = "state/other" }}))
+	cmd := tool.begin("prod").read()
+	if state := cmd.state(); state != stateOf("a", 1) {
+		t.Errorf("it cannot be read: %s", state)
+	}
+	tool.lock(http.StatusUnprocessableEntity, cmd.id)
+	tool.want(http.StatusUnprocessableEntity, http.MethodPost, workspaces, newWorkspace("new"))
+	tool.want(http.StatusUnprocessableEntity, http.MethodPost, "workspaces/"+cmd.id+"/relationships/tags", newTags("net"))
+	tool.want(http.StatusUnprocessableEntity, http.MethodDelete, workspaces+"/prod", nil)
+}
+
+// TestDamaged shows that a state that is damaged is neither missing nor something
+// that waiting repairs.
+func TestDamaged(t *testing.T) {
+	host := newRegistry(t)
+	mustPut(t, openStore(t, host, "acme"), "prod", stateOf("a", 1))
+	sound := newTool(t, newServer(t, host, setup{}))
+	id := sound.read("prod")
+	broken := sound.at(newServer(t, host, setup{via: &ocitest.Fault{Match: ocitest.On(http.MethodGet, "manifest"), Times: -1, Do: ocitest.Corrupt}}))
+	for _, path := range []string{"/current-state-version", "/current-state-version-outputs"} {
+		broken.want(http.StatusUnprocessableEntity, http.MethodGet, "workspaces/"+id+path, nil)
+	}
+}
+
+// TestSplit gives each workspace a repository of its own, which has one address:
+// that of the workspace.
+func TestSplit(t *testing.T) {
+	host := newRegistry(t)
+	mustPut(t, openStore(t, host, "acme"), "old", stateOf("o", 1))
+	split := setup{split: []string{"acme"}}
+	tool := newTool(t, newServer(t, host, split))
+	other := tool.at(newServer(t, host, split))
+	tool.create("dev-a", "net")
+	tool.apply("dev-a", stateOf("a", 1))
+	other.apply("dev-a", stateOf("a", 2))
+	other.apply("old", stateOf("o", 2))
+	for name, want := range map[[2]string]string{{"acme.dev-a", "default"}: stateOf("a", 2), {"acme", "old"}: stateOf("o", 2)} {
+		if state, _, err := openStore(t, host, name[0]).Get(t.Context(), name[1]); err != nil || string(state) != want {
+			t.Errorf("%s/%s has %s, %v", name[0], name[1], state, err)
+		}
+	}
+	if _, _, err := openStore(t, host, "acme").Get(t.Context(), "dev-a"); err == nil {
+		t.Error("the state is in the repository of all workspaces too")
+	}
+	if names := strings.Join(other.want(http.StatusOK, http.MethodGet, workspaces, nil).names(), " "); names != "dev-a old" {
+		t.Errorf("listed: %s", names)
+	}
+	// The repository of the workspace is no organization, in no spelling, for nobody.
+	for _, path := range []string{
+		"organizations/acme.dev-a/entitlement-set", "organizations/acme.dev-a/workspaces", "organizations/acme.dev-a/workspaces/default",
+		"workspaces/ws-YWNtZS5kZXYtYQBkZWZhdWx0", "workspaces/ws-YWNtZS5kZXYtYQBkZWZhdWx0/current-state-version", // acme.dev-a, default
+	} {
+		tool.as("admin").want(http.StatusNotFound, http.MethodGet, path, nil)
+	}
+	dev := tool.as("dev")
+	dev.apply("dev-a", stateOf("a", 3))
+	dev.want(http.StatusForbidden, http.MethodGet, workspaces+"/old", nil)
+	tool.want(http.StatusUnprocessableEntity, http.MethodPost, workspaces, newWorkspace("No_Repository")) // upper case
+	// Deleted and made again, by the record of the organization.
+	other.want(http.StatusNoContent, http.MethodDelete, workspaces+"/dev-a", nil)
+	tool.want(http.StatusNotFound, http.MethodGet, workspaces+"/dev-a", nil)
+	tool.create("dev-a")
+	other.apply("dev-a", stateOf("b", 1))
+}
+
+// TestForgedRecord writes a record that says that a state is elsewhere into an
+// organization that is not split: it points nowhere, nor to a workspace without state.
+func TestForgedRecord(t *testing.T) {
+	host := newRegistry(t)
+	mustPut(t, openStore(t, host, "acme.prod"), "default", stateOf("secret", 1))
+	store := openStore(t, host, "acme")
+	if _, err := store.ChangeRecord(t.Context(), "prod", func(r *statebackend.Record) error {
+		r.State = artifact.StateSplit
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tool := newTool(t, newServer(t, host, setup{}))
+	for _, path := range []string{workspaces + "/prod", "workspaces/ws-YWNtZQBwcm9k/current-state-version"} { // acme, prod
+		tool.want(http.StatusUnprocessableEntity, http.MethodGet, path, nil)
+	}
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Options configure a handler. Kit, Keys, Open, Allow and PublicURL are needed.
+type Options struct {
+	Kit  *service.Kit    // what is around each request; opens bodies
+	Keys *access.Keyring // signs the addresses of uploads
+
+	// Open returns the store of a state NAME, the same one at each call, since a
+	// store remembers the locks that its process won. It must read strictly
+	// (statebackend.Options.StrictReads), and its MaxState be that of here.
+	// oci.ErrNotFound: no state may have that name.
+	Open func(ctx context.Context, name string) (*statebackend.Store, error)
+	// Allow decides about a request, before anything is looked up, and records
+	// that. Without workspace it is about anything of the organization, and without
+	// organization about anything at all: then every valid token may read. An error
+	// is an [access.Refusal].
+	Allow func(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error)
+	// Right is what Allow asks for, for [access.Grant.May]: lists show what may be
+	// read.
+	Right func(action access.Action, organization, workspace string) access.Right
+	// Organizations are the names that a caller may see: those of the configuration,
+	// and those that states were written for. nil: none are listed.
+	Organizations func(ctx context.Context, g access.Grant) ([]string, error)
+	// Split tells how the workspaces of an organization are stored. reserved: the
+	// NAMEs "ORGANIZATION.*" are those of its workspaces and no organizations of
+	// their own; new: so is each new workspace. nil: no organization is split.
+	Split func(organization string) (reserved, fresh bool)
+	// Mode is the execution mode of new workspaces that are made without one; nil or
+	// "": local.
+	Mode func(organization string) string
+	// Wrote hears of the NAME of each repository in which a state was stored or
+	// deleted; nil: nobody does.
+	Wrote func(ctx context.Context, name string)
+	// PublicURL is how the client reaches this server, such as
+	// "https://okara.example.com/base", without a slash at the end. "": not known,
+	// and then states come in the body of the request that announces them.
+	PublicURL func(r *http.Request) string
+
+	// SnapshotInterval is how often the tools store a state while they apply; 0:
+	// only when they are done.
+	SnapshotInterval time.Duration
+	MaxState         int64            // bounds a state in bytes; 0: 512 MiB
+	Memory           int64            // bounds all states that are being taken in, in bytes; 0: 1 GiB
+	Now              func() time.Time // nil: time.Now
+}
+
+const (
+	defaultMaxState = 512 << 20
+	defaultMemory   = 1 << 30
+	// requestTime bounds what a request does at the registry. The tools have no
+	// time-out of their own.
+	requestTime = 30 * time.Second
+)
+
+// server answers all routes. What it keeps between requests is what bounds them.
+type server struct {
+	o       Options
+	kit     *service.Kit
+	now     func() time.Time
+	tickets tickets // of uploads
+	memory  *memory // of the states that come in
+	twins   *memory // of what comes in beside them, and is dropped
+}
+
+// New returns the handler of /api/v2/, or an error that names the option at fault.
+// It makes no request.
+func New(o Options) (http.Handler, error) {
+	if o.Kit == nil || o.Keys == nil || o.Open == nil || o.Allow == nil || o.Right == nil || o.PublicURL == nil {
+		return nil, errors.New("no kit, keys, stores, rights or address")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxState == 0 {
+		o.MaxState = defaultMaxState
+	}
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
+	if o.Split == nil {
+		o.Split = func(string) (reserved, fresh bool) { return false, false }
+	}
+	if o.Mode == nil {
+		o.Mode = func(string) string { return "" }
+	}
+	if o.Wrote == nil {
+		o.Wrote = func(context.Context, string) {}
+	}
+	if o.Organizations == nil {
+		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
+	}
+	s := &server{
+		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now}, memory: newMemory(o.Memory), twins: newMemory(o.Memory),
+	}
+	return s.routes(), nil
+}
+
+// prefix is where the routes are.
+const prefix = "/api/v2/"
+
+// routes is the whole surface. HEAD works wherever GET does, and nothing that is
+// asked for with GET changes anything.
+func (s *server) routes() http.Handler {
+	t := table{s: s, mux: http.NewServeMux(), methods: map[string][]string{}}
+
+	t.add("GET", "ping", s.ping)
+	t.add("GET", "account/details", s.account)
+
+	t.add("GET", "organizations", s.listOrganizations)
+	t.add("GET", "organizations/{organization}", s.showOrganization)
+	t.add("GET", "organizations/{organization}/entitlement-set", s.entitlements)
+	t.add("GET", "organizations/{organization}/projects", s.listProjects)
+	t.add("POST", "organizations/{organization}/projects", s.createProject)
+	t.add("GET", "projects/{id}", s.showProject)
+
+	t.add("GET", "organizations/{organization}/workspaces", s.listWorkspaces)
+	t.add("POST", "organizations/{organization}/workspaces", s.createWorkspace)
+	for _, at := range []string{"organizations/{organization}/workspaces/{workspace}", "workspaces/{id}"} {
+		t.add("GET", at, s.showWorkspace)
+		t.add("PATCH", at, s.updateWorkspace)
+		t.add("DELETE", at, s.deleteWorkspace)
+		t.add("POST", at+"/actions/safe-delete", s.safeDelete)
+	}
+	t.add("POST", "workspaces/{id}/relationships/tags", s.addTags)
+	t.add("DELETE", "workspaces/{id}/relationships/tags", s.removeTags)
+	t.add("GET", "workspaces/{id}/tag-bindings", s.listTagBindings)
+	t.add("PATCH", "workspaces/{id}/tag-bindings", s.addTagBindings)
+	t.add("GET", "workspaces/{id}/effective-tag-bindings", s.listTagBindings)
+	t.add("GET", "workspaces/{id}/vars", s.listVariables)
+	t.add("GET", "workspaces/{id}/all-vars", s.listVariables)
+
+	t.add("POST", "workspaces/{id}/actions/lock", s.lock)
+	t.add("POST", "workspaces/{id}/actions/unlock", s.unlock)
+	t.add("POST", "workspaces/{id}/actions/force-unlock", s.forceUnlock)
+
+	t.add("GET", "workspaces/{id}/current-state-version", s.currentVersion)
+	t.add("GET", "workspaces/{id}/current-state-version-outputs", s.currentOutputs)
+	t.add("POST", "workspaces/{id}/state-versions", s.createVersion)
+	t.add("PATCH", "workspaces/{id}/state-versions", s.rollback)
+	t.add("GET", "state-versions", s.listVersions)
+	t.add("GET", "state-versions/{id}", s.showVersion)
+	t.add("GET", "state-versions/{id}/download", s.downloadVersion)
+	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
+	t.add("GET", "state-version-outputs/{id}", s.showOutput)
+	t.add("PUT", "uploads/{token}", s.upload)
+	return t.handler()
+}
+
+// table collects the routes, and with them which methods a path has.
+type table struct {
+	s       *server
+	mux     *http.ServeMux
+	methods map[string][]string
+}
+
+func (t table) add(method, path string, h service.Handler) {
+	t.mux.Handle(method+" "+prefix+path, t.s.wrap(h))
+	t.methods[path] = append(t.methods[path], method)
+	if method == http.MethodGet {
+		t.methods[path] = append(t.methods[path], http.MethodHead)
+	}
+}
+
+func (t table) handler() http.Handler {
+	for path, methods := range t.methods {
+		t.mux.Handle(prefix+path, t.s.wrap(wrongMethod(methods)))
+	}
+	unknown := t.s.wrap(func(http.ResponseWriter, *http.Request) error { return absent("there is no such route") })
+	t.mux.Handle(prefix, unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeader(w.Header())
+		if !clean(r.URL.EscapedPath()) { // the mux would redirect, which changes a POST into a GET
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		t.mux.ServeHTTP(w, r)
+	})
+}
+
+// setHeader says what is true of every answer. The tools read which API this is
+// from the first one, whatever its status.
+func setHeader(h http.Header) {
+	h.Set("TFP-API-Version", "2.6") // below 2.5 `cloud` does not go on
+	h.Set("TFP-AppName", "Terraform Enterprise")
+	h.Set("Cache-Control", "no-store")
+	h.Set(service.NoSniff, "nosniff")
+}
+
+// clean reports whether each segment of an escaped path names something.
+func clean(path string) bool {
+	rest, _ := strings.CutPrefix(path, "/")
+	for i, segment := range strings.Split(rest, "/") {
+		s, err := url.PathUnescape(segment)
+		if err != nil || s == "." || s == ".." || s == "" && i < 2 || s == "" && strings.Count(rest, "/") != i {
+			return false
+		}
+	}
+	return true
+}
+
+func wrongMethod(allowed []string) service.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Allow", strings.Join(slices.Sorted(slices.Values(allowed)), ", "))
+		return refuse(http.StatusMethodNotAllowed, "method not allowed", "%s is not one of the methods of this route", said(r.Method))
+	}
+}
+
+// wrap makes an http.Handler of h, whose errors become documents.
+func (s *server) wrap(h service.Handler) http.Handler { return s.kit.Handle(h, s.writeError) }
+
+// within ends what a request does at the registry.
+func within(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	return r.WithContext(ctx), cancel
+}
+
+// allow decides whether a request may do something to a place, before anything is
+// looked up. What is not the name of an organization is not found.
+func (s *server) allow(r *http.Request, action access.Action, p place) (access.Grant, error) {
+	if p.organization != "" && (!validOrganization(p.organization) || s.reserved(p.organization)) ||
+		p.workspace != "" && !validWorkspace(p.workspace) {
+		return access.Grant{}, absent("no organization or workspace can have this name")
+	}
+	return s.o.Allow(r, action, p.organization, p.workspace)
+}
+
+// allowWorkspace is allow for the routes with the id of a workspace in the path.
+func (s *server) allowWorkspace(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
+	p, h, err := parseWorkspaceID(r.PathValue("id"), s.now())
+	if err != nil {
+		return place{}, "", access.Grant{}, err
+	}
+	g, err := s.allow(r, action, p)
+	return p, h, g, err
+}
+
+// reserved reports whether a NAME is that of a workspace of a split organization,
+// which has one address only: ORGANIZATION/WORKSPACE.
+func (s *server) reserved(name string) bool {
+	for i, c := range name {
+		if c != '.' {
+			continue
+		}
+		if reserved, _ := s.o.Split(name[:i]); reserved {
+			return true
+		}
+	}
+	return false
+}

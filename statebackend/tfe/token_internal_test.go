@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+func testKeyring(t testing.TB, secrets ...byte) *access.Keyring {
+	t.Helper()
+	var keys []access.Key
+	for _, b := range secrets {
+		keys = append(keys, access.Key{Secret: bytes.Repeat([]byte{b}, 32)})
+	}
+	ring, err := access.NewKeyring(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func testTicket() ticket {
+	return ticket{Kind: ticketState, Workspace: "ws-YQBi", Lock: "tfe-x", Serial: 7, Lineage: "l-1", MD5: strings.Repeat("ab", 16), Force: true, Mode: "static", Subject: "ci"}
+}
+
+func mustIssue(t testing.TB, k tickets, v ticket) string {
+	t.Helper()
+	token, err := k.issue(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func refusedWith(err error) int {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e.status
+	}
+	return 0
+}
+
+func TestTicket(t *testing.T) {
+	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	k := tickets{testKeyring(t, 1), func() time.Time { return now }}
+	token := mustIssue(t, k, testTicket())
+	part := strings.Split(token, ".")
+	other := strings.Split(mustIssue(t, k, ticket{Kind: ticketState, Serial: 8}), ".")
+	foreign := mustIssue(t, tickets{testKeyring(t, 2), k.now}, testTicket())
+	elsewhere, mac := k.keys.Sign("okara-archive-v1", part[1])
+	for _, tt := range []struct {
+		name, token string
+		after       time.Duration
+		status      int // 0: good
+	}{
+		{name: "good", token: token},
+		{name: "until its end", token: token, after: time.Hour - time.Second},
+		{name: "expired", token: token, after: time.Hour, status: http.StatusGone},
+		{name: "another payload", token: part[0] + "." + other[1] + "." + part[2], status: http.StatusForbidden},
+		{name: "expired and forged", token: part[0] + "." + other[1] + "." + part[2], after: 2 * time.Hour, status: http.StatusForbidden},
+		{name: "a bit of the payload", token: part[0] + "." + part[1][:10] + "x" + part[1][11:] + "." + part[2], status: http.StatusForbidden},
+		{name: "no signature", token: part[0] + "." + part[1] + ".", status: http.StatusForbidden},
+		{name: "another key", token: foreign, status: http.StatusForbidden},
+		{name: "of another purpose", token: elsewhere + "." + part[1] + "." + mac, status: http.StatusForbidden},
+		{name: "more parts", token: token + ".x", status: http.StatusForbidden},
+		{name: "empty", token: "", status: http.StatusForbidden},
+		{name: "too long", token: token + strings.Repeat("x", maxTicket), status: http.StatusForbidden},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func(at time.Time) { now = at }(now)
+			now = now.Add(tt.after)
+			got, err := k.redeem(tt.token)
+			if status := refusedWith(err); status != tt.status {
+				t.Fatalf("status %d, want %d: %v", status, tt.status, err)
+			}
+			want := testTicket()
+			want.Expires = 1795345200
+			if tt.status != 0 {
+				want = ticket{}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("ticket (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The longest names and subjects still fit.
+func TestLongTicket(t *testing.T) {
+	long := strings.Repeat("<", maxLineage) // which JSON writes with six characters
+	of := place{strings.Repeat("o", maxName), strings.Repeat("w", maxWorkspace)}
+	want := ticket{Workspace: of.id(newHandle(time.Now())), Lock: "tfe-x", Lineage: long, MD5: testTicket().MD5, Mode: "oidc", Issuer: "https://" + long, Subject: strings.Repeat(long, 4)}
+	k := tickets{testKeyring(t, 1), time.Now}
+	got, err := k.redeem(mustIssue(t, k, want))
+	got.Expires = 0
+	if err != nil || got != want {
+		t.Errorf("%v: %+v", err, got)
+	}
+}
+
+// TestTicketRotation shows that a new first key leaves live addresses good.
+func TestTicketRotation(t *testing.T) {
+	token := mustIssue(t, tickets{testKeyring(t, 1), time.Now}, testTicket())
+	if _, err := (tickets{testKeyring(t, 2, 1), time.Now}).redeem(token); err != nil {
+		t.Errorf("a token of the old key: %v", err)
+	}
+	if _, err := (tickets{testKeyring(t, 2), time.Now}).redeem(token); refusedWith(err) != http.StatusForbidden {
+		t.Errorf("a token of a removed key: %v", err)
+	}
+}
+
+// FuzzTicket redeems arbitrary tokens: only one that was issued is good, and says
+// what it said.
+func FuzzTicket(f *testing.F) {
+	k := tickets{testKeyring(f, 1), func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	good := mustIssue(f, k, testTicket())
+	f.Add(good)
+	f.Add(strings.Replace(good, ".", "..", 1))
+	f.Add("a.e30.b")
+	f.Fuzz(func(t *testing.T, token string) {
+		got, err := k.redeem(token)
+		if err == nil && (token != good || got.Serial != 7) {
+			t.Errorf("%q is good: %+v", token, got)
+		}
+		if err != nil && got != (ticket{}) {
+			t.Errorf("%q is refused and says %+v", token, got)
+		}
+	})
+}

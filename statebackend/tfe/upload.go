@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const (
+	// writeTime bounds the write of a state that has arrived.
+	writeTime = time.Minute
+	// maxTwin bounds the copy of a state that the tools send for people to read.
+	maxTwin = 2 << 30
+)
+
+// upload takes the bytes that were announced. Its answer is 200 once they are
+// stored, so that a request whose answer was lost can come again.
+func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.tickets.redeem(r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	if t.Kind == ticketJSON {
+		return s.drop(w, r, t)
+	}
+	p, _, err := parseWorkspaceID(t.Workspace, s.now())
+	if err != nil || t.Kind != ticketState {
+		return errTicket()
+	}
+	if r.ContentLength > s.o.MaxState {
+		return stateTooLarge(s.o.MaxState)
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = s.o.MaxState
+	}
+	release, err := s.memory.take(subjectOf(t.caller()), size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(access.Write, p.organization, p.workspace), "upload address")
+	state, err := s.readState(w, r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.write(r, g, t, state); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func stateTooLarge(limit int64) error {
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the state has more than %s", prose.Size(limit))
+}
+
+// readState reads the bytes of a state.
+func (s *server) readState(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := s.kit.OpenBody(r); err != nil {
+		return nil, err
+	}
+	state, err := httpserve.ReadBody(w, r, s.o.MaxState)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, stateTooLarge(s.o.MaxState)
+	}
+	if err != nil {
+		return nil, malformed("the state did not arrive whole: %w", err)
+	}
+	return state, nil
+}
+
+// drop reads the twin of a state, in which everything is in clear, and forgets it.
+func (s *server) drop(w http.ResponseWriter, r *http.Request, t ticket) error {
+	release, err := s.twins.take(subjectOf(t.caller()), 0)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.ContentLength > maxTwin {
+		return stateTooLarge(maxTwin)
+	}
+	if err := s.kit.OpenBody(r); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxTwin))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return stateTooLarge(maxTwin)
+	}
+	if err != nil {
+		return malformed("the state did not arrive whole: %w", err)
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// write stores a state as its ticket says.
+func (s *server) write(r *http.Request, g access.Grant, t ticket, state []byte) (statebackend.Version, error) {
+	if err := t.matches(state); err != nil {
+		return statebackend.Version{}, err
+	}
+	p, h, err := parseWorkspaceID(t.Workspace, s.now())
+	if err != nil {
+		return statebackend.Version{}, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), writeTime)
+	defer cancel()
+	at, _, mine := s.holding(ctx, p, t.Lock)
+	if !mine {
+		if at, _, err = s.look(ctx, p, h); err != nil {
+			return statebackend.Version{}, err
+		}
+	}
+	release, err := at.store.Reserve(ctx, int64(len(state)))
+	if err != nil {
+		return statebackend.Version{}, err
+	}
+	defer release()
+	var v statebackend.Version
+	repeated := false
+	do := func(l *statebackend.Lock) (err error) {
+		v, repeated, err = put(ctx, l, state, t.Force)
+		return err
+	}
+	err = at.store.Resumed(ctx, at.workspace, t.Lock, do)
+	if refused := s.mayWrite(err, h, t); err == nil || refused != nil {
+		err = refused
+	} else {
+		info := s.lockInfo(r, p, h, g)
+		info.ID, info.Info, info.Version = lockOfWrite(t.Lock, t.Serial), "write without a lock", t.Tool
+		err = s.underOwnLock(ctx, p, h, info, do)
+	}
+	if err == nil && !repeated {
+		g.Record(p.String(), access.Change{Action: access.Write, Version: strconv.FormatInt(v.N, 10), Detail: fmt.Sprintf("serial %d", t.Serial), Status: http.StatusOK})
+		s.o.Wrote(ctx, at.name)
+	}
+	return v, err
+}
+
+// matches reports whether a state is the one that was announced.
+func (t ticket) matches(state []byte) error {
+	if checksum(state) != t.MD5 {
+		return invalid("the state is not the one that was announced: its MD5 sum differs")
+	}
+	if err := statebackend.CheckState(state); err != nil {
+		return err
+	}
+	lineage, serial, _ := statebackend.Meta(state)
+	if serial != t.Serial || t.Lineage != "" && lineage != t.Lineage {
+		return invalid("the state has serial %d of lineage %q, and %d of %q was announced", serial, said(lineage), t.Serial, t.Lineage)
+	}
+	return nil
+}
+
+// put writes a state if it may follow the current one, or if it is forced.
+func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v statebackend.Version, repeated bool, err error) {
+	v, repeated, err = l.Succeeds(ctx, state)
+	if repeated {
+		return v, true, nil
+	}
+	if err != nil && !(force && errors.Is(err, statebackend.ErrStale)) {
+		return v, false, err
+	}
+	v, err = l.Put(ctx, state)
+	return v, false, err
+}
+
+// underOwnLock runs do under a lock for it alone, if the workspace is still there.
+// A request that came twice may end the lock of the first one; then do runs anew.
+func (s *server) underOwnLock(ctx context.Context, p place, h handle, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
+	var err error
+	for range 2 {
+		l, lockErr := s.take(ctx, p, h, info)
+		if lockErr != nil {
+			return lockErr
+		}
+		err = do(l)
+		if unlockErr := unlock(ctx, l); err == nil {
+			err = unlockErr
+		}
+		if !errors.Is(err, statebackend.ErrLockLost) {
+			return err
+		}
+	}
+	return err
+}
+
+// unlock ends a lock, also when its client is gone.
+func unlock(ctx context.Context, l *statebackend.Lock) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	return l.Unlock(ctx)
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// announced is the body of POST for a state.
+func announced(lineage string, serial int, state string) object {
+	sum := md5.Sum([]byte(state))
+	return object{"data": object{"type": "state-versions", "attributes": object{
+		"serial": serial, "md5": hex.EncodeToString(sum[:]), "lineage": lineage, "force": false, "json-state-outputs": "e30=",
+	}}}
+}
+
+// but returns the body with other attributes; nil takes one away.
+func but(body object, changes object) object {
+	attributes := body["data"].(object)["attributes"].(object)
+	for name, value := range changes {
+		if value == nil {
+			delete(attributes, name)
+			continue
+		}
+		attributes[name] = value
+	}
+	return body
+}
+
+// announce begins the write of a state.
+func (c client) announce(status int, id, lineage string, serial int) reply {
+	c.t.Helper()
+	return c.want(status, http.MethodPost, "workspaces/"+id+"/state-versions", announced(lineage, serial, stateOf(lineage, serial)))
+}
+
+// uploads are the two addresses of a version that is pending.
+func (a reply) uploads() (state, twin string) {
+	a.t.Helper()
+	at := a.item().Attributes
+	state, _ = at["hosted-state-upload-url"].(string)
+	twin, _ = at["hosted-json-state-upload-url"].(string)
+	if at["status"] != "pending" || !strings.HasPrefix(state, "http://") || !strings.HasPrefix(twin, "http://") || state == twin {
+		a.t.Fatalf("no two addresses: %s", a.body)
+	}
+	return state, twin
+}
+
+// put uploads without a token, as the tools do.
+func (c client) put(status int, address, body string) reply {
+	c.t.Helper()
+	c.caller = ""
+	return c.want(status, http.MethodPut, address, body)
+}
+
+// write stores a state in two steps and returns the id that it was announced by.
+func (c client) write(id, lineage string, serial int) string {
+	c.t.Helper()
+	a := c.announce(http.StatusCreated, id, lineage, serial)
+	state, _ := a.uploads()
+	c.put(http.StatusOK, state, stateOf(lineage, serial))
+	return a.item().ID
+}
+
+// current is the current version of a workspace.
+func (c client) current(id string) item {
+	c.t.Helper()
+	return c.want(http.StatusOK, http.MethodGet, "workspaces/"+id+"/current-state-version", nil).item()
+}
+
+// wantState reads the current state as the tools do.
+func (c client) wantState(id, state string) {
+	c.t.Helper()
+	address, _ := c.current(id).Attributes["hosted-state-download-url"].(string)
+	a := c.want(http.StatusOK, http.MethodGet, address, nil)
+	if diff := cmp.Diff(state, string(a.body)); diff != "" {
+		c.t.Errorf("state (-want +got):\n%s", diff)
+	}
+	if h := a.header; h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" {
+		c.t.Errorf("header of a state: %v", h)
+	}
+}
+
+// versions are the numbers of the versions of a workspace, newest first.
+func versions(t testing.TB, host, workspace string) []int64 {
+	t.Helper()
+	list := []int64{}
+	for v, err := range openStore(t, host, "acme").History(t.Context(), workspace) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, v.N)
+	}
+	return list
+}
+
+func wantVersions(t testing.TB, host, workspace string, want ...int64) {
+	t.Helper()
+	if diff := cmp.Diff(want, versions(t, host, workspace)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+}
+
+// endless is a body that never ends and says nothing.
+type endless struct{ closed chan struct{} }
+
+func newEndless(t testing.TB) endless {
+	e := endless{make(chan struct{})}
+	t.Cleanup(func() { close(e.closed) })
+	return e
+}
+
+func (e endless) Read([]byte) (int, error) {
+	<-e.closed
+	return 0, io.ErrUnexpectedEOF
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Execution modes.
+const (
+	modeLocal  = "local"
+	modeRemote = "remote"
+)
+
+// workspaceAttributes are those of a workspace. The tools stop without most of them.
+type workspaceAttributes struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Mode        string          `json:"execution-mode"`
+	Operations  bool            `json:"operations"`
+	AutoApply   bool            `json:"auto-apply"`
+	Locked      *bool           `json:"locked,omitempty"` // nil: nobody looked
+	Tool        string          `json:"terraform-version"`
+	Tags        []string        `json:"tag-names"`
+	Structured  bool            `json:"structured-run-output-enabled"`
+	Created     string          `json:"created-at,omitempty"`
+	Updated     string          `json:"updated-at,omitempty"`
+	Actions     map[string]bool `json:"actions"`
+	Permissions map[string]bool `json:"permissions"`
+}
+
+// anyTool is the version of the tool that a workspace is for. They compare any other
+// with their own, which would keep the one tool from what the other made.
+const anyTool = "latest"
+
+// resource is a workspace as a document has it. A workspace without a record was
+// made by a state that came through another door.
+func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Record) resource {
+	if r == nil {
+		r = &statebackend.Record{}
+	}
+	write := g.May(s.o.Right(access.Write, p.organization, p.workspace))
+	a := workspaceAttributes{
+		Name: p.workspace, Description: r.Description,
+		Mode:       modeLocal, // in effect, whatever the record says: nothing runs here
+		Tool:       anyTool,
+		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
+		Structured: false,
+		Created:    date(r.Created), Updated: date(r.Updated),
+		Actions: map[string]bool{"is-destroyable": write},
+		Permissions: map[string]bool{
+			"can-read-settings": true, "can-read-state-outputs": true, "can-read-state-versions": true, "can-create-state-versions": write,
+			"can-update": write, "can-destroy": write, "can-force-delete": write,
+			"can-lock": write, "can-unlock": write, "can-force-unlock": write,
+			"can-queue-run": write, "can-queue-apply": write, "can-queue-destroy": write, // what the tools ask before they run
+			"can-manage-tags": write, "can-read-variable": true, "can-update-variable": false,
+		},
+	}
+	return resource{Type: "workspaces", ID: p.id(h), Attributes: a, Relationships: map[string]relation{
+		"organization": to("organizations", p.organization),
+		"project":      to("projects", projectOf(r)),
+	}}
+}
+
+// held completes a workspace with its lock.
+func (w resource) held(l *statebackend.Held) resource {
+	a, ok := w.Attributes.(workspaceAttributes)
+	if !ok {
+		return w
+	}
+	a.Locked = new(l != nil)
+	w.Attributes = a
+	if l != nil {
+		w.Relationships["locked-by"] = to("users", orUnknown(l.Info.Who))
+	}
+	return w
+}
+
+// date is a time as documents have it, "" for none.
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// named is the workspace that a request names, by its id or by its name, and the
+// handle of the id.
+func (s *server) named(r *http.Request, action access.Action) (place, handle, access.Grant, error) {
+	if r.PathValue("id") != "" {
+		return s.allowWorkspace(r, action)
+	}
+	p := place{r.PathValue("organization"), r.PathValue("workspace")}
+	if p.organization == "" || p.workspace == "" {
+		return place{}, "", access.Grant{}, absent("no workspace is named")
+	}
+	g, err := s.allow(r, action, p)
+	return p, "", g, err
+}
+
+// ofTool reports whether a command of one of the tools asks, which gets a handle of
+// its own. Scripts and providers keep ids, so they get stable ones.
+func ofTool(r *http.Request) bool { return r.Header.Get("Terraform-Version") != "" }
+
+func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.named(r, access.Read)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.open(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	if r.PathValue("id") == "" && ofTool(r) {
+		h = s.handleFor(at.record)
+	}
+	d, err := s.describe(r.Context(), at, h, g)
+	if err != nil {
+		return err
+	}
+	doc := document{Data: d}
+	if slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), "outputs") {
+		included, release, err := s.includedOutputs(r.Context(), g, at)
+		if err != nil {
+			return err
+		}
+		defer release()
+		doc.Included = included
+		refs := make([]ref, len(doc.Included))
+		for i, o := range doc.Included {
+			refs[i] = ref{o.Type, o.ID}
+		}
+		d.Relationships["outputs"] = relation{refs}
+	}
+	return answer(w, http.StatusOK, doc)
+}
+
+// describe is a workspace with its lock.
+func (s *server) describe(ctx context.Context, at located, h handle, g access.Grant) (resource, error) {
+	states, err := at.states(ctx)
+	if err != nil {
+		return resource{}, err
+	}
+	held, err := states.Held(ctx, at.workspace)
+	if err != nil {
+		return resource{}, err
+	}
+	return s.resource(at.place, h, g, at.live()).held(held), nil
+}
+
+// live is the record that counts.
+func (at located) live() *statebackend.Record {
+	if at.record == nil || at.record.Deleted {
+		return nil
+	}
+	return at.record
+}
+
+// workspaceBody is what POST and PATCH of a workspace take. What is not kept is not
+// read: the tools send much that is of no use here.
+type workspaceBody struct {
+	Data struct {
+		Attributes struct {
+			Name        *string `json:"name"`
+			Description *string `json:"description"`
+			Mode        *string `json:"execution-mode"`
+		} `json:"attributes"`
+		Relationships struct {
+			Tags     *tagList `json:"tags"`
+			Bindings *tagList `json:"tag-bindings"`
+			Project  struct {
+				Data *ref `json:"data"`
+			} `json:"project"`
+		} `json:"relationships"`
+	} `json:"data"`
+}
+
+// apply writes what a body says into a record.
+func (b workspaceBody) apply(r *statebackend.Record) error {
+	a, rel := b.Data.Attributes, b.Data.Relationships
+	if a.Description != nil {
+		r.Description = *a.Description
+	}
+	if a.Mode != nil {
+		if *a.Mode != modeLocal && *a.Mode != modeRemote {
+			return invalid("execution-mode must be %s or %s", modeLocal, modeRemote)
+		}
+		r.Mode = *a.Mode
+	}
+	if rel.Project.Data != nil {
+		name, err := parseProjectID(rel.Project.Data.ID)
+		if err != nil {
+			return invalid("there is no such project")
+		}
+		if name == defaultProject {
+			name = ""
+		}
+		r.Project = name
+	}
+	if rel.Tags == nil && rel.Bindings == nil {
+		return nil
+	}
+	r.Tags = map[string]string{}
+	if rel.Tags != nil {
+		if err := rel.Tags.addTo(r); err != nil {
+			return err
+		}
+	}
+	if rel.Bindings != nil {
+		return rel.Bindings.addTo(r)
+	}
+	return nil
+}
+
+// mode decides about a mode that a body asks for: who may run what is uploaded is
+// asked apart.
+func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
+	if m := b.Data.Attributes.Mode; m == nil || *m != modeRemote {
+		return nil
+	}
+	_, err := s.allow(r, access.Run, p)
+	return err
+}
+
+// newName is the names that can be given here. A store may have others.
+var newName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
+
+func newWorkspaceName(name string) bool {
+	return newName.MatchString(name) && name != "." && name != ".."
+}
+
+// repeated is how long a POST that comes twice is taken for one whose answer was
+// lost.
+const repeated = 10 * time.Minute
+
+// createWorkspace makes a workspace, also one that was deleted. The body names it,
+// so the path decides first, and then the name.
+func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
+	organization, _, err := s.allowOrganization(r, access.Write)
+	if err != nil {
+		return err
+	}
+	var body workspaceBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	name := body.Data.Attributes.Name
+	if name == nil || !newWorkspaceName(*name) {
+		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
+	}
+	p := place{organization, *name}
+	g, err := s.allow(r, access.Write, p)
+	if err != nil {
+		return err
+	}
+	if err := s.mode(r, p, body); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, err := s.locate(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	record, err := s.create(r.Context(), at, g, body)
+	if err != nil {
+		return err
+	}
+	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
+	h := handle("")
+	if ofTool(r) {
+		h = s.handleFor(&record)
+	}
+	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil)})
+}
+
+// create writes the first record of a workspace.
+func (s *server) create(ctx context.Context, at located, g access.Grant, body workspaceBody) (statebackend.Record, error) {
+	exists, err := at.exists(ctx)
+	if err != nil {
+		return statebackend.Record{}, err
+	}
+	if exists {
+		return s.made(ctx, at, g, body)
+	}
+	return at.list.Change(ctx, at.place.workspace, func(r *statebackend.Record) error {
+		r.By = authorOf(g.Caller)
+		if _, fresh := s.o.Split(at.organization); fresh {
+			r.State = artifact.StateSplit
+			if !validOrganization(at.organization + "." + at.place.workspace) {
+				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
+			}
+		}
+		r.Mode = s.o.Mode(at.organization)
+		return body.apply(r)
+	})
+}
+
+// made returns the record of a workspace that is there already, if this request has
+// just made it.
+func (s *server) made(ctx context.Context, at located, g access.Grant, body workspaceBody) (statebackend.Record, error) {
+	taken := invalid("workspace %q has already been taken", at.place)
+	r := at.live()
+	if r == nil || r.By != authorOf(g.Caller) || s.now().Sub(r.Created) > repeated {
+		return statebackend.Record{}, taken
+	}
+	again := *r
+	again.Tags = maps.Clone(r.Tags)
+	if err := body.apply(&again); err != nil {
+		return statebackend.Record{}, err
+	}
+	if again.Description != r.Description || again.Project != r.Project || again.Mode != r.Mode || !maps.Equal(again.Tags, r.Tags) {
+		return statebackend.Record{}, taken
+	}
+	states, err := at.states(ctx)
+	if err != nil {
+		return statebackend.Record{}, err
+	}
+	if len(states.Numbers(at.workspace)) > 0 {
+		return statebackend.Record{}, taken
+	}
+	return *r, nil
+}
+
+func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
+	p, h, g, err := s.named(r, access.Write)
+	if err != nil {
+		return err
+	}
+	var body workspaceBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	if name := body.Data.Attributes.Name; name != nil && *name != p.workspace {
+		return invalid("a workspace cannot have another name: its state is stored under it")
+	}
+	if err := s.mode(r, p, body); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	at, _, err := s.change(r.Context(), p, h, g, body.apply)
+	if err != nil {
+		return err
+	}
+	d, err := s.describe(r.Context(), at, h, g)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: d})
+}
+
+// change changes the record of a workspace that is there, for a command that began
+// after it was made.
+func (s *server) change(ctx context.Context, p place, h handle, g access.Grant, change func(*statebackend.Record) error) (located, statebackend.Record, error) {
+	at, err := s.open(ctx, p)
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	if err := notOlder(h, p, at.record); err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	began, err := at.began(ctx)
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
+		r.By = authorOf(g.Caller)
+		if at.live() == nil {
+			r.Created = began
+		}
+		if at.split {
+			r.State = artifact.StateSplit
+		}
+		return change(r)
+	})
+	if err != nil {
+		return located{}, statebackend.Record{}, err
+	}
+	if at.record == nil || record.Seq != at.record.Seq {
+		g.Record(p.String(), access.Change{Action: "update", Status: http.StatusOK})
+	}
+	at.record = &record
+	return at, record, nil
+}
