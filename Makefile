@@ -42,7 +42,7 @@ fuzz:
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x "$${f%:*}" || exit 1; done
 interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
-		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && go test -count=1 -run 'TestTofu|TestCrash$$' .) || exit 1; done
+		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .

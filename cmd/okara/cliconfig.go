@@ -24,7 +24,7 @@ import (
 const cliConfigLong = `Print a CLI configuration that makes stock tofu and terraform use an okara server.
 
 Over plain http, which both tools accept for services named in a host block,
-modules and own providers work. The network mirror needs https: it is printed
+modules, own providers and the workspaces of a cloud block work. The network mirror needs https: it is printed
 for https servers only. Both tools ask every source for the versions of a
 provider, so without access to the provider's own host add --no-direct.
 
@@ -185,14 +185,18 @@ func checkHostname(host string) error {
 	return nil
 }
 
+// anyToken is the token for a server that asks for none.
+const anyToken = "anonymous"
+
 // render writes the configuration. Both tools read this syntax; oci_mirror is
 // known to OpenTofu 1.10 and later only.
 func (c cliConfig) render(token string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# CLI configuration of tofu and terraform for %s\n# Use it with: export TF_CLI_CONFIG_FILE=/path/of/this/file\n", c.server)
 	if c.server.Scheme == "http" || c.server.Path != "" || c.hostname != c.server.Host {
-		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n  }\n}\n",
-			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/")
+		api := c.server.String() + "/api/v2/"
+		fmt.Fprintf(&b, "\nhost %q {\n  services = {\n    \"modules.v1\"   = %q\n    \"providers.v1\" = %q\n    \"tfe.v2\"       = %q\n    \"tfe.v2.1\"     = %q\n    \"state.v2\"     = %q\n  }\n}\n",
+			c.hostname, c.server.String()+"/v1/modules/", c.server.String()+"/v1/providers/", api, api, api)
 	}
 	credentials := func(host string) {
 		if token != "" {
@@ -200,6 +204,10 @@ func (c cliConfig) render(token string) (string, error) {
 		}
 	}
 	credentials(c.hostname)
+	if token == "" && netaddr.IsLoopback(c.server.Hostname()) {
+		fmt.Fprintf(&b, "\n# A server on this machine takes any token, unless it has rules of access. The tools\n"+
+			"# want one before they ask for workspaces.\ncredentials %q {\n  token = %q\n}\n", c.hostname, anyToken)
+	}
 	if c.mirrors() && c.hostname != c.server.Host { // for the mirror it is the name in its URL that counts
 		credentials(c.server.Host)
 	}

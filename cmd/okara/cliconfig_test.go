@@ -33,7 +33,16 @@ host "127.0.0.1:8080" {
   services = {
     "modules.v1"   = "http://127.0.0.1:8080/v1/modules/"
     "providers.v1" = "http://127.0.0.1:8080/v1/providers/"
+    "tfe.v2"       = "http://127.0.0.1:8080/api/v2/"
+    "tfe.v2.1"     = "http://127.0.0.1:8080/api/v2/"
+    "state.v2"     = "http://127.0.0.1:8080/api/v2/"
   }
+}
+
+# A server on this machine takes any token, unless it has rules of access. The tools
+# want one before they ask for workspaces.
+credentials "127.0.0.1:8080" {
+  token = "anonymous"
 }
 `},
 		{"https", []string{"https://okara.example.com", "--token-file", token}, `
@@ -54,6 +63,9 @@ host "example.com" {
   services = {
     "modules.v1"   = "https://example.com/tf/v1/modules/"
     "providers.v1" = "https://example.com/tf/v1/providers/"
+    "tfe.v2"       = "https://example.com/tf/api/v2/"
+    "tfe.v2.1"     = "https://example.com/tf/api/v2/"
+    "state.v2"     = "https://example.com/tf/api/v2/"
   }
 }
 
@@ -68,7 +80,16 @@ host "okara.test" {
   services = {
     "modules.v1"   = "http://localhost:8080/v1/modules/"
     "providers.v1" = "http://localhost:8080/v1/providers/"
+    "tfe.v2"       = "http://localhost:8080/api/v2/"
+    "tfe.v2.1"     = "http://localhost:8080/api/v2/"
+    "state.v2"     = "http://localhost:8080/api/v2/"
   }
+}
+
+# A server on this machine takes any token, unless it has rules of access. The tools
+# want one before they ask for workspaces.
+credentials "okara.test" {
+  token = "anonymous"
 }
 `},
 		{"a name of its own and a token, alone", []string{"https://10.0.0.7:8443", "--hostname", "okara.test", "--token-file", token, "--no-direct"}, `
@@ -76,6 +97,9 @@ host "okara.test" {
   services = {
     "modules.v1"   = "https://10.0.0.7:8443/v1/modules/"
     "providers.v1" = "https://10.0.0.7:8443/v1/providers/"
+    "tfe.v2"       = "https://10.0.0.7:8443/api/v2/"
+    "tfe.v2.1"     = "https://10.0.0.7:8443/api/v2/"
+    "state.v2"     = "https://10.0.0.7:8443/api/v2/"
   }
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -98,15 +99,21 @@ executor "local" {
 credential "cloud" {
   env_from = ["CLOUD_TOKEN"]
 }
+notify {
+  url         = %q
+  secret_file = %q
+}
 `
 
 // TestPlantedSecrets lets an instance live from its plan to its end on a whole
 // server, with a sealed ledger, and plants secrets in configuration, parameters,
 // credentials, outputs and a state. None of them is in an answer that an owner, an
 // approver who administers, a browser or a stranger gets, but in those of the two
-// pages and the route that reveal; nor in the logs or in what is stored.
+// pages and the route that reveal; nor in notices, streams of events, the logs or in
+// what is stored.
 func TestPlantedSecrets(t *testing.T) {
 	w := newPlanted(t)
+	w.listen(t)
 	var one struct{ ID, Plan string }
 	w.call(t, plantedAnna, "POST", "/api/v1/instances", `{"template":"lab/vpc","parameters":{"password":"`+plantedParameter+`"}}`, 201, &one)
 	path := "/api/v1/instances/" + one.ID
@@ -117,10 +124,17 @@ func TestPlantedSecrets(t *testing.T) {
 	w.call(t, plantedAnna, "POST", path+"/extend", "{}", 200, nil)
 	w.crawl(t, one.ID)
 	w.said(t, path)
+	if b := w.stream(t, plantedAnna, path+"/runs/1/log", io.Discard); !bytes.Contains(b, []byte("event: end")) {
+		t.Errorf("the stream of a log that is over: %s", b)
+	} else {
+		w.clean(t, "the stream of a log", b)
+	}
 	w.reveal(t, one.ID)
 	w.call(t, plantedAnna, "DELETE", path, "", 202, nil)
 	w.phase(t, one.ID, "destroyed")
 	w.crawl(t, one.ID)
+	w.noticed(t, "ready", "destroyed")
+	w.ended(t)
 
 	w.server.signal(t, syscall.SIGTERM)
 	if err := w.server.cmd.Wait(); err != nil {
@@ -132,6 +146,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	w.clean(t, "the log", []byte(w.server.log.String()))
 	w.clean(t, "the audit log", audit)
+	w.heard(t)
 	if n := bytes.Count(audit, []byte(`"reveal"`)); n < 3 {
 		t.Errorf("%d lines of the audit log are about what was revealed, want 3:\n%s", n, audit)
 	}
@@ -144,6 +159,7 @@ type planted struct {
 	storage, audit string
 	session        string   // cookie of a browser
 	secrets        []string // that nothing may show
+	told           *told
 }
 
 func newPlanted(t *testing.T) *planted {
@@ -161,15 +177,16 @@ func newPlanted(t *testing.T) *planted {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	w := &planted{storage: t.TempDir(), audit: filepath.Join(t.TempDir(), "audit")}
+	w := &planted{storage: t.TempDir(), audit: filepath.Join(t.TempDir(), "audit"), told: newTold(t)}
 	for _, s := range []string{
 		plantedParameter, plantedCredential, plantedOutput, plantedMark, plantedStateOut, plantedSession, plantedStateKey, plantedLinkKey, plantedAnna, plantedCarla,
+		plantedNotify, plantedHook,
 	} {
 		w.secrets = append(w.secrets, s, hex.EncodeToString([]byte(s)), base64.RawStdEncoding.EncodeToString([]byte(s)))
 	}
 	key := func(s string) string { return newFile(t, "key", hex.EncodeToString([]byte(s))) }
 	config := newFile(t, "okara.hcl", fmt.Sprintf(plantedConfig, w.audit, key(plantedLinkKey), key(plantedSession),
-		filepath.Dir(newFile(t, "lab.hcl", plantedTemplate)), tofutest.Tofu(t)))
+		filepath.Dir(newFile(t, "lab.hcl", plantedTemplate)), tofutest.Tofu(t), w.told.address(), newFile(t, "notify", plantedNotify)))
 	tokens := newFile(t, "tokens", plantedAnna+" use:instance:lab/* read:*:** write:state:**\n"+
 		plantedCarla+" approve:instance:lab/* admin:instance:** admin:template:** admin:*:** publish:module:** read:*:**\n")
 	w.server = newServeProcess(t, []string{"CLOUD_TOKEN=" + plantedCredential, "OKARA_STATE_KEYS=" + key(plantedStateKey)},

@@ -65,9 +65,9 @@ func newRoot(a *app) *cobra.Command {
 	stored := []*cobra.Command{newList(reg), newShow(reg), newPull(reg), newDeprecate(reg), newUndeprecate(reg), newYank(reg), newUnyank(reg), newPrune(reg), newSign(reg), newVerify(reg), newAttach(reg), newApprove(reg), newScan(reg)}
 	completeItems(reg, stored...)
 	addTo(root, "artifacts", append(stored, publish, newConvert(reg), newKeys(a), newBundle(reg), newLock(up), newMirror(up), newDepot(up))...)
-	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), doctor)
+	addTo(root, "state", newTofu(reg), newTerraform(reg), newExec(reg), newState(reg), newWorkspace(reg), doctor)
 	addTo(root, "instances", newInstance(reg), newTemplate(reg))
-	addTo(root, "server", newServe(up), newCLIConfig(reg), newGC(a))
+	addTo(root, "server", newServe(up), newCLIConfig(reg), newAudit(reg), newGC(a))
 	addTo(root, "access", newLogin(reg), newLogout(reg), newAuth(reg), newToken(a))
 	root.AddCommand(newVersion(a), newMan(a), newInstanceExec(), newInstanceRun(a))
 	usageArgs(root)

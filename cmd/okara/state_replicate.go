@@ -45,7 +45,7 @@ fail over, make sure that nothing writes to REPOSITORY any more, then run
 			}
 			names := []string{ws}
 			if !cmd.Flags().Changed("workspace") {
-				if names, err = workspaces(cmd.Context(), src); err != nil {
+				if names, err = src.Replicable(cmd.Context()); err != nil {
 					return err
 				}
 			}

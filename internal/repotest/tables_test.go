@@ -12,6 +12,7 @@ cmd/okara: the command wires everything together; test packages never reach a us
 	!internal/cache
 	!statebackend/s3facade
 	!statebackend/httpbackend
+	!statebackend/tfe
 registry: the front-end serves artifacts; it knows nothing of state, flags or listeners
 	oci
 	oci/artifact
@@ -44,6 +45,17 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend
 	internal/httpserve
 	internal/remedy
+statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about
+	oci
+	oci/artifact
+	statebackend
+	internal/access
+	internal/addr
+	internal/httpserve
+	internal/prose
+	internal/remedy
+	internal/service
+	internal/statefile
 statebackend/s3facade: a protocol over a Store
 	oci
 	oci/artifact
@@ -131,9 +143,11 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	registry
 	statebackend
 	statebackend/httpbackend
+	statebackend/tfe
 	internal/access
 	internal/addr
 	internal/blobcache
+	internal/cache
 	internal/catalog
 	internal/depot
 	internal/embedded
@@ -154,6 +168,7 @@ internal/server: it puts the handlers on one port; flags, credentials and the wo
 	internal/upstream
 	internal/prose
 	internal/stateview
+	internal/trail
 internal/blobcache: files by digest; what they are of is their readers' affair
 	oci
 	internal/scratch
@@ -173,6 +188,10 @@ internal/search: leaf: entries in, hits out; who may see what comes in as a func
 internal/downloads: counts under tags; who counts what is the caller's
 	oci
 	oci/artifact
+internal/trail: what processes changed, under tags; who records it, and who may see it, is the caller's
+	oci
+	oci/artifact
+	internal/prose
 internal/jobs: a queue in a repository; what its jobs do is their handlers' affair
 	oci
 	oci/artifact
@@ -286,6 +305,9 @@ internal/portalclient: it asks a front-end for instances; how one is reached is 
 	oci
 	internal/portaldoc
 	internal/publishclient
+internal/workspaceclient: it asks a front-end for workspaces; how one is reached is publishclient's
+	oci
+	internal/publishclient
 internal/web: the pages show what the catalog has, and what the API of instances answers, to whom the guard lets; they know no registry and no other server
 	oci
 	oci/artifact
@@ -309,6 +331,7 @@ internal/web: the pages show what the catalog has, and what the API of instances
 	internal/remedy
 	internal/statefile
 	internal/stateview
+	internal/trail
 internal/stateview: states read to be looked at, through caches; who may see them is the caller's
 	oci
 	oci/artifact

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-141914ff/okara/internal/portalclient"
+	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/trail"
+)
+
+// maxAudited bounds the records that are held to be printed as a table or one document.
+const maxAudited = 100_000
+
+// maxAuditLine bounds a record as a server sends it.
+const maxAuditLine = 1 << 20
+
+func newAudit(reg *registries) *cobra.Command {
+	var server serverFlags
+	var decisions, asCSV bool
+	q := url.Values{}
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who changed what through the servers of a registry",
+		Long: `Show who changed what through the servers (okara serve) of a registry in the last 90
+days, the newest first. Each server writes its changes into the queue repository once
+a minute, sealed with the state keys where it has any.
+
+They are read from the registry, with the keys of OKARA_STATE_KEYS, and each sign that
+somebody altered them is told. With --server a server is asked instead, which needs a
+token with admin:*:**; it also knows its last 5,000 --decisions about requests.
+
+A time is one such as 2026-11-22T12:00:00Z, or a day, which --until includes. The
+record of everything is the file that audit_log names at each server.
+
+Exit codes: 0 done, 1 the changes were altered, 2 usage, 5 denied.`,
+		Example: `  okara audit --registry registry.example.com/acme --since 2026-11-01
+  okara audit --server https://okara.example.com --actor anna --json
+  okara audit --server https://okara.example.com --decisions --decision denied
+  okara audit --csv > audit.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if auditFilters()[f.Name] != "" {
+					q.Set(f.Name, f.Value.String())
+				}
+			})
+			if decisions {
+				q.Set("what", trail.WhatDecisions)
+			}
+			wanted, err := trail.ParseQuery(q)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			if asCSV && reg.json {
+				return usageError("--csv and --json are two formats; name one")
+			}
+			from, err := openAudit(cmd.Context(), reg, server, wanted, q)
+			if err != nil {
+				return err
+			}
+			return printAudit(reg.app, from, asCSV)
+		},
+	}
+	server.add(cmd.Flags())
+	fl := cmd.Flags()
+	for name, usage := range auditFilters() {
+		fl.String(name, "", usage)
+	}
+	fl.BoolVar(&decisions, "decisions", false, "decisions about requests instead of changes; for --server")
+	fl.BoolVar(&asCSV, "csv", false, "print comma-separated values, of any number of records")
+	_ = cmd.RegisterFlagCompletionFunc("decision", cobra.FixedCompletions([]string{"allowed", "denied"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+	return cmd
+}
+
+// auditFilters are the flags that say which records are wanted.
+func auditFilters() map[string]string {
+	return map[string]string{
+		"actor": "only of who has `TEXT` in name, issuer, mode or address", "action": "only what is this `ACTION`, such as publish",
+		"kind": "only of this `KIND`, such as module", "address": "only of what has `TEXT` in its address",
+		"decision": "only what was allowed or denied: `DECISION`", "since": "only from this `TIME` on", "until": "only before this `TIME`",
+	}
+}
+
+// audited is where records come from.
+type audited struct {
+	Protected bool               `json:"protected"`
+	Altered   []trail.Alteration `json:"altered"`
+
+	decisions bool
+	each      func(do func(*trail.Entry) error) error
+	csv       func(to io.Writer) error
+}
+
+// openAudit asks the server of --server, else reads the registry.
+func openAudit(ctx context.Context, reg *registries, s serverFlags, wanted trail.Query, q url.Values) (*audited, error) {
+	front, err := openFrontend(reg, s, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case front != nil:
+		a, err := auditOfServer(ctx, front, q)
+		return a, listHint(err)
+	case wanted.Decisions:
+		return nil, withHint(usageError("the registry has no decisions: a server keeps them in memory, and in the file of audit_log"), "name the server with --server URL")
+	}
+	client, layout, err := reg.registryClient()
+	if err != nil {
+		return nil, err
+	}
+	queue, err := client.Repo(layout.QueueRepo())
+	if err != nil {
+		return nil, err
+	}
+	o, err := (&stateFlags{}).options(reg.app)
+	if err != nil {
+		return nil, err
+	}
+	t := trail.New(trail.Options{Repo: queue, Sealer: o.Sealer, Logger: reg.warnLogger()})
+	if err := t.Read(ctx); err != nil {
+		return nil, err
+	}
+	v := t.View(ctx)
+	a := &audited{Protected: v.Protected, Altered: v.Altered, each: func(do func(*trail.Entry) error) error { return t.Each(ctx, wanted, do) }}
+	a.csv = func(to io.Writer) error { return trail.WriteCSV(to, a.each) }
+	return a, nil
+}
+
+// auditOfServer asks a server: for what it knows of the changes, and for records when
+// they are wanted.
+func auditOfServer(ctx context.Context, front *publishclient.Client, q url.Values) (*audited, error) {
+	const path = "api/v1/audit"
+	a := &audited{decisions: q.Get("what") == trail.WhatDecisions}
+	if _, err := front.Call(ctx, http.MethodGet, path, q, nil, nil, a); err != nil {
+		return nil, err
+	}
+	open := func(format string) (io.ReadCloser, error) {
+		q.Set("format", format)
+		return front.Open(ctx, path, q, nil)
+	}
+	a.csv = func(to io.Writer) error {
+		body, err := open("csv")
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		_, err = io.Copy(to, body)
+		return err
+	}
+	a.each = func(do func(*trail.Entry) error) error {
+		body, err := open("jsonl")
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, maxAuditLine)
+		for lines.Scan() {
+			e := &trail.Entry{}
+			if err := json.Unmarshal(lines.Bytes(), e); err != nil {
+				return fmt.Errorf("what the server sends is no record: %w", err)
+			}
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	}
+	return a, nil
+}
+
+// printAudit prints the records, and says what shows that they were altered.
+func printAudit(a *app, from *audited, asCSV bool) error {
+	if asCSV {
+		a.printed = true
+		if err := from.csv(a.out); err != nil {
+			return err
+		}
+		return altered(a, from)
+	}
+	doc := struct {
+		*audited
+		Records []*trail.Entry `json:"records"`
+	}{from, []*trail.Entry{}}
+	err := from.each(func(e *trail.Entry) error {
+		if len(doc.Records) == maxAudited {
+			return withHint(fmt.Errorf("there are more than %d records", maxAudited), "ask for a shorter time with --since and --until, or for --csv")
+		}
+		doc.Records = append(doc.Records, e)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if from.Altered == nil {
+		from.Altered = []trail.Alteration{}
+	}
+	rows := [][]string{{"TIME", "WHO", "DID", "OF WHAT", "FROM"}}
+	for _, e := range doc.Records {
+		rows = append(rows, auditRow(e))
+	}
+	if err := a.printResult(doc, table(rows)); err != nil {
+		return err
+	}
+	return altered(a, from)
+}
+
+// auditRow is how a table shows a record.
+func auditRow(e *trail.Entry) []string {
+	who, did := e.Subject, strings.TrimSpace(e.Action+" "+e.Kind)
+	if who == "" {
+		who = e.Mode
+	}
+	if e.Decision == "denied" {
+		did += " (denied)"
+	}
+	var what strings.Builder
+	what.WriteString(e.Address)
+	for _, more := range []string{e.Version, e.Detail} {
+		if more != "" {
+			what.WriteString(" " + more)
+		}
+	}
+	row := []string{timestamp(e.Time), who, did, what.String(), e.ClientIP}
+	for i, text := range row {
+		if row[i] = portalclient.Plain(text); text == "" {
+			row[i] = "-"
+		}
+	}
+	return row
+}
+
+// altered is the error for changes that somebody altered.
+func altered(a *app, from *audited) error {
+	if from.decisions {
+		return nil
+	}
+	if !from.Protected {
+		a.note("not protected: without state keys who may write to the queue repository can write any change")
+	}
+	for _, one := range from.Altered {
+		a.note("audit altered: %s: %s", portalclient.Plain(one.Tag), portalclient.Plain(one.Reason))
+	}
+	if n := len(from.Altered); n > 0 {
+		return withHint(fmt.Errorf("the changes were altered in the registry: %s", plural(n, "sign")), "find out who writes to the queue repository, and compare with the files of audit_log")
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/trail"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestAudit publishes through a server with state keys: it tells of it at once, and the
+// registry once it has ended, sealed; what somebody takes away there is told.
+func TestAudit(t *testing.T) {
+	const reading = "oks_reading_0123456789abcdefghij"
+	keys := map[string]string{"OKARA_STATE_KEYS": "base64key://smGbjm71Nxd1Ig5FS0wj9SlbzAIrnolCz9bQQ6uAhl4="}
+	c, host := newClientHome(t), ocitest.New(t, ocitest.Quirks{})
+	tokens := c.file(t, "tokens", serveToken+" admin:*:**\n"+reading+" read:module:**\n")
+	url, _, stop := newServerIn(t, keys, "--registry", host+"/acme", "--token-file", tokens)
+	run := func(env map[string]string, args ...string) (int, string, string) {
+		c.env = env
+		return c.run(t, args...)
+	}
+	mine := map[string]string{"OKARA_TOKEN": serveToken}
+	dir := filepath.Dir(c.file(t, "vpc/main.tf", "# x\n"))
+	if code, _, errOut := run(mine, "publish", "module", dir, "net/vpc/aws", "1.0.0", "--server", url); code != exitOK {
+		t.Fatal(code, errOut)
+	}
+	const line = `^TIME +WHO +DID +OF WHAT +FROM\n\S+ \S+ +ci +publish module +net/vpc/aws 1\.0\.0 +127\.0\.0\.1$`
+	says := func(name string, env map[string]string, code int, out, errOut string, args ...string) {
+		t.Helper()
+		got, gotOut, gotErr := run(env, append([]string{"audit"}, args...)...)
+		if got != code || !matches(t, out, strings.TrimSpace(gotOut)) || !matches(t, errOut, strings.TrimSpace(gotErr)) {
+			t.Errorf("%s: exit %d, want %d\n%s\n%s", name, got, code, gotOut, gotErr)
+		}
+	}
+	says("at once", mine, exitOK, line, "^$", "--server", url)
+	says("filtered", mine, exitOK, `^TIME.*FROM$`, "^$", "--server", url, "--actor", "nobody")
+	says("decisions", mine, exitOK, `ci +publish module`, "^$", "--server", url, "--decisions", "--action", "publish")
+	says("CSV", mine, exitOK, `^"time","process".*\r?\n"20.*"net/vpc/aws","1\.0\.0"`, "^$", "--server", url, "--csv")
+	says("no right", map[string]string{"OKARA_TOKEN": reading}, exitDenied, "^$", "403.*\nhint: the token is valid", "--server", url)
+	says("no such time", mine, exitUsage, "^$", "since is", "--server", url, "--since", "yesterday")
+	says("two formats", mine, exitUsage, "two formats", "two formats", "--server", url, "--csv", "--json")
+	if code := stop(); code != exitOK {
+		t.Fatalf("the server ended with %d", code)
+	}
+	registry := []string{"--registry", host + "/acme"}
+	says("from the registry", keys, exitOK, line, "^$", registry...)
+	says("without keys", nil, exitFailure, `^TIME.*FROM$`, "not protected.*\naudit altered: audit-.*no state keys", registry...)
+	says("decisions of the registry", keys, exitUsage, "^$", "the registry has no decisions.*\nhint: name the server", append(registry, "--decisions")...)
+	code, out, errOut := run(keys, append([]string{"audit", "--json"}, registry...)...)
+	var doc struct {
+		Protected bool
+		Altered   []trail.Alteration
+		Records   []trail.Entry
+	}
+	if err := json.Unmarshal([]byte(out), &doc); code != exitOK || err != nil || !doc.Protected || doc.Altered == nil || len(doc.Records) != 1 || doc.Records[0].N != 1 {
+		t.Errorf("exit %d, %v, %s\n%s", code, err, errOut, out)
+	}
+
+	client, err := oci.New(host, oci.Options{PlainHTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := client.Repo("acme/queue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag, err := range queue.Tags(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := artifact.ParseAuditTag(tag); ok {
+			if err := artifact.PutAudit(t.Context(), queue, nil, at, []byte("{}\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	says("altered", keys, exitFailure, `^TIME.*FROM$`, "audit altered: audit-.*not sealed.*\n(.*\n)*.*1 sign\nhint: find out who writes", registry...)
+}

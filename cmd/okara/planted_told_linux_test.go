@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Secrets of who is told: of the signature, and in the address of the receiver.
+const (
+	plantedNotify = "planted-secret-of-notices-4b8e"
+	plantedHook   = "planted-address-of-notices-c3d0"
+)
+
+// told is what others are told of instances while they live: a receiver of notices,
+// which fails the first time, and who looks at streams of events.
+type told struct {
+	receiver *httptest.Server
+	streams  sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	notices [][]byte   // with their headers
+	kinds   []string
+	wrong   []string          // about notices
+	events  map[string][]byte // by who looks
+}
+
+func newTold(t *testing.T) *told {
+	t.Helper()
+	n := &told{events: map[string][]byte{}}
+	n.receiver = httptest.NewServer(n)
+	t.Cleanup(n.receiver.Close)
+	return n
+}
+
+// address is that of the receiver, as it is configured.
+func (n *told) address() string { return n.receiver.URL + "/hook?token=" + plantedHook }
+
+func (n *told) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var notice struct{ Kind string }
+	if err == nil {
+		err = json.Unmarshal(body, &notice)
+	}
+	signature := r.Header.Get("Okara-Signature")
+	at, sum, _ := strings.Cut(signature, ",v1=")
+	mac := hmac.New(sha256.New, []byte(plantedNotify))
+	mac.Write([]byte(strings.TrimPrefix(at, "t=") + "."))
+	mac.Write(body)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil || sum != hex.EncodeToString(mac.Sum(nil)) || r.URL.Query().Get("token") != plantedHook {
+		n.wrong = append(n.wrong, fmt.Sprintf("%v, signature %q of %s at %s", err, signature, body, r.URL))
+	}
+	n.notices = append(n.notices, fmt.Appendf(body, "\n%v", r.Header))
+	if len(n.notices) == 1 { // what is said of this is in the log
+		http.Error(w, "not now", http.StatusInternalServerError)
+		return
+	}
+	n.kinds = append(n.kinds, notice.Kind)
+}
+
+// stream reads a stream of the server until it ends; also gets what was read so far.
+func (w *planted) stream(t *testing.T, who, path string, also io.Writer) []byte {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.server.url+path, nil)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if who == w.session {
+		r.Header.Set("Cookie", who)
+	} else {
+		r.Header.Set("Authorization", "Bearer "+who)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return nil
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(io.TeeReader(resp.Body, also)) // the server ends it as it likes
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("%s: %d %s", path, resp.StatusCode, b)
+	}
+	return b
+}
+
+// listen lets all who have a name hear of instances until the server ends.
+func (w *planted) listen(t *testing.T) {
+	t.Helper()
+	for name, who := range w.callers() {
+		if who == "" {
+			continue
+		}
+		w.told.streams.Go(func() { w.stream(t, who, "/api/v1/events", ear{w.told, name}) })
+	}
+}
+
+// ear keeps what somebody hears.
+type ear struct {
+	told *told
+	name string
+}
+
+func (e ear) Write(b []byte) (int, error) {
+	e.told.mu.Lock()
+	defer e.told.mu.Unlock()
+	e.told.events[e.name] = append(e.told.events[e.name], b...)
+	return len(b), nil
+}
+
+// ended waits until all who listen heard of an end: a stream may be a look behind.
+func (w *planted) ended(t *testing.T) {
+	t.Helper()
+	all := func() bool {
+		w.told.mu.Lock()
+		defer w.told.mu.Unlock()
+		for _, b := range w.told.events {
+			if !bytes.Contains(b, []byte(destroyed)) {
+				return false
+			}
+		}
+		return len(w.told.events) > 0
+	}
+	for end := time.Now().Add(5 * time.Minute); !all() && time.Now().Before(end); { // heard says who did not
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+const destroyed = `"phase":"destroyed"` // in an event
+
+// noticed waits until the receiver was told of kinds of events.
+func (w *planted) noticed(t *testing.T, kinds ...string) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		w.told.mu.Lock()
+		had := slices.Clone(w.told.kinds)
+		w.told.mu.Unlock()
+		if !slices.ContainsFunc(kinds, func(kind string) bool { return !slices.Contains(had, kind) }) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("notices %q, want %q; log:\n%s", had, kinds, w.server.log)
+		}
+	}
+}
+
+// heard looks at all that was told, once the server has ended.
+func (w *planted) heard(t *testing.T) {
+	t.Helper()
+	w.told.streams.Wait()
+	w.told.mu.Lock()
+	defer w.told.mu.Unlock()
+	for _, text := range w.told.wrong {
+		t.Error(text)
+	}
+	for _, notice := range w.told.notices {
+		w.clean(t, "a notice", notice)
+	}
+	for name, b := range w.told.events {
+		if !bytes.Contains(b, []byte(`"action":"extended"`)) || !bytes.Contains(b, []byte(destroyed)) {
+			t.Errorf("%s did not hear all: %s", name, b)
+		}
+		w.clean(t, "events for "+name, b)
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/workspaceclient"
+)
+
+func newWorkspaceCreate(reg *registries) *cobra.Command {
+	var f workspaceFlags
+	var n workspaceclient.New
+	var tags []string
+	cmd := &cobra.Command{
+		Use:   "create ORGANIZATION/WORKSPACE",
+		Short: "Make a workspace, with its tags",
+		Long: `Make a workspace, with its tags.
+
+` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
+has tags and nobody can be asked, as in CI, this command makes the first one.
+
+The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
+
+` + workspaceHelp,
+		Example: `  okara workspace create acme/network-prod --tag network --tag env=prod
+  okara workspace create acme/shop --project retail --description "the shop"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := workspaceclient.ParsePlace(args[0])
+			if err != nil {
+				return workspaceError(err)
+			}
+			n.Tags = map[string]string{}
+			for _, tag := range tags {
+				key, value, _ := strings.Cut(tag, "=")
+				if _, twice := n.Tags[key]; twice || key == "" {
+					return usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag)
+				}
+				n.Tags[key] = value
+			}
+			c, err := f.open(reg)
+			if err != nil {
+				return err
+			}
+			w, err := c.Create(cmd.Context(), p, n)
+			if err != nil {
+				return workspaceError(err)
+			}
+			return reg.printResult(w, fmt.Sprintf("workspace %s is made", p))
+		},
+	}
+	f.add(reg, cmd, true)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
+	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
+	fl.StringVar(&n.Description, "description", "", "`TEXT` for people")
+	return cmd
+}

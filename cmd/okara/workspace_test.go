@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const teamToken = "oks_team_0123456789abcdefghij"
+
+// sendState makes a request to a server as the owner of its states.
+func sendState(t *testing.T, method, url, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+serveToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %d", method, url, resp.StatusCode)
+	}
+}
+
+// TestWorkspaceCommands makes, lists and deletes workspaces at a server: what each
+// command prints, what it exits with, and what completes.
+func TestWorkspaceCommands(t *testing.T) {
+	tokens := newFile(t, "tokens", serveToken+" write:state:**\n"+teamToken+" write:state:acme/dev-*\n")
+	url, _, _ := newServer(t, "--storage", t.TempDir(), "--token-file", tokens)
+	sendState(t, http.MethodPost, url+"/state/acme/full", `{"version":4,"serial":1,"lineage":"a","resources":[{"mode":"managed","type":"x","name":"y","instances":[{}]}]}`)
+	sendState(t, "LOCK", url+"/state/acme/held", `{"ID":"a","Who":"anna"}`)
+	for _, s := range []struct {
+		name, token string
+		args        []string
+		code        int
+		out, errOut string
+	}{
+		{"make one", serveToken, []string{"create", "acme/net-eu", "--tag", "network", "--tag", "env=prod", "--project", "retail", "--description", "the net"}, 0, "^workspace acme/net-eu is made\n$", ""},
+		{"again, with other tags", serveToken, []string{"create", "acme/net-eu", "--tag", "other"}, exitConflict, "^$", "workspace acme/net-eu: exists already"},
+		{"as JSON", teamToken, []string{"create", "acme/dev-1", "--json"}, 0, `(?s)"organization": "acme",\s+"name": "dev-1"`, ""},
+		{"list", serveToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE +TAGS +PROJECT +LOCKED +CREATED\n.*\nfull +- +- +no .*\nnet-eu +env,network +retail +no +\d{4}-`, ""},
+		{"list by tag", serveToken, []string{"list", "acme", "--tag", "env"}, 0, `(?s)^WORKSPACE[^\n]*\nnet-eu [^\n]*\n$`, ""},
+		{"list by project", serveToken, []string{"list", "acme", "--project", "retail", "--json"}, 0, `^\[\s+\{\s+"organization": "acme",\s+"name": "net-eu"`, ""},
+		{"list nothing", serveToken, []string{"list", "empty", "--json"}, 0, `^\[\]\n$`, ""},
+		{"list what may be read", teamToken, []string{"list", "acme"}, 0, `(?s)^WORKSPACE[^\n]*\ndev-1 [^\n]*\n$`, ""},
+		{"list without a right", teamToken, []string{"list", "other"}, exitDenied, "^$", "may not read state other"},
+		{"make without a right", teamToken, []string{"create", "acme/prod"}, exitDenied, "^$", "may not write state acme/prod"},
+		{"delete without a right", teamToken, []string{"delete", "acme/net-eu", "--yes"}, exitDenied, "^$", "may not write state acme/net-eu"},
+		{"a wrong token", "oks_ci_000000000000000000000", []string{"list", "acme"}, exitDenied, "^$", "hint: .*OKARA_TOKEN"},
+		{"no name", serveToken, []string{"create", "acme"}, exitUsage, "^$", "want ORGANIZATION/WORKSPACE"},
+		{"no name that can be given", serveToken, []string{"create", "acme/a b"}, exitUsage, "^$", "(?i)name"},
+		{"a tag twice", serveToken, []string{"create", "acme/x", "--tag", "a", "--tag", "a=1"}, exitUsage, "^$", "each KEY once"},
+		{"no organization", serveToken, []string{"list", "acme/x"}, exitUsage, "^$", "name of an organization"},
+		{"one that no state can have", serveToken, []string{"list", "Acme"}, exitNotFound, "^$", "404"},
+		{"delete unasked", serveToken, []string{"delete", "acme/net-eu"}, exitUsage, "^$", "add --yes"},
+		{"delete", serveToken, []string{"delete", "acme/net-eu", "--yes"}, 0, "^workspace acme/net-eu is deleted\n$", ""},
+		{"delete again", serveToken, []string{"delete", "acme/net-eu", "--yes"}, exitNotFound, "^$", "hint: .okara workspace list"},
+		{"delete with resources", serveToken, []string{"delete", "acme/full", "--yes"}, exitConflict, "^$", "hint: .*--force"},
+		{"delete what is locked", serveToken, []string{"delete", "acme/held", "--yes", "--force"}, exitNotFound, "^$", ""}, // a lock alone is no workspace
+		{"delete by force", serveToken, []string{"delete", "acme/full", "--yes", "--force", "--json"}, 0, `"deleted": true`, ""},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			c := newClientHome(t)
+			c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": s.token}
+			code, out, errOut := c.run(t, append([]string{"workspace"}, s.args...)...)
+			if code != s.code || !regexp.MustCompile(s.out).MatchString(out) || !regexp.MustCompile(s.errOut).MatchString(errOut) {
+				t.Errorf("exit code %d, want %d\n%s%s", code, s.code, out, errOut)
+			}
+		})
+	}
+	c := newClientHome(t)
+	if code, _, errOut := c.run(t, "workspace", "list", "acme"); code != exitUsage || !strings.Contains(errOut, "hint: set OKARA_SERVER") {
+		t.Errorf("without a server: %d %s", code, errOut)
+	}
+	c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": serveToken}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"list", "a"}, "acme\n:4\n"},
+		{[]string{"delete", "a"}, "acme/\n:6\n"},
+		{[]string{"delete", "acme/dev"}, "acme/dev-1\n:4\n"},
+		{[]string{"delete", "acme/dev-1", ""}, ":4\n"},
+	} {
+		if _, out, _ := c.run(t, append([]string{"__complete", "workspace"}, tt.args...)...); out != tt.want {
+			t.Errorf("%q completes %q, want %q", tt.args, out, tt.want)
+		}
+	}
+}
+
+// TestWorkspaceTokens finds no token in what commands of workspaces log.
+func TestWorkspaceTokens(t *testing.T) {
+	log := newFile(t, "log", "")
+	url, notes, stop := newServer(t, "--storage", t.TempDir(), "--token-file", newFile(t, "tokens", serveToken+" write:state:**\n"), "--audit-log", log, "--debug")
+	c := newClientHome(t)
+	c.env = map[string]string{"OKARA_SERVER": url, "OKARA_TOKEN": serveToken}
+	if code, _, errOut := c.run(t, "workspace", "create", "acme/a", "--debug"); code != 0 || strings.Contains(errOut, serveToken) {
+		t.Errorf("%d %s", code, errOut)
+	}
+	stop()
+	audit, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(audit)+notes(), serveToken) || !strings.Contains(string(audit), `"address":"acme/a"`) {
+		t.Errorf("the logs are\n%s%s", audit, notes())
+	}
+}

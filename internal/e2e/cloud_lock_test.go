@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// rivalsVar is set where applies that wait for each other are run: the tools look for
+// a lock that is held every 16 seconds only.
+const rivalsVar = "OKARA_TEST_RIVALS"
+
+func needRivals(t *testing.T) {
+	if os.Getenv(rivalsVar) == "" {
+		t.Skip(rivalsVar + " is not set; make interop sets it")
+	}
+}
+
+// TestCloudRivals lets applies of one workspace by both tools begin at once at two
+// servers, all with one token. No two may be inside together, and with a lock timeout
+// each finishes: as many versions, and no lock is left.
+func TestCloudRivals(t *testing.T) {
+	needRivals(t)
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCloud(t, set, set.tofu)
+	each := []*cloud{c, c.other()}
+	registry := c.registry()
+	_, one := c.serve("one", registry, "127.0.0.1:0")
+	_, two := c.serve("two", registry, "127.0.0.1:0")
+	servers := []string{one, two}
+	log := filepath.Join(c.dir, "log")
+	const applies = 12
+	for i := range applies {
+		c.folder(fmt.Sprint(i), "cloud", `name = "shop"`, c.logged(fmt.Sprint(i), log))
+		each[i%2].must(fmt.Sprint(i), servers[i/2%2], "init")
+	}
+	var group sync.WaitGroup
+	for i := range applies {
+		group.Go(func() {
+			if out, err := each[i%2].run(fmt.Sprint(i), servers[i/2%2], "apply", "-auto-approve", "-lock-timeout=10m", "-var", fmt.Sprintf("text=%d", i)); err != nil {
+				t.Errorf("apply %d: %v\n%s", i, err, out)
+			}
+		})
+	}
+	group.Wait()
+	checkSections(t, log, applies)
+	if got := c.versions(registry); got != applies {
+		t.Errorf("there are %d versions, want %d", got, applies)
+	}
+	c.unlocked(registry)
+}
+
+// logged is a command that writes to a file when it begins and when it ends.
+func (c *cloud) logged(who, log string) string {
+	return fmt.Sprintf("echo enter %s >>%s; sleep 0.3; echo leave %[1]s >>%[2]s", who, log)
+}
+
+var versionLine = regexp.MustCompile(`(?m)^[0-9]+ `)
+
+// versions counts those of acme/shop.
+func (c *cloud) versions(registry string) int {
+	c.t.Helper()
+	history, err := c.okara("state", "history", registry+"/state/acme", "-w", "shop")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(versionLine.FindAllString(history, -1))
+}
+
+// unlocked wants no lock of the organization.
+func (c *cloud) unlocked(registry string) {
+	c.t.Helper()
+	if out, err := c.okara("state", "locks", registry+"/state/acme"); err != nil || strings.TrimSpace(out) != "" {
+		c.t.Errorf("locks that are left: %v\n%s", err, out)
+	}
+}
+
+// held makes a folder whose apply stays inside as long as the file that it returns
+// is there, and says with the second when it is inside.
+func (c *cloud) held(folder string) (hold, inside string) {
+	c.t.Helper()
+	hold, inside = filepath.Join(c.dir, folder+".hold"), filepath.Join(c.dir, folder+".inside")
+	c.folder(folder, "cloud", `name = "shop"`, fmt.Sprintf("touch %s; n=0; while test -e %s && test $n -lt 3000; do sleep 0.1; n=$((n+1)); done", inside, hold))
+	if err := os.WriteFile(hold, nil, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return hold, inside
+}
+
+// ended is how a command ended that ran beside the test.
+type ended struct {
+	out string
+	err error
+}
+
+// begin starts an apply and waits until it is inside.
+func (c *cloud) begin(folder, server, inside string) <-chan ended {
+	c.t.Helper()
+	done := make(chan ended, 1)
+	go func() {
+		out, err := c.run(folder, server, "apply", "-auto-approve", "-var", "text="+folder)
+		done <- ended{out, err}
+	}()
+	for until := time.Now().Add(startLimit); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := os.Stat(inside); err == nil {
+			return done
+		}
+		if time.Now().After(until) {
+			c.t.Fatalf("%s: the apply was not inside within %s", folder, startLimit)
+		}
+	}
+}
+
+func (c *cloud) release(hold string) {
+	c.t.Helper()
+	if err := os.Remove(hold); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestCloudOvertaken ends the lock of an apply by force, and the other tool applies. The
+// successor's state stays,
+// and the overtaken one keeps its own in a file.
+func TestCloudOvertaken(t *testing.T) { eachTool(t, testCloudOvertaken) }
+
+func testCloudOvertaken(t *testing.T, c *cloud) {
+	_, at := c.serve("one", c.registry(), "127.0.0.1:0")
+	other := c.other()
+	hold, inside := c.held("first")
+	c.folder("second", "cloud", `name = "shop"`, "true")
+	c.must("first", at, "init")
+	other.must("second", at, "init")
+	first := c.begin("first", at, inside)
+	if out, err := other.run("second", at, "plan"); err == nil || !strings.Contains(out, "lock") {
+		t.Errorf("a second command is not kept out: %v\n%s", err, out)
+	}
+	other.must("second", at, "force-unlock", "-force", "acme/shop")
+	other.must("second", at, "apply", "-auto-approve", "-var", "text=second")
+	c.release(hold)
+	if e := <-first; e.err == nil {
+		t.Errorf("the overtaken apply believes that it is done:\n%s", e.out)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "first", "errored.tfstate")); err != nil {
+		t.Error(err)
+	}
+	if got := other.must("second", at, "output", "-no-color", "-raw", "text"); got != "second" {
+		t.Errorf("the state is that of %q", got)
+	}
+	other.must("second", at, "plan", "-detailed-exitcode", "-var", "text=second")
+}
+
+// TestCloudServerKilled kills the server in an apply. Another one at its address
+// takes over, and nothing shows but a jump in the version numbers.
+func TestCloudServerKilled(t *testing.T) { eachTool(t, testCloudServerKilled) }
+
+func testCloudServerKilled(t *testing.T, c *cloud) {
+	registry := c.registry()
+	server, at := c.serve("one", registry, "127.0.0.1:0")
+	hold, inside := c.held("first")
+	c.must("first", at, "init")
+	first := c.begin("first", at, inside)
+	server.kill()
+	c.serve("two", registry, at)
+	c.release(hold)
+	if e := <-first; e.err != nil {
+		t.Errorf("%v\n%s", e.err, e.out)
+	}
+	c.unlocked(registry)
+	c.must("first", at, "plan", "-detailed-exitcode", "-var", "text=first")
+}

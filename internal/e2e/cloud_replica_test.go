@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// towards passes requests on to a server, and is silent about one that is away.
+func towards(t testing.TB, addr string) *httputil.ReverseProxy {
+	t.Helper()
+	to, err := url.Parse("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	return proxy
+}
+
+// inFront is the address of a handler that stands before servers.
+func inFront(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	front := httptest.NewServer(h)
+	t.Cleanup(front.Close)
+	return strings.TrimPrefix(front.URL, "http://")
+}
+
+// TestCloudReplicas sends each request of the tools to the other one of two servers.
+func TestCloudReplicas(t *testing.T) { eachTool(t, testCloudReplicas) }
+
+func testCloudReplicas(t *testing.T, c *cloud) {
+	registry := c.registry()
+	_, one := c.serve("one", registry, "127.0.0.1:0")
+	_, two := c.serve("two", registry, "127.0.0.1:0")
+	proxies := []*httputil.ReverseProxy{towards(t, one), towards(t, two)}
+	var n atomic.Int64
+	at := inFront(t, func(w http.ResponseWriter, r *http.Request) { proxies[n.Add(1)%2].ServeHTTP(w, r) })
+	for _, block := range []string{"cloud", `backend "remote"`} {
+		folder := strings.Fields(block)[0]
+		c.folder(folder, block, `name = "`+folder+`"`, "true")
+		c.must(folder, at, "init")
+		c.must(folder, at, "apply", "-auto-approve")
+		c.must(folder, at, "apply", "-auto-approve", "-var", "text=second")
+		c.must(folder, at, "plan", "-detailed-exitcode", "-var", "text=second")
+		if got := c.must(folder, at, "output", "-no-color", "-raw", "text"); got != "second" {
+			t.Errorf("%s: the state is that of %q", block, got)
+		}
+		c.must(folder, at, "state", "rm", "terraform_data.one")
+	}
+	c.unlocked(registry)
+}
+
+// TestCloudUploadCut kills the server when a state is uploaded, before it came there
+// and after it was stored. The tool hears nothing, asks again, and is done.
+func TestCloudUploadCut(t *testing.T) { eachTool(t, testCloudUploadCut) }
+
+func testCloudUploadCut(t *testing.T, c *cloud) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stored=%t", stored), func(t *testing.T) {
+			c := newCloud(t, c.set, c.tool)
+			registry := c.registry()
+			server, addr := c.serve("one", registry, "127.0.0.1:0")
+			proxy, killed := towards(t, addr), make(chan struct{})
+			var once sync.Once
+			at := inFront(t, func(w http.ResponseWriter, r *http.Request) {
+				cut := false
+				if r.Method == http.MethodPut {
+					once.Do(func() { cut = true })
+				}
+				if !cut {
+					proxy.ServeHTTP(w, r)
+					return
+				}
+				if stored {
+					answer := httptest.NewRecorder()
+					proxy.ServeHTTP(answer, r)
+					if answer.Code != http.StatusOK {
+						t.Errorf("the upload is answered %d", answer.Code)
+					}
+				}
+				server.kill()
+				close(killed)
+				panic(http.ErrAbortHandler) // the connection ends without an answer
+			})
+			c.folder("app", `backend "remote"`, `name = "shop"`, "true") // which uploads once
+			c.must("app", at, "init")
+			done := make(chan ended, 1)
+			go func() {
+				out, err := c.run("app", at, "apply", "-auto-approve")
+				done <- ended{out, err}
+			}()
+			select {
+			case <-killed:
+			case e := <-done:
+				t.Fatalf("the apply ended without an upload: %v\n%s", e.err, e.out)
+			}
+			c.serve("two", registry, addr)
+			if e := <-done; e.err != nil {
+				t.Errorf("%v\n%s", e.err, e.out)
+			}
+			history, err := c.okara("state", "history", registry+"/state/acme", "-w", "shop", "--json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Count(history, `"operation": "tfe.v2"`); got != 1 { // beside the seal of the server that took over
+				t.Errorf("the state was stored %d times, want once:\n%s", got, history)
+			}
+			c.unlocked(registry)
+			c.must("app", at, "plan", "-detailed-exitcode")
+		})
+	}
+}
+
+// TestCloudDoors uses one state through cloud, backend "http" and `okara tofu`, in turn
+// and at once: it is one state with one lock.
+func TestCloudDoors(t *testing.T) {
+	needRivals(t)
+	eachTool(t, testCloudDoors)
+}
+
+func testCloudDoors(t *testing.T, c *cloud) {
+	registry := c.registry()
+	_, at := c.serve("one", registry, "127.0.0.1:0")
+	state := "http://" + at + "/state/acme/shop"
+	doors := []struct{ name, where string }{
+		{"cloud", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)},
+		{"http", fmt.Sprintf("  backend \"http\" {\n    address        = %q\n    lock_address   = %[1]q\n    unlock_address = %[1]q\n    lock_method    = \"LOCK\"\n    unlock_method  = \"UNLOCK\"\n  }\n", state)},
+		{"oci", fmt.Sprintf("  backend \"oci\" {\n    repository = %q\n  }\n", registry+"/state/acme")},
+	}
+	wrapped := *c
+	wrapped.tool, wrapped.before = c.set.okara, []string{"tofu"}
+	wrapped.env = []string{"OKARA_TOFU=" + c.tool, "TF_WORKSPACE=shop"}
+	each := []*cloud{c, c, &wrapped}
+	log := filepath.Join(c.dir, "log")
+	apply := func(folder string, by *cloud, text string) {
+		if out, err := by.run(folder, at, "apply", "-auto-approve", "-lock-timeout=10m", "-var", "text="+text); err != nil {
+			t.Errorf("%s: %v\n%s", folder, err, out)
+		}
+	}
+	const rounds = 2
+	for i, d := range doors {
+		for n := range rounds {
+			folder := fmt.Sprint(d.name, n)
+			c.configure(folder, d.where, c.logged(folder, log))
+			each[i].must(folder, at, "init")
+		}
+		apply(d.name+"0", each[i], d.name)
+		for j, other := range doors[:i] {
+			each[j].must(other.name+"0", at, "plan", "-detailed-exitcode", "-var", "text="+d.name)
+		}
+	}
+	var group sync.WaitGroup
+	for i, d := range doors {
+		for n := range rounds {
+			group.Go(func() { apply(fmt.Sprint(d.name, n), each[i], fmt.Sprint(d.name, " at once ", n)) })
+		}
+	}
+	group.Wait()
+	checkSections(t, log, len(doors)*(rounds+1))
+	if got := c.versions(registry); got < len(doors)*(rounds+1) {
+		t.Errorf("there are %d versions, want one of each apply", got)
+	}
+	c.unlocked(registry)
+}

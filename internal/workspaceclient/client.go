@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workspaceclient
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// Client asks one front-end. It is safe for concurrent use.
+type Client struct {
+	Front *publishclient.Client
+}
+
+// root is where the routes are below the address of a server.
+const root = "api/v2/"
+
+const (
+	pageSize = 100 // the most that a server gives at once
+	// maxListed bounds what a server makes this process keep.
+	maxListed = 10_000
+	maxName   = 255 // of a workspace, in bytes
+)
+
+// Workspace is one of an organization. Strings are foreign text.
+type Workspace struct {
+	Organization string    `json:"organization"`
+	Name         string    `json:"name"`
+	Tags         []string  `json:"tags,omitempty"` // keys, without values
+	Project      string    `json:"project,omitempty"`
+	Description  string    `json:"description,omitempty"`
+	Locked       bool      `json:"locked,omitempty"`
+	Created      time.Time `json:"created,omitzero"` // zero: its state came through another door
+}
+
+// Place names a workspace; without Name it is the organization.
+type Place struct{ Organization, Name string }
+
+// ErrName says that nothing can have a name.
+var ErrName = errors.New("not a name")
+
+// ParsePlace reads ORGANIZATION/WORKSPACE. The workspace is whatever stands behind
+// the first slash.
+func ParsePlace(s string) (Place, error) {
+	organization, name, ok := strings.Cut(s, "/")
+	p := Place{organization, name}
+	if !ok || !segment(organization) || !segment(name) || len(name) > maxName {
+		return p, fmt.Errorf("%q: want ORGANIZATION/WORKSPACE: %w", s, ErrName)
+	}
+	return p, nil
+}
+
+// ParseOrganization reads the name of an organization alone.
+func ParseOrganization(s string) (string, error) {
+	if !segment(s) || strings.Contains(s, "/") {
+		return "", fmt.Errorf("%q: want the name of an organization: %w", s, ErrName)
+	}
+	return s, nil
+}
+
+// segment reports whether a name can be part of an address.
+func segment(s string) bool {
+	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+func (p Place) String() string { return p.Organization + "/" + p.Name }
+
+// path is where the workspace is.
+func (p Place) path(more string) string {
+	return root + "organizations/" + url.PathEscape(p.Organization) + "/workspaces/" + url.PathEscape(p.Name) + more
+}
+
+// resource is a workspace as JSON:API has it.
+type resource struct {
+	Attributes struct {
+		Name        string    `json:"name"`
+		Description string    `json:"description"`
+		Tags        []string  `json:"tag-names"`
+		Locked      bool      `json:"locked"`
+		Created     time.Time `json:"created-at"`
+	} `json:"attributes"`
+	Relationships struct {
+		Project struct {
+			Data struct {
+				ID string `json:"id"`
+			} `json:"data"`
+		} `json:"project"`
+	} `json:"relationships"`
+}
+
+// defaultProject is what servers call the project of workspaces without one.
+const defaultProject = "Default Project"
+
+const projectPrefix = "prj-"
+
+func (r resource) workspace(organization string) Workspace {
+	w := Workspace{
+		Organization: organization, Name: r.Attributes.Name, Tags: r.Attributes.Tags, Description: r.Attributes.Description,
+		Locked: r.Attributes.Locked, Created: r.Attributes.Created,
+	}
+	if id, ok := strings.CutPrefix(r.Relationships.Project.Data.ID, projectPrefix); ok {
+		if name, err := base64.RawURLEncoding.DecodeString(id); err == nil && string(name) != defaultProject {
+			w.Project = string(name)
+		}
+	}
+	return w
+}
+
+// Filter is which workspaces to list: those with all of the tags, in the project. The
+// zero value is all.
+type Filter struct {
+	Tags    []string
+	Project string
+}
+
+// List returns the workspaces of an organization that the caller may read, by name.
+func (c *Client) List(ctx context.Context, organization string, f Filter) ([]Workspace, error) {
+	q := url.Values{"page[size]": {strconv.Itoa(pageSize)}}
+	if len(f.Tags) > 0 {
+		q.Set("search[tags]", strings.Join(f.Tags, ","))
+	}
+	if f.Project != "" {
+		q.Set("filter[project][id]", projectID(f.Project))
+	}
+	all := []Workspace{}
+	for page := 1; len(all) < maxListed; page++ {
+		q.Set("page[number]", strconv.Itoa(page))
+		var list struct {
+			Data []resource `json:"data"`
+			Meta struct {
+				Pagination struct {
+					Next *int `json:"next-page"`
+				} `json:"pagination"`
+			} `json:"meta"`
+		}
+		if _, err := c.Front.Call(ctx, http.MethodGet, root+"organizations/"+url.PathEscape(organization)+"/workspaces", q, nil, nil, &list); err != nil {
+			return nil, err
+		}
+		for _, r := range list.Data {
+			all = append(all, r.workspace(organization))
+		}
+		if len(list.Data) == 0 || list.Meta.Pagination.Next == nil {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Organizations returns the names of those that the caller may see something of.
+func (c *Client) Organizations(ctx context.Context) ([]string, error) {
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if _, err := c.Front.Call(ctx, http.MethodGet, root+"organizations", nil, nil, nil, &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, one := range list.Data {
+		names = append(names, one.ID)
+	}
+	return names, nil
+}
+
+// Workspace returns one.
+func (c *Client) Workspace(ctx context.Context, p Place) (Workspace, error) {
+	var one struct {
+		Data resource `json:"data"`
+	}
+	_, err := c.Front.Call(ctx, http.MethodGet, p.path(""), nil, nil, nil, &one)
+	return one.Data.workspace(p.Organization), err
+}
+
+// New is what a new workspace has. The zero value is nothing.
+type New struct {
+	Tags                 map[string]string // value "": a key alone
+	Project, Description string
+}
+
+// item is one tag, or another thing that a relation leads to.
+type item struct {
+	Type       string            `json:"type"`
+	ID         string            `json:"id,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+// Create makes a workspace. One that is there already is [oci.ErrExists].
+func (c *Client) Create(ctx context.Context, p Place, n New) (Workspace, error) {
+	relations := map[string]any{}
+	if n.Project != "" {
+		relations["project"] = map[string]any{"data": item{Type: "projects", ID: projectID(n.Project)}}
+	}
+	if len(n.Tags) > 0 {
+		var tags []item
+		for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
+			tags = append(tags, item{Type: "tag-bindings", Attributes: map[string]string{"key": key, "value": n.Tags[key]}})
+		}
+		relations["tag-bindings"] = map[string]any{"data": tags}
+	}
+	attributes := map[string]string{"name": p.Name}
+	if n.Description != "" {
+		attributes["description"] = n.Description
+	}
+	body := map[string]any{"data": map[string]any{"type": "workspaces", "attributes": attributes, "relationships": relations}}
+	var one struct {
+		Data resource `json:"data"`
+	}
+	_, err := c.Front.Call(ctx, http.MethodPost, root+"organizations/"+url.PathEscape(p.Organization)+"/workspaces", nil, nil, body, &one)
+	if e, ok := errors.AsType[*publishclient.Error](err); ok && e.Status == http.StatusUnprocessableEntity {
+		if _, there := c.Workspace(ctx, p); there == nil { // the status says only that the body was not taken
+			return Workspace{}, fmt.Errorf("workspace %s: %w", p, oci.ErrExists)
+		}
+	}
+	return one.Data.workspace(p.Organization), err
+}
+
+// Delete deletes a workspace; its versions stay until they are pruned. Without force
+// it is refused while the state has resources ([oci.ErrExists]).
+func (c *Client) Delete(ctx context.Context, p Place, force bool) error {
+	if force {
+		_, err := c.Front.Call(ctx, http.MethodDelete, p.path(""), nil, nil, nil, nil)
+		return err
+	}
+	_, err := c.Front.Call(ctx, http.MethodPost, p.path("/actions/safe-delete"), nil, nil, nil, nil)
+	return err
+}
+
+func projectID(name string) string {
+	return projectPrefix + base64.RawURLEncoding.EncodeToString([]byte(name))
+}

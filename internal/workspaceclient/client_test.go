@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workspaceclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/publishclient"
+	"github.com/seed-141914ff/okara/internal/workspaceclient"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// asked is what a server was asked.
+type asked struct{ Method, Path, Body string }
+
+// newServer answers as it is told, and keeps what it was asked.
+func newServer(t *testing.T, answer func(r *http.Request) (int, string)) (*workspaceclient.Client, *[]asked) {
+	t.Helper()
+	var all []asked
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		all = append(all, asked{r.Method, r.URL.RequestURI(), string(b)})
+		status, body := answer(r)
+		w.Header().Set("Content-Type", "application/vnd.api+json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &workspaceclient.Client{Front: publishclient.New(publishclient.Options{Server: u, Pause: time.Millisecond})}, &all
+}
+
+const shop = `{"id":"ws-x","type":"workspaces","attributes":{"name":"shop","tag-names":["a","b"],"locked":true,"created-at":"2026-01-02T03:04:05Z"},
+ "relationships":{"project":{"data":{"type":"projects","id":"prj-cmV0YWls"}}}}`
+
+// TestList reads page after page, and ends with a server that has no end.
+func TestList(t *testing.T) {
+	c, requests := newServer(t, func(r *http.Request) (int, string) {
+		if r.URL.Query().Get("page[number]") == "1" {
+			return 200, `{"data":[` + shop + `],"meta":{"pagination":{"next-page":2}}}`
+		}
+		return 200, `{"data":[{"attributes":{"name":"raw"},"relationships":{"project":{"data":{"id":"prj-RGVmYXVsdCBQcm9qZWN0"}}}}],"meta":{"pagination":{"next-page":null}}}`
+	})
+	got, err := c.List(t.Context(), "acme", workspaceclient.Filter{Tags: []string{"a", "b"}, Project: "retail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []workspaceclient.Workspace{
+		{Organization: "acme", Name: "shop", Tags: []string{"a", "b"}, Project: "retail", Locked: true, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		{Organization: "acme", Name: "raw"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	if at := (*requests)[0].Path; !strings.HasPrefix(at, "/api/v2/organizations/acme/workspaces?") || !strings.Contains(at, "search%5Btags%5D=a%2Cb") || !strings.Contains(at, "prj-cmV0YWls") {
+		t.Errorf("asked for %s", at)
+	}
+	endless, _ := newServer(t, func(*http.Request) (int, string) {
+		return 200, `{"data":[` + strings.Repeat(shop+",", 999) + shop + `],"meta":{"pagination":{"next-page":7}}}`
+	})
+	if all, err := endless.List(t.Context(), "acme", workspaceclient.Filter{}); err != nil || len(all) != 10_000 {
+		t.Errorf("%d workspaces, %v", len(all), err)
+	}
+	empty, _ := newServer(t, func(*http.Request) (int, string) { return 200, `{"data":[],"meta":{"pagination":{"next-page":2}}}` })
+	if all, err := empty.List(t.Context(), "acme", workspaceclient.Filter{}); err != nil || all == nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestCreate sends what a workspace has, and tells one that is there from a body that
+// is not taken.
+func TestCreate(t *testing.T) {
+	there := false
+	c, requests := newServer(t, func(r *http.Request) (int, string) {
+		switch {
+		case r.Method == http.MethodGet && there:
+			return 200, `{"data":` + shop + `}`
+		case r.Method == http.MethodGet:
+			return 404, `{"errors":[{"status":"404","title":"resource not found"}]}`
+		case strings.Contains(r.URL.Path, "full"):
+			return 422, `{"errors":[{"status":"422","title":"invalid attribute","detail":"it is not taken"}]}`
+		}
+		return 201, `{"data":` + shop + `}`
+	})
+	p, err := workspaceclient.ParsePlace("acme/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err := c.Create(t.Context(), p, workspaceclient.New{Tags: map[string]string{"env": "prod", "net": ""}, Project: "retail", Description: "d"}); err != nil || w.Name != "shop" {
+		t.Error(w, err)
+	}
+	var got any
+	if err := json.Unmarshal([]byte((*requests)[0].Body), &got); err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := json.Unmarshal([]byte(`{"data":{"type":"workspaces","attributes":{"name":"shop","description":"d"},"relationships":{
+		"project":{"data":{"type":"projects","id":"prj-cmV0YWls"}},
+		"tag-bindings":{"data":[{"type":"tag-bindings","attributes":{"key":"env","value":"prod"}},{"type":"tag-bindings","attributes":{"key":"net","value":""}}]}}}}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	p = workspaceclient.Place{Organization: "full", Name: "shop"}
+	if _, err := c.Create(t.Context(), p, workspaceclient.New{}); errors.Is(err, oci.ErrExists) || err == nil || !strings.Contains(err.Error(), "it is not taken") {
+		t.Errorf("a body that is not taken: %v", err)
+	}
+	there = true
+	if _, err := c.Create(t.Context(), p, workspaceclient.New{}); !errors.Is(err, oci.ErrExists) {
+		t.Errorf("one that is there: %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	c, requests := newServer(t, func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPost {
+			return 409, `{"errors":[{"status":"409","title":"workspace has resources"}]}`
+		}
+		return 204, ""
+	})
+	p := workspaceclient.Place{Organization: "acme", Name: "a b/ü"}
+	if err := c.Delete(context.Background(), p, false); !errors.Is(err, oci.ErrExists) || !strings.Contains(fmt.Sprint(err), "has resources") {
+		t.Error(err)
+	}
+	if err := c.Delete(t.Context(), p, true); err != nil {
+		t.Error(err)
+	}
+	const at = "/api/v2/organizations/acme/workspaces/a%20b%2F%C3%BC"
+	if diff := cmp.Diff([]asked{{"POST", at + "/actions/safe-delete", ""}, {"DELETE", at, ""}}, *requests); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+func TestParsePlace(t *testing.T) {
+	for s, ok := range map[string]bool{
+		"acme/shop": true, "acme/a/b": true, "acme/Ü": true, "acme": false, "acme/": false, "/shop": false, "acme/..": false, "../x": false, "./x": false,
+		"acme/a\nb": false, "acme/\xff": false, "acme/" + strings.Repeat("a", 256): false,
+	} {
+		if p, err := workspaceclient.ParsePlace(s); (err == nil) != ok || ok && p.String() != s || !ok && !errors.Is(err, workspaceclient.ErrName) {
+			t.Errorf("%q: %v, %v", s, p, err)
+		}
+	}
+}
