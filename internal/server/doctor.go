@@ -3,18 +3,21 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
 // soon is how long before its end a key or a certificate is worth a line.
 const soon = 60 * 24 * time.Hour
 
-// doctor says how this replica is, from its metrics and what its parts know of
-// themselves. What is not measured is no line.
+// doctor says how this replica is, from its metrics, what its parts know of
+// themselves, and what is kept in repositories of states. What is not measured is no
+// line.
 type doctor struct {
 	metrics     *Metrics
 	queue       bool   // there is work that it does
@@ -22,12 +25,13 @@ type doctor struct {
 	shared      string // base_path, where people log in to pages below it; "": there is none
 	certificate time.Time
 	ledger      func() ledger.Status // nil: nothing is launched here
+	states      *stateview.States    // nil: there are none
 }
 
 // newDoctor reads when the certificate ends once, since it is served as it was at
 // the start.
 func newDoctor(o Options, m *Metrics) *doctor {
-	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger}
+	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger, states: o.States}
 	if o.Sessions != nil {
 		d.shared = o.BasePath
 	}
@@ -43,10 +47,13 @@ func newDoctor(o Options, m *Metrics) *doctor {
 }
 
 // Findings is that of [web.Doctor].
-func (d *doctor) Findings(now time.Time) []web.Finding {
+func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	m := d.metrics.samples()
 	var all []web.Finding
 	all = append(all, registryFindings(m)...)
+	if d.states != nil {
+		all = append(all, verdictFindings(ctx, d.states)...)
+	}
 	all = append(all, originFindings(m)...)
 	if d.queue {
 		all = append(all, lastFailure(queueFindings(m), d.metrics.protocols)...)

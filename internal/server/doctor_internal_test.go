@@ -136,7 +136,7 @@ func TestDoctor(t *testing.T) {
 		}
 		return names
 	}
-	all := newDoctor(o, m).Findings(time.Now())
+	all := newDoctor(o, m).Findings(t.Context(), time.Now())
 	if f := all[0]; f.About != "Registry registry.example.com, GET manifests" || f.Verdict != web.Act || !strings.HasPrefix(f.State, "2 of 6 requests failed; 95 of 100 were answered within ") {
 		t.Errorf("the registry is %+v", f)
 	}
@@ -147,7 +147,7 @@ func TestDoctor(t *testing.T) {
 	if got := abouts(all); !slices.Equal(got, want) {
 		t.Errorf("findings of %q, want %q", got, want)
 	}
-	if got := newDoctor(Options{}, NewMetrics()).Findings(time.Now()); len(got) != 0 {
+	if got := newDoctor(Options{}, NewMetrics()).Findings(t.Context(), time.Now()); len(got) != 0 {
 		t.Errorf("a server that has done nothing is found %+v", got)
 	}
 }

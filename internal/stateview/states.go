@@ -56,8 +56,9 @@ type Options struct {
 
 // States are the states of a server. It is safe for concurrent use.
 type States struct {
-	o     Options
-	queue *oci.Repo
+	o      Options
+	queue  *oci.Repo
+	survey survey
 
 	names      *cache.Cache[[]string]
 	entries    *cache.Cache[string] // the name that an entry of the queue is of, by its tag; "": none
@@ -90,7 +91,7 @@ func New(o Options) (*States, error) {
 		return nil, err
 	}
 	return &States{
-		o: o, queue: queue,
+		o: o, queue: queue, survey: survey{marks: map[string]Marks{}},
 		names:      newCache("state-names", listBytes, func(l []string) int { return 64 * len(l) }, o.Now),
 		entries:    newCache("state-entry", listBytes, func(s string) int { return len(s) + 64 }, o.Now),
 		lists:      newCache("state-list", listBytes, (*statebackend.Listing).Size, o.Now),
@@ -105,6 +106,9 @@ func New(o Options) (*States, error) {
 func newCache[V any](kind string, limit int, size func(V) int, now func() time.Time) *cache.Cache[V] {
 	return cache.New(kind, limit, size, now, func(string, string) {})
 }
+
+// Host is the registry, as this server calls it.
+func (s *States) Host() string { return s.o.Client.Host() }
 
 // Layout is where the states are.
 func (s *States) Layout() addr.Layout { return s.o.Layout }

@@ -93,16 +93,8 @@ func (s *States) readWorkspace(ctx context.Context, name, workspace string) (*Wo
 	if len(w.Numbers) == 0 && w.Held == nil {
 		return nil, fmt.Errorf("workspace %q of state %s: %w", workspace, name, oci.ErrNotFound)
 	}
-	if l.Replica() {
-		mark, err := store.Replica(ctx)
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			return nil, err
-		}
-		if err == nil && !mark.Promoted {
-			w.Replica = &mark
-		}
-	}
-	return w, nil
+	w.Replica, err = replicaOf(ctx, store, l)
+	return w, err
 }
 
 // Version reads what the manifest of a version says.

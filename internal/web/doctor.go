@@ -4,16 +4,17 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 )
 
-// Doctor says how this replica is, from what its process knows already: it asks
-// nobody, and returns at once.
+// Doctor says how this replica is, from what its process knows already. Only for what
+// it read never yet it waits, two seconds at most.
 type Doctor interface {
-	Findings(now time.Time) []Finding
+	Findings(ctx context.Context, now time.Time) []Finding
 }
 
 // Finding is one line of the doctor, for who runs the server.
@@ -65,7 +66,7 @@ func (s *server) doctor(r *request) (*page, error) {
 	if err := s.may(r, access.Server()); err != nil {
 		return nil, err
 	}
-	all := slices.Clone(s.o.Doctor.Findings(s.o.Now()))
+	all := slices.Clone(s.o.Doctor.Findings(r.Context(), s.o.Now()))
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	body := doctorBody{Summary: summary(all), More: max(0, len(all)-maxFindings)}
 	for _, f := range all[:min(len(all), maxFindings)] {

@@ -3,6 +3,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,7 +15,7 @@ import (
 )
 
 // Findings is that of [web.Doctor].
-func (s *stateSite) Findings(time.Time) []web.Finding { return s.findings }
+func (s *stateSite) Findings(context.Context, time.Time) []web.Finding { return s.findings }
 
 // findings are one of each verdict, and one of somebody who wants to get out of the
 // page.

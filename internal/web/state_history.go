@@ -24,6 +24,7 @@ type historyBody struct {
 	Total           int
 	Jumps           bool   // a lock was taken over
 	Newer, Older    string // pages, with their queries; "": none
+	Replicas        replicasBody
 }
 
 type historyRow struct {
@@ -56,8 +57,10 @@ func (s *server) stateHistory(r *request) (*page, error) {
 	if err != nil {
 		return nil, noState(err, p.name)
 	}
+	body.Replicas = s.replicas(r, p)
 	for _, v := range versions {
 		row := s.historyRow(p, v)
+		row.Marks = append(row.Marks, replicaMarks(body.Replicas.Rows, v.N)...)
 		body.Rows, body.Jumps = append(body.Rows, row), body.Jumps || slices.Contains(row.Marks, takenOver())
 	}
 	if first > 0 {

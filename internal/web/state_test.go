@@ -236,6 +236,10 @@ func TestStateRequests(t *testing.T) {
 	if n := count("states/shop/default/2/resources"); n != 0 {
 		t.Errorf("its resources cost %d more", n)
 	}
+	if _, whole := s.states.Marked(t.Context()); !whole { // behind the back of who looks at a history
+		t.Fatal("not all states were looked at")
+	}
+	s.count.Take()
 	if n := count("states/shop/default/history"); n != 1 {
 		t.Errorf("a history of two versions, of which one is known, costs %d", n)
 	}

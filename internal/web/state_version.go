@@ -113,12 +113,6 @@ type versionBody struct {
 	Commands        []snippet
 }
 
-// replicaBody says whose copy a state is.
-type replicaBody struct {
-	Source  string
-	Updated moment
-}
-
 // typeRow is how many resources of a type there are.
 type typeRow struct {
 	Type, Href string
@@ -135,9 +129,7 @@ func (s *server) workspace(r *request) (*page, error) {
 	body := versionBody{Name: p.name, Workspace: clean(p.workspace), N: p.n, Newest: len(p.Numbers) == 0 || p.n == p.Numbers[0]}
 	if body.Newest {
 		body.Lock = s.newLock(p.Held, p.repository, p.workspace)
-		if p.Replica != nil {
-			body.Replica = &replicaBody{clean(p.Replica.Source), s.when(p.Replica.Updated)}
-		}
+		body.Replica = s.replicaOf(r, p)
 	}
 	pg := &page{
 		Template: "state_version.html", Title: body.Workspace,

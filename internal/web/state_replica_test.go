@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestStateReplicas shows how far the copies of a state are behind, on the page of its
+// versions and on their own, and tells nobody of copies that he may not read.
+func TestStateReplicas(t *testing.T) {
+	s := newStateSite(t)
+	s.put(t, "shop", "default", shopState(1, "a"), shopState(2, "b"))
+	replicate := func(name string) {
+		t.Helper()
+		if _, err := s.store(t, "shop").Replicate(t.Context(), s.store(t, name), "default"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replicate("far")
+	s.put(t, "shop", "default", shopState(3, "c"), shopState(4, "d"))
+	replicate("near")
+	says := func(caller, path string, want map[string]bool) {
+		t.Helper()
+		resp, body := s.ask(t, caller, http.MethodGet, path, nil)
+		for text, there := range want {
+			if resp.StatusCode != http.StatusOK || strings.Contains(body, text) != there {
+				t.Errorf("%s as %s: status %d, %q is there: %v\n%s", path, caller, resp.StatusCode, text, !there, body)
+			}
+		}
+	}
+	says(admin, "states/shop/default/history", map[string]bool{
+		`href="./../../../states/far/default">far</a></th><td class="num">2</td><td><span class="mark warn">2 versions behind</span>`: true,
+		`href="./../../../states/near/default">near</a></th><td class="num">4</td><td><span class="mark good">up to date</span>`:      true,
+		"newest in far": true, "newest in near": true, "being looked for": false,
+		"okara state replicate okara.example.com/acme/state/shop okara.example.com/acme/state/far -w default":  true,
+		"okara state replicate okara.example.com/acme/state/shop okara.example.com/acme/state/near -w default": false,
+	})
+	says(admin, "states/far/default", map[string]bool{"read-only copy of": true, "It is <strong>2 versions behind</strong>": true, `href="./../../states/shop/default"`: true})
+	says(admin, "states/near/default", map[string]bool{"It is <strong>up to date</strong>": true, "is not known here": false})
+	says(reader, "states/shop/default/history", map[string]bool{"far": false, "near": false, "Replicas": false})
+	s.count.Take()
+	says(admin, "states/shop/default/history", map[string]bool{"2 versions behind": true})
+	if n := s.count.Total(); n != 0 {
+		t.Errorf("the page asks %d times again", n)
+	}
+}
+
+// TestStateReplicaElsewhere names the command that knows how far a copy is behind, where
+// its original is in another registry or not the caller's to read.
+func TestStateReplicaElsewhere(t *testing.T) {
+	s, other := newStateSite(t), newStateSite(t)
+	other.put(t, "shop", "default", shopState(1, "a"))
+	if _, err := other.store(t, "shop").Replicate(t.Context(), s.store(t, "shop"), "default"); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, "secret", "default", shopState(1, "a"))
+	if _, err := s.store(t, "secret").Replicate(t.Context(), s.store(t, "other"), "default"); err != nil {
+		t.Fatal(err)
+	}
+	for caller, path := range map[string]string{admin: "states/shop/default", wrong: "states/other/default"} {
+		if _, body := s.ask(t, caller, http.MethodGet, path, nil); !strings.Contains(body, "How far it is behind is not known here") || strings.Contains(body, "<strong>up to date") {
+			t.Errorf("%s as %s:\n%s", path, caller, body)
+		}
+	}
+}
