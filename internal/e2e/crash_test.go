@@ -243,13 +243,19 @@ func (c *crash) sound() error {
 }
 
 func (c *crash) await(want string) error {
-	return until(want, func() (bool, error) {
-		phase, _, err := c.show()
+	var phase, reason string
+	err := until(want, func() (bool, error) {
+		var err error
+		phase, reason, err = c.show()
 		if err == nil && phase != want {
 			err = c.sound()
 		}
 		return phase == want, err
 	})
+	if err != nil {
+		err = fmt.Errorf("%w; it is %s, %s; it was told %q", err, phase, reason, slices.Sorted(maps.Keys(c.told)))
+	}
+	return err
 }
 
 // recover waits until the run has ended, compares the state with what exists, and
