@@ -116,6 +116,40 @@ func TestRunToken(t *testing.T) {
 	}
 }
 
+// TestRunTokenState shows that the right of a run to a state counts where the tool uses
+// it, for this workspace alone.
+func TestRunTokenState(t *testing.T) {
+	g := newGuard(t, access.Options{Keyring: newKeyring(t, 1)})
+	token, err := g.NewRunToken(access.RunToken{Run: "k7m2p9x4tq/3/1", Limit: time.Hour, Scopes: []access.Scope{
+		{Action: access.Read, Kind: addr.KindProvider, Glob: "**"}, {Action: access.Write, Kind: addr.KindState, Glob: "acme/prod"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := addr.Layout{}
+	prod := func(a access.Action) access.Right { return access.StateRight(layout, a, "acme", "prod") }
+	for _, tt := range []struct {
+		name, path string
+		right      access.Right
+		want       int
+	}{
+		{"its state", "/api/v2/workspaces/ws-x/current-state-version", prod(access.Read), 200},
+		{"its state, to write", "/api/v2/workspaces/ws-x/state-versions", prod(access.Write), 200},
+		{"a run of its own", "/api/v2/runs", prod(access.Run), 403},
+		{"another workspace", "/api/v2/workspaces/ws-x/state-versions", access.StateRight(layout, access.Read, "acme", "prod2"), 403},
+		{"the organization", "/api/v2/organizations/acme", access.StateRight(layout, access.Read, "acme", ""), 403},
+		{"by another door", "/state/acme/prod", prod(access.Read), 403},
+		{"as an artifact", "/v2/state/acme/tags/list", prod(access.Read), 403},
+		{"in the archive", "/archive/x", prod(access.Read), 403},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := g.Allow(asking(tt.path, token), tt.right)
+			if got := statusOf(t, err); got != tt.want {
+				t.Errorf("got %d, want %d: %v", got, tt.want, err)
+			}
+		})
+	}
+}
+
 // TestRunTokenForged shows that only what the server's keys sealed as a token of a
 // run is one.
 func TestRunTokenForged(t *testing.T) {

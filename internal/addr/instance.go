@@ -25,6 +25,18 @@ func ParseTemplate(s string) (namespace, name string, err error) {
 	return namespace, name, checkTemplate(namespace, name)
 }
 
+// checkInstanceTemplate is checkTemplate for what records may name as well: the name
+// of a state, in the namespace that is kept for runs of its workspaces.
+func checkInstanceTemplate(namespace, name string) error {
+	if namespace != TemplateReserved {
+		return checkTemplate(namespace, name)
+	}
+	if p := segmentRule().problem(name); p != "" {
+		return invalid("state name", name, "%s", p)
+	}
+	return nil
+}
+
 func checkTemplate(namespace, name string) error {
 	for _, part := range []struct{ what, value string }{{"template namespace", namespace}, {"template name", name}} {
 		if err := checkPart(part.what, part.value, dashRule()); err != nil {

@@ -158,8 +158,12 @@ func (l Layout) Template(namespace, name string) (string, error) {
 // Instance returns the repository of the instance id of the template
 // namespace/name, without host, and the workspace of its state there: "default",
 // or the id where instances share the repository.
+//
+// In the namespace [TemplateReserved] the name is that of a state, and what is there
+// are the runs of one of its workspaces; the workspace that is returned is then "run",
+// or "run-ID", which is only ever locked.
 func (l Layout) Instance(namespace, name, id string) (repository, workspace string, err error) {
-	if err := checkTemplate(namespace, name); err != nil {
+	if err := checkInstanceTemplate(namespace, name); err != nil {
 		return "", "", err
 	}
 	if err := CheckInstance(id); err != nil {
@@ -169,6 +173,10 @@ func (l Layout) Instance(namespace, name, id string) (repository, workspace stri
 		workspace = "default"
 	} else {
 		workspace = id
+	}
+	if namespace == TemplateReserved {
+		workspace = strings.TrimSuffix("run-"+workspace, "-default")
+		name = strings.ReplaceAll(name, ".", "-") // which only states have; the id tells them apart
 	}
 	return l.render(KindInstance, map[string]string{"namespace": namespace, "name": name, "id": id}), workspace, nil
 }
@@ -252,7 +260,7 @@ func itemOfInstance(values map[string]string) (Item, bool) {
 	}
 	it.Template = values["namespace"] + "/" + values["name"]
 	_, own := values["id"]
-	return it, checkTemplate(values["namespace"], values["name"]) == nil && (!own || CheckInstance(it.Instance) == nil)
+	return it, checkInstanceTemplate(values["namespace"], values["name"]) == nil && (!own || CheckInstance(it.Instance) == nil)
 }
 
 // layoutKind is one template with the placeholders it must have: one of these

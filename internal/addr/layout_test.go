@@ -91,6 +91,23 @@ func TestLayoutNames(t *testing.T) {
 	}
 }
 
+// Runs of a workspace lie where instances do, under the name of their state.
+func TestLayoutRuns(t *testing.T) {
+	for _, tt := range []struct{ instances, repository, workspace string }{
+		{"", "instances/tfe/shop-prod_eu/k7m2p9x4tq", "run"},
+		{"{prefix}/all/instances", "all/instances", "run-k7m2p9x4tq"},
+	} {
+		l := addr.Layout{Instances: tt.instances}
+		repository, workspace, err := l.Instance(addr.TemplateReserved, "shop.prod_eu", "k7m2p9x4tq")
+		if err != nil || repository != tt.repository || workspace != tt.workspace {
+			t.Errorf("%q %q, %v; want %q %q", repository, workspace, err, tt.repository, tt.workspace)
+		}
+		if item, ok := l.Parse(repository); !ok || item.Kind != addr.KindInstance {
+			t.Errorf("Parse(%q) = %+v, %v", repository, item, ok)
+		}
+	}
+}
+
 func TestLayoutParseRefuses(t *testing.T) {
 	l := addr.Layout{Prefix: "a"}
 	for _, name := range []string{"", "a", "modules/net/vpc/aws", "a/modules/net/vpc", "a/modules/net/vpc/a-ws", "a/modules/Net/vpc/aws",
@@ -151,6 +168,9 @@ func TestLayoutValidate(t *testing.T) {
 		if _, _, err := addr.ParseTemplate(name); err == nil {
 			t.Errorf("template %q was accepted", name)
 		}
+	}
+	if got, _, err := (addr.Layout{}).Instance(addr.TemplateReserved, "a/b", "k7m2p9x4tq"); err == nil {
+		t.Errorf("runs of a state with a slash are kept in %s", got)
 	}
 	for _, id := range []string{"", "k7m2p9x4t", "k7m2p9x4tqq", "27m2p9x4tq", "k7m2p9x4t/", "K7m2p9x4tq", "o7m2p9x4tq"} {
 		if got, _, err := (addr.Layout{}).Instance("sandbox", "vpc", id); err == nil {

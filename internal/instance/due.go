@@ -41,6 +41,8 @@ func (d *Document) duties(r *Record) []duty {
 			return nil
 		}
 		return []duty{{dueRemove, r.FinishedAt.Add(finalStays)}}
+	case r.isWorkspace():
+		return r.workspaceDuties()
 	case r.Phase == Requested:
 		return []duty{{dueRequest, r.CreatedAt.Add(requestWaits)}}
 	case r.Phase == Available:
@@ -206,6 +208,10 @@ func (w *work) fulfil(r *Record, what int) {
 		w.note(r, "rejected", "nobody approved it in time")
 		w.finish(r, Rejected, "nobody approved it in time")
 	case duePlan:
+		if r.isWorkspace() {
+			w.discardOld(r)
+			return
+		}
 		w.note(r, "rejected", "nobody approved the plan in time")
 		w.putBack(r, "nobody approved the plan in time")
 	case dueDrain:

@@ -57,6 +57,10 @@ func (w *work) ended(e Ended) {
 	}
 	r.unset(Waiting)
 	r.Run.learn(e.Result)
+	if r.isWorkspace() {
+		w.workspaceEnded(r, e.Result)
+		return
+	}
 	r.Applied = r.Applied || e.Result.State
 	switch {
 	case r.Then != nil || r.Phase == Destroying && r.Run.Kind != RunDestroy:

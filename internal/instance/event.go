@@ -150,6 +150,9 @@ type Result struct {
 	Resources int
 	// State reports whether the attempt stored a state.
 	State bool
+	// Changes reports whether the plan of a workspace changes anything, if only
+	// outputs.
+	Changes bool
 }
 
 // Outcomes of an attempt.
@@ -166,7 +169,7 @@ const (
 // Each may be repeated.
 type Effect struct {
 	Kind   string // one of the constants
-	Ref    Ref    // of StartRun, CancelRun; else only its ID counts: of Notify also a template, whose pool is meant, or "clock"
+	Ref    Ref    // of StartRun, CancelRun, KillRun; else only its ID counts: of Notify also a template, whose pool is meant, or "clock"
 	Notice Notice
 	// Again is set by [Machine.Outstanding]: whoever led before may have begun it,
 	// so an attempt is looked for before it is started.
@@ -177,6 +180,7 @@ type Effect struct {
 const (
 	StartRun  = "start"
 	CancelRun = "cancel"
+	KillRun   = "kill" // of what was cancelled and does not end
 	Notify    = "notify"
 	Archive   = "archive" // write what is kept of a final record
 	Remove    = "remove"  // and then its tags
@@ -186,6 +190,7 @@ const (
 type Answer struct {
 	Status int     // 200 as it was, 201 made, 202 waits for somebody or something
 	Record *Record // nil: the command has none
+	Run    int     // of a workspace: which one it is about
 	Repeat bool    // the request was answered before
 }
 

@@ -66,7 +66,7 @@ func (w *work) abandon(r *Record, why string) {
 // finish ends an instance for ever.
 func (w *work) finish(r *Record, p Phase, why string) {
 	r.Phase, r.Reason, r.FinishedAt = p, clip(why, maxText), w.now
-	r.Run, r.Then, r.Conditions, r.Protected = nil, nil, nil, ""
+	r.Run, r.Then, r.Open, r.Conditions, r.Protected = nil, nil, nil, nil, ""
 	r.Notices = slices.DeleteFunc(r.Notices, func(n Notice) bool { return n.Sent })
 	w.sweep = true
 	switch p {
@@ -158,6 +158,7 @@ func (r *Record) cut() {
 		run.Source, run.Snapshot, run.Parameters = Source{}, "", nil
 		run.By, run.Before, run.From = Actor{}, "", ""
 		run.Plan, run.Approved, run.Nonce = "", "", ""
+		run.Ask, run.Confirmed, run.Stopped, run.After = nil, nil, nil, nil
 		run.Error = clip(run.Error, 80)
 	}
 	r.TTL, r.Since, r.Events = 0, time.Time{}, slices.Clone(r.Events[:min(len(r.Events), 1)])

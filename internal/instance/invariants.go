@@ -23,14 +23,19 @@ func (v Violation) String() string { return fmt.Sprintf("%s %s: %s", v.Rule, v.I
 // that go beyond one is the wrong one.
 func Check(d *Document) []Violation {
 	var all []Violation
-	rules := rules()
+	ofInstances, ofWorkspaces := rules(), workspaceRules()
 	for id, r := range d.Records {
+		rules := ofInstances
+		if r.isWorkspace() {
+			rules = ofWorkspaces
+		}
 		for i := range rules {
 			if text := rules[i].broken(d, id, r); text != "" {
 				all = append(all, Violation{Rule: rules[i].name, ID: id, Text: text})
 			}
 		}
 	}
+	all = append(all, d.twice()...)
 	slices.SortStableFunc(all, func(a, b Violation) int { return strings.Compare(a.ID, b.ID) })
 	return append(all, d.overfull()...)
 }
@@ -52,6 +57,8 @@ func identity(d *Document, id string, r *Record) string {
 	switch {
 	case r.ID != id || !validID(id):
 		return "not the id of a record"
+	case !r.isWorkspace() && (OfWorkspace(r.Template) || len(r.Open) > 0):
+		return "an instance with the template or the runs of a workspace"
 	case !known(r.Phase):
 		return fmt.Sprintf("no such phase: %q", r.Phase)
 	case r.Phase.Live() && d.Templates[r.Snapshot] == nil:
@@ -196,7 +203,7 @@ func attempts(_ *Document, _ string, r *Record) string {
 	case run == nil:
 	case run.active() && (run.Attempt < 1 || run.Nonce == ""):
 		return "an attempt without a name"
-	case run.active() && run.Kind == RunApply && !r.Applied:
+	case run.active() && run.Kind == RunApply && !r.Applied && !r.isWorkspace():
 		return "an apply was begun, and nothing says so"
 	case run.Approved != "" && run.Approved != run.Plan:
 		return "another plan was approved"

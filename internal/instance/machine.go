@@ -86,6 +86,25 @@ func (w *work) dispatch() (Answer, error) {
 	case AcceptClock:
 		return w.acceptClock()
 	}
+	return w.ofWorkspace()
+}
+
+// ofWorkspace does what the event says of a workspace.
+func (w *work) ofWorkspace() (Answer, error) {
+	switch e := w.command.Event.(type) {
+	case OpenWorkspace:
+		return w.openWorkspace(e)
+	case Enqueue:
+		return w.enqueue(e)
+	case Confirm:
+		return w.confirm(e)
+	case Discard:
+		return w.discard(e)
+	case CancelOne:
+		return w.cancelOne(e)
+	case CloseWorkspace:
+		return w.closeWorkspace(e)
+	}
 	return w.serve()
 }
 

@@ -53,7 +53,7 @@ func ends(p Phase) bool {
 func (w *work) meet(id string, v verb) (*Record, error) {
 	r := w.doc.Records[id]
 	switch {
-	case r == nil:
+	case r == nil || r.isWorkspace(): // which has events of its own
 		return nil, refuse(ErrNotFound, "no such instance: %s", clip(id, 64))
 	case !admits(v, r.Phase):
 		return nil, refuse(ErrPhase, "instance %s is %s and cannot be %s", r.ID, r.Phase, v)

@@ -140,6 +140,10 @@ func (c *chaos) step() {
 		c.end()
 		return
 	}
+	if c.r.IntN(4) == 0 {
+		c.do(c.actor(), c.workspaceEvent())
+		return
+	}
 	c.do(c.actor(), c.event())
 }
 
@@ -212,7 +216,7 @@ func (c *chaos) plan(id string) string {
 	switch {
 	case r == nil || c.r.IntN(5) == 0:
 		return "sha256:other"
-	case r.Phase == instance.Planned:
+	case r.Phase == instance.Planned && r.Run != nil:
 		return r.Run.Plan
 	}
 	return instance.RequestPlan(r)
@@ -248,7 +252,7 @@ func (c *chaos) end() {
 	res := instance.Result{Outcome: outcomes[c.r.IntN(len(outcomes))], Resources: -1}
 	if res.Outcome == instance.Done {
 		res.Counts = &instance.Counts{Change: c.r.IntN(2), Remove: c.r.IntN(2)}
-		res.Plan = "sha256:" + ref.Nonce
+		res.Plan, res.Changes = "sha256:"+ref.Nonce, c.r.IntN(3) > 0
 		res.Resources = 2
 	}
 	if ref.Kind == instance.RunDestroy && res.Outcome == instance.Done && c.r.IntN(4) > 0 {
@@ -308,10 +312,11 @@ func (c *chaos) compare(before, after *instance.Document, e instance.Event) {
 		case !old.Owner.Same(r.Owner):
 			c.owner(old, r, e)
 		}
-		if old != nil && old.Run != nil && r.Run != nil && (r.Run.N < old.Run.N || r.Run.N == old.Run.N && r.Run.Attempt < old.Run.Attempt) {
+		if old != nil && old.Run != nil && r.Run != nil && (r.Run.N < old.Run.N || r.Run.N == old.Run.N && r.Run.Attempt < old.Run.Attempt) &&
+			r.Workspace == "" { // where a plan that was kept may be older
 			c.t.Fatalf("%#v: %s goes back to run %d, attempt %d", e, id, r.Run.N, r.Run.Attempt)
 		}
-		if r.Phase == instance.Destroyed && c.real[id] {
+		if r.Phase == instance.Destroyed && c.real[id] && r.Workspace == "" {
 			c.t.Fatalf("%#v: %s is destroyed, and its resources exist", e, id)
 		}
 		c.waits(r)
@@ -383,6 +388,10 @@ func (c *chaos) carry(effects []instance.Effect, e instance.Event) {
 			if !r.Phase.Live() {
 				delete(c.alive, x.Ref.ID)
 			}
+		case instance.KillRun:
+			if r == nil || c.alive[x.Ref.ID] != x.Ref || r.Run.Cancel == "" {
+				c.t.Fatalf("%#v kills what does not run, or was not cancelled: %v", e, x.Ref)
+			}
 		case instance.Archive, instance.Remove:
 			if r == nil || r.Phase.Live() {
 				c.t.Fatalf("%#v: %s of what lives", e, x.Kind)
@@ -436,6 +445,12 @@ func (c *chaos) settle() {
 func (c *chaos) left() []*instance.Record {
 	var left []*instance.Record
 	for _, r := range c.d.Records {
+		if r.Workspace != "" {
+			if r.Run != nil || len(r.Open) > 0 {
+				left = append(left, r)
+			}
+			continue
+		}
 		if r.Phase.Live() && r.Template != "sandbox/team" && (!r.ExpiresAt.IsZero() || r.Run != nil || r.Phase != instance.Failed) {
 			left = append(left, r)
 		}

@@ -104,6 +104,13 @@ type Record struct {
 	Archived  bool   `json:"archived,omitempty"`  // what is kept of a final record is written
 	Removing  bool   `json:"removing,omitempty"`  // its tags go, then the record
 
+	// Of a workspace only: its name, "" for instances; its runs that wait for their
+	// turn or for somebody, oldest first; the highest number that a run had.
+	Workspace string `json:"workspace,omitempty"`
+	Open      []Run  `json:"open,omitempty"`
+	Numbered  int    `json:"numbered,omitempty"`
+	Latest    *Ref   `json:"latest,omitempty"` // of a workspace: the attempt that was begun last
+
 	Run  *Run  `json:"run,omitempty"`  // that is due, runs, or waits for approval; nil: none
 	Then *Run  `json:"then,omitempty"` // that follows Run, which is cancelled for it
 	Runs []Run `json:"runs,omitempty"` // the 10 newest that ended, newest first
@@ -133,6 +140,7 @@ type Run struct {
 	EndedAt   time.Time `json:"ended_at,omitzero"`   // of the run, or of the attempt that made a plan which waits for approval
 	Failures  int       `json:"failures,omitempty"`  // attempts that failed or were lost
 	Cancel    string    `json:"cancel,omitempty"`    // why it is to end early
+	Force     bool      `json:"force,omitempty"`     // and at once
 	Approved  string    `json:"approved,omitempty"`  // the plan that somebody let through
 
 	Source   Source  `json:"source"`             // that it runs
@@ -147,6 +155,14 @@ type Run struct {
 	Result   string  `json:"result,omitempty"` // done, failed, lost or cancelled
 	// Parameters, if not nil, become those of the instance when it is done.
 	Parameters map[string]json.RawMessage `json:"parameters,omitempty"`
+
+	// Of a workspace only.
+	Ask       *Ask      `json:"ask,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	Confirmed *Actor    `json:"confirmed,omitempty"` // who let its plan through
+	Stopped   *Actor    `json:"stopped,omitempty"`   // who cancelled or discarded it
+	Changes   bool      `json:"changes,omitempty"`   // of its plan
+	After     *Ref      `json:"after,omitempty"`     // the attempt before this one, whose lock may be left
 }
 
 // Ref names an attempt. A result counts only if the record names it in full.

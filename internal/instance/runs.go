@@ -145,7 +145,7 @@ func (d *Document) candidate(now time.Time, places int) *Record {
 	}
 	share := places - places/2
 	for _, r := range q.waiting {
-		if r.Run.Kind == RunDestroy || q.turns[r.Owner.key()].running < share {
+		if r.Run.Kind == RunDestroy || q.turns[r.turnOf()].running < share {
 			return r
 		}
 	}
@@ -158,8 +158,11 @@ func (w *work) begin(r *Record) {
 	run.Attempt++
 	run.Before, run.Nonce = run.Nonce, w.newNonce()
 	run.StartedAt, run.EndedAt, run.NotBefore, run.Handle = w.now, time.Time{}, time.Time{}, ""
-	if run.Kind == RunApply {
+	if run.Kind == RunApply && !r.isWorkspace() {
 		run.Applied, r.Applied = true, true
+	}
+	if r.isWorkspace() {
+		run.After, r.Latest = r.Latest, new(r.ref())
 	}
 	r.unset(Waiting)
 	w.effects = append(w.effects, Effect{Kind: StartRun, Ref: r.ref()})
@@ -187,7 +190,7 @@ func (d *Document) queue(now time.Time) queue {
 		if !r.Run.active() && len(r.Runs) == 0 {
 			continue
 		}
-		t := q.turns[r.Owner.key()]
+		t := q.turns[r.turnOf()]
 		if r.Run.active() {
 			q.running++
 			if r.Run.Kind != RunDestroy {
@@ -195,14 +198,14 @@ func (d *Document) queue(now time.Time) queue {
 			}
 		}
 		t.served = later(t.served, r.served())
-		q.turns[r.Owner.key()] = t
+		q.turns[r.turnOf()] = t
 	}
 	slices.SortFunc(q.waiting, func(a, b *Record) int { return order(a, b, q.turns) })
 	return q
 }
 
 func order(a, b *Record, turns map[Owner]turn) int {
-	x, y := turns[a.Owner.key()], turns[b.Owner.key()]
+	x, y := turns[a.turnOf()], turns[b.turnOf()]
 	return cmp.Or(
 		cmp.Compare(a.class(), b.class()), x.served.Compare(y.served), cmp.Compare(x.running, y.running),
 		a.Run.QueuedAt.Compare(b.Run.QueuedAt), strings.Compare(a.ID, b.ID))
@@ -210,6 +213,14 @@ func order(a, b *Record, turns map[Owner]turn) int {
 
 // key is an owner without what he is called.
 func (o Owner) key() Owner { return Owner{Kind: o.Kind, Issuer: o.Issuer, ID: o.ID} }
+
+// turnOf is with whom a record shares its turns: its owner, or its organization.
+func (r *Record) turnOf() Owner {
+	if r.isWorkspace() {
+		return Owner{Kind: "organization", ID: r.Template}
+	}
+	return r.Owner.key()
+}
 
 // served tells when an attempt of a record was begun last.
 func (r *Record) served() time.Time {
@@ -230,7 +241,7 @@ func (r *Record) class() int {
 		return 0
 	case r.Run.Kind == RunDrift:
 		return 3
-	case r.Owner.ID == "" || r.Run.By.Subject == "":
+	case r.Owner.ID == "" && !r.isWorkspace() || r.Run.By.Subject == "":
 		return 2 // of a pool, or asked for by nobody
 	}
 	return 1
@@ -305,6 +316,9 @@ func (r *Run) outstanding(ref Ref) []Effect {
 	all := []Effect{{Kind: StartRun, Ref: ref}}
 	if r.Cancel != "" {
 		all = append(all, Effect{Kind: CancelRun, Ref: ref})
+	}
+	if r.Force {
+		all = append(all, Effect{Kind: KillRun, Ref: ref})
 	}
 	return all
 }

@@ -23,6 +23,9 @@ func (r *Record) weight() int {
 	for i := range r.Runs {
 		n += r.Runs[i].weight()
 	}
+	for i := range r.Open {
+		n += r.Open[i].weight()
+	}
 	for i := range r.Events {
 		n += 100 + len(r.Events[i].Actor) + len(r.Events[i].Detail)
 	}
@@ -68,7 +71,11 @@ func (r *Record) size() int {
 // fit drops from a record what is least missed until it is small enough: texts
 // of old runs, old events and runs, then outputs, the largest first.
 func (r *Record) fit() {
-	if 2*r.weight() <= maxRecord || r.size() <= maxRecord {
+	limit := maxRecord
+	if r.isWorkspace() {
+		limit = maxWorkspaceSize
+	}
+	if 2*r.weight() <= limit || r.size() <= limit {
 		return
 	}
 	for i := range r.Runs {
@@ -77,7 +84,7 @@ func (r *Record) fit() {
 		}
 	}
 	for _, keep := range []int{6, 3, 1} {
-		if r.size() <= maxRecord {
+		if r.size() <= limit {
 			return
 		}
 		r.Events = r.Events[:min(len(r.Events), keep)]
@@ -86,7 +93,7 @@ func (r *Record) fit() {
 	if len(r.Outputs) > 0 {
 		r.Outputs = maps.Clone(r.Outputs)
 	}
-	for len(r.Outputs) > 0 && r.size() > maxRecord {
+	for len(r.Outputs) > 0 && r.size() > limit {
 		names := sortedKeys(r.Outputs)
 		delete(r.Outputs, slices.MaxFunc(names, func(a, b string) int { return len(r.Outputs[a]) - len(r.Outputs[b]) }))
 	}

@@ -131,6 +131,9 @@ func (w *work) sweepTemplates() {
 				used[run.Snapshot] = true
 			}
 		}
+		for i := range r.Open {
+			used[r.Open[i].Snapshot] = true
+		}
 		for i := range r.Runs {
 			used[r.Runs[i].Snapshot] = true
 		}
@@ -209,6 +212,7 @@ func (r *Record) clone() *Record {
 	c := *r
 	c.Conditions = slices.Clone(r.Conditions)
 	c.Runs = slices.Clone(r.Runs)
+	c.Open = slices.Clone(r.Open)
 	c.Notices = slices.Clone(r.Notices)
 	c.Events = slices.Clone(r.Events)
 	if r.Run != nil {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	digest "github.com/opencontainers/go-digest"
 
@@ -44,9 +45,9 @@ func (r *Reconciler) scope(rec *instance.Record) instance.Scope {
 
 // repo is the repository of an instance, and the workspace of its state there.
 func (r *Reconciler) repo(template, id string) (artifact.InstanceRepo, string, error) {
-	namespace, name, err := addr.ParseTemplate(template)
-	if err != nil {
-		return artifact.InstanceRepo{}, "", err
+	namespace, name, ok := strings.Cut(template, "/")
+	if !ok {
+		return artifact.InstanceRepo{}, "", fmt.Errorf("template %q: want NAMESPACE/NAME", template)
 	}
 	path, workspace, err := r.o.Layout.Instance(namespace, name, id)
 	if err != nil {
