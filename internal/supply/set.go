@@ -14,10 +14,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
-	"github.com/seed-141914ff/okara/internal/scan"
-	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/syntax"
-	"github.com/seed-141914ff/okara/internal/upstream"
 )
 
 // Set is a depot file, or what a command line says in its place: what a registry
@@ -28,74 +25,6 @@ type Set struct {
 	Modules   []ModuleEntry
 	Providers []ProviderEntry
 	Auth      map[string]Auth // by name
-}
-
-// Entry is what modules and providers of a depot file have in common, with the
-// defaults of the file filled in.
-type Entry struct {
-	Where    string // file:line, or ADDRESS[@CONSTRAINT] of a command line, for messages
-	Versions addr.Constraint
-	Exact    []addr.Version // these, without asking the origin what it has; empty: what Versions allows
-	Limit    int            // newest versions to take of those the constraint allows; 0: all
-	Keep     int            // newest versions that retention keeps; 0: all
-	Pin      []string       // versions that retention never removes
-	Scan     ScanPolicy
-	Approval ApprovalPolicy
-	Auth     string // name of an auth block; "": anonymous
-}
-
-// ModuleEntry is one module block.
-type ModuleEntry struct {
-	Entry
-	Address addr.Module
-	Source  ModuleSource
-	Subdir  string
-	Policy  string // "immutable" or "editions"
-	Ignore  []string
-
-	AllowInvalid bool // take a configuration that no client loads
-}
-
-// ModuleSource is where the versions of a module are: a repository whose tags
-// they are, a module registry, or an OCI repository.
-type ModuleSource struct {
-	Kind      SourceKind
-	Location  upstream.Location // git, github and oci
-	Host      string            // registry
-	Address   addr.Module       // registry
-	TagPrefix string            // git and github: only tags that start so; it is removed
-	Releases  bool              // github: releases instead of tags
-}
-
-// SourceKind names a kind of module source.
-type SourceKind string
-
-// The kinds of module sources.
-const (
-	SourceGit      SourceKind = "git"
-	SourceGitHub   SourceKind = "github"
-	SourceRegistry SourceKind = "registry"
-	SourceOCI      SourceKind = "oci"
-)
-
-// ProviderEntry is one provider block.
-type ProviderEntry struct {
-	Entry
-	Address       addr.Provider // with its host name
-	Origin        string        // "", a registry host, https://…/ (network mirror), a directory, or oci://HOST/TEMPLATE
-	Platforms     []addr.Platform
-	AllowUnsigned bool
-	AllowExpired  bool                // see MirrorOptions
-	Trusted       []signing.PublicKey // see MirrorOptions
-}
-
-// ApprovalPolicy says which new versions wait. Required false lets all pass;
-// else a version passes if one of the rules holds.
-type ApprovalPolicy struct {
-	Required bool
-	Patch    bool          // releases that change only the patch number of one that is there
-	SignedBy []string      // key ids that signed SHA256SUMS
-	OlderAge time.Duration // versions known to the depot for this long
 }
 
 // Auth is a credential by name. The secret stays outside of the file.
@@ -259,6 +188,14 @@ func (b *setBuilder) fail(at hcl.Range, err error) {
 	}
 }
 
+// failFields reports each mistake of an entry. The line says which block it is in.
+func (b *setBuilder) failFields(at hcl.Range, err error) {
+	fields, _ := errors.AsType[FieldErrors](err)
+	for _, f := range fields {
+		b.fail(at, f.Err)
+	}
+}
+
 func (b *setBuilder) build(name string) {
 	top := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	b.set.Registry = deref(b.file.Registry)
@@ -292,28 +229,15 @@ func (b *setBuilder) build(name string) {
 
 func (b *setBuilder) module(m moduleBlock) {
 	d := b.file.Defaults
-	e := ModuleEntry{Subdir: m.Subdir, Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid}
-	var err error
-	e.Address, err = addr.ParseModule(m.Name)
-	b.fail(m.Range, err)
-	e.Entry = b.entry(m.Range, common{
-		m.Versions, or(m.Limit, d.Limit), or(m.Keep, d.Keep), m.Pin, or(m.Auth, d.Auth), or(m.Scan, d.Scan), or(m.Approval, d.Approval),
-	})
-	if e.Policy == "" {
-		e.Policy = "immutable"
+	spec := ModuleSpec{
+		Address: m.Name, Source: m.Source, Subdir: m.Subdir, TagPrefix: m.TagPrefix, Releases: m.Releases,
+		Policy: deref(or(m.Policy, d.Policy)), Ignore: deref(or(m.Ignore, d.Ignore)), AllowInvalid: m.Invalid,
+		EntrySpec: b.common(m.Range, common{
+			m.Versions, or(m.Limit, d.Limit), or(m.Keep, d.Keep), m.Pin, or(m.Auth, d.Auth), or(m.Scan, d.Scan), or(m.Approval, d.Approval),
+		}),
 	}
-	if e.Policy != "immutable" && e.Policy != "editions" {
-		b.fail(m.Range, fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
-	}
-	e.Source, err = parseModuleSource(m.Source)
-	b.fail(m.Range, err)
-	e.Source.TagPrefix, e.Source.Releases = m.TagPrefix, m.Releases
-	if m.Releases && e.Source.Kind != SourceGitHub && err == nil {
-		b.fail(m.Range, fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
-	}
-	if e.Subdir == "" {
-		e.Subdir = e.Source.Location.Subdir
-	}
+	e, err := spec.Entry(where(m.Range))
+	b.failFields(m.Range, err)
 	if slices.ContainsFunc(b.set.Modules, func(have ModuleEntry) bool { return have.Address == e.Address }) {
 		b.fail(m.Range, fmt.Errorf("module %s is there twice", e.Address))
 	}
@@ -322,50 +246,29 @@ func (b *setBuilder) module(m moduleBlock) {
 
 func (b *setBuilder) provider(p providerBlock) {
 	d := b.file.Defaults
-	e := ProviderEntry{Origin: p.Origin, AllowUnsigned: p.AllowUnsigned}
-	var err error
-	e.Address, err = addr.ParseProvider(p.Name)
-	b.fail(p.Range, err)
-	if e.Address.Hostname == "" {
-		e.Address.Hostname = defaultOrigin
+	spec := ProviderSpec{
+		Address: p.Name, Origin: p.Origin, Platforms: deref(or(p.Platforms, d.Platforms)), AllowUnsigned: p.AllowUnsigned,
+		EntrySpec: b.common(p.Range, common{
+			p.Versions, or(p.Limit, d.Limit), or(p.Keep, d.Keep), p.Pin, or(p.Auth, d.Auth), or(p.Scan, d.Scan), or(p.Approval, d.Approval),
+		}),
 	}
-	e.Entry = b.entry(p.Range, common{
-		p.Versions, or(p.Limit, d.Limit), or(p.Keep, d.Keep), p.Pin, or(p.Auth, d.Auth), or(p.Scan, d.Scan), or(p.Approval, d.Approval),
-	})
-	for _, s := range deref(or(p.Platforms, d.Platforms)) {
-		t, err := addr.ParsePlatform(s)
-		b.fail(p.Range, err)
-		e.Platforms = append(e.Platforms, t)
-	}
+	e, err := spec.Entry(where(p.Range))
+	b.failFields(p.Range, err)
 	if slices.ContainsFunc(b.set.Providers, func(have ProviderEntry) bool { return have.Address == e.Address }) {
 		b.fail(p.Range, fmt.Errorf("provider %s is there twice", e.Address))
 	}
 	b.set.Providers = append(b.set.Providers, e)
 }
 
-// defaultOrigin is the registry of a provider address without a host name.
-const defaultOrigin = "registry.opentofu.org"
+func where(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-func (b *setBuilder) entry(at hcl.Range, c common) Entry {
-	e := Entry{
-		Where: fmt.Sprintf("%s:%d", at.Filename, at.Start.Line),
-		Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth),
-	}
-	var err error
-	e.Versions, err = addr.ParseConstraint(deref(c.versions))
-	b.fail(at, err)
-	if e.Limit < 0 || e.Keep < 0 {
-		b.fail(at, fmt.Errorf("limit and keep are counts of versions, 0 or more"))
-	}
-	for _, s := range e.Pin {
-		_, err := addr.ParseVersion(s)
-		b.fail(at, err)
-	}
+// common returns what both kinds of blocks have, and checks what only the file knows.
+func (b *setBuilder) common(at hcl.Range, c common) EntrySpec {
+	e := EntrySpec{Versions: deref(c.versions), Limit: deref(c.limit), Keep: deref(c.keep), Pin: deref(c.pin), Auth: deref(c.auth)}
 	if _, ok := b.set.Auth[e.Auth]; e.Auth != "" && !ok {
 		b.fail(at, fmt.Errorf("there is no auth block %q", e.Auth))
 	}
 	if s := c.scan; s != nil {
-		b.fail(at, scan.CheckLevel(s.Block))
 		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge)}
 	}
 	if a := c.approval; a != nil {

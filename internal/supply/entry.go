@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/upstream"
+)
+
+// Entry is what modules and providers of a depot file have in common, with the
+// defaults of the file filled in.
+type Entry struct {
+	Where    string // file:line, ADDRESS[@CONSTRAINT] of a command line, or a resource; for messages
+	Versions addr.Constraint
+	Exact    []addr.Version // these, without asking the origin what it has; empty: what Versions allows
+	Limit    int            // newest versions to take of those the constraint allows; 0: all
+	Keep     int            // newest versions that retention keeps; 0: all
+	Pin      []string       // versions that retention never removes
+	Scan     ScanPolicy
+	Approval ApprovalPolicy
+	Auth     string // name of an auth block; "": anonymous
+}
+
+// ModuleEntry is one module block.
+type ModuleEntry struct {
+	Entry
+	Address addr.Module
+	Source  ModuleSource
+	Subdir  string
+	Policy  string // "immutable" or "editions"
+	Ignore  []string
+
+	AllowInvalid bool // take a configuration that no client loads
+}
+
+// ModuleSource is where the versions of a module are: a repository whose tags
+// they are, a module registry, or an OCI repository.
+type ModuleSource struct {
+	Kind      SourceKind
+	Location  upstream.Location // git, github and oci
+	Host      string            // registry
+	Address   addr.Module       // registry
+	TagPrefix string            // git and github: only tags that start so; it is removed
+	Releases  bool              // github: releases instead of tags
+}
+
+// SourceKind names a kind of module source.
+type SourceKind string
+
+// The kinds of module sources.
+const (
+	SourceGit      SourceKind = "git"
+	SourceGitHub   SourceKind = "github"
+	SourceRegistry SourceKind = "registry"
+	SourceOCI      SourceKind = "oci"
+)
+
+// ProviderEntry is one provider block.
+type ProviderEntry struct {
+	Entry
+	Address       addr.Provider // with its host name
+	Origin        string        // "", a registry host, https://…/ (network mirror), a directory, or oci://HOST/TEMPLATE
+	Platforms     []addr.Platform
+	AllowUnsigned bool
+	AllowExpired  bool                // see MirrorOptions
+	Trusted       []signing.PublicKey // see MirrorOptions
+}
+
+// ApprovalPolicy says which new versions wait. Required false lets all pass;
+// else a version passes if one of the rules holds.
+type ApprovalPolicy struct {
+	Required bool
+	Patch    bool          // releases that change only the patch number of one that is there
+	SignedBy []string      // key ids that signed SHA256SUMS
+	OlderAge time.Duration // versions known to the depot for this long
+}
+
+// EntrySpec is what modules and providers have in common, as a user wrote it.
+type EntrySpec struct {
+	Versions    string // constraint
+	Limit, Keep int
+	Pin         []string
+	Auth        string
+	Scan        ScanPolicy
+	Approval    ApprovalPolicy
+}
+
+// ModuleSpec is a module entry as a user wrote it: a block of a depot file, or a
+// resource of a cluster.
+type ModuleSpec struct {
+	EntrySpec
+	Address, Source   string
+	Subdir, TagPrefix string
+	Releases          bool
+	Policy            string // "" is "immutable"
+	Ignore            []string
+	AllowInvalid      bool
+}
+
+// ProviderSpec is a provider entry as a user wrote it.
+type ProviderSpec struct {
+	EntrySpec
+	Address, Origin string
+	Platforms       []string
+	AllowUnsigned   bool
+}
+
+// FieldError is a mistake in one field of an entry. Field is a path such as
+// platforms[0] or scan.block.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+func (e FieldError) Unwrap() error { return e.Err }
+
+// FieldErrors are all mistakes in an entry, in the order of its fields.
+type FieldErrors []FieldError
+
+func (e FieldErrors) Error() string {
+	lines := make([]string, len(e))
+	for i, f := range e {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Unwrap gives the mistakes to [errors.Is].
+func (e FieldErrors) Unwrap() []error {
+	errs := make([]error, len(e))
+	for i, f := range e {
+		errs[i] = f
+	}
+	return errs
+}
+
+func (e *FieldErrors) add(field string, err error) {
+	if err != nil {
+		*e = append(*e, FieldError{field, err})
+	}
+}
+
+func (e FieldErrors) err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}
+
+// Entry checks the entry. The error is a [FieldErrors]. That the credential exists
+// is for its caller to see.
+func (s ModuleSpec) Entry(where string) (ModuleEntry, error) {
+	var bad FieldErrors
+	e := ModuleEntry{Subdir: s.Subdir, Policy: s.Policy, Ignore: s.Ignore, AllowInvalid: s.AllowInvalid}
+	var err error
+	e.Address, err = addr.ParseModule(s.Address)
+	bad.add("address", err)
+	e.Entry = s.entry(where, &bad)
+	if e.Policy == "" {
+		e.Policy = "immutable"
+	}
+	if e.Policy != "immutable" && e.Policy != "editions" {
+		bad.add("policy", fmt.Errorf("policy %q is neither immutable nor editions", e.Policy))
+	}
+	e.Source, err = parseModuleSource(s.Source)
+	bad.add("source", err)
+	e.Source.TagPrefix, e.Source.Releases = s.TagPrefix, s.Releases
+	if s.Releases && e.Source.Kind != SourceGitHub && err == nil {
+		bad.add("releases", fmt.Errorf("releases are read from GitHub only; the source is of kind %s", e.Source.Kind))
+	}
+	if e.Subdir == "" {
+		e.Subdir = e.Source.Location.Subdir
+	}
+	return e, bad.err()
+}
+
+// Entry is that of [ModuleSpec.Entry].
+func (s ProviderSpec) Entry(where string) (ProviderEntry, error) {
+	var bad FieldErrors
+	e := ProviderEntry{Origin: s.Origin, AllowUnsigned: s.AllowUnsigned}
+	var err error
+	e.Address, err = addr.ParseProvider(s.Address)
+	bad.add("address", err)
+	if e.Address.Hostname == "" {
+		e.Address.Hostname = defaultOrigin
+	}
+	e.Entry = s.entry(where, &bad)
+	for i, p := range s.Platforms {
+		t, err := addr.ParsePlatform(p)
+		bad.add(fmt.Sprintf("platforms[%d]", i), err)
+		e.Platforms = append(e.Platforms, t)
+	}
+	return e, bad.err()
+}
+
+// defaultOrigin is the registry of a provider address without a host name.
+const defaultOrigin = "registry.opentofu.org"
+
+var errCount = errors.New("limit and keep are counts of versions, 0 or more")
+
+func (s EntrySpec) entry(where string, bad *FieldErrors) Entry {
+	e := Entry{Where: where, Limit: s.Limit, Keep: s.Keep, Pin: s.Pin, Auth: s.Auth, Scan: s.Scan, Approval: s.Approval}
+	var err error
+	e.Versions, err = addr.ParseConstraint(s.Versions)
+	bad.add("versions", err)
+	switch {
+	case e.Limit < 0:
+		bad.add("limit", errCount)
+	case e.Keep < 0:
+		bad.add("keep", errCount)
+	}
+	for i, v := range e.Pin {
+		_, err := addr.ParseVersion(v)
+		bad.add(fmt.Sprintf("pin[%d]", i), err)
+	}
+	bad.add("scan.block", scan.CheckLevel(s.Scan.Block))
+	bad.add("scan.maxAge", checkAge(s.Scan.MaxAge))
+	bad.add("approval.olderThan", checkAge(s.Approval.OlderAge))
+	return e
+}
+
+// checkAge refuses what [setBuilder.duration] does; 0 is what nobody wrote.
+func checkAge(d time.Duration) error {
+	if d >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is not a duration such as 30m or 72h", d)
+}
