@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,8 +16,12 @@ import (
 func newDepotStatus(up *upstreams) *cobra.Command {
 	var f depotFlags
 	cmd := &cobra.Command{
-		Use:     "status [FILE]",
-		Short:   "Show what earlier runs published, what waits, and what is blocked or drifted",
+		Use:   "status [FILE]",
+		Short: "Show what earlier runs published, what waits, and what is blocked or drifted",
+		Long: `Show what earlier runs published, what waits, and what is blocked or drifted.
+
+A depot file has one common record in the registry. A Kubernetes operator keeps a
+record of its own for each module and provider; RECORD says which one a line is from.`,
 		Example: "  okara depot status --registry registry.example.com/platform --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return depotStatus(cmd.Context(), up.registries, f) },
 	}
@@ -37,30 +42,54 @@ func depotStatus(ctx context.Context, reg *registries, f depotFlags) error {
 		return err
 	}
 	defer done()
-	rec, err := supply.ReadRecord(ctx, d)
+	common, own, err := supply.ReadRecords(ctx, d)
 	if err != nil {
 		return err
 	}
-	return reg.printResult(rec.Entries, recordText(rec))
+	return reg.printResult(knownVersions(common, own), recordText(common, own))
 }
 
-func recordText(rec *supply.Record) string {
-	rows := [][]string{{"ENTRY", "PUBLISHED", "WAITING", "BLOCKED", "DRIFTED"}}
+// knownVersions are the versions of all records, by entry. Of an entry that has its own
+// record that one counts.
+func knownVersions(common *supply.Record, own []*supply.Record) map[string]map[string]supply.VersionRecord {
+	all := maps.Clone(common.Entries)
+	for _, rec := range own {
+		maps.Copy(all, rec.Entries)
+	}
+	return all
+}
+
+// recordText shows all records. An entry that a depot file and an operator both keep is
+// there twice.
+func recordText(common *supply.Record, own []*supply.Record) string {
+	rows := [][]string{{"ENTRY", "PUBLISHED", "WAITING", "BLOCKED", "DRIFTED", "RECORD"}}
 	var notes []string
-	for _, entry := range rec.Names() {
-		count := map[supply.State]int{}
-		for _, v := range rec.Versions(entry) {
-			vr := rec.Entries[entry][v]
-			count[vr.State]++
-			if vr.Reason != "" {
-				notes = append(notes, fmt.Sprintf("%s %s: %s: %s", entry, v, vr.State, vr.Reason))
-			}
+	add := func(rec *supply.Record, which string) {
+		for _, entry := range rec.Names() {
+			row, found := entryRow(rec, entry)
+			rows, notes = append(rows, append(row, which)), append(notes, found...)
 		}
-		row := []string{entry}
-		for _, s := range []supply.State{supply.StatePublished, supply.StateWaiting, supply.StateBlocked, supply.StateDrift} {
-			row = append(row, fmt.Sprint(count[s]))
-		}
-		rows = append(rows, row)
+	}
+	add(common, "common")
+	for _, rec := range own {
+		add(rec, "own")
 	}
 	return strings.Join(append([]string{strings.TrimSuffix(table(rows), "\n")}, notes...), "\n")
+}
+
+// entryRow counts the versions of an entry, and tells of those that need a person.
+func entryRow(rec *supply.Record, entry string) (row, notes []string) {
+	count := map[supply.State]int{}
+	for _, v := range rec.Versions(entry) {
+		vr := rec.Entries[entry][v]
+		count[vr.State]++
+		if vr.Reason != "" {
+			notes = append(notes, fmt.Sprintf("%s %s: %s: %s", entry, v, vr.State, vr.Reason))
+		}
+	}
+	row = []string{entry}
+	for _, s := range []supply.State{supply.StatePublished, supply.StateWaiting, supply.StateBlocked, supply.StateDrift} {
+		row = append(row, fmt.Sprint(count[s]))
+	}
+	return row, notes
 }

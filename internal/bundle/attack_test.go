@@ -125,6 +125,7 @@ func TestLoadBundleStaysInItsPlace(t *testing.T) {
 		"queue:job-0123456789abcdef0123456789abcdef",
 		"queue:r-0123456789abcdef0123456789abcdef",
 		"catalog:okara-depot",
+		"catalog:depot-0123456789abcdef0123456789abcdef",
 		"catalog:okara-index",
 		"catalog:1.0.0",
 		bundledModule + ":latest",

@@ -78,7 +78,7 @@ func (s *deskSite) record(t *testing.T, versions map[string]supply.VersionRecord
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := artifact.PutRecord(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), b); err != nil {
+	if err := artifact.PutRecord(t.Context(), depottest.MustRepo(t, s.client, s.layout.CatalogRepo()), artifact.RecordTag, b); err != nil {
 		t.Fatal(err)
 	}
 }

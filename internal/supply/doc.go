@@ -18,6 +18,11 @@
 // once at the end of a run, also of one that was stopped. Two runs at a time would
 // overwrite each other's record: who starts them sees to it that there is one.
 //
+// Who runs entries one by one gives each a record of its own, an [OwnRecord]: one
+// document would be rewritten by each of thousands. Such a record says whose the entry
+// is, and begins with what the common one knows. Both kinds of runs publish the same
+// bytes, and adopt what the other published.
+//
 // What is published never changes. Where the origin or the registry has other
 // content than the record says, the step is drift: reported each time, repaired by
 // nobody but a person.

@@ -34,6 +34,7 @@ type SyncOptions struct {
 	Origins func(auth string) (Origins, error)
 	Used    func(entry string, v addr.Version) bool // retention keeps these; nil: none
 	Jobs    int                                     // entries worked on at a time; 0: 4
+	Own     *OwnRecord                              // each entry has a record of its own; nil: the common one
 	Once    bool                                    // the set is of this run only: the record is neither read nor written, and what is there is examined again
 	Now     func() time.Time
 }
@@ -98,7 +99,7 @@ func (s Step) Changes() bool { return s.run != nil }
 type Plan struct {
 	Steps []Step `json:"steps"`
 
-	record *Record
+	records map[string]*Record // by entry; nil where it could not be read
 }
 
 // item is one entry with what is special to modules or providers.
@@ -120,7 +121,7 @@ type offer struct {
 // Plan compares the origins with the registry and changes nothing. An entry that
 // cannot be read becomes a step of ActionFailed.
 func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
-	rec, err := s.record(ctx)
+	common, err := s.common(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +129,17 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := make([][]Step, len(items))
+	steps, records := make([][]Step, len(items)), make([]*Record, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, it := range items {
 		g.Go(func() error {
-			found, err := s.plan(gctx, it, rec)
+			var found []Step
+			rec, err := s.record(gctx, it.key, common)
+			if err == nil {
+				records[i] = rec
+				found, err = s.plan(gctx, it, rec)
+			}
 			if err != nil && gctx.Err() == nil {
 				found, err = []Step{failedStep(err)}, nil
 			}
@@ -147,15 +153,31 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return &Plan{Steps: slices.Concat(steps...), record: rec}, nil
+	p := &Plan{Steps: slices.Concat(steps...), records: map[string]*Record{}}
+	for i, it := range items {
+		p.records[it.key] = records[i]
+	}
+	return p, nil
 }
 
-// record is what is known from earlier runs.
-func (s *Syncer) record(ctx context.Context) (*Record, error) {
-	if s.o.Once {
-		return newRecord(), nil
+// common is what is known from earlier runs of all entries; nil where each has its own
+// record.
+func (s *Syncer) common(ctx context.Context) (*Record, error) {
+	switch {
+	case s.o.Once:
+		return newRecord(""), nil
+	case s.o.Own != nil:
+		return nil, nil
 	}
 	return ReadRecord(ctx, s.d)
+}
+
+// record is what is known of an entry.
+func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Record, error) {
+	if common != nil {
+		return common, nil
+	}
+	return ownRecord(ctx, s.d, *s.o.Own, entry)
 }
 
 func failedStep(err error) Step { return Step{Action: ActionFailed, Reason: err.Error(), err: err} }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/oci"
@@ -31,12 +33,15 @@ const (
 
 // Record is the memory of a depot: what it published and from where. It lies in
 // the registry, so that any replica can run the depot, and changes only when a
-// version does.
+// version does. Who runs entries one by one keeps a record for each of them.
 type Record struct {
 	SchemaVersion int                                 `json:"schemaVersion"`
-	Entries       map[string]map[string]VersionRecord `json:"entries"` // "module net/vpc/aws" -> version
+	Owner         string                              `json:"owner,omitempty"` // whose entry it is, see [OwnRecord]
+	Entries       map[string]map[string]VersionRecord `json:"entries"`         // "module net/vpc/aws" -> version
 
-	read []byte // as it was read
+	tag     string // where it lies
+	read    []byte // as it was read
+	claimed bool   // its owner is new
 }
 
 // VersionRecord is what a depot remembers of one version.
@@ -52,21 +57,49 @@ type VersionRecord struct {
 	published depot.Published // in this run
 }
 
-func newRecord() *Record {
-	return &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}}
+func newRecord(tag string) *Record {
+	return &Record{SchemaVersion: 1, Entries: map[string]map[string]VersionRecord{}, tag: tag}
 }
 
-// ReadRecord reads the record of a depot; it is empty before the first run.
+// ReadRecord reads the common record of a depot; it is empty before the first run.
 func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
 	r, err := d.Repo(d.Options().Layout.CatalogRepo())
 	if err != nil {
 		return nil, err
 	}
-	b, err := artifact.ReadRecord(ctx, r)
+	return readRecord(ctx, r, artifact.RecordTag)
+}
+
+// ReadEntryRecord reads the record of one entry; it is empty before the first run.
+func ReadEntryRecord(ctx context.Context, d *depot.Depot, entry string) (*Record, error) {
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
+	if err != nil {
+		return nil, err
+	}
+	return readEntryRecord(ctx, r, artifact.EntryRecordTag(entry), entry)
+}
+
+// readEntryRecord refuses a record that says something of other entries; entry is ""
+// where only the tag is known.
+func readEntryRecord(ctx context.Context, r *oci.Repo, tag, entry string) (*Record, error) {
+	rec, err := readRecord(ctx, r, tag)
+	if err != nil {
+		return nil, err
+	}
+	for name := range rec.Entries {
+		if name != entry && entry != "" || artifact.EntryRecordTag(name) != tag {
+			return nil, fmt.Errorf("the depot's record %s is about %s: %w", tag, name, oci.ErrCorrupt)
+		}
+	}
+	return rec, nil
+}
+
+func readRecord(ctx context.Context, r *oci.Repo, tag string) (*Record, error) {
+	b, err := artifact.ReadRecord(ctx, r, tag)
 	if err != nil {
 		return nil, fmt.Errorf("reading the depot's record: %w", err)
 	}
-	rec := newRecord()
+	rec := newRecord(tag)
 	rec.read = b
 	if b == nil {
 		return rec, nil
@@ -77,7 +110,50 @@ func ReadRecord(ctx context.Context, d *depot.Depot) (*Record, error) {
 	if rec.SchemaVersion != 1 {
 		return nil, fmt.Errorf("the depot's record has version %d, this okara knows 1: %w", rec.SchemaVersion, oci.ErrUnsupported)
 	}
+	if rec.Entries == nil {
+		rec.Entries = map[string]map[string]VersionRecord{}
+	}
 	return rec, nil
+}
+
+// recordReads is how many records are read at a time.
+const recordReads = 8
+
+// ReadRecords reads the common record, and those of single entries.
+func ReadRecords(ctx context.Context, d *depot.Depot) (common *Record, own []*Record, err error) {
+	r, err := d.Repo(d.Options().Layout.CatalogRepo())
+	if err != nil {
+		return nil, nil, err
+	}
+	if common, err = readRecord(ctx, r, artifact.RecordTag); err != nil {
+		return nil, nil, err
+	}
+	var tags []string
+	for tag, err := range r.Tags(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("listing the depot's records: %w", err)
+		}
+		if artifact.IsEntryRecordTag(tag) {
+			tags = append(tags, tag)
+		}
+	}
+	own = make([]*Record, len(tags))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(recordReads)
+	for i, tag := range tags {
+		g.Go(func() (err error) {
+			own[i], err = readEntryRecord(gctx, r, tag, "")
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(own, func(a, b *Record) int { return slices.Compare(a.Names(), b.Names()) })
+	return common, own, nil
 }
 
 // save writes the record if it differs from what was read.
@@ -90,7 +166,7 @@ func (rec *Record) save(ctx context.Context, d *depot.Depot) error {
 	if err != nil {
 		return err
 	}
-	if err := artifact.PutRecord(ctx, r, b); err != nil {
+	if err := artifact.PutRecord(ctx, r, rec.tag, b); err != nil {
 		return err
 	}
 	rec.read = b
@@ -155,15 +231,22 @@ func (rec *Record) Approved(ctx context.Context, d *depot.Depot, entry string, v
 	return rec.save(ctx, d)
 }
 
-// HeldReason is what the record says about a version that it keeps back, "" if it
-// says nothing.
+// HeldReason is what the records say about a version that it keeps back, "" if they
+// say nothing.
 func HeldReason(ctx context.Context, d *depot.Depot, it addr.Item, v addr.Version) (string, error) {
-	rec, err := ReadRecord(ctx, d)
+	entry := it.Kind + " " + it.String()
+	own, err := ReadEntryRecord(ctx, d, entry)
 	if err != nil {
 		return "", err
 	}
-	if vr, ok := rec.get(it.Kind+" "+it.String(), v); ok && vr.Reason != "" {
-		return string(vr.State) + ": " + vr.Reason, nil
+	common, err := ReadRecord(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	for _, rec := range []*Record{own, common} {
+		if vr, ok := rec.get(entry, v); ok && vr.Reason != "" {
+			return string(vr.State) + ": " + vr.Reason, nil
+		}
 	}
 	return "", nil
 }

@@ -34,8 +34,11 @@ type Result struct {
 // the others. The record is written once at the end, also when ctx ends: what
 // was published is remembered. notify, if not nil, is called after each step.
 func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Result, error) {
+	if err := p.claim(ctx, s.d); err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(p.Steps))
-	var mu sync.Mutex                             // guards the record and notify
+	var mu sync.Mutex                             // guards the records and notify
 	for _, pruning := range []bool{false, true} { // what is to go waits for what takes its place
 		var g errgroup.Group
 		g.SetLimit(s.o.Jobs)
@@ -47,7 +50,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 				vr, err := st.do(ctx)
 				mu.Lock()
 				defer mu.Unlock()
-				results[i] = p.record.apply(st, vr, err)
+				results[i] = p.records[st.Entry].apply(st, vr, err)
 				if notify != nil {
 					notify(results[i])
 				}
@@ -62,10 +65,36 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 	const saveTime = 30 * time.Second
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer cancel()
-	if err := p.record.save(sctx, s.d); err != nil {
+	if err := p.save(sctx, s.d); err != nil {
 		return results, err
 	}
 	return results, ctx.Err()
+}
+
+// claim writes the records whose entries have a new owner, before anything is published.
+func (p *Plan) claim(ctx context.Context, d *depot.Depot) error {
+	for _, rec := range p.records {
+		if rec == nil || !rec.claimed {
+			continue
+		}
+		if err := rec.save(ctx, d); err != nil {
+			return err
+		}
+		rec.claimed = false
+	}
+	return nil
+}
+
+func (p *Plan) save(ctx context.Context, d *depot.Depot) error {
+	var errs []error
+	saved := map[*Record]bool{nil: true}
+	for _, rec := range p.records {
+		if !saved[rec] {
+			saved[rec] = true
+			errs = append(errs, rec.save(ctx, d))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // do carries a step out.

@@ -4,8 +4,11 @@ package artifact
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/seed-141914ff/okara/oci"
@@ -18,17 +21,32 @@ const (
 	MediaRecord    = "application/vnd.okara.depot.v1+json"
 )
 
-// recordTag is the tag of the record in the catalog repository. It moves; one
+// RecordTag is the tag of the common record in the catalog repository. It moves; one
 // runner at a time writes it.
-const recordTag = "okara-depot"
+const RecordTag = "okara-depot"
+
+const entryRecordPrefix = "depot-"
+
+// EntryRecordTag returns the tag of the record of one entry, for who runs entries one
+// by one. It moves as [RecordTag] does.
+func EntryRecordTag(entry string) string {
+	sum := sha256.Sum256([]byte(entry))
+	return entryRecordPrefix + hex.EncodeToString(sum[:16])
+}
+
+// IsEntryRecordTag reports whether tag is that of the record of an entry.
+func IsEntryRecordTag(tag string) bool {
+	rest, ok := strings.CutPrefix(tag, entryRecordPrefix)
+	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+}
 
 // maxRecord bounds a record: at 250 bytes a version, a quarter of a million.
 const maxRecord = 64 << 20
 
-// ReadRecord reads the depot's record from the catalog repository r; nil if there
+// ReadRecord reads a record of the depot from the catalog repository r; nil if there
 // is none yet.
-func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
-	m, err := r.Fetch(ctx, recordTag)
+func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
+	m, err := r.Fetch(ctx, tag)
 	if errors.Is(err, oci.ErrNotFound) {
 		return nil, nil
 	}
@@ -40,13 +58,13 @@ func ReadRecord(ctx context.Context, r *oci.Repo) ([]byte, error) {
 		return nil, err
 	}
 	if image.ArtifactType != ArtifactRecord || len(image.Layers) != 1 {
-		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", recordTag, r, oci.ErrCorrupt)
+		return nil, fmt.Errorf("tag %s of %s is not a depot record: %w", tag, r, oci.ErrCorrupt)
 	}
 	return r.ReadBlob(ctx, image.Layers[0], maxRecord)
 }
 
-// PutRecord replaces the depot's record.
-func PutRecord(ctx context.Context, r *oci.Repo, b []byte) error {
+// PutRecord replaces a record of the depot.
+func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
 	blob := oci.BytesBlob(MediaRecord, b)
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
@@ -57,5 +75,5 @@ func PutRecord(ctx context.Context, r *oci.Repo, b []byte) error {
 			return fmt.Errorf("write the depot's record: %w", err)
 		}
 	}
-	return r.PutTag(ctx, recordTag, m)
+	return r.PutTag(ctx, tag, m)
 }

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+const vpcKey = "module net/vpc/aws"
+
+// own runs one entry with a record of its own.
+func (r *runner) own(o *origin, own supply.OwnRecord) (*supply.Plan, []string, error) {
+	r.t.Helper()
+	e, err := supply.ModuleSpec{
+		Address: "net/vpc/aws", Source: o.url, EntrySpec: supply.EntrySpec{Versions: "~> 1.0"},
+	}.Entry("Module net/vpc")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	from := supply.Origins{Client: &upstream.Client{}, Git: &upstream.Git{}}
+	s := supply.NewSyncer(r.depot, supply.SyncOptions{
+		Set: &supply.Set{Modules: []supply.ModuleEntry{e}}, Own: &own,
+		Origins: func(string) (supply.Origins, error) { return from, nil },
+	})
+	p, err := s.Plan(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	results, err := s.Apply(r.t.Context(), p, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var lines []string
+	for _, res := range results {
+		if err := res.Err(); err != nil {
+			return p, nil, err
+		}
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", res.Action, res.Version, res.State)))
+	}
+	return p, lines, nil
+}
+
+func (r *runner) digests() (all []string) {
+	r.t.Helper()
+	repo := depottest.MustRepo(r.t, r.client, "p/modules/net/vpc/aws")
+	for _, tag := range r.versions() {
+		all = append(all, tag+" "+depottest.MustFetch(r.t, repo, tag).Digest.String())
+	}
+	return all
+}
+
+// TestOwnRecordPublishesTheSame has one module published by a run over one entry, by a
+// depot file and by hand: the bytes are the same, and each adopts the others'.
+func TestOwnRecordPublishesTheSame(t *testing.T) {
+	o := newOrigin(t, "v1.0.0", "v1.1.0")
+	file := moduleEntry(o, "")
+	byFile, byEntry := newRunner(t), newRunner(t)
+	byFile.want(byFile.apply(file), "publish 1.1.0 published", "publish 1.0.0 published")
+	_, got, err := byEntry.own(o, supply.OwnRecord{Owner: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byEntry.want(got, "publish 1.1.0 published", "publish 1.0.0 published")
+	byEntry.want(byEntry.digests(), byFile.digests()...)
+
+	byEntry.want(byEntry.apply(file), "adopt 1.1.0 published", "adopt 1.0.0 published")
+	if _, got, err = byFile.own(o, supply.OwnRecord{Owner: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	byFile.want(got, "present 1.1.0", "present 1.0.0") // the common record knows them
+	common, own, err := supply.ReadRecords(t.Context(), byFile.depot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(own) != 1 || own[0].Owner != "a" || len(own[0].Entries[vpcKey]) != 2 || len(common.Entries[vpcKey]) != 2 {
+		t.Errorf("common %v, own %v", common, own)
+	}
+
+	byHand := newRunner(t)
+	tree := fstest.MapFS{"main.tf": {Data: []byte("# v1.0.0\n"), Mode: 0o600}}
+	out, err := byHand.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, "net/vpc/aws", "1.0.0"), depot.ModuleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err = byHand.own(o, supply.OwnRecord{Owner: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	byHand.want(got, "publish 1.1.0 published", "adopt 1.0.0 published")
+	parsed, err := artifact.ParseModule(depottest.MustFetch(t, depottest.MustRepo(t, byFile.client, "p/modules/net/vpc/aws"), "1.0.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed.ContentDigest != out.ContentDigest {
+		t.Errorf("the content is %s by hand and %s by a run", out.ContentDigest, parsed.ContentDigest)
+	}
+}
+
+// TestOwnRecordRestsWhenNothingChanges counts what a run over one entry costs the
+// registry when nothing is new.
+func TestOwnRecordRestsWhenNothingChanges(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	p, _, err := r.own(o, supply.OwnRecord{Owner: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vr := p.Known(vpcKey)["1.0.0"]; vr.State != supply.StatePublished || vr.Digest == "" {
+		t.Errorf("known after the first run: %+v", p.Known(vpcKey))
+	}
+	r.count.Take()
+	p, got, err := r.own(o, supply.OwnRecord{Owner: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.want(got, "present 1.0.0")
+	if n := r.writes(); n != 0 {
+		t.Errorf("an unchanged run wrote %d times", n)
+	}
+	if len(p.Known(vpcKey)) != 1 || p.Known("module x/y/z") != nil {
+		t.Errorf("known: %+v", p.Known(vpcKey))
+	}
+	tags := depottest.MustTags(t, depottest.MustRepo(t, r.client, "p/catalog"))
+	if !slices.Contains(tags, artifact.EntryRecordTag(vpcKey)) || slices.Contains(tags, artifact.RecordTag) {
+		t.Errorf("the catalogue has %v", tags)
+	}
+}
+
+// TestOwnRecordHasAnOwner: a namespace that was made anew does not inherit the versions
+// of the one before, unless somebody says so.
+func TestOwnRecordHasAnOwner(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	if _, _, err := r.own(o, supply.OwnRecord{Owner: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	r.count.Take()
+	o.tag("v1.1.0", "# theirs")
+	p, _, err := r.own(o, supply.OwnRecord{Owner: "new"})
+	if taken, ok := errors.AsType[*supply.OwnerError](err); !ok || taken.Owner != "old" || taken.Entry != vpcKey || p.Known(vpcKey) != nil {
+		t.Errorf("got %v, known %v", err, p.Known(vpcKey))
+	}
+	if n := r.writes(); n != 0 {
+		t.Errorf("a refused run wrote %d times", n)
+	}
+	for range 2 { // the second one is the owner by then
+		if _, _, err := r.own(o, supply.OwnRecord{Owner: "new", TakeOver: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.want(r.versions(), "1.0.0", "1.1.0")
+	rec, err := supply.ReadEntryRecord(t.Context(), r.depot, vpcKey)
+	if err != nil || rec.Owner != "new" {
+		t.Errorf("the record's owner is %q, %v", rec.Owner, err)
+	}
+	if _, _, err = r.own(o, supply.OwnRecord{Owner: "old"}); err == nil {
+		t.Error("the owner of before was not refused")
+	}
+}
+
+// TestOwnRecordIsOfItsEntry refuses a record that somebody moved under another tag.
+func TestOwnRecordIsOfItsEntry(t *testing.T) {
+	r, o := newRunner(t), newOrigin(t, "v1.0.0")
+	if _, _, err := r.own(o, supply.OwnRecord{Owner: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	repo := depottest.MustRepo(t, r.client, "p/catalog")
+	moved := artifact.EntryRecordTag("module x/y/z")
+	if err := repo.PutTag(t.Context(), moved, depottest.MustFetch(t, repo, artifact.EntryRecordTag(vpcKey))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := supply.ReadEntryRecord(t.Context(), r.depot, "module x/y/z"); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := supply.ReadRecords(t.Context(), r.depot); !errors.Is(err, oci.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
