@@ -74,8 +74,9 @@ type Catalog struct {
 	news      news
 	docs      *cache.Cache[*ProviderDocs] // repository@digest of the layer
 
-	begun  atomic.Pointer[depot.Catalog] // what a first load that failed has read
-	finder *Finder                       // that searches what is here; nil: nobody does
+	begun    atomic.Pointer[depot.Catalog] // what a first load that failed has read
+	progress progress                      // of the list
+	finder   *Finder                       // that searches what is here; nil: nobody does
 }
 
 // New returns an empty catalog. It makes no request.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -43,6 +44,31 @@ func (x *Index) Search(q Query) []addr.Item {
 
 func (x *Index) size() int { return 512 * len(x.Tags) }
 
+// Progress is how far the list of what has been published was read.
+type Progress struct{ Read, All int }
+
+// progress keeps the last one.
+type progress struct{ of atomic.Pointer[Progress] }
+
+// note hears of readings in any order.
+func (p *progress) note(known, all int) {
+	for {
+		old := p.of.Load()
+		if old != nil && old.All == all && old.Read >= known || p.of.CompareAndSwap(old, &Progress{known, all}) {
+			return
+		}
+	}
+}
+
+// Progress is how far the list is read, while it was never read as a whole; zero
+// before anything is known of it. It counts what a caller may not read as well.
+func (c *Catalog) Progress() Progress {
+	if p := c.progress.of.Load(); p != nil {
+		return *p
+	}
+	return Progress{}
+}
+
 // Index returns what has been published; where there is no catalog yet, nothing.
 func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 	name := c.layout.CatalogRepo()
@@ -58,7 +84,7 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		case known == nil && c.finder != nil:
 			known = c.finder.known(ctx, r)
 		}
-		all, err := depot.ReadCatalog(ctx, r, known)
+		all, err := depot.ReadCatalog(ctx, r, known, c.progress.note)
 		if err != nil && all != nil && !has {
 			c.begun.Store(all) // a large catalog takes more than one load
 		}

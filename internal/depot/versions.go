@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
@@ -46,8 +47,9 @@ func KnownCatalog(entries []artifact.CatalogEntry) *Catalog {
 // has are not read again; where no tag came or went it returns old, which may be
 // nil. A tag that is no entry is passed over, and a ghost is read again each time.
 // With an error it returns what is known now, if anything is: the next read can
-// begin there.
-func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, error) {
+// begin there. note, which may be nil, hears how many entries are known and how many
+// there are, several times at once.
+func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog, note func(known, all int)) (*Catalog, error) {
 	list, err := r.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -59,15 +61,30 @@ func ReadCatalog(ctx context.Context, r *oci.Repo, old *Catalog) (*Catalog, erro
 		return old, nil
 	}
 	entries, missing, done := make([]artifact.CatalogEntry, len(c.Tags)), make([]bool, len(c.Tags)), make([]bool, len(c.Tags))
+	var todo []int
+	all := 0
+	for i, tag := range c.Tags {
+		entry := artifact.IsCatalogTag(tag)
+		if entry {
+			all++
+		}
+		if entries[i], done[i] = old.byTag[tag]; entry && !done[i] {
+			todo = append(todo, i)
+		}
+	}
+	var known atomic.Int64
+	noted := func(n int) {
+		if n := known.Add(int64(n)); note != nil {
+			note(int(n), all)
+		}
+	}
+	noted(all - len(todo))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(catalogParallel)
-	for i, tag := range c.Tags {
-		if e, ok := old.byTag[tag]; ok || !artifact.IsCatalogTag(tag) {
-			entries[i], done[i] = e, ok
-			continue
-		}
+	for _, i := range todo {
 		g.Go(func() error {
-			e, err := artifact.ReadCatalogEntry(ctx, r, tag)
+			e, err := artifact.ReadCatalogEntry(ctx, r, c.Tags[i])
+			noted(1)
 			if errors.Is(err, oci.ErrCorrupt) {
 				return nil // a foreign tag
 			}
@@ -120,7 +137,7 @@ func (d *Depot) catalog(ctx context.Context) (*Catalog, error) {
 	if err != nil {
 		return &Catalog{}, err
 	}
-	c, err := ReadCatalog(ctx, r, nil)
+	c, err := ReadCatalog(ctx, r, nil, nil)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
 		return &Catalog{}, nil

@@ -13,11 +13,18 @@ import (
 
 // foundDoc is the answer to GET /api/v1/search.
 type foundDoc struct {
-	Total    int        `json:"total"`
-	Page     int        `json:"page"`
-	Complete bool       `json:"complete"` // false as long as the list of what there is was not read
-	Results  []entryDoc `json:"results"`
-	Near     []entryDoc `json:"near,omitempty"` // where nothing was found
+	Total    int         `json:"total"`
+	Page     int         `json:"page"`
+	Complete bool        `json:"complete"`          // false as long as the list of what there is was not read
+	Reading  *readingDoc `json:"reading,omitempty"` // how far it was, for who runs the server
+	Results  []entryDoc  `json:"results"`
+	Near     []entryDoc  `json:"near,omitempty"` // where nothing was found
+}
+
+// readingDoc is how far the list of what there is was read.
+type readingDoc struct {
+	Read int `json:"read"`
+	All  int `json:"all"`
 }
 
 // entryDoc is something that was found; all but kind and address is about its
@@ -56,6 +63,10 @@ func (f *Front) search(w http.ResponseWriter, r *http.Request) error {
 	hits := v.Search(q, f.Protocols.Downloads().Month)
 	first := min((q.Page-1)*search.PageSize, len(hits))
 	doc := foundDoc{Total: len(hits), Page: q.Page, Complete: complete, Results: f.entryDocs(hits[first:min(first+search.PageSize, len(hits))])}
+	if !complete && g.May(access.Server()) {
+		p := f.Protocols.Catalog().Progress()
+		doc.Reading = &readingDoc{p.Read, p.All}
+	}
 	if len(hits) == 0 {
 		doc.Near = f.entryDocs(v.Near(q.Text))
 	}

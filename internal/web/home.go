@@ -29,8 +29,8 @@ type homeBody struct {
 	Newest    []resultRow   // publications
 	Own       ownBody
 	Empty     bool
-	Reading   bool // the catalog has not been read yet
-	Anonymous bool // the caller brought no token
+	Reading   *readingBody // the catalog has not been read yet; nil: it has
+	Anonymous bool         // the caller brought no token
 	Host      string
 }
 
@@ -78,7 +78,7 @@ func (s *server) home(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: !complete, Anonymous: r.grant.Mode == "anonymous", Host: s.host(r), Own: s.own(r)}
+	body := homeBody{Groups: o.groups, Empty: v.Len() == 0, Reading: s.reading(r, complete), Anonymous: r.grant.Mode == "anonymous", Host: s.host(r), Own: s.own(r)}
 	for _, e := range o.newest {
 		body.Newest = append(body.Newest, s.rowOf(e))
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/downloads"
 	"github.com/seed-141914ff/okara/internal/search"
@@ -31,6 +32,21 @@ func (s *server) view(r *request) (v *search.View, complete bool, err error) {
 		return nil, false, err
 	}
 	return s.o.Finder.View(r.Context(), r.grant.RightsKey(), r.grant.MayRead)
+}
+
+// readingBody says that the catalog is being read, and how far that is to who runs the
+// server: the numbers count what others may not see.
+type readingBody struct{ Read, All int }
+
+// reading is nil where the catalog was read.
+func (s *server) reading(r *request, complete bool) *readingBody {
+	switch p := s.o.Catalog.Progress(); {
+	case complete:
+		return nil
+	case r.grant.May(access.Server()):
+		return &readingBody{p.Read, p.All}
+	}
+	return &readingBody{}
 }
 
 // itemPath is the page of an item, below /ui/.
@@ -115,7 +131,7 @@ type listBody struct {
 	Near               []resultRow
 	Kinds              []choice
 	Scans, Sorts       []choice
-	Reading            bool // the catalog has not been read yet
+	Reading            *readingBody // the catalog has not been read yet; nil: it has
 }
 
 // choice is an option of a form.
@@ -150,7 +166,7 @@ func (s *server) search(r *request) (*page, error) {
 		return nil, err
 	}
 	body := listBody{
-		Query: q, Reading: !complete,
+		Query: q, Reading: s.reading(r, complete),
 		Kinds: choose([]choice{
 			{Text: "Everything"}, {Value: addr.KindModule, Text: "Modules"}, {Value: addr.KindProvider, Text: "Providers"},
 			{Value: addr.KindMirror, Text: "Mirrored providers"}, {Value: addr.KindTemplate, Text: "Templates"},
@@ -203,7 +219,7 @@ func (s *server) namespace(r *request) (*page, error) {
 		return nil, err
 	}
 	name := r.PathValue("namespace")
-	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: !complete}
+	body := listBody{Query: search.Query{Kind: addr.KindModule, Namespace: name, Sort: q.Sort, Page: q.Page}, Reading: s.reading(r, complete)}
 	found := v.Search(body.Query, s.month)
 	if len(found) == 0 && complete {
 		return nil, notFound("there is no module in %s", name)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// TestSearchReading says how far the catalog was read to who runs the server, and to
+// nobody else.
+func TestSearchReading(t *testing.T) {
+	layout, h := addr.Layout{Prefix: "acme"}, ocitest.Handler(t, ocitest.Quirks{})
+	for rights, want := range map[string]string{"all": `"complete":false,"reading":{"read":0,"all":1}`, "read": `"complete":false,"results":[]`} {
+		synctest.Test(t, func(t *testing.T) {
+			hangs := &ocitest.Fault{
+				Base: ocitest.Direct{Handler: h}, Times: -1,
+				Match: func(r *http.Request) bool {
+					return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/"+layout.CatalogRepo()+"/manifests/r-")
+				},
+				Do: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				},
+			}
+			client, err := oci.New("registry.test", oci.Options{PlainHTTP: true, Transport: hangs, Retry: oci.Retry{MaxAttempts: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			catalog, err := client.Repo(layout.CatalogRepo())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := artifact.AddCatalogEntry(t.Context(), catalog, artifact.CatalogEntry{Kind: addr.KindModule, Address: "net/vpc/aws", Repository: "acme/modules/net/vpc/aws"}); err != nil {
+				t.Fatal(err)
+			}
+			anonymous := access.AnonymousAll()
+			if rights == "read" {
+				anonymous = access.AnonymousRead()
+			}
+			front, err := New(Options{
+				Options: registry.Options{Client: client, Layout: layout}, Keys: []access.Key{{Secret: bytes.Repeat([]byte("s"), 32)}}, Access: access.Policy{Anonymous: anonymous},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			front.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/search", nil))
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s: status %d, want %s in %s", rights, w.Code, want, w.Body)
+			}
+		})
+	}
+}
