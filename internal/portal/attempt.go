@@ -28,9 +28,17 @@ type attempt struct {
 
 	once      sync.Once
 	cancelled chan struct{} // closed when it is to end early
+
+	killOnce sync.Once
+	killed   chan struct{} // closed when it is to end at once
 }
 
 func (a *attempt) stop() { a.once.Do(func() { close(a.cancelled) }) }
+
+func (a *attempt) kill() {
+	a.stop()
+	a.killOnce.Do(func() { close(a.killed) })
+}
 
 // closed reports whether a channel that only tells by being closed is.
 func closed(c <-chan struct{}) bool {
@@ -49,7 +57,7 @@ func (r *Reconciler) begin(ctx context.Context, ref instance.Ref, again bool) *a
 	if a := r.attempts[ref]; a != nil && !closed(a.over) {
 		return a
 	}
-	a := &attempt{ref: ref, again: again, over: ctx.Done(), cancelled: make(chan struct{})}
+	a := &attempt{ref: ref, again: again, over: ctx.Done(), cancelled: make(chan struct{}), killed: make(chan struct{})}
 	r.attempts[ref] = a
 	r.wg.Go(func() {
 		err := r.drive(ctx, a)
@@ -175,7 +183,7 @@ func passing(err error) bool {
 
 // watch looks at an attempt until it has ended.
 func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *instance.Record, t *instance.Template, spec run.Spec, x run.Executor, h run.Handle) error {
-	told, cancelled := instance.Condition{}, a.cancelled
+	told, cancelled, killed := instance.Condition{}, a.cancelled, a.killed
 	for {
 		st, err := x.Observe(ctx, spec, h)
 		switch {
@@ -204,6 +212,17 @@ func (r *Reconciler) watch(ctx context.Context, a *attempt, rec *instance.Record
 				if err := c.Cancel(ctx, spec, h); err != nil {
 					cancelled = a.cancelled
 					r.o.Logger.WarnContext(ctx, "instances: a run could not be cancelled", "instance", a.ref.ID, "run", a.ref.N, "error", err)
+				}
+			}
+			if err := pause(ctx, r.o.Observe); err != nil {
+				return err
+			}
+		case <-killed:
+			killed = nil
+			if c, ok := x.(run.Killer); ok {
+				if err := c.Kill(ctx, spec, h); err != nil {
+					killed = a.killed
+					r.o.Logger.WarnContext(ctx, "instances: a run could not be killed", "instance", a.ref.ID, "run", a.ref.N, "error", err)
 				}
 			}
 			if err := pause(ctx, r.o.Observe); err != nil {
@@ -240,7 +259,7 @@ func (r *Reconciler) end(ctx context.Context, rec *instance.Record, e instance.E
 // connection is how the instance is reached after an apply. What cannot be
 // rendered is said instead, since the instance itself is there.
 func (r *Reconciler) connection(rec *instance.Record, t *instance.Template, res instance.Result) *instance.Connection {
-	if rec.Run.Kind != instance.RunApply || res.Outcome != instance.Done {
+	if rec.Workspace != "" || rec.Run.Kind != instance.RunApply || res.Outcome != instance.Done {
 		return nil
 	}
 	scope := r.scope(rec)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/oci"
@@ -88,6 +89,9 @@ func (r *Reconciler) remove(ctx context.Context, id string) error {
 
 // ofInstance reports whether a tag is of an instance, and not its record.
 func ofInstance(tag, id, workspace string) bool {
+	if strings.HasPrefix(tag, "cv-"+id+"-") { // an upload for a workspace
+		return true
+	}
 	if t, ok := artifact.ParseInstanceTag(tag); ok {
 		return t.ID == id && t.Kind != artifact.TagFinal
 	}

@@ -50,6 +50,8 @@ type ReconcilerOptions struct {
 	Layout addr.Layout
 	Sealer artifact.Sealer // nil: there are no state keys
 	Ledger func() string   // repository of the ledger that counts, without host
+	// RunID is how tfe.v2 calls a run of a workspace; nil: none are run.
+	RunID func(organization, workspace, record string, n int) string
 
 	Places  int               // runs at once; 0: 4
 	Limits  run.Limits        // of each attempt; its Timeout is the template's
@@ -107,6 +109,8 @@ func (r *Reconciler) Effects(ctx context.Context, effects []instance.Effect) {
 			r.begin(ctx, e.Ref, e.Again)
 		case instance.CancelRun:
 			r.begin(ctx, e.Ref, true).stop()
+		case instance.KillRun:
+			r.begin(ctx, e.Ref, true).kill()
 		default:
 			r.once(ctx, e)
 		}

@@ -81,6 +81,11 @@ func (r *Reconciler) spec(d *instance.Document, rec *instance.Record) (run.Spec,
 		Took: tookOver(rec), Limits: r.o.Limits,
 	}
 	s.Limits.Timeout = t.Timeout
+	if rec.Workspace != "" {
+		if err := r.workspaceSpec(&s, rec); err != nil {
+			return run.Spec{}, nil, err
+		}
+	}
 	if n.Kind == instance.RunApply && n.Approved != "" && n.Plan != "" {
 		s.Plan = n.Plan
 		s.PlanTag = artifact.InstanceTag{Kind: artifact.TagRun, ID: rec.ID, N: n.N, Attempt: n.Planned}.String()
@@ -133,6 +138,12 @@ func pinned(rec *instance.Record) bool {
 // needs nobody's retention; and before the first one it says in the queue where
 // the state will be.
 func (r *Reconciler) pin(ctx context.Context, rec *instance.Record, t *instance.Template) error {
+	if rec.Workspace != "" { // its source is an upload, which lies there
+		if err := r.forget(ctx, rec); err != nil && !passing(err) {
+			return err
+		}
+		return nil
+	}
 	if pinned(rec) {
 		return nil
 	}

@@ -28,9 +28,9 @@ import (
 // ChildOptions are those of [Child].
 type ChildOptions struct {
 	Order Order
-	// Named asks the ledger: does it name this attempt, and why is it to end early,
-	// "" if it is not? Nil reads the ledger of the order.
-	Named func(ctx context.Context, ref instance.Ref) (named bool, cancel string, err error)
+	// Named asks the ledger what it says of this attempt. Nil reads the ledger of the
+	// order.
+	Named func(ctx context.Context, ref instance.Ref) (Standing, error)
 	// Getenv reads what is passed on to the tool: proxies and certificates; required.
 	Getenv    func(string) string
 	UserAgent string
@@ -42,6 +42,13 @@ type ChildOptions struct {
 // none. A cancelled ctx ends the attempt in order.
 func Child(ctx context.Context, o ChildOptions) error {
 	return newChild(o, pace{}).run(ctx)
+}
+
+// Standing is what the ledger says of an attempt.
+type Standing struct {
+	Named  bool   // it is the one that counts
+	Cancel string // why it is to end early; "": it is not
+	Force  bool   // and at once
 }
 
 // pace is how long the steps of a child may take; zero fields have defaults.
@@ -96,6 +103,7 @@ type child struct {
 	replaced int    // resources that the plan makes again
 	plan     []byte // sealed with the result
 	lockFile []byte // the dependency lock file that init left, if it is new
+	input    RemoteInput
 }
 
 func newChild(o ChildOptions, p pace) *child {
@@ -126,6 +134,10 @@ func (c *child) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	c.log = newRunLog(c.masks, int(cmp.Or(c.Order.Spec.Limits.Log, defaultLog)), file)
+	if c.Order.remote() {
+		c.log.grow()
+	}
+	defer c.stop.obey()()
 	defer context.AfterFunc(ctx, func() { c.stop.ask(instance.Cancelled, "the run was told to end") })()
 	ctx = context.WithoutCancel(ctx) // what is begun is ended in order
 	err = c.takeLock(ctx)
@@ -202,6 +214,9 @@ func (c *child) locked(ctx context.Context) error {
 // attempt is the run itself.
 func (c *child) attempt(ctx context.Context) (err error) {
 	spec := c.Order.Spec
+	if c.Order.remote() {
+		return c.remoteSteps(ctx)
+	}
 	c.log.line("%s: %s, attempt %d", cmp.Or(spec.Run, spec.Ref.ID), spec.Ref.Kind, spec.Ref.Attempt)
 	if err := c.keepFork(ctx); err != nil {
 		return err
@@ -300,9 +315,11 @@ func (c *child) finish(ctx context.Context, err error) {
 				c.lost.UTC().Format(time.RFC3339), c.Order.Spec.Ref.ID))
 		}
 		r.Error = plainError(c.masks, texts...)
-		c.log.line("okara: %s: %s", r.Outcome, r.Error)
+		if _, said := errors.AsType[*toolError](err); !said && !(c.Order.remote() && r.Outcome == instance.Held) {
+			c.log.line("okara: %s: %s", r.Outcome, r.Error)
+		}
 	}
-	if c.lock != nil {
+	if c.lock != nil && !c.Order.remote() {
 		c.collect(ctx)
 	}
 	c.log.end()

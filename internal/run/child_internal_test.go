@@ -318,9 +318,9 @@ func TestChildLedger(t *testing.T) {
 	l := &ledgerReader{order: &tr.order, number: 1}
 	ask := func(want bool, cancel string, ref instance.Ref) {
 		t.Helper()
-		named, why, err := l.named(t.Context(), ref)
-		if err != nil || named != want || named && why != cancel {
-			t.Errorf("%+v: %v, %q, %v", ref, named, why, err)
+		at, err := l.named(t.Context(), ref)
+		if err != nil || at.Named != want || at.Named && at.Cancel != cancel {
+			t.Errorf("%+v: %+v, %v", ref, at, err)
 		}
 	}
 	put := func(repository, text string) {

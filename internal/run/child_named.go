@@ -37,16 +37,16 @@ type ledgerReader struct {
 
 // named reads the newest version by the tag list: the moved tag of a workspace may
 // be old. A version is written once, so that one which was read is not read again.
-func (l *ledgerReader) named(ctx context.Context, ref instance.Ref) (bool, string, error) {
+func (l *ledgerReader) named(ctx context.Context, ref instance.Ref) (Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range maxLedgers {
 		err := l.read(ctx)
 		if errors.Is(err, oci.ErrNotFound) {
-			return false, "", nil
+			return Standing{}, nil
 		}
 		if err != nil {
-			return false, "", err
+			return Standing{}, err
 		}
 		if moved := l.page.Moved; moved != nil && moved.Number > l.number {
 			l.number, l.store, l.last, l.page = moved.Number, nil, 0, ledgerPage{}
@@ -54,13 +54,14 @@ func (l *ledgerReader) named(ctx context.Context, ref instance.Ref) (bool, strin
 		}
 		r := l.page.Records[ref.ID]
 		if r == nil || r.Run == nil {
-			return false, "", nil
+			return Standing{}, nil
 		}
 		run := r.Run
 		same := run.Kind == ref.Kind && run.N == ref.N && run.Attempt == ref.Attempt
-		return same && subtle.ConstantTimeCompare([]byte(run.Nonce), []byte(ref.Nonce)) == 1, run.Cancel, nil
+		same = same && subtle.ConstantTimeCompare([]byte(run.Nonce), []byte(ref.Nonce)) == 1
+		return Standing{Named: same, Cancel: run.Cancel, Force: run.Force}, nil
 	}
-	return false, "", fmt.Errorf("the ledger %s goes on without end: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
+	return Standing{}, fmt.Errorf("the ledger %s goes on without end: %w", l.order.Spec.Ledger, oci.ErrCorrupt)
 }
 
 // ledgerPage is the part of a ledger that is read.

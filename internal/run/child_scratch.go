@@ -193,7 +193,7 @@ func (c *child) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	config, err := o.Server.cliConfig()
+	config, err := o.Server.cliConfig(o.remote())
 	if err != nil {
 		return err
 	}
@@ -256,6 +256,9 @@ func (c *child) environment() ([]string, error) {
 	if len(o.Server.CA) > 0 {
 		env["SSL_CERT_FILE"] = work(trustFile)
 	}
+	if o.remote() {
+		maps.Copy(env, o.remoteEnvironment())
+	}
 	for name, value := range o.Environment {
 		if _, taken := env[name]; taken || strings.HasPrefix(name, "TF_CLI_ARGS") || name == "TF_DATA_DIR" || name == "TF_WORKSPACE" || name == "TF_ENCRYPTION" {
 			return nil, fmt.Errorf("a credential of this run sets %s, which is okara's", name)
@@ -273,8 +276,9 @@ func (c *child) environment() ([]string, error) {
 }
 
 // cliConfig is the CLI configuration of the tool: where the services of the host
-// are, the token of this run, and the mirror. Both tools read it.
-func (s Server) cliConfig() (string, error) {
+// are, with that of states where the tool has its own there, the token of this run,
+// and the mirror. Both tools read it.
+func (s Server) cliConfig(states bool) (string, error) {
 	var b strings.Builder
 	b.WriteString("disable_checkpoint = true\n")
 	if s.URL == "" {
@@ -291,7 +295,13 @@ func (s Server) cliConfig() (string, error) {
 	}
 	base := strings.TrimSuffix(s.URL, "/")
 	if s.Host != "" {
-		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n  }\n}\n", s.Host, base+"/v1/modules/", base+"/v1/providers/")
+		fmt.Fprintf(&b, "host %q {\n  services = {\n    \"modules.v1\" = %q\n    \"providers.v1\" = %q\n", s.Host, base+"/v1/modules/", base+"/v1/providers/")
+		for _, service := range []string{"tfe.v2", "tfe.v2.1", "state.v2"} {
+			if states {
+				fmt.Fprintf(&b, "    %q = %q\n", service, base+"/api/v2/")
+			}
+		}
+		b.WriteString("  }\n}\n")
 	}
 	hosts := []string{s.Host, u.Host}
 	slices.Sort(hosts)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
 	"time"
 
@@ -57,6 +59,26 @@ func (s *stopper) err() error {
 	return s.why
 }
 
+// obey ends the run at once when that is asked for by a signal, until its result is
+// called.
+func (s *stopper) obey() (forget func()) {
+	forced := make(chan os.Signal, 1)
+	signal.Notify(forced, forceSignal)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-over:
+		case <-forced:
+			s.ask(instance.Cancelled, "the run was told to end at once")
+			s.kill()
+		}
+	}()
+	return func() {
+		signal.Stop(forced)
+		close(over)
+	}
+}
+
 // watch looks every so often whether the lock is still held, and at the ledger
 // for a cancel. What cannot be read now is read the next time: the lease is what
 // ends a run that cannot reach the registry.
@@ -66,13 +88,16 @@ func (c *child) watch(ctx context.Context) {
 			c.stop.ask(instance.RunFailed, remedy.Text(err)+", and the tool was interrupted; what it stores now is kept as a version beside the current one")
 			return
 		}
-		named, cancel, err := c.Named(ctx, c.Order.Spec.Ref)
+		at, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
 		case err != nil:
-		case !named:
+		case !at.Named:
 			c.stop.ask(instance.Cancelled, "the ledger names another attempt by now")
-		case cancel != "":
-			c.stop.ask(instance.Cancelled, cancel)
+		case at.Cancel != "":
+			c.stop.ask(instance.Cancelled, at.Cancel)
+			if at.Force {
+				c.stop.kill()
+			}
 		}
 	}
 }
@@ -101,16 +126,16 @@ func (c *child) mayGoOn(ctx context.Context) error {
 		if err := c.stop.err(); err != nil {
 			return err
 		}
-		named, cancel, err := c.Named(ctx, c.Order.Spec.Ref)
+		at, err := c.Named(ctx, c.Order.Spec.Ref)
 		switch {
 		case errors.Is(err, oci.ErrCorrupt): // a version may be listed while it is written, and not be read yet
 			return fmt.Errorf("reading the ledger: %w: %w", oci.ErrUnavailable, err)
 		case err != nil:
 			return fmt.Errorf("reading the ledger: %w", err)
-		case !named:
+		case !at.Named:
 			return errNotNamed
-		case cancel != "":
-			return &stopError{instance.Cancelled, cancel}
+		case at.Cancel != "":
+			return &stopError{instance.Cancelled, at.Cancel}
 		}
 		return nil
 	})

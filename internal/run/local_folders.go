@@ -51,7 +51,12 @@ func (l *Local) makeCache(o *Order) (string, error) {
 		return "", nil
 	}
 	h := sha256.New()
-	for _, part := range []string{o.Spec.Snapshot, o.Spec.Source.Module, o.Spec.Source.Digest, o.Spec.Source.Archive, o.Spec.Source.Path} {
+	source := o.Spec.Source
+	if o.Spec.Remote != nil { // each upload is other code: what they have in common is the workspace
+		fmt.Fprintf(h, "remote %s\n", o.Spec.Ref.ID)
+		source = instance.Source{}
+	}
+	for _, part := range []string{o.Spec.Snapshot, source.Module, source.Digest, source.Archive, source.Path} {
 		fmt.Fprintf(h, "%d:%s\n", len(part), part)
 	}
 	name := fmt.Sprintf("%s-%d", hex.EncodeToString(h.Sum(nil)[:16]), o.Isolation.UID)

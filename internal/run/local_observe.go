@@ -373,6 +373,16 @@ func (l *Local) Cancel(_ context.Context, s Spec, h Handle) error {
 	return at.process.signal(cancelSignal)
 }
 
+// Kill ends the tool of an attempt on this host at once; elsewhere its child reads it in
+// the ledger.
+func (l *Local) Kill(_ context.Context, s Spec, h Handle) error {
+	at, err := l.find(s, h)
+	if err != nil || !at.here {
+		return err
+	}
+	return at.process.signal(forceSignal)
+}
+
 // Log returns the log of an attempt from offset on, as far as it is written. On
 // another host, and after the attempt, it is the one in the registry.
 func (l *Local) Log(ctx context.Context, s Spec, h Handle, offset int64) (io.ReadCloser, error) {

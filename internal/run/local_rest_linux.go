@@ -15,6 +15,7 @@ import (
 const (
 	killSignal   = syscall.SIGKILL
 	cancelSignal = syscall.SIGTERM
+	forceSignal  = syscall.SIGUSR1
 )
 
 // running tells whether anything of an attempt lives on this machine: its child,

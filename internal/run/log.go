@@ -20,6 +20,9 @@ type runLog struct {
 	mu    sync.Mutex // guards the fields below
 	mask  io.WriteCloser
 	limit int
+	room  int  // of head
+	grows bool // what was shown once stays where it is
+	ended bool
 	head  []byte
 	tail  []byte // at most limit/2, a ring
 	next  int    // where tail goes on, once it is full
@@ -31,9 +34,18 @@ type runLog struct {
 // newRunLog also writes the first limit bytes to a file, for readers on this
 // machine; nil: to none.
 func newRunLog(m *masks, limit int, file *os.File) *runLog {
-	l := &runLog{limit: limit, file: file}
+	l := &runLog{limit: limit, room: limit / 2, file: file}
 	l.mask = m.writer((*maskedLog)(l))
 	return l
+}
+
+// growTail is what is kept of the end of a log that grows, in bytes.
+const growTail = 64 << 10
+
+// grow makes it a log of which readers keep what they have: beyond its limit only its
+// end follows, once it has ended.
+func (l *runLog) grow() {
+	l.grows, l.room = true, max(l.limit-growTail, l.limit/2)
 }
 
 // maskedLog is a runLog behind its mask.
@@ -42,17 +54,21 @@ type maskedLog runLog
 // Write implements [io.Writer]; the lock is held by [runLog.Write].
 func (l *maskedLog) Write(p []byte) (int, error) {
 	n := len(p)
-	if l.file != nil && l.moved < int64(l.limit) {
-		if _, err := l.file.Write(p[:min(n, l.limit-int(l.moved))]); err != nil {
+	shown := l.limit
+	if l.grows {
+		shown = l.room
+	}
+	if l.file != nil && l.moved < int64(shown) {
+		if _, err := l.file.Write(p[:min(n, shown-int(l.moved))]); err != nil {
 			l.file = nil // the log in the registry is the one that counts
 		}
 	}
 	l.moved += int64(n)
-	if room := l.limit/2 - len(l.head); room > 0 {
+	if room := l.room - len(l.head); room > 0 {
 		part := p[:min(room, n)]
 		l.head, p = append(l.head, part...), p[len(part):]
 	}
-	size := l.limit - l.limit/2
+	size := l.limit - l.room
 	if len(p) > size {
 		l.cut += int64(len(p) - size)
 		p = p[len(p)-size:]
@@ -86,6 +102,10 @@ func (l *runLog) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.mask.Close() // as in line
+	l.ended = true
+	if l.grows && l.file != nil {
+		_, _ = l.file.Write(l.all()[len(l.head):]) // the log in the registry is the one that counts
+	}
 }
 
 // size is how much was written so far.
@@ -99,9 +119,19 @@ func (l *runLog) size() int64 {
 func (l *runLog) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.all()
+}
+
+// all is bytes, under the lock.
+func (l *runLog) all() []byte {
 	b := bytes.Clone(l.head)
+	if l.grows && !l.ended {
+		return b
+	}
 	if l.cut > 0 {
-		b = trimRune(b)
+		if !l.grows {
+			b = trimRune(b)
+		}
 		b = fmt.Appendf(b, "\n… %d bytes are left out here …\n", l.cut)
 	}
 	tail := append(bytes.Clone(l.tail[l.next:]), l.tail[:l.next]...)

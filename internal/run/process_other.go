@@ -35,6 +35,7 @@ func (o *Order) startTool(toolCommand) (startedTool, error) { return nil, errSys
 const (
 	killSignal   = syscall.SIGKILL
 	cancelSignal = syscall.SIGTERM
+	forceSignal  = syscall.SIGTERM
 )
 
 func thisMachine() (machine, error)           { return machine{}, errSystem }

@@ -35,8 +35,9 @@ type Report struct {
 	Outputs   map[string]json.RawMessage `json:"outputs,omitempty"`
 	// Resources is how many the last state lists; -1: it is not known.
 	Resources int       `json:"resources"`
-	State     bool      `json:"state,omitempty"` // a state was stored
-	Head      int64     `json:"head,omitempty"`  // version of the state at its end; 0: none, or not known
+	State     bool      `json:"state,omitempty"`   // a state was stored
+	Changes   bool      `json:"changes,omitempty"` // of the plan of a workspace: it changes something
+	Head      int64     `json:"head,omitempty"`    // version of the state at its end; 0: none, or not known
 	Started   time.Time `json:"started,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
 }
@@ -52,7 +53,7 @@ func (r Report) inClear(sensitive []string) Report {
 func (r Report) Result() instance.Result {
 	return instance.Result{
 		Outcome: r.Outcome, Counts: r.Counts, Plan: r.Plan, Lock: r.Lock, Error: r.Error,
-		Outputs: r.Outputs, Resources: r.Resources, State: r.State,
+		Outputs: r.Outputs, Resources: r.Resources, State: r.State, Changes: r.Changes,
 	}
 }
 

@@ -30,6 +30,8 @@ type Spec struct {
 	Plan        string                     `json:"plan,omitempty"`     // digest of the plan that was approved
 	PlanTag     string                     `json:"plan_tag,omitempty"` // where it is
 	Took        string                     `json:"took,omitempty"`     // id of the lock of an attempt that was lost
+	State       string                     `json:"state,omitempty"`    // where the tool has its state: "", this attempt serves it; [StateTFE]
+	Remote      *Remote                    `json:"remote,omitempty"`   // of StateTFE
 	Limits      Limits                     `json:"limits"`
 }
 
@@ -77,6 +79,11 @@ type Executor interface {
 // Canceller ends attempts early, where an executor can.
 type Canceller interface {
 	Cancel(ctx context.Context, s Spec, h Handle) error
+}
+
+// Killer ends the tool of an attempt at once, where an executor can.
+type Killer interface {
+	Kill(ctx context.Context, s Spec, h Handle) error
 }
 
 // LogSource reads the log of an attempt while it runs, where an executor can.

@@ -106,7 +106,10 @@ func (tr *trial) next() *child {
 	tr.order.Scratch = filepath.Join(tr.dir, fmt.Sprintf("%d-%d", ref.N, ref.Attempt))
 	c := newChild(ChildOptions{
 		Order: tr.order, Getenv: func(name string) string { return map[string]string{"HTTP_PROXY": "", "NO_PROXY": "127.0.0.1"}[name] },
-		Named:     func(context.Context, instance.Ref) (bool, string, error) { return (*tr.named.Load())() },
+		Named: func(context.Context, instance.Ref) (Standing, error) {
+			named, cancel, err := (*tr.named.Load())()
+			return Standing{Named: named, Cancel: cancel}, err
+		},
 		UserAgent: "okara/test",
 	}, tr.pace)
 	c.start = func(t toolCommand) (startedTool, error) {

@@ -56,7 +56,8 @@ const (
 type InstanceTag struct {
 	Kind       string
 	ID         string
-	N, Attempt int // of a run; Attempt of run and log only
+	N, Attempt int    // of a run; Attempt of run and log only
+	Hex        string // of an input: the beginning of its digest
 }
 
 // String returns the tag.
@@ -64,6 +65,8 @@ func (t InstanceTag) String() string {
 	switch t.Kind {
 	case TagFinal:
 		return t.Kind + "-" + t.ID
+	case TagInput:
+		return t.Kind + "-" + t.ID + "-" + t.Hex
 	case TagSource:
 		return t.Kind + "-" + t.ID + "-" + strconv.Itoa(t.N)
 	}
@@ -74,6 +77,9 @@ var instanceTagRE = regexp.MustCompile(`^(source|run|log|record)-([a-z0-9]{1,40}
 
 // ParseInstanceTag is the reverse of String. It is false for other tags.
 func ParseInstanceTag(tag string) (InstanceTag, bool) {
+	if m := inputTagRE.FindStringSubmatch(tag); m != nil {
+		return InstanceTag{Kind: TagInput, ID: m[1], Hex: m[2]}, true
+	}
 	m := instanceTagRE.FindStringSubmatch(tag)
 	if m == nil {
 		return InstanceTag{}, false

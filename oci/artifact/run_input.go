@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"regexp"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// What a run of a workspace is given beside its configuration.
+const (
+	ArtifactInput = "application/vnd.okara.input.v1"
+	MediaInput    = "application/vnd.okara.input.v1+json"
+
+	TagInput = "input" // its variables and addresses
+	MaxInput = 1 << 20
+
+	inputDigits = 16
+)
+
+var inputTagRE = regexp.MustCompile(`^input-([a-z0-9]{1,40})-([0-9a-f]{16})$`)
+
+// inputTag is the tag of an input by its digest.
+func inputTag(id string, d digest.Digest) (InstanceTag, error) {
+	if err := d.Validate(); err != nil || d.Algorithm() != digest.SHA256 {
+		return InstanceTag{}, fmt.Errorf("%q is no digest of the input of a run: %w", d, oci.ErrCorrupt)
+	}
+	return InstanceTag{Kind: TagInput, ID: id, Hex: d.Encoded()[:inputDigits]}, nil
+}
+
+// PutInput writes what a run is given and returns the digest by which it is read. It
+// may be repeated.
+func (i InstanceRepo) PutInput(ctx context.Context, id string, b []byte) (string, error) {
+	if len(b) > MaxInput {
+		return "", fmt.Errorf("the variables and addresses of a run have %d bytes, at most %d: %w", len(b), MaxInput, oci.ErrTooLarge)
+	}
+	d := digest.FromBytes(b)
+	tag, err := inputTag(id, d)
+	if err != nil {
+		return "", err
+	}
+	blob, err := sealedBlob(ctx, i.Repo, i.Sealer, tag.String(), MediaInput, b)
+	if err != nil {
+		return "", err
+	}
+	return d.String(), i.put(ctx, layers{tag: tag, artifactType: ArtifactInput, blobs: []oci.Blob{blob}})
+}
+
+// Input reads what [InstanceRepo.PutInput] wrote: that and nothing else.
+func (i InstanceRepo) Input(ctx context.Context, id, of string) ([]byte, error) {
+	tag, err := inputTag(id, digest.Digest(of))
+	if err != nil {
+		return nil, err
+	}
+	b, err := i.only(ctx, tag, ArtifactInput, MediaInput, MaxInput)
+	if err == nil && subtle.ConstantTimeCompare([]byte(digest.FromBytes(b)), []byte(of)) != 1 {
+		err = fmt.Errorf("%s:%s is not the input of this run: %w", i.Repo, tag, oci.ErrCorrupt)
+	}
+	return b, err
+}
