@@ -10,22 +10,26 @@ TRIVY   := $(CACHE)/trivy/0.72.0/trivy
 COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
-NESTED  := internal/e2e internal/conformance
+NESTED  := internal/e2e internal/conformance operator
 
-.PHONY: build tools test lint race cover bench fuzz demo demo-instances interop models mutants docs screenshots vuln year
+.PHONY: build tools generate test lint race cover bench fuzz demo demo-instances interop models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
 	cd internal/e2e && go run ./instances
 test: tools
+	$(MAKE) -C operator etcd kube-apiserver
 	go test -timeout 30m ./...
 	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 build:
 	go build -o bin/okara ./cmd/okara
 tools: build $(TOFU) $(TIME) $(REG) $(JQ)
+generate: # what is made from the API types of operator
+	$(MAKE) -C operator generate
 lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	for m in . $(NESTED); do (cd $$m && go vet ./... && go fix -diff ./...) || exit 1; done
+	$(MAKE) -C operator generated
 	go tool staticcheck -checks inherit,-ST1005 ./... # ST1005: repotest holds error texts to the stricter rule
 	@out=$$(go tool errcheck -ignoretests -exclude .ci/errcheck ./...) || test $$? = 1 || exit 1; \
 		! echo "$$out" | grep -v -e '^$$' -e 'defer .*Close()' # a deferred Close is for what was only read

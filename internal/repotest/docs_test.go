@@ -15,7 +15,7 @@ import (
 const maxWords = 900
 
 // references are the pages to look things up in, which may be longer.
-var references = []string{"docs/serve-reference.md", "docs/tests.md"}
+var references = []string{"docs/serve-reference.md", "docs/tests.md", "docs/kubernetes-reference.md"}
 
 // TestPages wants each page to be short enough to be read, and to be linked from
 // the index, or from CONTRIBUTING.md if it is for those who build okara.

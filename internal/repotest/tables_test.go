@@ -363,6 +363,10 @@ internal/conformance: a test module: other people's registries and clients on ou
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
 internal/e2e/instances: a demonstration; it knows okara as a process only
+operator/api/v1alpha1: leaf: what objects look like
+operator/internal/reference: it reads the CRDs, not the types
+operator/internal/rig: a test package: real programs of a cluster
+	internal/scratch
 `
 
 // libraries says who may import a library, which is an import path or a prefix
@@ -457,4 +461,11 @@ golang.org/x: Go's own
 	*
 oras.land/oras-go: the registry client
 	oci
+k8s.io/apimachinery: the words of Kubernetes
+	operator/api/v1alpha1
+k8s.io/apiextensions-apiserver: what a CRD is
+	operator/internal/reference
+sigs.k8s.io/yaml: manifests, which are JSON written as YAML
+	operator/internal/reference
+sigs.k8s.io/controller-runtime: controllers; the API server's objects
 `

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DepotSpec is a set of modules and providers.
+type DepotSpec struct {
+	// Time between two looks at the origin of each entry. 0s: once for each change.
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="0s, or 1m and more"
+	// +optional
+	Interval *Duration `json:"interval,omitempty"`
+
+	// Stops the runs of all entries.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// What counts for entries that do not say it themselves.
+	// +optional
+	Defaults DepotDefaults `json:"defaults,omitempty"`
+
+	// Each becomes a Module.
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=map
+	// +listMapKey=address
+	// +optional
+	Modules []ModuleEntry `json:"modules,omitempty"`
+
+	// Each becomes a Provider.
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=map
+	// +listMapKey=address
+	// +optional
+	Providers []ProviderEntry `json:"providers,omitempty"`
+
+	// What becomes of the Modules and Providers when this Depot, or their entry, is gone: Keep them, or Delete them. What they published stays.
+	// +kubebuilder:validation:Enum=Keep;Delete
+	// +kubebuilder:default=Keep
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// DepotDefaults are the values of entries that do not have their own.
+type DepotDefaults struct {
+	// Credential for the origins.
+	// +optional
+	Auth *Auth `json:"auth,omitempty"`
+
+	// immutable or editions, of modules.
+	// +optional
+	Policy Policy `json:"policy,omitempty"`
+
+	// Versions that are taken at all. 0: all of them.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Limit *int32 `json:"limit,omitempty"`
+
+	// Versions that retention keeps. 0: all of them.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Keep *int32 `json:"keep,omitempty"`
+
+	// Platforms of providers.
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
+	// +listType=set
+	// +optional
+	Platforms []string `json:"platforms,omitempty"`
+
+	// Rules of .terraformignore for modules.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=atomic
+	// +optional
+	Ignore []string `json:"ignore,omitempty"`
+
+	// Which new versions wait for the approval of a person.
+	// +optional
+	Approval *ApprovalPolicy `json:"approval,omitempty"`
+}
+
+// DepotStatus sums up what was made of the entries.
+type DepotStatus struct {
+	// Generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Reconciling and Stalled, as kstatus has them.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Last value of the annotation okara.dev/requestedAt that led to a run.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
+
+	// Number of Modules.
+	// +optional
+	Modules int32 `json:"modules,omitempty"`
+
+	// Number of Providers.
+	// +optional
+	Providers int32 `json:"providers,omitempty"`
+
+	// Number of entries that are not Ready.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// Entries, those that are not Ready first, at most 100.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	// +optional
+	Entries []DepotEntry `json:"entries,omitempty"`
+
+	// There are more entries than are listed.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// DepotEntry is one entry of a Depot.
+type DepotEntry struct {
+	// Module or Provider.
+	Kind string `json:"kind"`
+
+	// Name of that object.
+	Name string `json:"name"`
+
+	// Address of the entry.
+	Address string `json:"address"`
+
+	// Newest version in the registry.
+	// +optional
+	Latest string `json:"latest,omitempty"`
+
+	// Reason why the entry is not Ready.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// Depot is a set of modules and providers that the registry shall hold.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=okdepot,categories=okara
+// +kubebuilder:printcolumn:name="Modules",type=integer,JSONPath=`.status.modules`
+// +kubebuilder:printcolumn:name="Providers",type=integer,JSONPath=`.status.providers`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Depot struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec DepotSpec `json:"spec"`
+	// +optional
+	Status DepotStatus `json:"status,omitempty"`
+}
+
+// DepotList is a list of Depots.
+//
+// +kubebuilder:object:root=true
+type DepotList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Depot `json:"items"`
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Policy says what becomes of an upstream version whose content changed.
+// +kubebuilder:validation:Enum=immutable;editions
+type Policy string
+
+// DeletionPolicy says what becomes of published versions when an object is deleted.
+// +kubebuilder:validation:Enum=Keep;Yank;Delete
+type DeletionPolicy string
+
+// What happens to published versions.
+const (
+	DeletionKeep   DeletionPolicy = "Keep"
+	DeletionYank   DeletionPolicy = "Yank"
+	DeletionDelete DeletionPolicy = "Delete" // yank, then remove the tags
+)
+
+// EntrySpec is what Modules, Providers and the entries of a Depot have in common.
+type EntrySpec struct {
+	// Constraint that selects versions, as in a version argument of OpenTofu. Empty: every release.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Versions string `json:"versions,omitempty"`
+
+	// Versions that are taken at all: this many of the newest that versions allows. 0: all of them.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Limit *int32 `json:"limit,omitempty"`
+
+	// Versions that retention keeps: this many of the newest. 0: all of them.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Keep *int32 `json:"keep,omitempty"`
+
+	// Versions that are taken and never removed, whatever versions and keep say.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=128
+	// +listType=set
+	// +optional
+	Pin []string `json:"pin,omitempty"`
+
+	// Credential for the origin. None: it is read anonymously.
+	// +optional
+	Auth *Auth `json:"auth,omitempty"`
+
+	// Which new versions wait for the approval of a person.
+	// +optional
+	Approval *ApprovalPolicy `json:"approval,omitempty"`
+}
+
+// Auth names a credential.
+type Auth struct {
+	// A Secret of the same namespace with the key token, or with githubAppID, githubInstallID and githubPrivateKey. Its annotation okara.dev/use lists the hosts that it may be sent to.
+	SecretRef SecretRef `json:"secretRef"`
+}
+
+// SecretRef names a Secret of the same namespace.
+type SecretRef struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ApprovalPolicy says which new versions wait. Of the rules one has to hold for a version to pass.
+type ApprovalPolicy struct {
+	// Whether new versions wait at all.
+	// +optional
+	Required bool `json:"required,omitempty"`
+
+	// Releases pass that change only the patch number of one that is there.
+	// +optional
+	Patch bool `json:"patch,omitempty"`
+
+	// Providers pass that one of these OpenPGP keys signed; each is a key id of 16 digits or more.
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=64
+	// +listType=set
+	// +optional
+	SignedBy []string `json:"signedBy,omitempty"`
+
+	// Versions pass that the operator has known for this long, such as 72h.
+	// +optional
+	OlderThan *Duration `json:"olderThan,omitempty"`
+}
+
+// Duration is a length of time such as 90s, 30m or 72h. It is kept as it was written.
+// +kubebuilder:validation:MinLength=2
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:Pattern=`^(0s|([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?)$`
+type Duration string
+
+// Length is the duration; 0 for nil, and for what no schema accepts.
+func (d *Duration) Length() time.Duration {
+	if d == nil {
+		return 0
+	}
+	length, _ := time.ParseDuration(string(*d))
+	return length
+}
+
+// RunSpec says when and how often an object is looked at, and what it leaves behind.
+type RunSpec struct {
+	// Time between two looks at the origin. 0s: once for each change of this object.
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1m')",message="0s, or 1m and more"
+	// +optional
+	Interval *Duration `json:"interval,omitempty"`
+
+	// Stops runs, but not deletion.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// What becomes of the published versions when this object is deleted: Keep them, Yank them, or Delete, which yanks them and removes their tags.
+	// +kubebuilder:default=Keep
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// How many of the newest versions have a Version object.
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	VersionObjects *int32 `json:"versionObjects,omitempty"`
+}
+
+// EntryStatus is what the last run of a Module or Provider found.
+type EntryStatus struct {
+	// Generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Reconciling and Stalled, as kstatus has them.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Last value of the annotation okara.dev/requestedAt that led to a run.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
+
+	// Newest version that clients choose: the highest release that is not yanked.
+	// +optional
+	Latest string `json:"latest,omitempty"`
+
+	// Number of published versions in the registry.
+	// +optional
+	Published int32 `json:"published,omitempty"`
+
+	// Versions that are known, newest first, at most 50.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=map
+	// +listMapKey=version
+	// +optional
+	Versions []VersionSummary `json:"versions,omitempty"`
+
+	// There are more versions than are listed.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// VersionState is what the registry has of a version.
+// +kubebuilder:validation:Enum=Published;Deprecated;Yanked;Withdrawn;Waiting;Blocked;Drift;Unknown
+type VersionState string
+
+// The states of a version.
+const (
+	StatePublished  VersionState = "Published"
+	StateDeprecated VersionState = "Deprecated"
+	StateYanked     VersionState = "Yanked"
+	StateWithdrawn  VersionState = "Withdrawn" // yanked, and its tag removed
+	StateWaiting    VersionState = "Waiting"   // for approval
+	StateBlocked    VersionState = "Blocked"   // by a scan
+	StateDrift      VersionState = "Drift"     // other content than was recorded
+	StateUnknown    VersionState = "Unknown"   // neither the origin nor the registry has it
+)
+
+// VersionSummary is one version in a list.
+type VersionSummary struct {
+	// The version.
+	Version string `json:"version"`
+
+	// Digest of its manifest or index.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+
+	// What the registry has.
+	State VersionState `json:"state"`
+}

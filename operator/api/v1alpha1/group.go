@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Group is the API group of all kinds of this package.
+const Group = "okara.dev"
+
+// GroupVersion is the version of this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: Group, Version: "v1alpha1"}
+}
+
+// AddToScheme tells a scheme the kinds of this package.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{})
+	metav1.AddToGroupVersion(s, GroupVersion())
+	return nil
+}
+
+// Labels and annotations.
+const (
+	LabelManaged = "okara.dev/managed" // on what the operator made
+	LabelUID     = "okara.dev/uid"     // UID of the object that it was made for
+	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
+
+	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
+	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
+	AnnotationUse       = "okara.dev/use"         // of a Secret: the hosts that it may be sent to
+
+	// FinalizerRegistry keeps an object until its deletion policy was carried out.
+	FinalizerRegistry = "okara.dev/registry"
+)
+
+// Types of conditions.
+const (
+	ConditionReady       = "Ready"
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
+)
+
+// Reasons of conditions and events.
+const (
+	ReasonSynced            = "Synced"
+	ReasonSuspended         = "Suspended"
+	ReasonPublished         = "Published"
+	ReasonPruned            = "Pruned"
+	ReasonYanked            = "Yanked"
+	ReasonDrift             = "Drift"
+	ReasonHeld              = "Held"
+	ReasonFailed            = "Failed"
+	ReasonRateLimited       = "RateLimited"
+	ReasonInvalid           = "Invalid"
+	ReasonAddressNotAllowed = "AddressNotAllowed"
+	ReasonAddressTaken      = "AddressTaken"
+	ReasonSecretNotAllowed  = "SecretNotAllowed"
+	ReasonSecretMissing     = "SecretMissing"
+	ReasonSourceNotAllowed  = "SourceNotAllowed"
+	ReasonNameTaken         = "NameTaken"
+	ReasonTargetMissing     = "TargetMissing"
+	ReasonEntriesFailed     = "EntriesFailed"
+)

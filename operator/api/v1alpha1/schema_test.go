@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// newClient returns a client whose writes the API server checks strictly.
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	config := cluster.Admin(t)
+	rig.Install(t, config)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensions.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict)
+}
+
+// TestObjects creates every object in its smallest and in its fullest form.
+func TestObjects(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	for i, o := range objects() {
+		o.SetNamespace(ns)
+		o.SetName(fmt.Sprint("o", i))
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Errorf("%T: %v", o, err)
+		}
+	}
+	var m v1alpha1.Module
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "o0"}, &m); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%s %s %d", *m.Spec.Interval, m.Spec.DeletionPolicy, *m.Spec.VersionObjects); got != "1h Keep 5" {
+		t.Errorf("defaults: %s", got)
+	}
+	fill(&m.Status)
+	if err := c.Status().Update(t.Context(), &m); err != nil {
+		t.Errorf("status: %v", err)
+	}
+}
+
+func fill(s *v1alpha1.EntryStatus) {
+	*s = v1alpha1.EntryStatus{
+		ObservedGeneration: 1, LastHandledRequest: "now", Latest: "1.0.0", Published: 1, Truncated: true,
+		Versions:   []v1alpha1.VersionSummary{{Version: "1.0.0", Digest: "sha256:0", State: v1alpha1.StatePublished}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced, LastTransitionTime: metav1.Now()}},
+	}
+}
+
+// objects are what users write: the smallest of each kind, then the fullest.
+func objects() []client.Object {
+	entry := v1alpha1.EntrySpec{
+		Versions: "~> 1.0", Limit: new(int32(3)), Keep: new(int32(2)), Pin: []string{"1.0.0"},
+		Auth:     &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}},
+		Approval: &v1alpha1.ApprovalPolicy{Required: true, Patch: true, SignedBy: []string{"0123456789ABCDEF"}, OlderThan: new(v1alpha1.Duration("72h"))},
+	}
+	run := v1alpha1.RunSpec{Interval: new(v1alpha1.Duration("1h30m")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete, VersionObjects: new(int32(0))}
+	module := v1alpha1.ModuleEntry{
+		Address: "net/vpc/aws", Source: "github.com/acme/vpc", Subdir: "modules/vpc", TagPrefix: "vpc-", Releases: true, Policy: "editions", Ignore: []string{"*.md"},
+		EntrySpec: entry,
+	}
+	provider := v1alpha1.ProviderEntry{
+		Address: "registry.opentofu.org/hashicorp/aws", Origin: "https://mirror.example.com/", Platforms: []string{"linux_amd64"}, AllowUnsigned: true, EntrySpec: entry,
+	}
+	depot := v1alpha1.DepotSpec{
+		Interval: new(v1alpha1.Duration("0s")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete,
+		Defaults: v1alpha1.DepotDefaults{
+			Auth: entry.Auth, Policy: "immutable", Limit: entry.Limit, Keep: entry.Keep, Platforms: provider.Platforms, Ignore: module.Ignore, Approval: entry.Approval,
+		},
+		Modules: []v1alpha1.ModuleEntry{module, {Address: "net/dns/aws", Source: "net/dns/aws"}}, Providers: []v1alpha1.ProviderEntry{provider},
+	}
+	return []client.Object{
+		&v1alpha1.Module{Spec: smallModule()}, &v1alpha1.Module{Spec: v1alpha1.ModuleSpec{ModuleEntry: module, RunSpec: run}},
+		&v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: v1alpha1.ProviderEntry{Address: "hashicorp/aws"}}},
+		&v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: provider, RunSpec: run}},
+		&v1alpha1.Version{Spec: smallVersion()},
+		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{
+			Target: v1alpha1.Target{Kind: "Provider", Name: "aws"}, Version: "1.0.0-rc.1+build.5", State: v1alpha1.ListDeprecated, Message: "old", Replacement: "2.0.0",
+		}},
+		&v1alpha1.Depot{}, &v1alpha1.Depot{Spec: depot},
+	}
+}
+
+func smallModule() v1alpha1.ModuleSpec {
+	return v1alpha1.ModuleSpec{ModuleEntry: v1alpha1.ModuleEntry{Address: "net/vpc/aws", Source: "github.com/acme/vpc"}}
+}
+
+func smallVersion() v1alpha1.VersionSpec {
+	return v1alpha1.VersionSpec{Target: v1alpha1.Target{Kind: "Module", Name: "vpc"}, Version: "1.0.0"}
+}
+
+// TestObjectsRefused wants each rule of the schemas to refuse what it is about.
+func TestObjectsRefused(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	module := func(change func(*v1alpha1.ModuleSpec)) client.Object {
+		m := &v1alpha1.Module{Spec: smallModule()}
+		change(&m.Spec)
+		return m
+	}
+	version := func(change func(*v1alpha1.VersionSpec)) client.Object {
+		v := &v1alpha1.Version{Spec: smallVersion()}
+		change(&v.Spec)
+		return v
+	}
+	for name, o := range map[string]client.Object{
+		"spec.interval":       module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
+		"spec.limit":          module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
+		"spec.keep":           module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
+		"spec.address":        module(func(s *v1alpha1.ModuleSpec) { s.Address = "vpc" }),
+		"spec.pin[1]":         module(func(s *v1alpha1.ModuleSpec) { s.Pin = []string{"1.0.0", "1.0.0"} }),
+		"spec.source":         module(func(s *v1alpha1.ModuleSpec) { s.Source = "" }),
+		"spec.deletionPolicy": module(func(s *v1alpha1.ModuleSpec) { s.DeletionPolicy = "Forget" }),
+		"spec.versionObjects": module(func(s *v1alpha1.ModuleSpec) { s.VersionObjects = new(int32(101)) }),
+		"spec.version":        version(func(s *v1alpha1.VersionSpec) { s.Version = "v1.0" }),
+		"spec.state":          version(func(s *v1alpha1.VersionSpec) { s.State = "Gone" }),
+		"spec.target.kind":    version(func(s *v1alpha1.VersionSpec) { s.Target.Kind = "Depot" }),
+		"spec.platforms[1]": &v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: v1alpha1.ProviderEntry{
+			Address: "hashicorp/aws", Platforms: []string{"linux_amd64", "linux_amd64"},
+		}}},
+		"spec.platforms[0]": &v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: v1alpha1.ProviderEntry{
+			Address: "hashicorp/aws", Platforms: []string{"linux"},
+		}}},
+		"spec.modules[1]": &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{Modules: []v1alpha1.ModuleEntry{
+			{Address: "net/vpc/aws", Source: "net/vpc/aws"}, {Address: "net/vpc/aws", Source: "net/vpc/aws"},
+		}}},
+	} {
+		o.SetNamespace(ns)
+		o.SetGenerateName("o-")
+		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), name+":") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestImmutable wants an address, and what a Version is of, to stay.
+func TestImmutable(t *testing.T) {
+	c, ns := newClient(t), cluster.Namespace(t, nil).Name
+	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vpc"}, Spec: smallModule()}
+	v := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vpc"}, Spec: smallVersion()}
+	for _, o := range []client.Object{m, v} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Spec.Address, v.Spec.Version = "net/other/aws", "2.0.0"
+	for o, want := range map[client.Object]string{m: "make another Module", v: "make another Version"} {
+		if err := c.Update(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%T: %v", o, err)
+		}
+	}
+}
+
+// TestKindsEstablished wants the API server to find nothing wrong with the CRDs: a
+// schema that is not structural is only a condition.
+func TestKindsEstablished(t *testing.T) {
+	c := newClient(t)
+	var list apiextensions.CustomResourceDefinitionList
+	if err := c.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range list.Items {
+		for _, cond := range crd.Status.Conditions {
+			wrong := cond.Type == apiextensions.NonStructuralSchema || cond.Type == apiextensions.KubernetesAPIApprovalPolicyConformant
+			if wrong == (cond.Status == apiextensions.ConditionTrue) {
+				t.Errorf("%s: %s is %s: %s", crd.Name, cond.Type, cond.Status, cond.Message)
+			}
+		}
+	}
+	if len(list.Items) == 0 {
+		t.Error("there is no CRD")
+	}
+}

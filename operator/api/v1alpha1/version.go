@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ListedState is how a version shall be listed.
+// +kubebuilder:validation:Enum=Active;Deprecated;Yanked
+type ListedState string
+
+// How a version shall be listed.
+const (
+	ListActive     ListedState = "Active"
+	ListDeprecated ListedState = "Deprecated"
+	ListYanked     ListedState = "Yanked"
+)
+
+// VersionSpec is what somebody wants of a version.
+// +kubebuilder:validation:XValidation:rule="self.target == oldSelf.target && self.version == oldSelf.version",message="target and version cannot change: make another Version"
+type VersionSpec struct {
+	// The Module or Provider of the same namespace that this is a version of.
+	Target Target `json:"target"`
+
+	// The version, as semantic versioning writes it.
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-((0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*))?(\+([0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*))?$`
+	Version string `json:"version"`
+
+	// How the version shall be listed. Active takes back what was said of it. Empty: as the registry has it.
+	// +optional
+	State ListedState `json:"state,omitempty"`
+
+	// Why, shown to users.
+	// +kubebuilder:validation:MaxLength=300
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Version or address to use instead.
+	// +kubebuilder:validation:MaxLength=300
+	// +optional
+	Replacement string `json:"replacement,omitempty"`
+}
+
+// Target names a Module or Provider of the same namespace.
+type Target struct {
+	// Module or Provider.
+	// +kubebuilder:validation:Enum=Module;Provider
+	Kind string `json:"kind"`
+
+	// Its name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// VersionStatus is what the registry has of a version.
+type VersionStatus struct {
+	// Generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Ready, Reconciling and Stalled, as kstatus has them.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// What the registry has.
+	// +optional
+	State VersionState `json:"state,omitempty"`
+
+	// Digest of the manifest or index, as it was recorded when it was published.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+
+	// Digest of the content, which does not change with the compressor.
+	// +optional
+	ContentDigest string `json:"contentDigest,omitempty"`
+
+	// Size of what clients download; of a provider for all platforms together.
+	// +optional
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+
+	// Platforms of a provider.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=set
+	// +optional
+	Platforms []string `json:"platforms,omitempty"`
+}
+
+// Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be made by hand, to have a say about an older one.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=okver,categories=okara
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.status.digest`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Version struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec VersionSpec `json:"spec"`
+	// +optional
+	Status VersionStatus `json:"status,omitempty"`
+}
+
+// VersionList is a list of Versions.
+//
+// +kubebuilder:object:root=true
+type VersionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Version `json:"items"`
+}

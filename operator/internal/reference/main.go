@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const head = `# Kinds of Kubernetes
+
+The fields of each kind of the group okara.dev, made from the CRDs in charts/okara/crds.
+A field with ! must be there. What every object has (apiVersion, kind, metadata) is left out.
+`
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: reference FOLDER")
+		os.Exit(2)
+	}
+	page, err := render(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Print(page)
+}
+
+// render returns the page about the CRDs of a folder.
+func render(dir string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return "", err
+	}
+	if len(names) == 0 {
+		return "", errors.New(dir + " has no CRD")
+	}
+	var b strings.Builder
+	b.WriteString(head)
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		var crd apiextensions.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(src, &crd); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		kind(&b, &crd)
+	}
+	return b.String(), nil
+}
+
+// kind writes the section of one kind.
+func kind(b *strings.Builder, crd *apiextensions.CustomResourceDefinition) {
+	v := crd.Spec.Versions[0]
+	top := v.Schema.OpenAPIV3Schema
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n`%s`, %s, short name `%s`.\n\n| field | type | meaning |\n|---|---|---|\n",
+		crd.Spec.Names.Kind, cell(top.Description), crd.Spec.Group+"/"+v.Name, strings.ToLower(string(crd.Spec.Scope)), strings.Join(crd.Spec.Names.ShortNames, "`, `"))
+	for _, part := range []string{"spec", "status"} {
+		fields(b, part, top.Properties[part])
+	}
+}
+
+// fields writes a row for each field below one.
+func fields(b *strings.Builder, path string, s apiextensions.JSONSchemaProps) {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		field := s.Properties[name]
+		mark := ""
+		if slices.Contains(s.Required, name) {
+			mark = "!"
+		}
+		at := path + "." + name
+		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", at, mark, typeOf(field), meaning(field))
+		if field.Items != nil && field.Items.Schema != nil {
+			at, field = at+"[]", *field.Items.Schema
+		}
+		if name != "conditions" {
+			fields(b, at, field)
+		}
+	}
+}
+
+func typeOf(s apiextensions.JSONSchemaProps) string {
+	if s.Items != nil && s.Items.Schema != nil {
+		return "list of " + typeOf(*s.Items.Schema)
+	}
+	return s.Type
+}
+
+// meaning is the description, what is allowed, and the default.
+func meaning(s apiextensions.JSONSchemaProps) string {
+	text := cell(s.Description)
+	var values []string
+	for _, v := range s.Enum {
+		values = append(values, "`"+strings.Trim(string(v.Raw), `"`)+"`")
+	}
+	if len(values) > 0 {
+		text += " One of " + strings.Join(values, ", ") + "."
+	}
+	if s.Default != nil {
+		text += " Default `" + strings.Trim(string(s.Default.Raw), `"`) + "`."
+	}
+	return text
+}
+
+// cell is text on one line that does not end the cell of a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(s))
+}

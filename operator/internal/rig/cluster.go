@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/seed-141914ff/okara/internal/scratch"
+)
+
+// startTimeout bounds how long a program may take until it answers. Machines that
+// build something else meanwhile are slow.
+const startTimeout = 4 * time.Minute
+
+// Cluster is etcd and an API server. The zero value is one that has not started.
+type Cluster struct {
+	once   sync.Once // for the fields below
+	err    error
+	dir    string
+	admin  *rest.Config
+	ending []func()
+}
+
+// Main runs the tests of a package and ends the cluster that they started.
+func Main(m *testing.M, c *Cluster) int {
+	defer c.stop()
+	return m.Run()
+}
+
+// Admin returns what connects to the cluster with every right. The first who asks
+// starts it.
+func (c *Cluster) Admin(t testing.TB) *rest.Config {
+	t.Helper()
+	c.once.Do(func() { c.err = c.start() })
+	if missing, ok := errors.AsType[*missingError](c.err); ok {
+		t.Skip(missing)
+	}
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return rest.CopyConfig(c.admin)
+}
+
+// Namespace makes a namespace for one test.
+func (c *Cluster) Namespace(t testing.TB, annotations map[string]string) *corev1.Namespace {
+	t.Helper()
+	set, err := kubernetes.NewForConfig(c.Admin(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "t-", Annotations: annotations},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+func (c *Cluster) start() error {
+	etcd, err := program("etcd")
+	if err != nil {
+		return err
+	}
+	server, err := program("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	var remove func() error
+	if c.dir, remove, err = scratch.Dir(""); err != nil {
+		return err
+	}
+	c.ending = append(c.ending, func() { _ = remove() }) // what stays is in the folder of temporary files
+	etcdURL, err := c.startEtcd(etcd)
+	if err != nil {
+		return err
+	}
+	return c.startServer(server, etcdURL)
+}
+
+func (c *Cluster) startEtcd(path string) (string, error) {
+	port, err := freePorts(2)
+	if err != nil {
+		return "", err
+	}
+	client, peer := "http://"+port[0], "http://"+port[1]
+	p, err := launch(c.dir, path,
+		"--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+	if err != nil {
+		return "", err
+	}
+	c.ending = append(c.ending, p.kill)
+	return client, p.answers(http.DefaultClient, client+"/health")
+}
+
+func (c *Cluster) startServer(path, etcdURL string) error {
+	port, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	key, err := c.write("sa.key", newKey)
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	tokens, err := c.write("tokens.csv", func() ([]byte, error) { return []byte(token + ",admin,admin,system:masters\n"), nil })
+	if err != nil {
+		return err
+	}
+	_, number, err := net.SplitHostPort(port[0])
+	if err != nil {
+		return err
+	}
+	certs := filepath.Join(c.dir, "certs")
+	p, err := launch(c.dir, path,
+		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
+		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
+		"--service-account-issuer", "https://rig.invalid", "--service-account-key-file", key, "--service-account-signing-key-file", key,
+		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false")
+	if err != nil {
+		return err
+	}
+	c.ending = append(c.ending, p.kill)
+	c.admin = &rest.Config{
+		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no bound of our own: tests wait for what happens
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
+	}
+	if err := p.wait(func() bool { _, err := os.Stat(c.admin.CAFile); return err == nil }); err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(c.admin)
+	if err != nil {
+		return err
+	}
+	return p.answers(client, c.admin.Host+"/readyz")
+}
+
+// write makes a file that only this user reads.
+func (c *Cluster) write(name string, text func() ([]byte, error)) (string, error) {
+	b, err := text()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.dir, name)
+	return path, os.WriteFile(path, b, 0o600)
+}
+
+// newKey makes the key that signs tokens of service accounts.
+func newKey() ([]byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
+}
+
+func (c *Cluster) stop() {
+	for len(c.ending) > 0 {
+		last := len(c.ending) - 1
+		c.ending[last]()
+		c.ending = c.ending[:last]
+	}
+}
+
+// freePorts returns addresses of ports that nobody listens on.
+func freePorts(n int) ([]string, error) {
+	var list []string
+	for range n {
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		list = append(list, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port)))
+	}
+	return list, nil
+}
+
+// missingError says that a program has not been built.
+type missingError struct{ name string }
+
+func (e *missingError) Error() string {
+	return fmt.Sprintf("%s has not been built: make -C operator %s", e.name, e.name)
+}
