@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-141914ff/okara/internal/cache"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
@@ -45,7 +48,11 @@ func (s *States) list(ctx context.Context, name string) (*statebackend.Listing, 
 
 // Summary reads the newest version of each workspace of a state, and each lock.
 func (s *States) Summary(ctx context.Context, name string) (*Summary, error) {
-	return s.heads.Get(ctx, name, listPolicy(), func(ctx context.Context, _ *Summary, _ bool) (*Summary, error) {
+	return s.summary(ctx, name, listPolicy())
+}
+
+func (s *States) summary(ctx context.Context, name string, p cache.Policy) (*Summary, error) {
+	return s.heads.Get(ctx, name, p, func(ctx context.Context, _ *Summary, _ bool) (*Summary, error) {
 		l, err := s.list(ctx, name)
 		if err != nil {
 			return nil, err
@@ -57,6 +64,61 @@ func (s *States) Summary(ctx context.Context, name string) (*Summary, error) {
 		out.Locks, err = l.Locks(ctx)
 		return &out, err
 	})
+}
+
+// Bounds of a glance at many states.
+const (
+	glanceNew = 200 // that are read for the first time
+	glanceOld = 200 // that are read again, behind the back of who asks
+)
+
+func glancePolicy() cache.Policy {
+	return cache.Policy{Fresh: 10 * time.Minute, Grace: 24 * time.Hour, Stale: 24 * time.Hour}
+}
+
+// Glance returns what is known of states, however many there are: of those that nobody
+// looked at it reads some, as far as ctx allows; of the others it renews some, in turn,
+// behind the back of who asks. Left are those of which nothing is known.
+func (s *States) Glance(ctx context.Context, names []string) (known map[string]*Summary, left int) {
+	known = map[string]*Summary{}
+	first := 0
+	if len(names) > 0 {
+		first = int(s.turn.Add(glanceOld)-glanceOld) % len(names)
+	}
+	read := 0
+	var mu sync.Mutex // guards known and left
+	var g errgroup.Group
+	g.SetLimit(2 * parallel)
+	for i, name := range names {
+		sum, ok := s.heads.Peek(name)
+		if ok && (i-first+len(names))%len(names) >= glanceOld {
+			mu.Lock()
+			known[name] = sum
+			mu.Unlock()
+			continue
+		}
+		if !ok {
+			if read++; read > glanceNew || ctx.Err() != nil {
+				mu.Lock()
+				left++
+				mu.Unlock()
+				continue
+			}
+		}
+		g.Go(func() error {
+			sum, err := s.summary(ctx, name, glancePolicy())
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				known[name] = sum
+			} else if !errors.Is(err, oci.ErrNotFound) {
+				left++
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what fails is left
+	return known, left
 }
 
 // Workspace is one line of versions. It is shared and never changed.

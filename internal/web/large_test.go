@@ -7,8 +7,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
 )
 
 // The bytes of a page, gzipped.
@@ -61,6 +64,58 @@ func TestLargeInstances(t *testing.T) {
 	}
 	if n := d.Store.Commits() - before; n > 0 {
 		t.Errorf("%d commits", n)
+	}
+}
+
+// TestLargeStates is the same of 10,000 states, of which somebody may read all, and
+// somebody else one workspace of each: who looks on learns of more of them each time.
+func TestLargeStates(t *testing.T) {
+	s := newStateSite(t)
+	s.manyStates(t)
+	for _, path := range []string{"states", "states?page=100"} {
+		s.ask(t, admin, http.MethodGet, path, nil)
+		if n := s.count.Total(); n > 2+2*100 {
+			t.Errorf("cold, %s asks %d times", path, n)
+		}
+		s.count.Take()
+		resp, body := s.ask(t, admin, http.MethodGet, path, nil)
+		if resp.StatusCode != http.StatusOK || !strings.Contains(body, fmt.Sprint(largeStates, " states that you may read")) || strings.Count(body, "<tr>") != 101 || strings.Contains(body, "in time") {
+			t.Errorf("%s: status %d\n%s", path, resp.StatusCode, body)
+		}
+		if n := s.count.Take(); len(n) != 0 || zipped(t, body) > pageBytes {
+			t.Errorf("warm, %s asks %v, %d bytes", path, n, zipped(t, body))
+		}
+	}
+	for range 2 {
+		resp, body := s.ask(t, partly, http.MethodGet, "states", nil)
+		n := s.count.Total()
+		s.count.Take()
+		if resp.StatusCode != http.StatusOK || n == 0 || n > 2*200 || !strings.Contains(body, "Look again") {
+			t.Errorf("status %d, %d requests\n%s", resp.StatusCode, n, body)
+		}
+	}
+}
+
+// largeStates is how many there are at most.
+const largeStates = 10_000
+
+// manyStates has the registry list that many, each of which answers as the first one.
+func (s *stateSite) manyStates(t testing.TB) {
+	t.Helper()
+	s.put(t, "team00000", "default", shopState(1, "a"))
+	names := make([]string, largeStates-2) // with those of the settings
+	for i := range names {
+		names[i] = fmt.Sprintf(`"acme/state/team%05d"`, i)
+	}
+	team := regexp.MustCompile(`/team\d{5}/`)
+	s.count.Base = &ocitest.Fault{
+		Times: -1, Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/_catalog") },
+		Do: ocitest.Respond("application/json", `{"repositories":[`+strings.Join(names, ",")+`]}`),
+		Base: &ocitest.Fault{Times: -1, Do: func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Path = team.ReplaceAllString(r.URL.Path, "/team00000/")
+			return next.RoundTrip(r)
+		}},
 	}
 }
 

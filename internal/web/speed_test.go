@@ -143,6 +143,18 @@ func BenchmarkPages(b *testing.B) {
 		})
 	}
 	runtime.KeepAlive(s)
+	b.Run("states", func(b *testing.B) {
+		s := newStateSite(b)
+		s.manyStates(b)
+		fetch(b, s.Server, callerToken(admin), "states")
+		s.count.Take()
+		for b.Loop() {
+			volley(b, s.Server, callerToken(admin), "states")
+		}
+		if n := s.count.Take(); len(n) != 0 {
+			b.Errorf("warm pages ask %v", n)
+		}
+	})
 }
 
 func warmPages() map[string]string {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +35,8 @@ type statesBody struct {
 	After   string
 	Address string // of this server
 	Any     bool   // the caller may read some states, though none is known
+	Reading bool   // their names were never read
+	Unread  bool   // there may be more, of which the caller may read a part
 }
 
 // stateRow is a state, or one of its workspaces.
@@ -80,12 +81,17 @@ func (s *server) states(r *request) (*page, error) {
 	if err := s.o.Kit.Guard.AllowLogin(r.Request); err != nil {
 		return nil, err
 	}
-	names, err := s.o.States.Names(r.Context())
-	if err != nil {
+	body := statesBody{Any: r.grant.May(anyState()), Address: "https://" + s.host(r)}
+	wait, cancel := context.WithTimeout(r.Context(), stateWait)
+	defer cancel()
+	names, err := s.o.States.Names(wait)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
+		body.Reading = true
+	case err != nil:
 		return nil, err
 	}
-	body := statesBody{Any: r.grant.May(anyState()), Address: "https://" + s.host(r)}
-	names, body.Left = s.listable(r, names)
+	names, body.Unread = s.listable(r, names)
 	body.Total = len(names)
 	var first, last int
 	first, last, body.Before, body.After = cut(r, len(names))
@@ -104,9 +110,9 @@ func anyState() access.Right {
 }
 
 // listable are the states of which the caller may read something. Of one with some
-// workspaces that he may read, were they there, he is told if they are; left is how
-// many were not read in time.
-func (s *server) listable(r *request, names []string) (all []string, left int) {
+// workspaces that he may read, were they there, he is told if they are; unread says
+// that not all were looked at, and not how many.
+func (s *server) listable(r *request, names []string) (all []string, unread bool) {
 	show := make([]bool, len(names))
 	var partly []string
 	for i, name := range names {
@@ -114,23 +120,20 @@ func (s *server) listable(r *request, names []string) (all []string, left int) {
 			partly = append(partly, name)
 		}
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+	defer cancel()
+	known, left := s.o.States.Glance(ctx, partly)
 	some := map[string]bool{}
-	var mu sync.Mutex // guards some and left
-	s.summaries(r, partly, func(_ int, name string, sum *stateview.Summary, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil && !errors.Is(err, oci.ErrNotFound) {
-			left++
-		} else if sum != nil {
-			some[name] = len(sum.Heads)+len(sum.Locks) > 0
-		}
-	})
+	for name, sum := range known {
+		sum = s.visible(r, name, sum)
+		some[name] = len(sum.Heads)+len(sum.Locks) > 0
+	}
 	for i, name := range names {
 		if show[i] || some[name] {
 			all = append(all, name)
 		}
 	}
-	return all, left
+	return all, left > 0
 }
 
 // summaries reads several states at once, each as the caller may see it, as far as
@@ -142,6 +145,10 @@ func (s *server) summaries(r *request, names []string, each func(i int, name str
 	g.SetLimit(stateParallel)
 	for i, name := range names {
 		g.Go(func() error {
+			if ctx.Err() != nil { // it would be asked for all the same
+				each(i, name, nil, ctx.Err())
+				return nil
+			}
 			sum, err := s.o.States.Summary(ctx, name)
 			if ctx.Err() != nil {
 				sum, err = nil, ctx.Err()

@@ -55,13 +55,13 @@ type stateSite struct {
 }
 
 // newStateSite starts it. Who brings no token has the rights of anonymous.
-func newStateSite(t *testing.T, anonymous ...access.Scope) *stateSite {
+func newStateSite(t testing.TB, anonymous ...access.Scope) *stateSite {
 	t.Helper()
 	return newStateSiteWithout(t, web.Parts{}, anonymous...)
 }
 
 // newStateSiteWithout starts one without some of its parts.
-func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope) *stateSite {
+func newStateSiteWithout(t testing.TB, off web.Parts, anonymous ...access.Scope) *stateSite {
 	t.Helper()
 	host := ocitest.New(t, ocitest.Quirks{})
 	s := &stateSite{audit: &bytes.Buffer{}, now: time.Now()}
@@ -123,7 +123,7 @@ func newStateSiteWithout(t *testing.T, off web.Parts, anonymous ...access.Scope)
 }
 
 // store is that of a state, as a tool writes it.
-func (s *stateSite) store(t *testing.T, name string) *statebackend.Store {
+func (s *stateSite) store(t testing.TB, name string) *statebackend.Store {
 	t.Helper()
 	repository, err := s.layout.StateRepo(name)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *stateSite) store(t *testing.T, name string) *statebackend.Store {
 }
 
 // put writes states one after the other.
-func (s *stateSite) put(t *testing.T, name, workspace string, states ...string) {
+func (s *stateSite) put(t testing.TB, name, workspace string, states ...string) {
 	t.Helper()
 	info := statebackend.NewLockInfo("OperationTypeApply", "1.10.0")
 	info.Who = "alice@build-7"
