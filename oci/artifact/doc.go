@@ -65,6 +65,13 @@
 // end. All but the source is sealed with the state keys, bound to repository and
 // tag (sealed.go).
 //
+// A configuration that somebody uploaded to be run (configuration.go, tag
+// "cv-<id>-<16 hex digits>-<digest of the manifest>", written once) has one layer:
+//
+//	artifactType: application/vnd.okara.configuration.v1
+//	layers:
+//	- application/vnd.okara.configuration.v1.tar+gzip
+//
 // A template of instances (template.go, tag "1.0.0") has one layer, the template in
 // HCL's JSON syntax:
 //

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	digest "github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// A configuration that somebody uploaded to be run: a working folder.
+const (
+	ArtifactConfiguration = "application/vnd.okara.configuration.v1"
+	MediaConfiguration    = "application/vnd.okara.configuration.v1.tar+gzip"
+
+	// MaxConfiguration bounds its only layer, in bytes.
+	MaxConfiguration = 256 << 20
+
+	annConfiguration = "vnd.okara.configuration.id"
+)
+
+// ConfigurationTag names an upload of a record. The manifest is a part of the name, so
+// nothing that is put later takes the place of what is there: two tags of one ID are
+// two uploads, of which neither counts.
+type ConfigurationTag struct {
+	Record   string // id of an instance, or of what runs like one
+	ID       string // 16 hex digits
+	Manifest digest.Digest
+}
+
+func (t ConfigurationTag) String() string {
+	return "cv-" + t.Record + "-" + t.ID + "-" + t.Manifest.Encoded()
+}
+
+var configurationTagRE = regexp.MustCompile(`^cv-([a-z0-9]{1,40})-([0-9a-f]{16})-([0-9a-f]{64})$`)
+
+// ParseConfigurationTag is the reverse of String. It is false for other tags.
+func ParseConfigurationTag(tag string) (ConfigurationTag, bool) {
+	m := configurationTagRE.FindStringSubmatch(tag)
+	if m == nil {
+		return ConfigurationTag{}, false
+	}
+	return ConfigurationTag{Record: m[1], ID: m[2], Manifest: digest.NewDigestFromEncoded(digest.SHA256, m[3])}, true
+}
+
+// PutConfiguration stores an upload, whose layer is a tar.gz. The same bytes of one ID
+// are the same upload, so it may be repeated.
+func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
+	layer.MediaType = MediaConfiguration
+	m, err := oci.NewManifest(ocispec.Manifest{
+		ArtifactType: ArtifactConfiguration,
+		Config:       emptyConfig(),
+		Layers:       []oci.Descriptor{layer.Descriptor},
+		Annotations:  map[string]string{annConfiguration: record + "-" + id}, // no two share a manifest, which are deleted by digest
+	})
+	if err != nil {
+		return ConfigurationTag{}, err
+	}
+	for _, b := range []oci.Blob{oci.EmptyBlob(), layer} {
+		if _, err := r.EnsureBlob(ctx, b); err != nil {
+			return ConfigurationTag{}, err
+		}
+	}
+	t := ConfigurationTag{record, id, m.Digest}
+	return t, r.PutTag(ctx, t.String(), m)
+}
+
+// ReadConfiguration returns the layer of an upload. Anything else under its digest is
+// [oci.ErrCorrupt].
+func ReadConfiguration(ctx context.Context, r *oci.Repo, t ConfigurationTag) (oci.Descriptor, error) {
+	m, err := r.Fetch(ctx, t.Manifest.String())
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	image, err := m.Image()
+	if err != nil {
+		return oci.Descriptor{}, err
+	}
+	if image.ArtifactType != ArtifactConfiguration || image.Annotations[annConfiguration] != t.Record+"-"+t.ID ||
+		len(image.Layers) != 1 || image.Layers[0].MediaType != MediaConfiguration || image.Layers[0].Size > MaxConfiguration {
+		return oci.Descriptor{}, fmt.Errorf("%s@%s is not configuration %s of %s: %w", r, t.Manifest, t.ID, t.Record, oci.ErrCorrupt)
+	}
+	return image.Layers[0], nil
+}
+
+// Configurations lists the uploads of a record; a repository that is not there has
+// none.
+func Configurations(ctx context.Context, r *oci.Repo, record string) (list []ConfigurationTag, err error) {
+	for tag, err := range r.Tags(ctx) {
+		if errors.Is(err, oci.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := ParseConfigurationTag(tag); ok && t.Record == record {
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}

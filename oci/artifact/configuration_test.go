@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// TestConfiguration stores uploads of two records on every registry: repeated they are
+// one, with other content two, and neither takes the place of the other.
+func TestConfiguration(t *testing.T) {
+	const record, id = "abcdefgh23", "0123456789abcdef"
+	ocitest.Each(t, func(t *testing.T, host string) {
+		ctx, r := t.Context(), mustRepo(t, host)
+		if list, err := artifact.Configurations(ctx, r, record); err != nil || len(list) != 0 {
+			t.Errorf("of nothing: %v, %v", list, err)
+		}
+		put := func(record, text string) artifact.ConfigurationTag {
+			t.Helper()
+			tag, err := artifact.PutConfiguration(ctx, r, record, id, oci.BytesBlob("", []byte(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back, ok := artifact.ParseConfigurationTag(tag.String()); !ok || back != tag {
+				t.Errorf("%s is parsed as %+v", tag, back)
+			}
+			return tag
+		}
+		first := put(record, "one")
+		if again := put(record, "one"); again != first {
+			t.Errorf("repeated it is %s, not %s", again, first)
+		}
+		other := put("zbcdefgh23", "one")
+		if other.Manifest == first.Manifest {
+			t.Error("two records share a manifest")
+		}
+		second := put(record, "two")
+		for tag, want := range map[artifact.ConfigurationTag]string{first: "one", second: "two", other: "one"} {
+			layer, err := artifact.ReadConfiguration(ctx, r, tag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := r.Open(ctx, layer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(body); err != nil || string(got) != want {
+				t.Errorf("%s is %q, %v", tag, got, err)
+			}
+			body.Close()
+		}
+		wrong := first
+		wrong.Manifest = other.Manifest
+		if _, err := artifact.ReadConfiguration(ctx, r, wrong); !errors.Is(err, oci.ErrCorrupt) {
+			t.Errorf("the upload of another record: %v", err)
+		}
+	})
+}
+
+func TestParseConfigurationTag(t *testing.T) {
+	for _, tag := range []string{"", "cv-", "cv-a-0123456789abcdef", "cv-a-0123456789ABCDEF-" + "00", "run-a-1-1"} {
+		if got, ok := artifact.ParseConfigurationTag(tag); ok {
+			t.Errorf("%q is %+v", tag, got)
+		}
+	}
+}
