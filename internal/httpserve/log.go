@@ -17,7 +17,7 @@ const RequestID = "X-Request-Id"
 
 var (
 	validID = regexp.MustCompile(`^[!-~]{1,128}$`) // what prints, and no space
-	secret  = regexp.MustCompile(`/(archives|api/v2/uploads)/[^/]+`)
+	secret  = regexp.MustCompile(`/(archives|api/v2/uploads|api/v2/logs)/[^/]+`)
 )
 
 // logged gives each request an ID, taken from its header or made, and writes
@@ -42,6 +42,6 @@ func logged(h http.Handler, l *slog.Logger, t tracer) http.Handler {
 	})
 }
 
-// SafePath is a path as logs may show it: the token in the address of an archive
-// or of an upload is a right in itself.
+// SafePath is a path as logs may show it: the token in the address of an archive,
+// an upload or a log is a right in itself.
 func SafePath(p string) string { return secret.ReplaceAllString(p, "/$1/-") }

@@ -45,17 +45,20 @@ statebackend/httpbackend: a protocol over a Store; httpserve names requests
 	statebackend
 	internal/httpserve
 	internal/remedy
-statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about
+statebackend/tfe: a protocol over a Store that decides about rights itself, since an id in the path says what they are about; archive, scratch and syntax read what is uploaded to be run
 	oci
 	oci/artifact
 	statebackend
 	internal/access
 	internal/addr
+	internal/archive
 	internal/httpserve
 	internal/prose
 	internal/remedy
+	internal/scratch
 	internal/service
 	internal/statefile
+	internal/syntax
 statebackend/s3facade: a protocol over a Store
 	oci
 	oci/artifact

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
@@ -83,10 +84,14 @@ func (f *Front) workspaceRight(action access.Action, organization, workspace str
 }
 
 // allowWorkspace decides about a request. What is about no organization is for
-// everybody with any right.
+// everybody with any right, but to run: then the body says where, and its right is
+// asked for when that was read.
 func (f *Front) allowWorkspace(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
 	if organization != "" {
 		return f.kit.Guard.Allow(r, f.workspaceRight(action, organization, workspace))
+	}
+	if action == access.Run {
+		return f.kit.Guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
 	}
 	if err := f.kit.Guard.AllowLogin(r); err != nil {
 		return access.Grant{}, err

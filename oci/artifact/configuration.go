@@ -49,7 +49,8 @@ func ParseConfigurationTag(tag string) (ConfigurationTag, bool) {
 	return ConfigurationTag{Record: m[1], ID: m[2], Manifest: digest.NewDigestFromEncoded(digest.SHA256, m[3])}, true
 }
 
-// PutConfiguration stores an upload, whose layer is a tar.gz. The same bytes of one ID
+// PutConfiguration stores an upload, whose layer is a tar.gz, once: where another one
+// of its ID is there before or afterwards the error is [oci.ErrExists]. The same bytes
 // are the same upload, so it may be repeated.
 func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer oci.Blob) (ConfigurationTag, error) {
 	layer.MediaType = MediaConfiguration
@@ -62,13 +63,35 @@ func PutConfiguration(ctx context.Context, r *oci.Repo, record, id string, layer
 	if err != nil {
 		return ConfigurationTag{}, err
 	}
+	t := ConfigurationTag{record, id, m.Digest}
+	if there, err := t.alone(ctx, r); err != nil || there {
+		return t, err
+	}
 	for _, b := range []oci.Blob{oci.EmptyBlob(), layer} {
 		if _, err := r.EnsureBlob(ctx, b); err != nil {
-			return ConfigurationTag{}, err
+			return t, err
 		}
 	}
-	t := ConfigurationTag{record, id, m.Digest}
-	return t, r.PutTag(ctx, t.String(), m)
+	if err := r.PutTag(ctx, t.String(), m); err != nil {
+		return t, err
+	}
+	_, err = t.alone(ctx, r)
+	return t, err
+}
+
+// alone reports whether an upload is there, and fails if another one of its ID is.
+func (t ConfigurationTag) alone(ctx context.Context, r *oci.Repo) (there bool, err error) {
+	list, err := Configurations(ctx, r, t.Record)
+	if err != nil {
+		return false, err
+	}
+	for _, other := range list {
+		if other.ID == t.ID && other != t {
+			return false, fmt.Errorf("configuration %s of %s was uploaded before: %w", t.ID, t.Record, oci.ErrExists)
+		}
+		there = there || other == t
+	}
+	return there, nil
 }
 
 // ReadConfiguration returns the layer of an upload. Anything else under its digest is

@@ -138,7 +138,7 @@ func (s *server) pending(r *http.Request, p place, h handle, t ticket) (resource
 	a := versionAttributes{Serial: t.Serial, Lineage: t.Lineage, Status: statusPending, Processed: true}
 	for kind, to := range map[ticketKind]*string{ticketState: &a.Upload, ticketJSON: &a.JSONUpload} {
 		t.Kind = kind
-		token, err := s.tickets.issue(t)
+		token, err := s.tickets.issue(t, ticketTime)
 		if err != nil {
 			return resource{}, err
 		}
@@ -233,7 +233,7 @@ type rollbackDoc struct {
 // rollback stores an earlier state again, under the lock of the request if it has
 // one, else under one of its own.
 func (s *server) rollback(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, access.Write)
+	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (s *server) safeDelete(w http.ResponseWriter, r *http.Request) error {
 
 // remove deletes a workspace under a lock of its own, if what is locked may go.
 func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context.Context, *statebackend.Lock) error) error {
-	p, h, g, err := s.named(r, access.Write)
+	p, h, g, err := s.named(r, manage)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,12 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 	}
 	info := s.lockInfo(r, p, h, g)
 	info.ID, info.Operation = uuid.NewString(), "delete"
-	if err := at.remove(r.Context(), info, authorOf(g.Caller), may); err != nil {
+	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {
+		if err := may(ctx, l); err != nil || s.o.Runs == nil {
+			return err
+		}
+		return runError(s.o.Runs.End(ctx, p.asWorkspace(), g.Caller))
+	}); err != nil {
 		if _, held := errors.AsType[*statebackend.LockedError](err); held {
 			return conflict("workspace is locked", "%w", err)
 		}

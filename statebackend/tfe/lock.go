@@ -5,6 +5,7 @@ package tfe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -175,15 +176,36 @@ func (s *server) whereLocked(ctx context.Context, p place) (located, error) {
 	return located{place: p, name: p.organization, store: store, workspace: p.workspace}, err
 }
 
+// notExecuting refuses to end a lock that may be that of a run at work.
+func (s *server) notExecuting(ctx context.Context, p place) error {
+	if s.o.Runs == nil {
+		return nil
+	}
+	view, err := s.o.Runs.View(ctx, p.asWorkspace())
+	if err != nil {
+		return runError(err)
+	}
+	for _, run := range view.Runs {
+		if run.Status.executes() {
+			id := runID{p, view.Record, run.N}
+			return conflict(fmt.Sprintf("workspace is locked by Run %s", id), "run %s of workspace %q is %s\nhint: cancel the run instead", id, p, run.Status)
+		}
+	}
+	return nil
+}
+
 // forceUnlock ends whichever lock there is. Its holder goes on, and its next write
 // is refused.
 func (s *server) forceUnlock(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.allowWorkspace(r, access.Write)
+	p, h, g, err := s.allowWorkspace(r, manage)
 	if err != nil {
 		return err
 	}
 	r, cancel := within(r)
 	defer cancel()
+	if err := s.notExecuting(r.Context(), p); err != nil {
+		return err
+	}
 	at, err := s.whereLocked(r.Context(), p)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (m *memory) take(subject string, n int64) (release func(), err error) {
 		own = &share{}
 	}
 	if own.uploads >= maxUploads || own.uploads > 0 && own.used+n > m.size/2 || m.used+n > m.size {
-		return nil, refuse(http.StatusServiceUnavailable, "service unavailable", "too many states are being uploaded; try again in a moment")
+		return nil, refuse(http.StatusServiceUnavailable, "service unavailable", "too much is being uploaded; try again in a moment")
 	}
 	own.uploads++
 	own.used += n

@@ -16,10 +16,18 @@ type organizationAttributes struct {
 
 func (s *server) organization(name string, g access.Grant) resource {
 	return resource{Type: "organizations", ID: name, Attributes: organizationAttributes{
-		Name: name, Mode: modeLocal,
+		Name: name, Mode: s.defaultMode(name),
 		// Which of its workspaces a caller may make depends on their names.
 		Permissions: map[string]bool{"can-create-workspace": g.May(s.o.Right(access.Write, name, ""))},
 	}}
+}
+
+// defaultMode is the execution mode of new workspaces.
+func (s *server) defaultMode(organization string) string {
+	if s.o.Runs != nil && s.o.Mode(organization) == modeRemote {
+		return modeRemote
+	}
+	return modeLocal
 }
 
 // listOrganizations lists those that are known and of which something may be read.
@@ -69,9 +77,9 @@ func (s *server) entitlements(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	can := map[string]bool{"state-storage": true}
+	can := map[string]bool{"state-storage": true, "operations": s.o.Runs != nil}
 	for _, cannot := range []string{
-		"operations", "agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",
+		"agents", "audit-logging", "cost-estimation", "global-run-tasks", "private-module-registry", "private-run-tasks",
 		"private-vcs", "run-tasks", "sentinel", "sso", "teams", "vcs-integrations",
 	} {
 		can[cannot] = false

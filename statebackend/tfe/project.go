@@ -64,7 +64,7 @@ func (s *server) listProjects(w http.ResponseWriter, r *http.Request) error {
 // createProject stores nothing: the tools make a project before the first workspace
 // in it, which brings the label.
 func (s *server) createProject(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := s.allowOrganization(r, access.Write); err != nil {
+	if _, _, err := s.allowOrganization(r, manage); err != nil {
 		return err
 	}
 	var body struct {

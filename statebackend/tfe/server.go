@@ -28,7 +28,8 @@ type Options struct {
 	Open func(ctx context.Context, name string) (*statebackend.Store, error)
 	// Allow decides about a request, before anything is looked up, and records
 	// that. Without workspace it is about anything of the organization, and without
-	// organization about anything at all: then every valid token may read. An error
+	// organization about anything at all: then every valid token may read, and who may
+	// run something may run. An error
 	// is an [access.Refusal].
 	Allow func(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error)
 	// Right is what Allow asks for, for [access.Grant.May]: lists show what may be
@@ -52,6 +53,12 @@ type Options struct {
 	// and then states come in the body of the request that announces them.
 	PublicURL func(r *http.Request) string
 
+	// Runs executes the runs of workspaces of execution mode remote; nil: there are
+	// none, and the tools run where they are started.
+	Runs Runs
+	// RunTime is the time limit of a run.
+	RunTime time.Duration
+
 	// SnapshotInterval is how often the tools store a state while they apply; 0:
 	// only when they are done.
 	SnapshotInterval time.Duration
@@ -66,6 +73,8 @@ const (
 	// requestTime bounds what a request does at the registry. The tools have no
 	// time-out of their own.
 	requestTime = 30 * time.Second
+	// maxSpooled bounds the configurations that are being taken in, in bytes.
+	maxSpooled = 2 << 30
 )
 
 // server answers all routes. What it keeps between requests is what bounds them.
@@ -76,6 +85,7 @@ type server struct {
 	tickets tickets // of uploads
 	memory  *memory // of the states that come in
 	twins   *memory // of what comes in beside them, and is dropped
+	spooled *memory // on disk: of configurations that come in
 }
 
 // New returns the handler of /api/v2/, or an error that names the option at fault.
@@ -106,7 +116,8 @@ func New(o Options) (http.Handler, error) {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
 	}
 	s := &server{
-		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now}, memory: newMemory(o.Memory), twins: newMemory(o.Memory),
+		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now},
+		memory: newMemory(o.Memory), twins: newMemory(o.Memory), spooled: newMemory(maxSpooled),
 	}
 	return s.routes(), nil
 }
@@ -159,7 +170,28 @@ func (s *server) routes() http.Handler {
 	t.add("GET", "state-versions/{id}/outputs", s.versionOutputs)
 	t.add("GET", "state-version-outputs/{id}", s.showOutput)
 	t.add("PUT", "uploads/{token}", s.upload)
+	if s.o.Runs != nil {
+		s.addRuns(t)
+	}
 	return t.handler()
+}
+
+// addRuns adds the routes of runs.
+func (s *server) addRuns(t table) {
+	t.add("POST", "workspaces/{id}/configuration-versions", s.createConfiguration)
+	t.add("GET", "configuration-versions/{id}", s.showConfiguration)
+	t.add("POST", "runs", s.createRun)
+	t.add("GET", "runs/{id}", s.showRun)
+	t.add("GET", "runs/{id}/run-events", s.listRunEvents)
+	for _, action := range []RunAction{RunConfirm, RunDiscard, RunCancel, RunForceCancel} {
+		t.add("POST", "runs/{id}/actions/"+string(action), s.act(action))
+	}
+	t.add("GET", "plans/{id}", s.showPhase(PhasePlan))
+	t.add("GET", "applies/{id}", s.showPhase(PhaseApply))
+	t.add("GET", "logs/{token}", s.readLog)
+	t.add("GET", "workspaces/{id}/runs", s.listRuns)
+	t.add("GET", "organizations/{organization}/runs/queue", s.runQueue)
+	t.add("GET", "organizations/{organization}/capacity", s.capacity)
 }
 
 // table collects the routes, and with them which methods a path has.
@@ -237,8 +269,23 @@ func (s *server) allow(r *http.Request, action access.Action, p place) (access.G
 		p.workspace != "" && !validWorkspace(p.workspace) {
 		return access.Grant{}, absent("no organization or workspace can have this name")
 	}
-	return s.o.Allow(r, action, p.organization, p.workspace)
+	if action != manage {
+		return s.o.Allow(r, action, p.organization, p.workspace)
+	}
+	g, err := s.o.Allow(r, access.Write, p.organization, p.workspace)
+	if err == nil && g.Mode == modeOfRuns {
+		return access.Grant{}, refuse(http.StatusForbidden, "forbidden", "a run may write its state, and nothing else of its workspace")
+	}
+	return g, err
 }
+
+const (
+	// manage is [access.Write] for what no run does to its own workspace, of which it
+	// has the right to write the state.
+	manage access.Action = "manage"
+	// modeOfRuns is the mode of callers that are runs.
+	modeOfRuns = "run"
+)
 
 // allowWorkspace is allow for the routes with the id of a workspace in the path.
 func (s *server) allowWorkspace(r *http.Request, action access.Action) (place, handle, access.Grant, error) {

@@ -77,7 +77,7 @@ func (s *server) changeTags(w http.ResponseWriter, r *http.Request, change func(
 
 // tagged changes the tags of a workspace by the body of the request.
 func (s *server) tagged(w http.ResponseWriter, r *http.Request, change func(tagList, *statebackend.Record) error) (statebackend.Record, error) {
-	p, h, g, err := s.named(r, access.Write)
+	p, h, g, err := s.named(r, manage)
 	if err != nil {
 		return statebackend.Record{}, err
 	}

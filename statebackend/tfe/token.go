@@ -15,7 +15,7 @@ import (
 const (
 	// signUpload is the purpose of the signatures of upload addresses.
 	signUpload = "okara-tfe-upload-v1"
-	// ticketTime is how long such an address is good. A right that is taken away
+	// ticketTime is how long the address of a state is good. A right that is taken away
 	// outlives in it for as long.
 	ticketTime = time.Hour
 	// maxTicket bounds a token before it is decoded, in bytes.
@@ -28,6 +28,9 @@ type ticketKind string
 const (
 	ticketState ticketKind = "state" // takes the bytes of a state
 	ticketJSON  ticketKind = "json"  // takes the state as the tools show it, in clear, and drops it
+
+	ticketConfiguration ticketKind = "cv"  // takes a configuration; its id is in Workspace
+	ticketLog           ticketKind = "log" // gives a log; the id of the plan or apply is in Workspace
 )
 
 // ticket is what the address of an upload carries, since the request comes without
@@ -62,9 +65,9 @@ type tickets struct {
 	now  func() time.Time
 }
 
-// issue returns the token of a ticket that is good from now on.
-func (k tickets) issue(t ticket) (string, error) {
-	t.Expires = k.now().Add(ticketTime).Unix()
+// issue returns the token of a ticket that is good from now on, for a time.
+func (k tickets) issue(t ticket, life time.Duration) (string, error) {
+	t.Expires = k.now().Add(life).Unix()
 	b, err := json.Marshal(t)
 	if err != nil {
 		return "", err

@@ -34,7 +34,7 @@ func testTicket() ticket {
 
 func mustIssue(t testing.TB, k tickets, v ticket) string {
 	t.Helper()
-	token, err := k.issue(v)
+	token, err := k.issue(v, ticketTime)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,11 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if t.Kind == ticketJSON {
+	switch t.Kind {
+	case ticketJSON:
 		return s.drop(w, r, t)
+	case ticketConfiguration:
+		return s.storeConfiguration(w, r, t)
 	}
 	p, _, err := parseWorkspaceID(t.Workspace, s.now())
 	if err != nil || t.Kind != ticketState {

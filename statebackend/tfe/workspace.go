@@ -50,9 +50,14 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 		r = &statebackend.Record{}
 	}
 	write := g.May(s.o.Right(access.Write, p.organization, p.workspace))
+	mode, run := modeLocal, write // what the tools ask before they run
+	if s.remote(r) {
+		mode, run = modeRemote, g.May(s.o.Right(access.Run, p.organization, p.workspace))
+	}
 	a := workspaceAttributes{
 		Name: p.workspace, Description: r.Description,
-		Mode:       modeLocal, // in effect, whatever the record says: nothing runs here
+		Mode:       mode, // in effect, whatever the record says where nothing is run
+		Operations: mode == modeRemote,
 		Tool:       anyTool,
 		Tags:       append([]string{}, slices.Sorted(maps.Keys(r.Tags))...),
 		Structured: false,
@@ -62,7 +67,7 @@ func (s *server) resource(p place, h handle, g access.Grant, r *statebackend.Rec
 			"can-read-settings": true, "can-read-state-outputs": true, "can-read-state-versions": true, "can-create-state-versions": write,
 			"can-update": write, "can-destroy": write, "can-force-delete": write,
 			"can-lock": write, "can-unlock": write, "can-force-unlock": write,
-			"can-queue-run": write, "can-queue-apply": write, "can-queue-destroy": write, // what the tools ask before they run
+			"can-queue-run": run, "can-queue-apply": run, "can-queue-destroy": run,
 			"can-manage-tags": write, "can-read-variable": true, "can-update-variable": false,
 		},
 	}
@@ -123,7 +128,7 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.PathValue("id") == "" && ofTool(r) {
+	if r.PathValue("id") == "" && ofTool(r) && s.handles(g, at.live()) {
 		h = s.handleFor(at.record)
 	}
 	d, err := s.describe(r.Context(), at, h, g)
@@ -157,7 +162,25 @@ func (s *server) describe(ctx context.Context, at located, h handle, g access.Gr
 	if err != nil {
 		return resource{}, err
 	}
-	return s.resource(at.place, h, g, at.live()).held(held), nil
+	d := s.resource(at.place, h, g, at.live()).held(held)
+	if !s.remote(at.live()) {
+		return d, nil
+	}
+	view, err := s.o.Runs.View(ctx, at.asWorkspace())
+	if err != nil {
+		return resource{}, runError(err)
+	}
+	if id, ok := view.current(at.place); ok {
+		d.Relationships["current-run"] = to("runs", id.String())
+	}
+	return d, nil
+}
+
+// handles reports whether commands get ids of their own. Where runs are executed here
+// two commands are about one plan that was saved, and compare the ids; of the tools
+// only the run's own writes the state there.
+func (s *server) handles(g access.Grant, r *statebackend.Record) bool {
+	return !s.remote(r) || g.Mode == modeOfRuns
 }
 
 // live is the record that counts.
@@ -230,8 +253,13 @@ func (s *server) mode(r *http.Request, p place, b workspaceBody) error {
 	if m := b.Data.Attributes.Mode; m == nil || *m != modeRemote {
 		return nil
 	}
-	_, err := s.allow(r, access.Run, p)
-	return err
+	if _, err := s.allow(r, access.Run, p); err != nil {
+		return err
+	}
+	if s.o.Runs == nil {
+		return invalid("execution-mode remote: this server executes no runs\nhint: set runs in the block tfe of its configuration, or leave the mode at local")
+	}
+	return nil
 }
 
 // newName is the names that can be given here. A store may have others.
@@ -248,7 +276,7 @@ const repeated = 10 * time.Minute
 // createWorkspace makes a workspace, also one that was deleted. The body names it,
 // so the path decides first, and then the name.
 func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
-	organization, _, err := s.allowOrganization(r, access.Write)
+	organization, _, err := s.allowOrganization(r, manage)
 	if err != nil {
 		return err
 	}
@@ -261,7 +289,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 		return invalid("a name has 1 to 90 of A-Z, a-z, 0-9, -, _ and .")
 	}
 	p := place{organization, *name}
-	g, err := s.allow(r, access.Write, p)
+	g, err := s.allow(r, manage, p)
 	if err != nil {
 		return err
 	}
@@ -280,7 +308,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	}
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := handle("")
-	if ofTool(r) {
+	if ofTool(r) && s.handles(g, &record) {
 		h = s.handleFor(&record)
 	}
 	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil)})
@@ -303,7 +331,9 @@ func (s *server) create(ctx context.Context, at located, g access.Grant, body wo
 				return invalid("the state of each workspace of %q has a repository of its own, so the name must be lower-case letters and digits with single ., _ or - between them", at.organization)
 			}
 		}
-		r.Mode = s.o.Mode(at.organization)
+		if s.o.Runs != nil {
+			r.Mode = s.o.Mode(at.organization)
+		}
 		return body.apply(r)
 	})
 }
@@ -335,7 +365,7 @@ func (s *server) made(ctx context.Context, at located, g access.Grant, body work
 }
 
 func (s *server) updateWorkspace(w http.ResponseWriter, r *http.Request) error {
-	p, h, g, err := s.named(r, access.Write)
+	p, h, g, err := s.named(r, manage)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	digest "github.com/opencontainers/go-digest"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/archive"
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+const (
+	// configurationTime is how long the address of an upload is good.
+	configurationTime = 10 * time.Minute
+	// configurationAge is how old an upload becomes that no run waits for.
+	configurationAge = 24 * time.Hour
+	// maxUnused bounds the uploads of a workspace that no run uses.
+	maxUnused = 20
+	// maxSwept bounds the old uploads that one request deletes.
+	maxSwept = 8
+	// uploadTime bounds what is done with an upload that has arrived.
+	uploadTime = 5 * time.Minute
+)
+
+// remote reports whether the runs of a workspace are executed here.
+func (s *server) remote(r *statebackend.Record) bool {
+	return s.o.Runs != nil && r != nil && r.Mode == modeRemote
+}
+
+// openRemote finds a workspace whose runs are executed here.
+func (s *server) openRemote(ctx context.Context, p place) (located, error) {
+	at, err := s.open(ctx, p)
+	if err != nil {
+		return located{}, err
+	}
+	if !s.remote(at.live()) {
+		return located{}, conflict("workspace runs nothing here", "workspace %q has execution mode local: its runs are executed where the tool is started\nhint: set its execution mode to remote", p)
+	}
+	return at, nil
+}
+
+func (p place) asWorkspace() Workspace { return Workspace{p.organization, p.workspace} }
+
+// configurationBody is what is said of a configuration before it is uploaded.
+type configurationBody struct {
+	Data struct {
+		Attributes struct {
+			Speculative bool
+			Provisional bool
+		}
+	}
+}
+
+type configurationAttributes struct {
+	Status      string `json:"status"`
+	Error       string `json:"error,omitempty"`
+	Message     string `json:"error-message,omitempty"`
+	Source      string `json:"source"`
+	AutoQueue   bool   `json:"auto-queue-runs"`
+	Speculative bool   `json:"speculative"`
+	Provisional bool   `json:"provisional"`
+	Upload      string `json:"upload-url,omitempty"`
+}
+
+const (
+	configurationKind = "configuration-versions"
+	statusUploaded    = "uploaded"
+	statusErrored     = "errored"
+)
+
+func (c configurationID) resource(status string) resource {
+	return resource{Type: configurationKind, ID: c.String(), Attributes: configurationAttributes{
+		Status: status, Source: "tfe-api", Speculative: c.speculative(), Provisional: c.provisional(),
+	}}
+}
+
+// createConfiguration gives the address to which a configuration is sent. It stores
+// nothing.
+func (s *server) createConfiguration(w http.ResponseWriter, r *http.Request) error {
+	p, _, g, err := s.allowWorkspace(r, access.Run)
+	if err != nil {
+		return err
+	}
+	var body configurationBody
+	if err := s.readBody(w, r, smallBody, &body); err != nil {
+		return err
+	}
+	if s.o.PublicURL(r) == "" {
+		return invalid("this server does not know by which address it is reached, to which a configuration could be sent\nhint: set public_url")
+	}
+	r, cancel := within(r)
+	defer cancel()
+	if _, err := s.openRemote(r.Context(), p); err != nil {
+		return err
+	}
+	record, err := s.o.Runs.Open(r.Context(), p.asWorkspace(), g.Caller)
+	if err != nil {
+		return runError(err)
+	}
+	a := body.Data.Attributes
+	c := newConfigurationID(p, record, s.now(), a.Speculative, a.Provisional)
+	if err := s.mayStore(r.Context(), c); err != nil {
+		return err
+	}
+	t := ticket{Kind: ticketConfiguration, Workspace: c.String(), Mode: g.Mode, Issuer: g.Issuer, Subject: g.Subject}
+	token, err := s.tickets.issue(t, configurationTime)
+	if err != nil {
+		return err
+	}
+	d := c.resource(statusPending)
+	attributes, _ := d.Attributes.(configurationAttributes)
+	attributes.Upload = s.address(r, "uploads/"+token)
+	d.Attributes = attributes
+	return answer(w, http.StatusCreated, document{Data: d})
+}
+
+// uploadsOf lists the uploads of a configuration, of which only a single one counts,
+// and those of its workspace.
+func (s *server) uploadsOf(ctx context.Context, c configurationID) (repo *oci.Repo, its, all []artifact.ConfigurationTag, err error) {
+	if repo, err = s.o.Runs.Repository(c.asWorkspace(), c.record); err != nil {
+		return nil, nil, nil, err
+	}
+	if all, err = artifact.Configurations(ctx, repo, c.record); err != nil {
+		return nil, nil, nil, err
+	}
+	for _, t := range all {
+		if t.ID == c.hex {
+			its = append(its, t)
+		}
+	}
+	return repo, its, all, nil
+}
+
+// mayStore refuses one upload more where too many are kept that no run uses. It
+// deletes some that became too old.
+func (s *server) mayStore(ctx context.Context, c configurationID) error {
+	repo, _, all, err := s.uploadsOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	view, err := s.o.Runs.View(ctx, c.asWorkspace())
+	if err != nil {
+		return runError(err)
+	}
+	used := map[string]bool{} // by a run; true: one that has not ended
+	for _, run := range view.Runs {
+		used[run.Configuration] = used[run.Configuration] || !run.Status.final()
+	}
+	unused, swept := 0, 0
+	for _, t := range all {
+		waits, known := used[t.ID]
+		if announced(t.ID).Before(s.now().Add(-configurationAge)) {
+			if !waits && swept < maxSwept {
+				swept++
+				_ = repo.Delete(ctx, oci.Descriptor{Digest: t.Manifest}) // where the registry can; it is tried again
+			}
+			continue
+		}
+		if !known && t.ID != c.hex {
+			unused++
+		}
+	}
+	if unused >= maxUnused {
+		return conflict("too many configuration versions", "workspace %q has %d uploads that no run uses; they go a day after they came", c.place, unused)
+	}
+	return nil
+}
+
+// showConfiguration tells whether a configuration has arrived.
+func (s *server) showConfiguration(w http.ResponseWriter, r *http.Request) error {
+	c, err := parseConfigurationID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if _, err := s.allow(r, access.Read, c.place); err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	_, its, _, err := s.uploadsOf(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	d := c.resource(statusPending)
+	switch {
+	case len(its) == 1:
+		d = c.resource(statusUploaded)
+	case len(its) > 1:
+		d = c.resource(statusErrored)
+		attributes, _ := d.Attributes.(configurationAttributes)
+		attributes.Error, attributes.Message = "uploaded twice", errTwice(c).Error()
+		d.Attributes = attributes
+	case s.now().After(c.made().Add(configurationAge)):
+		return absent("configuration version %s is not there any more", c)
+	}
+	return answer(w, http.StatusOK, document{Data: d})
+}
+
+func errTwice(c configurationID) error {
+	return conflict("already uploaded", "another upload came for configuration version %s: run the command again", c)
+}
+
+// storeConfiguration takes an upload, once: what comes later must be the same bytes,
+// as of a request whose answer was lost.
+func (s *server) storeConfiguration(w http.ResponseWriter, r *http.Request, t ticket) error {
+	c, err := parseConfigurationID(t.Workspace)
+	if err != nil || s.o.Runs == nil {
+		return errTicket()
+	}
+	if r.ContentLength > artifact.MaxConfiguration {
+		return configurationTooLarge()
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = artifact.MaxConfiguration
+	}
+	release, err := s.spooled.take(subjectOf(t.caller()), size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	g := s.kit.Guard.Proven(r, t.caller(), s.o.Right(access.Run, c.organization, c.workspace), "upload address")
+	f, done, err := scratch.File("")
+	if err != nil {
+		return err
+	}
+	defer done()
+	layer, err := s.spool(w, r, f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), uploadTime)
+	defer cancel()
+	if err := s.mayStore(ctx, c); err != nil {
+		return err
+	}
+	repo, err := s.o.Runs.Repository(c.asWorkspace(), c.record)
+	if err != nil {
+		return err
+	}
+	stored, err := artifact.PutConfiguration(ctx, repo, c.record, c.hex, layer)
+	if errors.Is(err, oci.ErrExists) {
+		return errTwice(c)
+	}
+	if err != nil {
+		return err
+	}
+	g.Record(c.place.String(), access.Change{Action: "upload", Version: c.hex, Digest: stored.Manifest.String(), Status: http.StatusOK})
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func configurationTooLarge() error {
+	return refuse(http.StatusRequestEntityTooLarge, "too large", "the configuration has more than %s; leave out what it does not need by a file .terraformignore", prose.Size(artifact.MaxConfiguration))
+}
+
+// spool keeps the body in a file while it looks whether it can be unpacked.
+func (s *server) spool(w http.ResponseWriter, r *http.Request, f *os.File) (oci.Blob, error) {
+	if err := s.kit.OpenBody(r); err != nil {
+		return oci.Blob{}, err
+	}
+	sum := digest.SHA256.Digester()
+	body := io.TeeReader(http.MaxBytesReader(w, r.Body, artifact.MaxConfiguration), io.MultiWriter(f, sum.Hash()))
+	err := archive.CheckUpload(r.Context(), body, archive.Limits{})
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		return oci.Blob{}, configurationTooLarge()
+	case errors.Is(err, archive.ErrUnsafe), errors.Is(err, archive.ErrTooLarge):
+		return oci.Blob{}, invalid("the configuration: %w", err)
+	case err != nil:
+		return oci.Blob{}, malformed("the configuration did not arrive whole: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return oci.Blob{}, fmt.Errorf("spooled configuration: %w", err)
+	}
+	return oci.Blob{
+		Descriptor: oci.Descriptor{MediaType: artifact.MediaConfiguration, Digest: sum.Digest(), Size: size},
+		Open:       func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil },
+	}, nil
+}

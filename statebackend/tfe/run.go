@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// final reports whether nothing follows.
+func (s RunStatus) final() bool {
+	return slices.Contains([]RunStatus{RunPlannedAndFinished, RunApplied, RunErrored, RunDiscarded, RunCanceled}, s)
+}
+
+// executes reports whether the run is at work, so that the lock of its workspace is
+// nobody else's to end.
+func (s RunStatus) executes() bool {
+	return slices.Contains([]RunStatus{RunPlanning, RunConfirmed, RunApplying}, s)
+}
+
+// runBody is what POST of runs takes.
+type runBody struct {
+	Data struct {
+		Attributes struct {
+			AutoApply     bool       `json:"auto-apply"`
+			IsDestroy     bool       `json:"is-destroy"`
+			PlanOnly      bool       `json:"plan-only"`
+			Refresh       *bool      `json:"refresh"`
+			RefreshOnly   bool       `json:"refresh-only"`
+			SavePlan      bool       `json:"save-plan"`
+			AllowConfig   bool       `json:"allow-config-generation"`
+			AllowEmpty    bool       `json:"allow-empty-apply"`
+			Targets       []string   `json:"target-addrs"`
+			Replace       []string   `json:"replace-addrs"`
+			InvokeActions []string   `json:"invoke-action-addrs"`
+			Policies      []string   `json:"policy-paths"`
+			Variables     []variable `json:"variables"`
+			Message       string     `json:"message"`
+		}
+		Relationships struct {
+			Workspace     struct{ Data ref }
+			Configuration struct{ Data ref } `json:"configuration-version"`
+		}
+	}
+}
+
+// options are what the body asks for, if it can be done.
+func (b runBody) options(c configurationID) (RunOptions, error) {
+	a := b.Data.Attributes
+	o := RunOptions{
+		Speculative: a.PlanOnly || c.speculative(), AutoApply: a.AutoApply, Destroy: a.IsDestroy, RefreshOnly: a.RefreshOnly,
+		NoRefresh: a.Refresh != nil && !*a.Refresh, SavePlan: a.SavePlan, Targets: a.Targets, Replace: a.Replace, Message: said(a.Message),
+	}
+	switch {
+	case a.AllowConfig:
+		return o, invalid("a run on the server generates no configuration; set the execution mode to local for -generate-config-out")
+	case a.AllowEmpty, len(a.InvokeActions) > 0, len(a.Policies) > 0:
+		return o, invalid("allow-empty-apply, invoke-action-addrs and policy-paths are not for runs of this server")
+	case o.Destroy && o.RefreshOnly, o.RefreshOnly && o.NoRefresh, o.RefreshOnly && len(o.Replace) > 0, o.Destroy && len(o.Replace) > 0:
+		return o, invalid("is-destroy, refresh-only, refresh and replace-addrs exclude each other")
+	case o.SavePlan && o.AutoApply:
+		return o, invalid("save-plan and auto-apply exclude each other")
+	}
+	if err := errors.Join(checkAddresses("target-addrs", o.Targets), checkAddresses("replace-addrs", o.Replace)); err != nil {
+		return o, err
+	}
+	var err error
+	o.Variables, err = parseVariables(a.Variables)
+	return o, err
+}
+
+// createRun queues a run of an uploaded configuration. The body names the workspace,
+// so what decides first is the right to run anything.
+func (s *server) createRun(w http.ResponseWriter, r *http.Request) error {
+	if _, err := s.allow(r, access.Run, place{}); err != nil {
+		return err
+	}
+	var body runBody
+	if err := s.readBody(w, r, largeBody, &body); err != nil {
+		return err
+	}
+	p, _, err := parseWorkspaceID(body.Data.Relationships.Workspace.Data.ID, s.now())
+	if err != nil {
+		return err
+	}
+	g, err := s.allow(r, access.Run, p)
+	if err != nil {
+		return err
+	}
+	if body.Data.Relationships.Configuration.Data.ID == "" {
+		return invalid("configuration-version is missing: a run executes what was uploaded for it")
+	}
+	c, err := parseConfigurationID(body.Data.Relationships.Configuration.Data.ID)
+	if err != nil {
+		return err
+	}
+	if c.place != p {
+		return errNoID()
+	}
+	options, err := body.options(c)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	if _, err := s.openRemote(r.Context(), p); err != nil {
+		return err
+	}
+	run, err := s.queue(r.Context(), c, options, g.Caller)
+	if err != nil {
+		return err
+	}
+	id := runID{p, c.record, run.N}
+	g.Record(p.String(), access.Change{Action: access.Run, Version: id.record, Detail: fmt.Sprintf("run %d", run.N), Status: http.StatusCreated})
+	return answer(w, http.StatusCreated, document{Data: s.runResource(id, run, g)})
+}
+
+// largeBody is that of a run, which may have many variables.
+const largeBody = 256 << 10
+
+func (s *server) queue(ctx context.Context, c configurationID, o RunOptions, by access.Caller) (Run, error) {
+	repo, its, _, err := s.uploadsOf(ctx, c)
+	switch {
+	case err != nil:
+		return Run{}, err
+	case len(its) > 1:
+		return Run{}, errTwice(c)
+	case len(its) == 0:
+		return Run{}, invalid("configuration version %s has not been uploaded", c)
+	}
+	layer, err := artifact.ReadConfiguration(ctx, repo, its[0])
+	if err != nil {
+		return Run{}, err
+	}
+	n := NewRun{
+		Configuration: c.hex, Manifest: its[0].Manifest.String(), Archive: layer.Digest.String(), Size: layer.Size, RunOptions: o, By: by,
+	}
+	said, err := json.Marshal(o)
+	if err != nil {
+		return Run{}, err
+	}
+	sum := sha256.Sum256(fmt.Appendf(said, "\x00%s\x00%s\x00%s", c.hex, n.Manifest, subjectOf(by)))
+	n.Key = hex.EncodeToString(sum[:])
+	run, err := s.o.Runs.Create(ctx, c.asWorkspace(), c.record, n)
+	return run, runError(err)
+}
+
+// runError is how errors of [Runs] are answered.
+func runError(err error) error {
+	switch {
+	case errors.Is(err, ErrNoRun):
+		return refuse(http.StatusNotFound, "not found", "%w", err)
+	case errors.Is(err, ErrRunStatus):
+		return refuse(http.StatusConflict, "transition not allowed", "%w", err)
+	case errors.Is(err, ErrRunPending):
+		return refuse(http.StatusConflict, "workspace has a run", "%w\nhint: discard or cancel it first", err)
+	case errors.Is(err, ErrTooManyRuns):
+		return refuse(http.StatusConflict, "too many runs", "%w\nhint: discard or cancel some", err)
+	}
+	return err
+}
+
+// findRun is the run that an id in the path names.
+func (s *server) findRun(r *http.Request, prefix string, action access.Action) (runID, access.Grant, error) {
+	id, err := parseRunID(r.PathValue("id"), prefix)
+	if err != nil {
+		return runID{}, access.Grant{}, err
+	}
+	g, err := s.allow(r, action, id.place)
+	return id, g, err
+}
+
+// readRun reads what is known of a run.
+func (s *server) readRun(ctx context.Context, id runID) (Run, RunView, error) {
+	view, err := s.o.Runs.View(ctx, id.asWorkspace())
+	if err != nil {
+		return Run{}, view, runError(err)
+	}
+	at := slices.IndexFunc(view.Runs, func(r Run) bool { return r.N == id.n })
+	if view.Record != id.record || at < 0 {
+		return Run{}, view, absent("workspace %q has no run %s, or not any more", id.place, id)
+	}
+	return view.Runs[at], view, nil
+}
+
+type runAttributes struct {
+	Status       RunStatus       `json:"status"`
+	Message      string          `json:"message"`
+	Created      string          `json:"created-at"`
+	HasChanges   bool            `json:"has-changes"`
+	AutoApply    bool            `json:"auto-apply"`
+	IsDestroy    bool            `json:"is-destroy"`
+	PlanOnly     bool            `json:"plan-only"`
+	Refresh      bool            `json:"refresh"`
+	RefreshOnly  bool            `json:"refresh-only"`
+	SavePlan     bool            `json:"save-plan"`
+	Targets      []string        `json:"target-addrs,omitempty"`
+	Replace      []string        `json:"replace-addrs,omitempty"`
+	Source       string          `json:"source"`
+	Position     int             `json:"position-in-queue"`
+	Actions      map[string]bool `json:"actions"`
+	Permissions  map[string]bool `json:"permissions"`
+	ErrorMessage string          `json:"error-message,omitempty"`
+}
+
+// confirmable reports whether the plan of a run may be let through.
+func (r Run) confirmable() bool {
+	return r.Status == RunPlanned || r.Status == RunPlannedAndSaved
+}
+
+// runResource is a run as a document has it. What is not there (cost estimates,
+// policies, task stages) the tools pass over.
+func (s *server) runResource(id runID, run Run, g access.Grant) resource {
+	may := g.May(s.o.Right(access.Run, id.organization, id.workspace))
+	stops := slices.Contains([]RunStatus{RunPending, RunPlanning, RunConfirmed, RunApplying}, run.Status)
+	return resource{Type: "runs", ID: id.String(), Attributes: runAttributes{
+		Status: run.Status, Message: run.Message, Created: date(run.Created), HasChanges: run.HasChanges,
+		AutoApply: run.AutoApply, IsDestroy: run.Destroy, PlanOnly: run.Speculative, Refresh: !run.NoRefresh, RefreshOnly: run.RefreshOnly,
+		SavePlan: run.SavePlan, Targets: run.Targets, Replace: run.Replace, Source: "tfe-api", ErrorMessage: run.Error,
+		Actions: map[string]bool{
+			"is-cancelable": stops && !run.Cancelled, "is-confirmable": run.confirmable(),
+			"is-discardable": run.confirmable() || run.Status == RunPending, "is-force-cancelable": stops && run.Cancelled,
+		},
+		Permissions: map[string]bool{"can-apply": may, "can-cancel": may, "can-discard": may, "can-force-cancel": may, "can-force-execute": false},
+	}, Relationships: map[string]relation{
+		"workspace": to("workspaces", id.id("")), "plan": to("plans", id.of(planPrefix)), "apply": to("applies", id.of(applyPrefix)),
+		"configuration-version": to(configurationKind, configurationID{id.place, id.record, run.Configuration}.String()),
+	}}
+}
+
+func (s *server) showRun(w http.ResponseWriter, r *http.Request) error {
+	id, g, err := s.findRun(r, runPrefix, access.Read)
+	if err != nil {
+		return err
+	}
+	r, cancel := within(r)
+	defer cancel()
+	run, _, err := s.readRun(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	doc := document{Data: s.runResource(id, run, g)}
+	for include := range strings.SplitSeq(r.URL.Query().Get("include"), ",") {
+		switch include {
+		case "workspace":
+			at, err := s.locate(r.Context(), id.place)
+			if err != nil {
+				return err
+			}
+			doc.Included = append(doc.Included, s.resource(id.place, "", g, at.live()), s.organization(id.organization, g))
+		case "plan", "apply":
+			d, err := s.phase(r, id, run, g, Phase(include))
+			if err != nil {
+				return err
+			}
+			doc.Included = append(doc.Included, d)
+		}
+	}
+	return answer(w, http.StatusOK, doc)
+}
+
+// listRunEvents has nothing: the tools ask for warnings.
+func (s *server) listRunEvents(w http.ResponseWriter, r *http.Request) error {
+	id, _, err := s.findRun(r, runPrefix, access.Read)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.readRun(r.Context(), id); err != nil {
+		return err
+	}
+	_, _, meta := readPage(r.URL.Query()).of(0)
+	return answer(w, http.StatusOK, document{Data: []resource{}, Meta: meta})
+}
+
+// act is the handler of an action. Somebody who lets a plan through has seen that one:
+// a run has no other.
+func (s *server) act(action RunAction) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, g, err := s.findRun(r, runPrefix, access.Run)
+		if err != nil {
+			return err
+		}
+		var body struct {
+			Comment string `json:"comment"`
+		}
+		if err := s.readBody(w, r, smallBody, &body); err != nil {
+			return err
+		}
+		r, cancel := within(r)
+		defer cancel()
+		run, _, err := s.readRun(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		d := Decision{Action: action, By: g.Caller, Comment: said(body.Comment)}
+		if action == RunConfirm {
+			d.Plan = run.Plan
+		}
+		if _, err := s.o.Runs.Act(r.Context(), id.asWorkspace(), id.record, id.n, d); err != nil {
+			if errors.Is(err, ErrRunStatus) {
+				err = fmt.Errorf("run %s is %s: %w", id, run.Status, err)
+			}
+			return runError(err)
+		}
+		g.Record(id.place.String(), access.Change{Action: access.Action("run-" + action), Version: id.record, Digest: d.Plan, Detail: fmt.Sprintf("run %d", id.n), Status: http.StatusAccepted})
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+}
+
+// listRuns lists the runs of a workspace. A tool asks for it only to count what its
+// own run waits for, and counts those that only planned as well; they are left out for
+// it.
+func (s *server) listRuns(w http.ResponseWriter, r *http.Request) error {
+	p, _, g, err := s.allowWorkspace(r, access.Read)
+	if err != nil {
+		return err
+	}
+	view, err := s.o.Runs.View(r.Context(), p.asWorkspace())
+	if err != nil {
+		return runError(err)
+	}
+	runs := view.Runs
+	if ofTool(r) {
+		runs = slices.DeleteFunc(slices.Clone(runs), func(run Run) bool {
+			return run.Status == RunPlannedAndFinished || run.Status == RunPlannedAndSaved
+		})
+	}
+	from, end, meta := readPage(r.URL.Query()).of(len(runs))
+	list := make([]resource, 0, end-from)
+	for _, run := range runs[from:end] {
+		list = append(list, s.runResource(runID{p, view.Record, run.N}, run, g))
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+// current is the run that a workspace is at, if there is one.
+func (v RunView) current(p place) (runID, bool) {
+	for _, run := range v.Runs {
+		if run.Status.executes() || run.Status == RunPlanned {
+			return runID{p, v.Record, run.N}, true
+		}
+	}
+	return runID{}, false
+}
+
+// waiting is the queue of an organization as far as a caller may see it.
+func (s *server) waiting(r *http.Request) (string, access.Grant, RunQueue, error) {
+	organization, g, err := s.allowOrganization(r, access.Read)
+	if err != nil {
+		return "", g, RunQueue{}, err
+	}
+	q, err := s.o.Runs.Queue(r.Context(), organization)
+	if err != nil {
+		return "", g, RunQueue{}, runError(err)
+	}
+	q.Waiting = slices.DeleteFunc(slices.Clone(q.Waiting), func(run QueuedRun) bool {
+		return run.Organization != organization || !g.May(s.o.Right(access.Read, organization, run.Name))
+	})
+	return organization, g, q, nil
+}
+
+// runQueue lists the runs that wait. From the position the tools take off what runs,
+// and say how many must end first.
+func (s *server) runQueue(w http.ResponseWriter, r *http.Request) error {
+	_, g, q, err := s.waiting(r)
+	if err != nil {
+		return err
+	}
+	from, end, meta := readPage(r.URL.Query()).of(len(q.Waiting))
+	list := make([]resource, 0, end-from)
+	for i, run := range q.Waiting[from:end] {
+		id := runID{place{run.Organization, run.Name}, run.Record, run.N}
+		d := s.runResource(id, Run{N: run.N, Status: RunPending, Created: time.Time{}}, g)
+		if a, ok := d.Attributes.(runAttributes); ok && from+i+q.Running > 0 {
+			a.Position = q.Running + from + i + 1
+			d.Attributes = a
+		}
+		delete(d.Relationships, "configuration-version") // of which the queue knows nothing
+		list = append(list, d)
+	}
+	return answer(w, http.StatusOK, document{Data: list, Meta: meta})
+}
+
+func (s *server) capacity(w http.ResponseWriter, r *http.Request) error {
+	organization, _, q, err := s.waiting(r)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, document{Data: resource{
+		Type: "organization-capacity", ID: organization, Attributes: map[string]int{"pending": len(q.Waiting), "running": q.Running},
+	}})
+}

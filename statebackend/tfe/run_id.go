@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// runID is what the id of a run says, and those of its plan and its apply. The record
+// is one of the workspace: of one that is made again the runs are others.
+type runID struct {
+	place
+	record string
+	n      int
+}
+
+// Prefixes of ids.
+const (
+	runPrefix   = "run-"
+	planPrefix  = "plan-"
+	applyPrefix = "apply-"
+	cvPrefix    = "cv-"
+)
+
+func (r runID) of(prefix string) string {
+	return prefix + r.key() + "." + r.record + "." + strconv.Itoa(r.n)
+}
+
+// String is the id of the run.
+func (r runID) String() string { return r.of(runPrefix) }
+
+// prefixOf is that of the ids of a phase.
+func prefixOf(p Phase) string {
+	if p == PhaseApply {
+		return applyPrefix
+	}
+	return planPrefix
+}
+
+// parseRunID takes what [runID.of] makes.
+func parseRunID(id, prefix string) (runID, error) {
+	p, record, tail, err := parseRecordID(id, prefix)
+	if err != nil {
+		return runID{}, err
+	}
+	n, ok := parseNumber(tail)
+	if !ok || n < 1 || n > maxRun {
+		return runID{}, errNoID()
+	}
+	return runID{p, record, int(n)}, nil
+}
+
+// maxRun is a number that no run has.
+const maxRun = 1_000_000_000
+
+func parseRecordID(id, prefix string) (p place, record, tail string, err error) {
+	rest, ok := cutID(id, prefix)
+	part := strings.Split(rest, ".")
+	if !ok || len(part) != 3 || addr.CheckInstance(part[1]) != nil {
+		return place{}, "", "", errNoID()
+	}
+	if p, ok = parseKey(part[0]); !ok {
+		return place{}, "", "", errNoID()
+	}
+	return p, part[1], part[2], nil
+}
+
+// configurationID is what the id of a configuration version says. Nothing is stored
+// before it was uploaded, so all there is to know of it is in the id.
+type configurationID struct {
+	place
+	record string
+	hex    string // 16 digits: 8 of Unix time, 1 of flags, 7 at random
+}
+
+// Flags of a configuration version.
+const (
+	flagSpeculative = 1 << iota
+	flagProvisional
+)
+
+func newConfigurationID(p place, record string, now time.Time, speculative, provisional bool) configurationID {
+	flags := 0
+	if speculative {
+		flags |= flagSpeculative
+	}
+	if provisional {
+		flags |= flagProvisional
+	}
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return configurationID{p, record, fmt.Sprintf("%08x%x%s", uint32(now.Unix()), flags, hex.EncodeToString(b[:])[1:])}
+}
+
+func (c configurationID) String() string { return cvPrefix + c.key() + "." + c.record + "." + c.hex }
+
+// parseConfigurationID takes what String makes.
+func parseConfigurationID(id string) (configurationID, error) {
+	p, record, tail, err := parseRecordID(id, cvPrefix)
+	if err != nil {
+		return configurationID{}, err
+	}
+	c := configurationID{p, record, tail}
+	b, err := hex.DecodeString(tail)
+	if err != nil || len(b) != 8 || hex.EncodeToString(b) != tail || c.flags() > flagSpeculative|flagProvisional {
+		return configurationID{}, errNoID()
+	}
+	return c, nil
+}
+
+func (c configurationID) flags() int64 { return hexDigits(c.hex[8:9]) }
+
+func (c configurationID) speculative() bool { return c.flags()&flagSpeculative != 0 }
+func (c configurationID) provisional() bool { return c.flags()&flagProvisional != 0 }
+
+// made is when it was announced, to the second.
+func (c configurationID) made() time.Time { return announced(c.hex) }
+
+// announced is when the upload of this id was announced.
+func announced(hex string) time.Time { return time.Unix(hexDigits(hex[:8]), 0) }
+
+// hexDigits is the number that some digits of an id are, which are hex.
+func hexDigits(s string) int64 {
+	n, err := strconv.ParseInt(s, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/seed-141914ff/okara/internal/syntax"
+)
+
+// Bounds of the variables of a run.
+const (
+	maxVariables     = 1000
+	maxVariableBytes = 64 << 10 // names and values together
+)
+
+// variable is one of a run, as the tools send it: the value is the text of an
+// expression.
+type variable struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// parseVariables turns variables into JSON, which the tools take literally. Nothing
+// of their text reaches a file in which it could be more than a value.
+func parseVariables(list []variable) (map[string]json.RawMessage, error) {
+	if len(list) > maxVariables {
+		return nil, invalid("more than %d variables", maxVariables)
+	}
+	size := 0
+	out := make(map[string]json.RawMessage, len(list))
+	for _, v := range list {
+		if size += len(v.Key) + len(v.Value); size > maxVariableBytes {
+			return nil, invalid("the variables have more than %d KiB", maxVariableBytes>>10)
+		}
+		if !hclsyntax.ValidIdentifier(v.Key) || len(v.Key) > maxVariableName {
+			return nil, invalid("%q is not the name of a variable", said(v.Key))
+		}
+		if _, twice := out[v.Key]; twice {
+			return nil, invalid("variable %q is there twice", v.Key)
+		}
+		value, err := parseLiteral(v.Value)
+		if err != nil {
+			return nil, invalid("variable %q: %w", v.Key, err)
+		}
+		out[v.Key] = value
+	}
+	return out, nil
+}
+
+const maxVariableName = 255
+
+// parseLiteral reads an expression that is a value: no function, reference, loop or
+// operator. The error never shows the value, which may be a secret.
+func parseLiteral(text string) (json.RawMessage, error) {
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("the value is not UTF-8")
+	}
+	e, diags := syntax.ParseExpression(text, "value")
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("the value is no expression, or nested too deep or too long")
+	}
+	if !literal(e) {
+		return nil, fmt.Errorf("the value must be written out: no functions, references, loops or operators")
+	}
+	v, diags := e.Value(nil)
+	if diags.HasErrors() || !v.IsWhollyKnown() {
+		return nil, fmt.Errorf("the value cannot be computed")
+	}
+	if v.IsNull() {
+		return json.RawMessage("null"), nil
+	}
+	b, err := ctyjson.SimpleJSONValue{Value: v}.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("the value cannot be written as JSON")
+	}
+	return b, nil
+}
+
+// literal reports whether an expression says its value itself.
+func literal(e hclsyntax.Expression) bool {
+	switch e := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return true
+	case *hclsyntax.ParenthesesExpr:
+		return literal(e.Expression)
+	case *hclsyntax.TemplateExpr:
+		return all(e.Parts, literal)
+	case *hclsyntax.UnaryOpExpr:
+		number, ok := e.Val.(*hclsyntax.LiteralValueExpr)
+		return ok && e.Op == hclsyntax.OpNegate && number.Val.Type() == cty.Number
+	case *hclsyntax.TupleConsExpr:
+		return all(e.Exprs, literal)
+	case *hclsyntax.ObjectConsExpr:
+		return all(e.Items, func(i hclsyntax.ObjectConsItem) bool { return literalKey(i.KeyExpr) && literal(i.ValueExpr) })
+	}
+	return false
+}
+
+// literalKey reports whether the key of an object is a name or a literal.
+func literalKey(e hclsyntax.Expression) bool {
+	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
+	if !ok {
+		return literal(e)
+	}
+	return hcl.ExprAsKeyword(key.Wrapped) != "" && !key.ForceNonLiteral || literal(key.Wrapped)
+}
+
+func all[T any](list []T, ok func(T) bool) bool {
+	for _, v := range list {
+		if !ok(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// Bounds of the addresses that a run is limited to.
+const (
+	maxAddresses    = 100
+	maxAddressBytes = 1 << 10
+)
+
+// checkAddresses bounds what becomes arguments of a tool, which parses them.
+func checkAddresses(name string, list []string) error {
+	if len(list) > maxAddresses {
+		return invalid("%s has more than %d addresses", name, maxAddresses)
+	}
+	for _, a := range list {
+		if !validText(a, maxAddressBytes) {
+			return invalid("%s has an address that is empty, has control characters or more than %d bytes", name, maxAddressBytes)
+		}
+	}
+	return nil
+}
