@@ -147,7 +147,7 @@ func (m *mirrorer) run(ctx context.Context, d *depot.Depot, src depot.Source, ar
 	}
 	s := supply.NewSyncer(d, supply.SyncOptions{Set: &m.set, Jobs: max(m.o.jobs, 1), Once: true, Origins: func(string) (supply.Origins, error) {
 		from, err := m.up.newOrigins(supply.Auth{})
-		from.Provider = func(string) (depot.Source, error) { return src, nil }
+		from.Provider = func(string, addr.Provider) (depot.Source, error) { return src, nil }
 		return from, err
 	}})
 	p, err := s.Plan(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
@@ -126,13 +127,13 @@ func (up *upstreams) newOrigins(auth supply.Auth) (supply.Origins, error) {
 	client.Token = token
 	return supply.Origins{
 		Client: client, Git: &upstream.Git{Token: token, Guard: up.guard}, GitHub: upstream.NewGitHub(client.HTTP, api, token), Open: up.openOrigin,
-		Provider: func(origin string) (depot.Source, error) {
+		Provider: func(origin string, _ addr.Provider) (depot.Source, error) {
 			if origin == "" {
 				return &upstream.Registry{Client: client}, nil
 			}
 			return up.providerSource(origin, "")
 		},
-		Registry: func(host string) (*upstream.ModuleRegistry, error) {
+		Registry: func(host string, _ addr.Module) (*upstream.ModuleRegistry, error) {
 			return &upstream.ModuleRegistry{Client: client, Host: host}, nil
 		},
 	}, nil

@@ -51,4 +51,11 @@
 // git, from a forge's archives, a module registry or an OCI repository; for a
 // provider [OpenSource] reads what a user names. A git tag that moves while a run
 // reads it is an error, and so is a path that leaves the tree.
+//
+// # Tenants
+//
+// [Tenants] are the ways to origins that a tenant of a cluster named: his word, who
+// runs okara is not his deputy. They lead to no file and no address of the own
+// network, not by a redirect either, send no other credential than the tenant's, and
+// that only to hosts that it is for. What they bring is bounded.
 package supply

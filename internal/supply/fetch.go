@@ -27,11 +27,17 @@ type fetcher struct {
 	Git    *upstream.Git
 	Open   func(reference string) (*oci.Repo, error) // HOST/REPOSITORY
 	Limits archive.Limits
+	Permit func(upstream.Location) error // see Origins
 }
 
 // fetch writes the tree that l names below dir, which must be empty, and returns
 // it with the annotations that say where it is from.
 func (f fetcher) fetch(ctx context.Context, l upstream.Location, dir string) (fs.FS, map[string]string, error) {
+	if f.Permit != nil {
+		if err := f.Permit(l); err != nil {
+			return nil, nil, err
+		}
+	}
 	source := map[string]string{artifact.AnnSource: publicURL(l)}
 	var err error
 	switch l.Kind {

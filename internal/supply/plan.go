@@ -23,9 +23,10 @@ type Origins struct {
 	Client   *upstream.Client
 	Git      *upstream.Git
 	GitHub   *upstream.GitHub
-	Provider func(origin string) (depot.Source, error)           // the origin argument of a provider block
-	Open     func(reference string) (*oci.Repo, error)           // HOST/REPOSITORY
-	Registry func(host string) (*upstream.ModuleRegistry, error) // of modules
+	Provider func(origin string, p addr.Provider) (depot.Source, error)         // the origin argument of a provider block
+	Open     func(reference string) (*oci.Repo, error)                          // HOST/REPOSITORY
+	Registry func(host string, m addr.Module) (*upstream.ModuleRegistry, error) // of modules
+	Permit   func(upstream.Location) error                                      // refuses the tree of a module, wherever its place is told; nil: none
 }
 
 // SyncOptions say what a Syncer works on.

@@ -242,7 +242,7 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	src, err := from.Provider(e.Origin)
+	src, err := from.Provider(e.Origin, e.Address)
 	if err != nil {
 		return item{}, err
 	}
@@ -268,6 +268,11 @@ func (s *Syncer) providerItem(e ProviderEntry) (item, error) {
 func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, error) {
 	var tags []upstream.Tag
 	var err error
+	if from.Permit != nil && e.Source.Kind != SourceRegistry {
+		if err := from.Permit(e.Source.Location); err != nil {
+			return nil, err
+		}
+	}
 	switch src := e.Source; src.Kind {
 	case SourceGit:
 		tags, err = from.Git.Tags(ctx, src.Location)
@@ -294,7 +299,7 @@ func moduleOffers(ctx context.Context, from Origins, e ModuleEntry) ([]offer, er
 }
 
 func registryOffers(ctx context.Context, from Origins, src ModuleSource) ([]offer, error) {
-	r, err := from.Registry(src.Host)
+	r, err := from.Registry(src.Host, src.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -326,17 +331,18 @@ func repositoryOffers(ctx context.Context, from Origins, src ModuleSource) ([]of
 // fetchModule writes the tree of one version below dir. A git tag that moved
 // between the list and now is an error.
 func fetchModule(ctx context.Context, from Origins, e ModuleEntry, o offer, dir string) (fs.FS, map[string]string, error) {
-	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open}
+	f := fetcher{Client: from.Client, Git: from.Git, Open: from.Open, Permit: from.Permit}
 	l := e.Source.Location
 	l.Subdir = e.Subdir
 	switch e.Source.Kind {
 	case SourceGitHub:
 		return fetchGitHub(ctx, from, f, e, o, dir)
 	case SourceRegistry:
-		r, err := from.Registry(e.Source.Host)
+		r, err := from.Registry(e.Source.Host, e.Source.Address)
 		if err != nil {
 			return nil, nil, err
 		}
+		f.Client = r.Client
 		if l, err = r.Location(ctx, e.Source.Address, o.version); err != nil {
 			return nil, nil, err
 		}

@@ -108,7 +108,7 @@ func (r *runner) syncer(src string) *supply.Syncer {
 	}
 	from := supply.Origins{
 		Client: &upstream.Client{}, Git: &upstream.Git{},
-		Provider: func(string) (depot.Source, error) { return r.src, nil },
+		Provider: func(string, addr.Provider) (depot.Source, error) { return r.src, nil },
 		Open:     func(ref string) (*oci.Repo, error) { return oci.OpenRepo(ref, oci.Options{}) },
 	}
 	return supply.NewSyncer(r.depot, supply.SyncOptions{

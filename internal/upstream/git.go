@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
@@ -35,6 +36,20 @@ type Git struct {
 	// user's agent.
 	Token TokenFunc
 	Guard *Guard // nil: any address
+
+	SSH      *SSHKey       // nil: the user's agent and known hosts
+	MaxBytes int64         // of a checkout, and of what comes over ssh with a key; 0: 2 GiB
+	Timeout  time.Duration // of a list or a checkout; 0: none
+}
+
+func (g *Git) maxBytes() int64 { return cmp.Or(g.MaxBytes, maxCheckoutSize) }
+
+// within bounds the time of an exchange.
+func (g *Git) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if g.Timeout > 0 {
+		return context.WithTimeout(ctx, g.Timeout)
+	}
+	return context.WithCancel(ctx)
 }
 
 // InstallGit makes every Git of this process send its requests over h, and reach
@@ -82,8 +97,15 @@ func (g *Git) Tags(ctx context.Context, l Location) ([]Tag, error) {
 	if err := g.check(ctx, l); err != nil {
 		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), err)
 	}
-	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{l.URL.String()}})
-	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: g.auth(l), PeelingOption: git.AppendPeeled})
+	ctx, cancel := g.within(ctx)
+	defer cancel()
+	where, auth, done, err := g.reach(ctx, l)
+	if err != nil {
+		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), err)
+	}
+	defer done()
+	remote := git.NewRemote(memory.NewStorage(), &config.RemoteConfig{Name: "origin", URLs: []string{where}})
+	refs, err := remote.ListContext(ctx, &git.ListOptions{Auth: auth, PeelingOption: git.AppendPeeled})
 	if err != nil {
 		return nil, fmt.Errorf("listing the tags of %s: %w", redact(l.URL.String()), gitError(err))
 	}
@@ -115,7 +137,14 @@ func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, err
 	if err := g.check(ctx, l); err != nil {
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
 	}
-	o := &git.CloneOptions{URL: l.URL.String(), Auth: g.auth(l), Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules, NoCheckout: true}
+	ctx, cancel := g.within(ctx)
+	defer cancel()
+	where, auth, done, err := g.reach(ctx, l)
+	if err != nil {
+		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), err)
+	}
+	defer done()
+	o := &git.CloneOptions{URL: where, Auth: auth, Tags: git.NoTags, RecurseSubmodules: git.NoRecurseSubmodules, NoCheckout: true}
 	if plumbing.IsHash(l.Ref) {
 		o.Tags = git.AllTags
 	} else {
@@ -126,14 +155,14 @@ func (g *Git) Checkout(ctx context.Context, l Location, dir string) (string, err
 		return "", fmt.Errorf("fetching %s: %w", redact(l.URL.String()), gitError(err))
 	}
 	if plumbing.IsHash(l.Ref) {
-		return l.Ref, checkoutCommit(repo, l)
+		return l.Ref, g.checkoutCommit(repo, l)
 	}
 	head, err := repo.Head()
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", redact(l.URL.String()), err)
 	}
 	l.Ref = head.Hash().String()
-	return l.Ref, checkoutCommit(repo, l)
+	return l.Ref, g.checkoutCommit(repo, l)
 }
 
 // clone tries each reference that ref can mean.
@@ -147,10 +176,10 @@ func clone(ctx context.Context, dir, ref string, o *git.CloneOptions) (repo *git
 	return repo, err
 }
 
-func checkoutCommit(repo *git.Repository, l Location) error {
+func (g *Git) checkoutCommit(repo *git.Repository, l Location) error {
 	tree, err := repo.Worktree()
 	if err == nil {
-		err = boundTree(repo, plumbing.NewHash(l.Ref))
+		err = boundTree(repo, plumbing.NewHash(l.Ref), g.maxBytes())
 	}
 	if err == nil {
 		err = tree.Checkout(&git.CheckoutOptions{Hash: plumbing.NewHash(l.Ref)})
@@ -166,7 +195,7 @@ func checkoutCommit(repo *git.Repository, l Location) error {
 
 // boundTree bounds what a checkout writes. A few trees that name each other many
 // times stand for any number of files.
-func boundTree(repo *git.Repository, hash plumbing.Hash) error {
+func boundTree(repo *git.Repository, hash plumbing.Hash, most int64) error {
 	commit, err := repo.CommitObject(hash)
 	if err != nil {
 		return err
@@ -193,8 +222,8 @@ func boundTree(repo *git.Repository, hash plumbing.Hash) error {
 			}
 			size += n
 		}
-		if entries++; entries > maxCheckout || size > maxCheckoutSize {
-			return fmt.Errorf("more than %d files and directories, or %d bytes: %w", maxCheckout, int64(maxCheckoutSize), oci.ErrTooLarge)
+		if entries++; entries > maxCheckout || size > most {
+			return fmt.Errorf("more than %d files and directories, or %d bytes: %w", maxCheckout, most, oci.ErrTooLarge)
 		}
 	}
 }

@@ -79,6 +79,9 @@ func (g *Guard) Check(ctx context.Context, host, port string) error {
 	if g.exempt(net.JoinHostPort(host, port)) {
 		return nil
 	}
+	if netaddr.IsInternal(host) {
+		return notPublic(host)
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, oci.ErrUnavailable)

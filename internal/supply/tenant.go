@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	tenantBytes = 1 << 30         // of one answer of a source, and of a tree
+	tenantTime  = 5 * time.Minute // for one request to a source, with its answer
+)
+
+// TenantsOptions say how sources are reached that other people named.
+type TenantsOptions struct {
+	Guard     *upstream.Guard   // exempts what an administrator lists
+	Transport http.RoundTripper // connects by Guard.Dial
+	UserAgent string
+	Registry  string      // HOST[:PORT] of the registry that okara fills
+	Layout    addr.Layout // of that registry
+	FrontEnds []string    // HOST[:PORT] of its front-ends
+}
+
+// Tenants reads sources that are a tenant's word: over https, from OCI registries, or
+// over ssh with a key, never from files, addresses of this network, or with a credential
+// of who runs okara. A host that the guard exempts may be asked over http at loopback
+// addresses.
+type Tenants struct {
+	o       TenantsOptions
+	own     []string     // HOST:PORT of the registry and its front-ends
+	outside *http.Client // asks none of those
+	inside  *http.Client // asks them too
+}
+
+// NewTenants returns what reads tenants' sources. Each Git of this process sends its
+// requests through it from now on.
+func NewTenants(o TenantsOptions) *Tenants {
+	t := &Tenants{o: o}
+	for _, host := range append([]string{o.Registry}, o.FrontEnds...) {
+		t.own = append(t.own, withPort(&url.URL{Scheme: "https", Host: host}))
+	}
+	o.Guard.Named(t.own...)
+	t.outside = o.Guard.Client(tenantTransport{next: o.Transport, refused: t.own})
+	t.inside = o.Guard.Client(tenantTransport{next: o.Transport})
+	upstream.InstallGit(t.outside)
+	return t
+}
+
+// TenantSecret is a tenant's credential: a token, an App, or a key for ssh.
+type TenantSecret struct {
+	Hosts    []string // HOST[:PORT] or HOST/OWNER that it may be sent to
+	Token    string
+	Username string        // for OCI registries, with the token as its password
+	App      *upstream.App // of GitHub, whose tokens are used
+	SSH      *upstream.SSHKey
+}
+
+// tenant reads the sources of one entry.
+type tenant struct {
+	*Tenants
+	secret TenantSecret
+	may    func(addr.Item) bool
+}
+
+// Origins returns the ways to the sources of one entry. The secret goes to its hosts
+// only. may says whether the entry's namespace may use an address of okara's own
+// registry.
+func (t *Tenants) Origins(ctx context.Context, s TenantSecret, may func(addr.Item) bool) (Origins, error) {
+	if s.App != nil {
+		s.App.HTTP = t.outside
+		token, err := s.App.Token(ctx)
+		if err != nil {
+			return Origins{}, err
+		}
+		s.Token = token
+	}
+	e := tenant{t, s, may}
+	return Origins{
+		Client: e.client(t.outside),
+		Git:    &upstream.Git{Token: e.token, Guard: t.o.Guard, SSH: s.SSH, MaxBytes: tenantBytes, Timeout: tenantTime},
+		GitHub: upstream.NewGitHub(t.outside, nil, e.token),
+		Permit: e.permit, Provider: e.provider, Open: e.open, Registry: e.registry,
+	}, nil
+}
+
+func (e tenant) client(h *http.Client) *upstream.Client {
+	return &upstream.Client{HTTP: h, Token: e.token, UserAgent: e.o.UserAgent}
+}
+
+// token is that of [upstream.TokenFunc], asked with HOST or HOST/OWNER.
+func (e tenant) token(key string) string {
+	if host, _, _ := strings.Cut(key, "/"); e.agrees(host) || e.agrees(key) {
+		return e.secret.Token
+	}
+	return ""
+}
+
+func (e tenant) agrees(host string) bool {
+	return slices.ContainsFunc(e.secret.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf(format+": %w", append(args, oci.ErrDenied)...)
+}
+
+// permit decides about the tree of a module.
+func (e tenant) permit(l upstream.Location) error {
+	host := withPort(l.URL)
+	switch {
+	case l.Local || l.URL.Scheme == "file":
+		return refuse("a path of this machine is no source")
+	case l.Kind == upstream.KindOCI:
+		return nil // see open
+	case slices.Contains(e.own, host):
+		return refuse("%s is okara's own: name the module by its address", l.URL.Host)
+	case l.URL.Scheme == "ssh" && e.secret.SSH == nil:
+		return refuse("a source over ssh needs a secret with a key and known hosts")
+	case l.URL.Scheme == "ssh" && !e.agrees(l.URL.Host) && !e.agrees(l.URL.Hostname()):
+		return refuse("the secret does not agree to be used for %s", l.URL.Host)
+	case l.URL.Scheme == "ssh":
+		return nil
+	}
+	return secure(l.URL)
+}
+
+// secure wants https. At loopback addresses, which the guard knows, http will do.
+func secure(u *url.URL) error {
+	if u.Scheme != "https" && !netaddr.IsLoopback(u.Hostname()) {
+		return refuse("sources are read over https, oci or ssh, not over %s", u.Scheme)
+	}
+	return nil
+}
+
+// open opens a repository of any registry, or one of our own whose address may be used.
+func (e tenant) open(reference string) (*oci.Repo, error) {
+	host, name, _ := strings.Cut(reference, "/")
+	h, err := e.toRegistry(host, func(own addr.Layout) bool {
+		it, ok := own.Parse(name)
+		return ok && e.may(it)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return oci.OpenRepo(reference, e.ociOptions(h))
+}
+
+// toRegistry returns the way to a registry; allowed decides about okara's own.
+func (e tenant) toRegistry(host string, allowed func(addr.Layout) bool) (*http.Client, error) {
+	address := withPort(&url.URL{Scheme: "https", Host: host})
+	switch {
+	case !slices.Contains(e.own, address):
+		return e.outside, nil
+	case address == e.own[0] && allowed(e.o.Layout):
+		return e.inside, nil
+	}
+	return nil, refuse("%s is okara's own, and the namespace may not use the address", host)
+}
+
+func (e tenant) ociOptions(h *http.Client) oci.Options {
+	return oci.Options{
+		Transport: h.Transport, UserAgent: e.o.UserAgent,
+		Credential: func(_ context.Context, host, _ string) (oci.Credential, error) {
+			switch token := e.token(host); {
+			case token == "":
+				return oci.Credential{}, nil
+			case e.secret.Username != "":
+				return oci.Credential{Username: e.secret.Username, Password: token}, nil
+			default:
+				return oci.Credential{RegistryToken: token}, nil
+			}
+		},
+	}
+}
+
+// registry is the way to a registry for one module.
+func (e tenant) registry(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
+	h, err := e.toFrontEnd(host, addr.Item{Kind: addr.KindModule, Module: m})
+	if err != nil {
+		return nil, err
+	}
+	return &upstream.ModuleRegistry{Client: e.client(h), Host: host}, nil
+}
+
+// toFrontEnd returns the way to a host that serves an item by its address.
+func (e tenant) toFrontEnd(host string, it addr.Item) (*http.Client, error) {
+	switch {
+	case strings.ContainsAny(host, `/\@ `) || strings.HasPrefix(host, "-") || host == "":
+		return nil, refuse("%q is no host", host)
+	case !slices.Contains(e.own, withPort(&url.URL{Scheme: "https", Host: host})):
+		return e.outside, nil
+	case !e.may(it):
+		return nil, refuse("%s is okara's own, and the namespace may not use the address", host)
+	}
+	return e.inside, nil
+}
+
+// provider returns where a provider comes from: its own registry, another one, a
+// network mirror or an OCI registry.
+func (e tenant) provider(origin string, p addr.Provider) (depot.Source, error) {
+	if !strings.Contains(origin, "://") {
+		h, err := e.toFrontEnd(cmp.Or(origin, p.Hostname), p.Item())
+		if err != nil {
+			return nil, err
+		}
+		return &upstream.Registry{Client: e.client(h), Host: origin}, nil
+	}
+	if where, ok := strings.CutPrefix(origin, "oci://"); ok {
+		return e.mirror(where, p)
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, &SourceError{From: origin, URL: true}
+	}
+	if err := secure(u); err != nil {
+		return nil, err
+	}
+	h, err := e.toFrontEnd(u.Host, p.Item())
+	if err != nil {
+		return nil, err
+	}
+	return HTTPSource(e.client(h), u), nil
+}
+
+// mirror reads a provider from the mirror repositories at HOST[/PREFIX].
+func (e tenant) mirror(where string, p addr.Provider) (depot.Source, error) {
+	host, prefix, err := addr.SplitRegistry(where)
+	if err != nil {
+		return nil, err
+	}
+	layout := addr.Layout{Prefix: prefix}
+	h, err := e.toRegistry(host, func(own addr.Layout) bool {
+		layout = own
+		return prefix == own.Prefix && e.may(p.Item())
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := oci.New(host, e.ociOptions(h))
+	if err != nil {
+		return nil, err
+	}
+	return RepositorySource(client, layout, ""), nil
+}
+
+// withPort is the host of a URL with its port, for comparing.
+func withPort(u *url.URL) string {
+	port := map[string]string{"http": "80", "ssh": "22"}[u.Scheme]
+	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), cmp.Or(u.Port(), port, "443"))
+}
+
+// tenantTransport bounds each exchange, and asks none of some hosts, also when a
+// redirect leads there.
+type tenantTransport struct {
+	next    http.RoundTripper
+	refused []string // HOST:PORT
+}
+
+func (t tenantTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := secure(r.URL); err != nil {
+		return nil, err
+	}
+	if slices.Contains(t.refused, withPort(r.URL)) {
+		return nil, refuse("%s is okara's own: name what is there by its address", r.URL.Host)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), tenantTime)
+	resp, err := t.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &tenantBody{ReadCloser: resp.Body, left: tenantBytes, cancel: cancel}
+	return resp, nil
+}
+
+type tenantBody struct {
+	io.ReadCloser
+	left   int64
+	cancel context.CancelFunc
+}
+
+func (b *tenantBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, fmt.Errorf("a source answered with more than %d bytes: %w", tenantBytes, oci.ErrTooLarge)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	b.left -= int64(n)
+	return n, err
+}
+
+func (b *tenantBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}

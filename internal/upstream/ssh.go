@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// SSHKey is what a Git reads repositories over ssh with, in place of the user's agent
+// and the user's known hosts.
+type SSHKey struct {
+	signer     ssh.Signer
+	callback   ssh.HostKeyCallback
+	algorithms func(address string) []string
+}
+
+// maxKnownHosts bounds a file of known hosts, in bytes.
+const maxKnownHosts = 1 << 20
+
+// ParseSSHKey reads a private key without passphrase, and the keys of the hosts that
+// may be asked, as ssh-keyscan prints them.
+func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
+	if len(pem) > maxKnownHosts || len(knownHosts) > maxKnownHosts {
+		return nil, fmt.Errorf("more than %d bytes: %w", maxKnownHosts, oci.ErrTooLarge)
+	}
+	signer, err := ssh.ParsePrivateKey(pem)
+	if err != nil {
+		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may quote it
+	}
+	file, err := os.CreateTemp("", "okara-known-hosts-*") // the library takes files only
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
+	_, err = file.Write(knownHosts)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	known, err := gitssh.NewKnownHostsDb(file.Name())
+	if err != nil {
+		return nil, errors.New("the known hosts of the ssh key are no lines as ssh-keyscan prints them")
+	}
+	return &SSHKey{signer: signer, callback: known.HostKeyCallback(), algorithms: known.HostKeyAlgorithms}, nil
+}
+
+func (k *SSHKey) auth(user, address string) transport.AuthMethod {
+	verify := func(_ string, _ net.Addr, key ssh.PublicKey) error { return k.callback(address, &net.TCPAddr{}, key) }
+	return &gitssh.PublicKeys{
+		User: cmp.Or(user, "git"), Signer: k.signer,
+		HostKeyCallbackHelper: gitssh.HostKeyCallbackHelper{HostKeyCallback: verify, HostKeyAlgorithms: k.algorithms(address)},
+	}
+}
+
+// reach returns where and with what a repository is asked. Over ssh with a key that is
+// a port of this machine: the library dials as it likes, and cannot be stopped.
+func (g *Git) reach(ctx context.Context, l Location) (where string, auth transport.AuthMethod, done func(), err error) {
+	if g.SSH == nil || l.URL.Scheme != "ssh" {
+		return l.URL.String(), g.auth(l), func() {}, nil
+	}
+	address := net.JoinHostPort(l.URL.Hostname(), cmp.Or(l.URL.Port(), "22"))
+	local, done, err := g.tunnel(ctx, address)
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("%w: %w", err, oci.ErrUnavailable)
+	}
+	user := l.URL.User.Username()
+	u := &url.URL{Scheme: "ssh", User: url.User(cmp.Or(user, "git")), Host: local, Path: l.URL.Path}
+	return u.String(), g.SSH.auth(user, address), done, nil
+}
+
+// tunnel forwards connections to address through the guard, until done is called or ctx
+// ends.
+func (g *Git) tunnel(ctx context.Context, address string) (local string, done func(), err error) {
+	dial := (&net.Dialer{}).DialContext
+	if g.Guard != nil {
+		dial = g.Guard.Dial
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	first, err := dial(ctx, "tcp", address)
+	if err != nil {
+		cancel()
+		return "", nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		cancel()
+		return "", nil, errors.Join(err, first.Close())
+	}
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
+	go func() {
+		out := first
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				if out != nil {
+					_ = out.Close()
+				}
+				return
+			}
+			if out == nil {
+				if out, err = dial(ctx, "tcp", address); err != nil {
+					_ = in.Close()
+					continue
+				}
+			}
+			go g.forward(ctx, in, out)
+			out = nil
+		}
+	}()
+	return listener.Addr().String(), cancel, nil
+}
+
+// forward ends when either side or ctx does, or when more came than may.
+func (g *Git) forward(ctx context.Context, in, out net.Conn) {
+	end := func() { _, _ = in.Close(), out.Close() }
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
+	go func() {
+		defer end()
+		_, _ = io.Copy(out, in)
+	}()
+	defer end()
+	_, _ = io.Copy(in, io.LimitReader(out, g.maxBytes()))
+}
