@@ -133,12 +133,13 @@ internal/publishclient: it publishes through a front-end what depot would publis
 	internal/addr
 	internal/depot
 	internal/signing
-internal/upstream: it only reads other people's registries
+internal/upstream: it only reads other people's registries; a library wants known hosts as a file
 	internal/netaddr
 	oci
 	oci/artifact
 	internal/addr
 	internal/release
+	internal/scratch
 	internal/signing
 internal/server: it puts the handlers on one port; flags, credentials and the words of a terminal come in as values
 	oci

@@ -11,11 +11,13 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/seed-141914ff/okara/internal/scratch"
 	"github.com/seed-141914ff/okara/oci"
 )
 
@@ -40,16 +42,16 @@ func ParseSSHKey(pem, knownHosts []byte) (_ *SSHKey, err error) {
 	if err != nil {
 		return nil, errors.New("the ssh key is no private key in PEM without passphrase") // err may quote it
 	}
-	file, err := os.CreateTemp("", "okara-known-hosts-*") // the library takes files only
+	dir, remove, err := scratch.Dir("") // the library takes files only
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
-	_, err = file.Write(knownHosts)
-	if err := errors.Join(err, file.Close()); err != nil {
+	defer func() { err = errors.Join(err, remove()) }()
+	file := filepath.Join(dir, "known_hosts")
+	if err := os.WriteFile(file, knownHosts, 0o600); err != nil {
 		return nil, err
 	}
-	known, err := gitssh.NewKnownHostsDb(file.Name())
+	known, err := gitssh.NewKnownHostsDb(file)
 	if err != nil {
 		return nil, errors.New("the known hosts of the ssh key are no lines as ssh-keyscan prints them")
 	}
