@@ -70,6 +70,12 @@
 // A portal has other keys. Its sessions are believed for the issuer's word inside, or
 // the static token, and for templates and instances only.
 //
+// # Rules
+//
+// A right of a rule may name claims of the token, which are taken literally and must be
+// names: nothing in a token widens a right. Rules come from the configuration and from
+// a file that another program writes ([ReadRules]).
+//
 // # Web pages
 //
 // [Guard.Screen] keeps web pages away from a server that asks for no token. It is

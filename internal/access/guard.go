@@ -54,11 +54,13 @@ type Policy struct {
 	NotBefore time.Time // logins and sessions of before are void
 	// NotBeforeOf is the same for a subject of the issuer of logins alone.
 	NotBeforeOf map[string]time.Time
+
+	void void // what a file of rules ends, see [Policy.Add]
 }
 
 // ended reports whether a login or session of a subject is void that was made at a time.
-func (p Policy) ended(subject string, issued time.Time) bool {
-	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject])
+func (p Policy) ended(issuer, subject string, issued time.Time) bool {
+	return issued.Before(p.NotBefore) || issued.Before(p.NotBeforeOf[subject]) || p.void.ended(issuer, subject, issued)
 }
 
 // validate refuses a login whose tokens nobody would accept.
@@ -334,6 +336,10 @@ func (g *Guard) caller(r *http.Request, now *rules) (Caller, error) {
 	}
 	if err != nil {
 		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", err)
+		return Caller{}, refused
+	}
+	if now.void.ended(id.Issuer, id.Subject, time.Unix(id.Issued, 0)) {
+		g.logFor(r).Warn("token refused", "issuer", i.URL, "reason", "the rules file ended what this subject got before")
 		return Caller{}, refused
 	}
 	return now.identified("oidc", id), nil

@@ -395,7 +395,7 @@ func (g *Guard) loggedIn(token string, by *rules) (identity, bool) {
 		ttl = defaultLogin
 	}
 	now, issued := g.now(), time.Unix(t.Issued, 0)
-	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Subject, issued)
+	good := t.Issuer == l.Issuer.URL && !issued.After(now.Add(clockSkew)) && now.Before(issued.Add(ttl)) && !by.ended(t.Issuer, t.Subject, issued)
 	t.identity.Issued = t.Issued
 	return t.identity, good
 }

@@ -36,7 +36,7 @@ type Rule struct {
 	Issuer string // empty: any configured one
 	Groups []string
 	Claims map[string]string // claim to glob over its value
-	Allow  []Scope
+	Allow  []Scope           // their globs may name claims, see [ParseRuleScope]
 }
 
 const (
@@ -288,7 +288,11 @@ func (id identity) scopes(rules []Rule) (scopes []Scope, names []string) {
 		if !rule.matches(id) {
 			continue
 		}
-		for _, scope := range rule.Allow {
+		allow, ok := rule.rights(id)
+		if !ok {
+			continue
+		}
+		for _, scope := range allow {
 			scopes, names = append(scopes, scope), append(names, rule.Name)
 		}
 	}

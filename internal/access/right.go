@@ -132,6 +132,14 @@ type Scope struct {
 
 // ParseScope parses "publish:module:acme/**".
 func ParseScope(s string) (Scope, error) {
+	scope, err := parseScope(s)
+	if err == nil && strings.ContainsAny(scope.Glob, "{}") {
+		return Scope{}, fmt.Errorf("scope %q: only the rights of a rule name claims", s)
+	}
+	return scope, err
+}
+
+func parseScope(s string) (Scope, error) {
 	part := strings.SplitN(s, ":", 3)
 	if len(part) != 3 || part[2] == "" {
 		return Scope{}, fmt.Errorf("scope %q: want ACTION:KIND:GLOB, such as read:module:acme/**", s)

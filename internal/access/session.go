@@ -132,7 +132,7 @@ func (g *Guard) session(r *http.Request, now *rules) (c Caller, found bool, err 
 
 // opened is the caller of a session that this server made, by the rules of now.
 func (g *Guard) opened(now *rules, v session) (Caller, error) {
-	until, ok := g.lasts(now, v.Subject, v.Issued)
+	until, ok := g.lasts(now, v.Issuer, v.Subject, v.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
@@ -157,7 +157,7 @@ func (g *Guard) opened(now *rules, v session) (Caller, error) {
 // rights its holder has beside.
 func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, error) {
 	if strings.HasPrefix(v.Proof, tokenPrefix) {
-		until, ok := g.lasts(now, "", v.Issued)
+		until, ok := g.lasts(now, "", "", v.Issued)
 		c, known := now.static(v.Proof, g.now())
 		if !ok || !known {
 			return Caller{}, errEnded()
@@ -178,7 +178,7 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 		g.log.Warn("session of a portal refused", "reason", err)
 		return Caller{}, errEnded()
 	}
-	until, ok := g.lasts(now, id.Subject, id.Issued)
+	until, ok := g.lasts(now, id.Issuer, id.Subject, id.Issued)
 	if !ok {
 		return Caller{}, errEnded()
 	}
@@ -189,10 +189,10 @@ func (g *Guard) proven(ctx context.Context, now *rules, v session) (Caller, erro
 
 // lasts reports until when a session of a subject is good that was made at a time. One of a clock
 // that ran ahead is not good before its time: NotBefore could not end it.
-func (g *Guard) lasts(by *rules, subject string, issued int64) (until time.Time, ok bool) {
+func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until time.Time, ok bool) {
 	now, at := g.now(), time.Unix(issued, 0)
 	until = at.Add(g.o.Sessions.ttl())
-	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.ended(subject, at)
+	return until, !at.After(now.Add(clockSkew)) && now.Before(until) && !by.ended(issuer, subject, at)
 }
 
 // atPortal leaves a caller the rights that a portal is for.

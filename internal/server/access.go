@@ -116,7 +116,7 @@ func (s *Settings) access() (access.Policy, error) {
 		policy.Issuers = append(policy.Issuers, access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
 	}
 	for _, r := range s.Rules {
-		allow, err := s.scopes(r.Range, r.Allow)
+		allow, err := s.ruleScopes(r.Range, r.Allow)
 		if err != nil {
 			return policy, err
 		}
@@ -138,7 +138,7 @@ func (s *Settings) access() (access.Policy, error) {
 
 // silent reports whether nothing says who may do what.
 func (s *Settings) silent() bool {
-	return !s.AnonymousRead && !s.AnonymousWrite && s.Anonymous == nil && s.TokenFile == "" && len(s.Tokens) == 0 && len(s.Rules) == 0 && !s.Pass
+	return !s.AnonymousRead && !s.AnonymousWrite && s.Anonymous == nil && s.TokenFile == "" && len(s.Tokens) == 0 && len(s.Rules) == 0 && s.RulesFile == "" && !s.Pass
 }
 
 // checkOpen gives everybody all rights on a loopback listener, where nothing

@@ -62,6 +62,7 @@ func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	if d.ledger != nil {
 		all = append(all, ledgerFindings(d.ledger())...)
 	}
+	all = append(all, rulesFindings(d.metrics)...)
 	all = append(all, endFindings(m, d.certificate, now)...)
 	if d.shared != "" {
 		all = append(all, sharedFinding(d.shared))

@@ -61,6 +61,7 @@ type Options struct {
 	depots    *depotRunner         // what Depot asks; nil: none in this process
 	instances *instances           // nil: none are launched here
 	ledger    func() ledger.Status // of instances; nil: there is none
+	rules     access.RulesFile     // that Access has from a file
 	// certificate and its key are the PEM files that are served; "": none, or one made here.
 	certificate, certificateKey string
 	trail                       *trail.Trail // of changes and decisions; nil: none is kept

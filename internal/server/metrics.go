@@ -28,7 +28,10 @@ type Metrics struct {
 	ociSeconds  *prometheus.HistogramVec // registry, operation
 	origins     *prometheus.CounterVec   // rule, code
 	auth        *prometheus.CounterVec   // mode, decision
+	rulesErrors prometheus.Counter
 	collection  collectionMetrics
+
+	rules rulesState
 }
 
 // NewMetrics returns metrics at zero.
@@ -49,6 +52,7 @@ func NewMetrics() *Metrics {
 		ociRequests: counter("okara_oci_requests_total", "Requests to the registry.", "registry", "operation", "code"),
 		ociSeconds:  histogram("okara_oci_request_seconds", "Time until the registry sent its header.", "registry", "operation"),
 		origins:     counter("okara_origin_requests_total", "Requests to the origins of providers, by pull-through rule.", "rule", "code"),
+		rulesErrors: auto.NewCounter(prometheus.CounterOpts{Name: "okara_rules_errors_total", Help: "Times that the rules file could not be read."}),
 		auth:        counter("okara_auth_total", "Decisions about requests.", "mode", "decision"),
 	}
 }

@@ -40,6 +40,13 @@ func (s *Settings) options(env Env) (o Options, err error) {
 	if o.Access, err = s.access(); err != nil {
 		return o, err
 	}
+	if o.rules, err = s.rulesFile(); err != nil {
+		return o, err
+	}
+	o.Access = o.Access.Add(o.rules)
+	if s.RulesFile != "" {
+		o.Metrics.rulesRead(len(o.rules.Rules))
+	}
 	if o.Layout, err = s.layout(); err != nil {
 		return o, err
 	}

@@ -28,6 +28,9 @@ type reloader struct {
 	files []string          // that say who may do what, and the keys
 	seen  [sha256.Size]byte // of what was in them
 	open  bool              // the server started with nothing said about rights
+
+	rules   access.RulesFile // of the rules file, as it was read last
+	metrics *Metrics
 }
 
 func newReloader(s *Settings, env Env) *reloader {
@@ -38,7 +41,7 @@ func newReloader(s *Settings, env Env) *reloader {
 
 // ruling are the files that say who may do what, and the keys.
 func (s *Settings) ruling() []string {
-	files := slices.Concat([]string{s.File, s.TokenFile}, s.Archives.KeyFiles, s.UI.Keys)
+	files := slices.Concat([]string{s.File, s.TokenFile, s.RulesFile}, s.Archives.KeyFiles, s.UI.Keys)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
 }
 
@@ -111,6 +114,7 @@ func (l *reloader) rights(s *Settings) (now rights, err error) {
 	if now.policy, err = s.access(); err != nil {
 		return now, err
 	}
+	now.policy = now.policy.Add(l.rulesOf(s))
 	if now.keys, err = s.keys(readArchiveKey); err != nil {
 		return now, err
 	}
@@ -119,6 +123,22 @@ func (l *reloader) rights(s *Settings) (now rights, err error) {
 	}
 	now.portals, err = s.portalKeys()
 	return now, err
+}
+
+// rulesOf reads the rules file. What is wrong with it is the fault of whatever writes
+// it, and keeps nothing else from being read: its rules from before stay.
+func (l *reloader) rulesOf(s *Settings) access.RulesFile {
+	file, err := s.rulesFile()
+	switch {
+	case err != nil:
+		l.metrics.rulesFailed(err)
+		l.log.Error("the rules file was not read again; its rules from before stay", "error", err)
+	default:
+		if l.rules = file; s.RulesFile != "" {
+			l.metrics.rulesRead(len(file.Rules))
+		}
+	}
+	return l.rules
 }
 
 // reload takes all of it, or nothing. Whether there are portals is for a start to say.

@@ -83,6 +83,7 @@ func Run(ctx context.Context, s *Settings, env Env) error {
 	if err != nil {
 		return err
 	}
+	again.rules, again.metrics = o.rules, o.Metrics
 	back, err := s.open(&o, env)
 	if back.own != nil {
 		defer back.own.Close() // after the last request

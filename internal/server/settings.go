@@ -42,6 +42,8 @@ type Settings struct {
 	DrainRange     hcl.Range `hcl:"drain,attr_value_range"`
 	Anonymous      []string  `hcl:"anonymous,optional"` // rights of who sends no token
 	AnonymousRange hcl.Range `hcl:"anonymous,attr_value_range"`
+	RulesFile      string    `hcl:"rules_file,optional"` // JSON with more rules, read again when it changes
+	RulesRange     hcl.Range `hcl:"rules_file,attr_value_range"`
 	RevokedKeys    []string  `hcl:"revoked_keys,optional"` // OpenPGP keys that nothing is served with any more
 	RevokedRange   hcl.Range `hcl:"revoked_keys,attr_value_range"`
 	Proxies        []string  `hcl:"proxies,optional"` // networks whose X-Forwarded-For is believed

@@ -68,9 +68,18 @@ func (s Size) value() int64 {
 
 // scopes reads rights.
 func (s *Settings) scopes(at hcl.Range, list []string) ([]access.Scope, error) {
+	return s.parseScopes(at, list, access.ParseScope)
+}
+
+// ruleScopes reads the rights of a rule.
+func (s *Settings) ruleScopes(at hcl.Range, list []string) ([]access.Scope, error) {
+	return s.parseScopes(at, list, access.ParseRuleScope)
+}
+
+func (s *Settings) parseScopes(at hcl.Range, list []string, parse func(string) (access.Scope, error)) ([]access.Scope, error) {
 	out := make([]access.Scope, 0, len(list))
 	for _, text := range list {
-		scope, err := access.ParseScope(text)
+		scope, err := parse(text)
 		if err != nil {
 			return nil, settingError(at, err)
 		}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/portaltest"
+)
+
+// TestServeRulesFile changes the file of rules under a server that runs: a new rule
+// counts, a broken file keeps the old ones and is told, and what a subject got before a
+// time is void.
+func TestServeRulesFile(t *testing.T) {
+	issuer := portaltest.NewIssuer(t)
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	rules := put("rules.json", "{}")
+	config := put("okara.hcl", fmt.Sprintf(`rules_file = %q
+issuer %q {
+  audiences = ["okara"]
+}
+rule "named" {
+  groups = ["named"]
+  allow  = ["read:module:{team}/**"]
+}
+rule "operators" {
+  groups = ["operators"]
+  allow  = ["admin:*:**"]
+}
+`, rules, issuer.URL))
+	url, notes, _ := newServer(t, "--storage", t.TempDir(), "--config", config)
+	now := time.Now()
+	token := func(subject, team string, groups ...string) string {
+		return issuer.Sign(t, map[string]any{
+			"iss": issuer.URL, "aud": "okara", "sub": subject, "team": team, "groups": groups,
+			"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		})
+	}
+	ask := func(namespace, token string) int {
+		return status(t, http.DefaultClient, http.MethodGet, url+"/v1/modules/"+namespace+"/x/aws/versions", token)
+	}
+	named, admin, alice := token("bob", "net", "named"), token("root", "", "operators"), token("alice", "", "people")
+	if may, other := ask("net", named), ask("dns", named); may != http.StatusNotFound || other != http.StatusForbidden {
+		t.Fatalf("a rule of the configuration that names a claim: %d and %d", may, other)
+	}
+	if got := ask("net", token("eve", "**", "named")); got != http.StatusForbidden {
+		t.Errorf("a claim that is a glob: %d", got)
+	}
+	if got := ask("net", alice); got != http.StatusForbidden {
+		t.Fatalf("before there is a rule: %d", got)
+	}
+
+	rule := fmt.Sprintf(`{"name": "people", "issuer": %q, "groups": ["people"], "allow": ["read:module:net/**"]}`, issuer.URL)
+	put("rules.json", `{"rules": [`+rule+`]}`)
+	waitFor(t, "a new rule", func() bool { return ask("net", alice) == http.StatusNotFound })
+	if got := ask("dns", alice); got != http.StatusForbidden {
+		t.Errorf("what the rule does not give: %d", got)
+	}
+	metric := func(want string) bool { return strings.Contains(page(t, url+"/metrics", admin), want) }
+	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 0") || !strings.Contains(doctor, "1 rules, read") {
+		t.Errorf("the doctor says %s", doctor)
+	}
+
+	put("rules.json", `{"rules": [{"name": "all", "allow": ["admin:*:**"]}`)
+	waitFor(t, "a broken file", func() bool { return strings.Contains(notes(), "the rules file was not read again") })
+	if may, other := ask("net", alice), ask("dns", alice); may != http.StatusNotFound || other != http.StatusForbidden {
+		t.Errorf("a broken file: %d and %d, want the old rules", may, other)
+	}
+	if doctor := page(t, url+"/ui/doctor", admin); !metric("okara_rules_errors_total 1") || !strings.Contains(doctor, "rules.json: the rules are not JSON") {
+		t.Errorf("the doctor says %s", doctor)
+	}
+	if err := os.Remove(rules); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "no file", func() bool { return metric("okara_rules_errors_total 2") })
+	if got := ask("net", alice); got != http.StatusNotFound {
+		t.Errorf("without the file: %d, want the old rules", got)
+	}
+
+	void := fmt.Sprintf(`{"issuer": %q, "subject": "alice", "time": %q}`, issuer.URL, now.Add(time.Minute).UTC().Format(time.RFC3339))
+	put("rules.json", `{"rules": [`+rule+`], "not_before": [`+void+`]}`)
+	waitFor(t, "a subject whose tokens are void", func() bool { return ask("net", alice) == http.StatusUnauthorized })
+	if got := ask("net", token("carol", "", "people")); got != http.StatusNotFound {
+		t.Errorf("another subject: %d", got)
+	}
+	put("rules.json", "{}")
+	waitFor(t, "a rule that is gone", func() bool { return ask("net", token("carol", "", "people")) == http.StatusForbidden })
+}
+
+// TestServeRefusesABrokenRulesFile: at a start there are no rules from before.
+func TestServeRefusesABrokenRulesFile(t *testing.T) {
+	for name, text := range map[string]string{"broken.json": `{"rules": [{}]}`, "none.json": ""} {
+		file := filepath.Join(t.TempDir(), name)
+		if text != "" {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config := newFile(t, "okara.hcl", fmt.Sprintf("rules_file = %q\n", file))
+		var log strings.Builder
+		getenv := func(k string) string { return map[string]string{"HOME": t.TempDir()}[k] }
+		code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", t.TempDir(), "--config", config}, strings.NewReader(""), &log, &log, getenv)
+		if code != exitUsage || !strings.Contains(log.String(), "okara.hcl:1") || !strings.Contains(log.String(), name) {
+			t.Errorf("%s: exit code %d: %s", name, code, log.String())
+		}
+	}
+}
+
+// page returns what a page has.
+func page(t *testing.T, url, token string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v: %s", url, resp.Status, err, b)
+	}
+	return string(b)
+}

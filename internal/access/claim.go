@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Names of the OCI grammar: they have neither a glob nor a way up.
+var (
+	claimName  = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
+	claimNames = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+)
+
+// maxClaim bounds the text of a claim in a right, in bytes.
+const maxClaim = 255
+
+// ParseRuleScope is [ParseScope] for the rights of a rule. Their globs may name claims
+// of the token: {namespace} is one name of the OCI grammar, {module...} are names
+// joined by "/".
+func ParseRuleScope(s string) (Scope, error) {
+	scope, err := parseScope(s)
+	if err != nil {
+		return scope, err
+	}
+	if _, err := scope.fill(func(string) (string, bool) { return "x", true }); err != nil {
+		return Scope{}, fmt.Errorf("scope %q: %w", s, err)
+	}
+	return scope, nil
+}
+
+var (
+	errNoClaim = errors.New("the token has no such claim, or one that is no name")
+	errBraces  = errors.New("{ and } are around the name of a claim, such as {namespace} or {module...}")
+)
+
+// fill puts the claims into the glob.
+func (s Scope) fill(claim func(name string) (string, bool)) (Scope, error) {
+	if !strings.ContainsAny(s.Glob, "{}") {
+		return s, nil
+	}
+	var b strings.Builder
+	rest := s.Glob
+	for rest != "" {
+		before, after, found := strings.Cut(rest, "{")
+		if strings.Contains(before, "}") {
+			return Scope{}, errBraces
+		}
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		name, behind, closed := strings.Cut(after, "}")
+		if !closed || name == "" || strings.Contains(name, "{") {
+			return Scope{}, errBraces
+		}
+		grammar := claimName
+		name, several := strings.CutSuffix(name, "...")
+		if several {
+			grammar = claimNames
+		}
+		if name == "" {
+			return Scope{}, errBraces
+		}
+		text, ok := claim(name)
+		if !ok || len(text) > maxClaim || !grammar.MatchString(text) {
+			return Scope{}, errNoClaim
+		}
+		b.WriteString(text)
+		rest = behind
+	}
+	s.Glob = b.String()
+	return s, nil
+}
+
+// rights are those of the rule for an identity; false if they name a claim that it
+// does not have.
+func (r Rule) rights(id identity) ([]Scope, bool) {
+	out := make([]Scope, len(r.Allow))
+	for i, scope := range r.Allow {
+		var err error
+		if out[i], err = scope.fill(func(name string) (string, bool) {
+			text, ok := id.Claims[name].(string)
+			return text, ok
+		}); err != nil {
+			return nil, false
+		}
+	}
+	return out, true
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Bounds of a file of rules. A ConfigMap of Kubernetes has at most 1 MiB.
+const (
+	maxRulesFile  = 1 << 20
+	maxFileRules  = 20_000
+	maxRuleParts  = 100 // groups, claims or rights of a rule
+	maxRuleText   = 1 << 10
+	maxRevocation = 10_000
+)
+
+// RulesFile are rules that something else than a person writes, such as an operator
+// of Kubernetes.
+type RulesFile struct {
+	Rules     []Rule
+	NotBefore []NotBefore
+}
+
+// NotBefore makes void what an issuer gave a subject before a time: tokens, logins and
+// sessions.
+type NotBefore struct {
+	Issuer  string    `json:"issuer"`
+	Subject string    `json:"subject"`
+	Time    time.Time `json:"time"`
+}
+
+// ReadRules reads a file of rules in JSON:
+//
+//	{"rules": [{"name": "net", "issuer": "https://…", "groups": ["net"],
+//	            "claims": {"namespace": "team-*"}, "allow": ["publish:module:net/**"]}],
+//	 "not_before": [{"issuer": "https://…", "subject": "alice", "time": "2027-01-31T00:00:00Z"}]}
+//
+// An error names the file, and the rule by its place.
+func ReadRules(file string) (RulesFile, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return RulesFile{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRulesFile+1))
+	if err != nil {
+		return RulesFile{}, err
+	}
+	rules, err := parseRules(b)
+	if err != nil {
+		return RulesFile{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return rules, nil
+}
+
+type ruleDocument struct {
+	Rules []struct {
+		Name   string            `json:"name"`
+		Issuer string            `json:"issuer"`
+		Groups []string          `json:"groups"`
+		Claims map[string]string `json:"claims"`
+		Allow  []string          `json:"allow"`
+	} `json:"rules"`
+	NotBefore []NotBefore `json:"not_before"`
+}
+
+func parseRules(b []byte) (out RulesFile, err error) {
+	if len(b) > maxRulesFile {
+		return out, fmt.Errorf("a file of rules has at most %d bytes", maxRulesFile)
+	}
+	var doc ruleDocument
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&doc); err != nil {
+		return out, fmt.Errorf("the rules are not JSON as it should be: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return out, errors.New("something follows the rules")
+	}
+	if len(doc.Rules) > maxFileRules || len(doc.NotBefore) > maxRevocation {
+		return out, fmt.Errorf("at most %d rules, and %d of not_before", maxFileRules, maxRevocation)
+	}
+	for i, r := range doc.Rules {
+		rule := Rule{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims}
+		for _, text := range r.Allow {
+			scope, err := ParseRuleScope(text)
+			if err != nil {
+				return out, fmt.Errorf("rules[%d] %q: %w", i, r.Name, err)
+			}
+			rule.Allow = append(rule.Allow, scope)
+		}
+		if err := rule.bounded(); err != nil {
+			return out, fmt.Errorf("rules[%d] %q: %w", i, r.Name, err)
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	for i, n := range doc.NotBefore {
+		if n.Issuer == "" || n.Subject == "" || n.Time.IsZero() {
+			return out, fmt.Errorf("not_before[%d]: issuer, subject and time are needed", i)
+		}
+	}
+	out.NotBefore = doc.NotBefore
+	return out, nil
+}
+
+// bounded wants a rule with a name, a right and a condition, none of them endless.
+func (r Rule) bounded() error {
+	switch {
+	case r.Name == "":
+		return errors.New("a rule needs a name, which the audit log tells")
+	case len(r.Allow) == 0:
+		return errors.New("a rule without allow gives nothing")
+	case len(r.Groups) > maxRuleParts || len(r.Claims) > maxRuleParts || len(r.Allow) > maxRuleParts:
+		return fmt.Errorf("at most %d groups, claims and rights", maxRuleParts)
+	}
+	texts := append([]string{r.Name, r.Issuer}, r.Groups...)
+	for name, glob := range r.Claims {
+		texts = append(texts, name, glob)
+	}
+	for _, s := range r.Allow {
+		texts = append(texts, s.Glob)
+	}
+	for _, text := range texts {
+		if len(text) > maxRuleText {
+			return fmt.Errorf("a text of it has more than %d bytes", maxRuleText)
+		}
+	}
+	return nil
+}
+
+// Add returns the policy with what a file says besides.
+func (p Policy) Add(f RulesFile) Policy {
+	p.Rules = append(p.Rules[:len(p.Rules):len(p.Rules)], f.Rules...)
+	p.void = void{}
+	for _, n := range f.NotBefore {
+		of := holder{n.Issuer, n.Subject}
+		if n.Time.After(p.void[of]) {
+			p.void[of] = n.Time
+		}
+	}
+	return p
+}
+
+// holder is a subject of an issuer.
+type holder struct{ issuer, subject string }
+
+// void is since when what holders got counts.
+type void map[holder]time.Time
+
+func (v void) ended(issuer, subject string, issued time.Time) bool {
+	return issued.Before(v[holder{issuer, subject}])
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const rulesJSON = `{
+ "rules": [
+  {"name": "net", "issuer": "https://k8s.test", "groups": ["net", "ops"], "allow": ["publish:module:net/**", "read:mirror:**"]},
+  {"name": "runs", "issuer": "okara-operator.prod", "claims": {"namespace": "*"},
+   "allow": ["write:state:prod.{namespace}/{workspace}", "read:module:{module...}"]}],
+ "not_before": [{"issuer": "https://k8s.test", "subject": "alice", "time": "2027-01-31T00:00:00Z"}]
+}`
+
+func TestReadRules(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.json")
+	if err := os.WriteFile(file, []byte(rulesJSON), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadRules(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := RulesFile{
+		Rules: []Rule{
+			{Name: "net", Issuer: "https://k8s.test", Groups: []string{"net", "ops"}, Allow: []Scope{{Publish, "module", "net/**"}, {Read, "mirror", "**"}}},
+			{
+				Name: "runs", Issuer: "okara-operator.prod", Claims: map[string]string{"namespace": "*"},
+				Allow: []Scope{{Write, "state", "prod.{namespace}/{workspace}"}, {Read, "module", "{module...}"}},
+			},
+		},
+		NotBefore: []NotBefore{{"https://k8s.test", "alice", time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReadRulesRefuses(t *testing.T) {
+	rule := func(more string) string { return `{"rules": [{"name": "a", ` + more + `}]}` }
+	for name, test := range map[string]struct{ text, want string }{
+		"nothing":           {"", "not JSON"},
+		"half":              {`{"rules": [`, "not JSON"},
+		"unknown":           {`{"rulez": []}`, "rulez"},
+		"unknown in rule":   {rule(`"allow": ["read:module:**"], "deny": []`), "deny"},
+		"more":              {`{} {}`, "follows"},
+		"no name":           {`{"rules": [{"allow": ["read:module:**"]}]}`, "rules[0]"},
+		"no right":          {rule(`"groups": ["x"]`), "gives nothing"},
+		"no scope":          {rule(`"allow": ["everything"]`), "ACTION:KIND:GLOB"},
+		"open brace":        {rule(`"allow": ["read:module:{a"]`), "around the name of a claim"},
+		"close brace":       {rule(`"allow": ["read:module:a}"]`), "around the name of a claim"},
+		"empty claim":       {rule(`"allow": ["read:module:{}/x"]`), "around the name of a claim"},
+		"empty claims":      {rule(`"allow": ["read:module:{...}"]`), "around the name of a claim"},
+		"nested":            {rule(`"allow": ["read:module:{a{b}}"]`), "around the name of a claim"},
+		"many rights":       {rule(`"allow": [` + strings.Repeat(`"read:module:a",`, 100) + `"read:module:a"]`), "at most 100"},
+		"long":              {rule(`"allow": ["read:module:` + strings.Repeat("a", 2000) + `"]`), "more than 1024 bytes"},
+		"large":             {`{"rules": [` + strings.Repeat(" ", 1<<20) + `]}`, "at most 1048576 bytes"},
+		"no subject":        {`{"not_before": [{"issuer": "x", "time": "2027-01-31T00:00:00Z"}]}`, "not_before[0]"},
+		"no time":           {`{"not_before": [{"issuer": "x", "subject": "a"}]}`, "not_before[0]"},
+		"a time of its own": {`{"not_before": [{"issuer": "x", "subject": "a", "time": "soon"}]}`, "not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseRules([]byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %+v, %v, want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestClaimsInRights: a claim is taken literally, and one that is no name gives nothing
+// of the whole rule.
+func TestClaimsInRights(t *testing.T) {
+	parsed, err := parseRules([]byte(rulesJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := func(namespace, workspace, module any) map[string]any {
+		return map[string]any{"namespace": namespace, "workspace": workspace, "module": module}
+	}
+	for name, test := range map[string]struct {
+		claims map[string]any
+		want   []string
+	}{
+		"names":            {claims("team-a", "vpcs.prod", "net/vpc/aws"), []string{"write:state:prod.team-a/vpcs.prod", "read:module:net/vpc/aws"}},
+		"one name for all": {claims("team-a", "w", "net"), []string{"write:state:prod.team-a/w", "read:module:net"}},
+		"star":             {claims("*", "w", "net/vpc/aws"), nil},
+		"star within":      {claims("team-*", "w", "net/vpc/aws"), nil},
+		"two stars":        {claims("a", "w", "net/**"), nil},
+		"slash":            {claims("a/b", "w", "net/vpc/aws"), nil},
+		"up":               {claims("a", "..", "net/vpc/aws"), nil},
+		"up within":        {claims("a", "w", "net/../other"), nil},
+		"empty":            {claims("a", "", "net/vpc/aws"), nil},
+		"slash at the end": {claims("a", "w", "net/vpc/"), nil},
+		"capitals":         {claims("A", "w", "net/vpc/aws"), nil},
+		"line":             {claims("a\n", "w", "net/vpc/aws"), nil},
+		"number":           {claims("a", 1.0, "net/vpc/aws"), nil},
+		"true":             {claims("a", true, "net/vpc/aws"), nil},
+		"list":             {claims("a", []any{"w"}, "net/vpc/aws"), nil},
+		"none":             {map[string]any{"namespace": "a", "workspace": "w"}, nil},
+		"long":             {claims("a", strings.Repeat("w", 256), "net/vpc/aws"), nil},
+		"brace":            {claims("a", "{namespace}", "net/vpc/aws"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scopes, names := identity{Issuer: "okara-operator.prod", Claims: test.claims}.scopes(parsed.Rules)
+			var got []string
+			for _, s := range scopes {
+				got = append(got, s.String())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || len(names) != len(scopes) {
+				t.Errorf("%s, rules %v", diff, names)
+			}
+		})
+	}
+	if _, err := ParseScope("read:module:{namespace}/**"); err == nil {
+		t.Error("the right of a token names a claim")
+	}
+}
+
+// TestNotBeforeOfAFile ends what one issuer gave one subject, and nothing else.
+func TestNotBeforeOfAFile(t *testing.T) {
+	parsed, err := parseRules([]byte(rulesJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Rules: []Rule{{Name: "before"}}}.Add(parsed)
+	at := time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		issuer, subject string
+		issued          time.Time
+		want            bool
+	}{
+		{"https://k8s.test", "alice", at.Add(-time.Second), true},
+		{"https://k8s.test", "alice", at, false},
+		{"https://k8s.test", "bob", at.Add(-time.Second), false},
+		{"https://else.test", "alice", at.Add(-time.Second), false},
+	} {
+		if got := p.void.ended(test.issuer, test.subject, test.issued); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+	if len(p.Rules) != 3 || p.Rules[0].Name != "before" {
+		t.Errorf("rules: %+v", p.Rules)
+	}
+}
+
+// FuzzRules: whatever is in a file of rules or in a token, no right is wider than its
+// rule.
+func FuzzRules(f *testing.F) {
+	f.Add(rulesJSON, "team-a", "vpcs.prod")
+	f.Add(`{"rules":[{"name":"x","allow":["write:state:{namespace}/{workspace...}"]}]}`, "a", "b/c")
+	f.Add(`{"rules":[{"name":"x","allow":["read:module:{workspace}*/**"]}]}`, "*", "**")
+	f.Fuzz(func(t *testing.T, text, namespace, workspace string) {
+		parsed, err := parseRules([]byte(text))
+		if err != nil {
+			return
+		}
+		id := identity{Claims: map[string]any{"namespace": namespace, "workspace": workspace}}
+		for _, r := range parsed.Rules {
+			scopes, ok := r.rights(id)
+			if !ok {
+				continue
+			}
+			for i, s := range scopes {
+				if strings.Count(s.Glob, "*") != strings.Count(stripClaims(r.Allow[i].Glob), "*") || strings.ContainsAny(s.Glob, "{}") {
+					t.Errorf("%s became %s", r.Allow[i], s)
+				}
+			}
+		}
+	})
+}
+
+// stripClaims leaves the names of claims out, which may have stars.
+func stripClaims(glob string) string {
+	var b strings.Builder
+	for glob != "" {
+		before, after, _ := strings.Cut(glob, "{")
+		b.WriteString(before)
+		_, glob, _ = strings.Cut(after, "}")
+	}
+	return b.String()
+}
