@@ -133,7 +133,10 @@ func (s *Settings) access() (access.Policy, error) {
 			}
 		}
 	}
-	return policy, s.checkOpen(&policy)
+	if err := s.checkOpen(&policy); err != nil {
+		return policy, err
+	}
+	return policy, s.checkAnonymous(&policy)
 }
 
 // silent reports whether nothing says who may do what.

@@ -147,7 +147,7 @@ func (s *Settings) leads(env Env) error {
 			"hint: set OKARA_STATE_KEYS, or unsealed = true if nobody else writes there"))
 	case env.States.Sealer != nil && in.Unsealed:
 		return settingError(in.Range, errors.New("unsealed = true, and there are state keys: one of the two is not meant"))
-	case in.Templates == "" && len(s.Sources) == 0:
+	case in.Templates == "" && len(s.Sources) == 0 && !s.runsRemote():
 		return settingError(in.Range, errors.New("nothing says what may be launched\nhint: set templates = \"DIR\", or add a block template_source"))
 	case len(s.Executors) == 0:
 		return settingError(in.Range, errors.New("nothing says what runs tofu\nhint: add executor \"local\" {}"))

@@ -16,11 +16,18 @@ import (
 
 // TFE says how `cloud` and backend "remote" of the tools are answered.
 type TFE struct {
-	Enabled  *bool     `hcl:"enabled,optional"`           // nil: they are
-	Interval Duration  `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
-	Memory   Size      `hcl:"memory,optional"`            // of all states that are being stored
-	Range    hcl.Range `hcl:",def_range"`
+	Enabled  *bool    `hcl:"enabled,optional"`           // nil: they are
+	Interval Duration `hcl:"snapshot_interval,optional"` // how often the tools store a state while they apply; 0: at the end only
+	Memory   Size     `hcl:"memory,optional"`            // of all states that are being stored
+	// Runs is the executor of plans and applies of the tools: local; "": they run where
+	// they are started.
+	Runs       string    `hcl:"runs,optional"`
+	RunTimeout Duration  `hcl:"run_timeout,optional"` // of a plan, and of an apply
+	Range      hcl.Range `hcl:",def_range"`
 }
+
+// modeRemote is the execution mode of workspaces whose plans and applies run here.
+const modeRemote = "remote"
 
 // on reports whether they are answered at all.
 func (t *TFE) on() bool { return t.Enabled == nil || *t.Enabled }
@@ -84,12 +91,13 @@ func (s *Settings) checkOrganizations(l addr.Layout) error {
 			return settingError(o.Range, fmt.Errorf("organization %q is reserved for workspace %q of organization %q, which is or was split", o.Name, workspace, of))
 		}
 		switch {
-		case o.Mode != "" && o.Mode != "local" && o.Mode != "remote":
-			return settingError(o.Range, fmt.Errorf("the execution mode %q is not local", o.Mode))
-		case o.Mode == "remote":
-			return settingError(o.Range, errors.New("this version of okara runs no plans for the tools, so the execution mode can only be local"))
-		case len(o.Credentials) > 0:
-			return settingError(o.Range, errors.New("credentials are for runs on the server, and this version of okara runs no plans for the tools\nhint: leave out credentials; the tools use those of the machine that they are started on"))
+		case o.Mode != "" && o.Mode != "local" && o.Mode != modeRemote:
+			return settingError(o.Range, fmt.Errorf("the execution mode %q is not local or remote", o.Mode))
+		case o.Mode == modeRemote && !s.runsRemote():
+			return settingError(o.Range, errors.New("this server runs no plans for the tools, so the execution mode can only be local\nhint: set tfe { runs = \"local\" }"))
+		}
+		if err := s.checkCredentials(o); err != nil {
+			return err
 		}
 	}
 	return nil

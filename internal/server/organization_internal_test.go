@@ -12,18 +12,24 @@ import (
 	"time"
 )
 
-// settingsOf reads a file of settings.
+// settingsOf reads a file of settings that is right by itself.
 func settingsOf(t *testing.T, text string) *Settings {
+	t.Helper()
+	s, err := readSettings(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func readSettings(t *testing.T, text string) (*Settings, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "okara.hcl")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := Defaults()
-	if err := s.Read(file); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return s, s.Read(file)
 }
 
 // TestOrganizationRefused has the mistakes of the blocks of tfe.v2 named with their line.
@@ -35,8 +41,8 @@ func TestOrganizationRefused(t *testing.T) {
 		{"reserved by a block behind", "organization \"acme.eu\" {}\norganization \"acme\" {\n  split = true\n}", `okara.hcl:1: organization "acme.eu" is reserved`},
 		{"reserved still", "organization \"acme\" {\n  split = false\n}\norganization \"acme.eu\" {\n  split = true\n}", `organization "acme.eu" is reserved`},
 		{"remote", "organization \"acme\" {\n  execution_mode = \"remote\"\n}", "runs no plans for the tools"},
-		{"no mode", "organization \"acme\" {\n  execution_mode = \"agent\"\n}", `the execution mode "agent" is not local`},
-		{"credentials", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "hint: leave out credentials"},
+		{"no mode", "organization \"acme\" {\n  execution_mode = \"agent\"\n}", `the execution mode "agent" is not local or remote`},
+		{"credentials", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "or leave out credentials"},
 		{
 			"a rule by claims", "organization \"acme\" {\n  split = true\n}\nrule \"clusters\" {\n  allow = [\"read:module:**\", \"write:state:acme.{namespace}/{workspace}\"]\n}",
 			"okara.hcl:4: write:state:acme.{namespace}/{workspace}: the states acme.* are workspaces of organization \"acme\", which is or was split\nhint: write write:state:acme/{namespace}",

@@ -100,6 +100,7 @@ func (s *Settings) launcher(ctx context.Context, o *Options, back backend, env E
 		o.Sessions.Keep = l.kept
 	}
 	o.ledger = l.ledger.Status
+	s.remoteRuns(o, l)
 	o.Portal, o.RunOver, o.Alone = l.handler, l.over, o.instances.role == rolePortal
 	return l, nil
 }
@@ -209,7 +210,7 @@ func (l *launcher) handler(kit *service.Kit, modules *catalog.Catalog) (all, own
 	l.reconciler = portal.NewReconciler(portal.ReconcilerOptions{
 		Store: l.ledger, Machine: l.machine, Changed: l.ledger.Changed, Executors: map[string]run.Executor{localExecutor: l.executor},
 		Templates: l.templates, Client: l.back.client, Layout: l.back.layout, Sealer: l.env.States.Sealer, Ledger: l.ledgerRepository,
-		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value()}, Config: l.o.config, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
+		Places: l.o.runs, Limits: run.Limits{Memory: l.o.executor.Memory.value()}, Config: l.o.config, RunID: runID, Queue: l.queue, Metrics: l.metrics, Logger: l.log,
 	})
 	api, err := portal.New(portal.Options{
 		Kit: kit, Store: l.ledger, Catalog: l.templates, Results: l.reconciler, Machine: l.machine, Rate: l.o.rate, GroupAge: l.o.groupAge,
@@ -297,6 +298,8 @@ func (l *launcher) over(name string) bool {
 	switch {
 	case rec == nil:
 		return false
+	case rec.Workspace != "":
+		return remoteOver(rec, n, attempt)
 	case rec.Run != nil && rec.Run.N == n:
 		return rec.Run.Attempt > attempt
 	case rec.Run != nil && rec.Run.N > n:
@@ -366,7 +369,9 @@ func (l *launcher) reads(s run.Spec) []access.Scope {
 		{Action: access.Read, Kind: addr.KindProvider, Glob: access.Everything}, {Action: access.Read, Kind: addr.KindMirror, Glob: access.Everything},
 	}
 	globs := l.o.executor.Reads
-	if len(globs) == 0 {
+	if s.Remote != nil { // its modules are what it uploads; others are read by whom the operator says
+		scopes = append(scopes, remoteScopes(s)...)
+	} else if len(globs) == 0 {
 		namespace, _, _ := strings.Cut(s.Source.Module, "/")
 		globs = []string{namespace + "/**"}
 	}

@@ -179,7 +179,7 @@ func Defaults() *Settings {
 		Cache:    &Cache{TagTTL: "30s"},
 		GC:       &GC{Interval: "1h0m0s", MinAge: "24h0m0s"},
 		UI:       &UI{},
-		TFE:      &TFE{Interval: "30s", Memory: "1GiB"},
+		TFE:      &TFE{Interval: "30s", Memory: "1GiB", RunTimeout: "1h0m0s"},
 	}
 }
 
@@ -216,6 +216,7 @@ func (s *Settings) fill() {
 	s.GC.MinAge = cmp.Or(s.GC.MinAge, d.GC.MinAge)
 	s.TFE.Interval = cmp.Or(s.TFE.Interval, d.TFE.Interval)
 	s.TFE.Memory = cmp.Or(s.TFE.Memory, d.TFE.Memory)
+	s.TFE.RunTimeout = cmp.Or(s.TFE.RunTimeout, d.TFE.RunTimeout)
 }
 
 // check finds the lengths and sizes of the file that are none.
@@ -231,7 +232,7 @@ func (s *Settings) check() error {
 		checkDuration(s.Cache.Range, "tag_ttl", s.Cache.TagTTL),
 		checkDuration(s.UI.Range, "session_ttl", s.UI.SessionTTL),
 		interval, checkDuration(s.GC.Range, "min_age", s.GC.MinAge),
-		s.checkTFE(),
+		s.checkTFE(), s.checkRuns(),
 	); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/netaddr"
+	"github.com/seed-141914ff/okara/internal/service"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -25,6 +26,13 @@ type TFEOptions struct {
 	// Organizations are those of the configuration, and the fresh ones among them
 	// store new workspaces apart.
 	Organizations, Fresh []string
+	// Remote are those whose new workspaces have the execution mode remote.
+	Remote []string
+
+	Runs    tfe.Runs      // of workspaces of execution mode remote; nil: none run here
+	RunTime time.Duration // of a plan, and of an apply
+	// forward hands on to the replica that leads what is about runs.
+	forward func(kit *service.Kit, own http.Handler) (http.Handler, error)
 }
 
 // tfe says how tfe.v2 is served; nil: not at all.
@@ -41,6 +49,9 @@ func (s *Settings) tfe() *TFEOptions {
 		if org.Split != nil && *org.Split {
 			o.Fresh = append(o.Fresh, org.Name)
 		}
+		if org.Mode == modeRemote {
+			o.Remote = append(o.Remote, org.Name)
+		}
 	}
 	return o
 }
@@ -51,13 +62,23 @@ func (f *Front) newTFE() (http.Handler, error) {
 	if o == nil || f.o.Alone {
 		return nil, nil
 	}
-	return tfe.New(tfe.Options{
+	own, err := tfe.New(tfe.Options{
 		Kit: f.kit, Keys: f.keys, Open: f.o.Stores, Allow: f.allowWorkspace, Right: f.workspaceRight, Organizations: f.organizations, Wrote: f.wrote,
 		Split: func(organization string) (reserved, fresh bool) {
 			return slices.Contains(f.o.Layout.Split, organization), slices.Contains(o.Fresh, organization)
 		},
 		PublicURL: f.publicURL, SnapshotInterval: o.Interval, MaxState: min(o.Memory, maxTFEState), Memory: o.Memory, Now: f.o.Now,
+		Runs: o.Runs, RunTime: o.RunTime, Mode: func(organization string) string {
+			if slices.Contains(o.Remote, organization) {
+				return modeRemote
+			}
+			return ""
+		},
 	})
+	if err != nil || o.forward == nil {
+		return own, err
+	}
+	return o.forward(f.kit, own)
 }
 
 // maxTFEState bounds a state that comes by tfe.v2, as one by /state/ is.

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+// remoteRuns are the runs of workspaces of execution mode remote, as tfe.v2 asks for
+// them: records beside those of instances, with the same leader, queue and executor.
+type remoteRuns struct {
+	l     *launcher
+	given map[string][]string // credentials by organization
+}
+
+var _ tfe.Runs = (*remoteRuns)(nil)
+
+// runID is the id of a run in tfe.v2.
+func runID(organization, workspace, record string, n int) string {
+	return "run-" + base64.RawURLEncoding.EncodeToString([]byte(organization+"\x00"+workspace)) + "." + record + "." + strconv.Itoa(n)
+}
+
+// remoteName has the names of workspaces that can have runs here: their names stand in
+// rights, where others would be patterns.
+var remoteName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,90}$`)
+
+// template is what the runs of an organization have in common.
+func (r *remoteRuns) template(organization string) (*instance.Template, string, error) {
+	t := &instance.Template{
+		Name: instance.WorkspaceTemplate(organization), Enabled: true, Executor: localExecutor,
+		Timeout: r.l.source.TFE.RunTimeout.value(), Credentials: r.given[organization],
+	}
+	digest, err := t.Digest()
+	return t, digest, err
+}
+
+// document is what this replica knows.
+func (r *remoteRuns) document(ctx context.Context) (*instance.Document, error) {
+	v, err := r.l.ledger.View(ctx)
+	if err == nil && v.Document == nil {
+		err = instance.ErrNoLeader
+	}
+	return v.Document, runError(err)
+}
+
+// record returns the record of a workspace, if it is the one that is meant.
+func (r *remoteRuns) record(ctx context.Context, w tfe.Workspace, id string) (*instance.Record, error) {
+	d, err := r.document(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rec := d.WorkspaceRecord(w.Organization, w.Name)
+	if rec == nil || rec.ID != id {
+		return nil, fmt.Errorf("workspace %s/%s has no record %s: %w", w.Organization, w.Name, id, tfe.ErrNoRun)
+	}
+	return rec, nil
+}
+
+// do has an event of a caller kept.
+func (r *remoteRuns) do(ctx context.Context, by access.Caller, e instance.Event) (instance.Answer, error) {
+	c := instance.Command{Event: e, Actor: instance.Actor{Issuer: by.Issuer, Subject: by.Subject, Label: by.Label}}
+	if by.Mode == "static" {
+		c.Actor.Issuer = "okara:static"
+	}
+	rand.Read(c.Seed[:]) // never fails
+	a, err := r.l.ledger.Do(ctx, c)
+	return a, runError(err)
+}
+
+// runError is an error of the machine as tfe.v2 has it.
+func runError(err error) error {
+	for _, as := range []struct{ from, to error }{
+		{instance.ErrNotFound, tfe.ErrNoRun}, {instance.ErrPhase, tfe.ErrRunStatus}, {instance.ErrStalePlan, tfe.ErrRunStatus},
+		{instance.ErrFull, tfe.ErrTooManyRuns}, {instance.ErrNoLeader, oci.ErrUnavailable},
+	} {
+		if errors.Is(err, as.from) {
+			return fmt.Errorf("%w: %w", as.to, err)
+		}
+	}
+	return err
+}
+
+// View implements [tfe.Runs].
+func (r *remoteRuns) View(ctx context.Context, w tfe.Workspace) (tfe.RunView, error) {
+	d, err := r.document(ctx)
+	if err != nil {
+		return tfe.RunView{}, err
+	}
+	rec := d.WorkspaceRecord(w.Organization, w.Name)
+	if rec == nil {
+		return tfe.RunView{}, nil
+	}
+	v := tfe.RunView{Record: rec.ID}
+	for _, u := range rec.WorkspaceRuns() {
+		v.Runs = append(v.Runs, remoteRun(u))
+	}
+	return v, nil
+}
+
+// remoteRun is a run as tfe.v2 has it.
+func remoteRun(u *instance.Run) tfe.Run {
+	out := tfe.Run{
+		N: u.N, Status: remoteStatus(u), HasChanges: u.Changes, Plan: u.Plan, Created: u.CreatedAt,
+		Cancelled: u.Result == "" && u.Cancel != "", Error: u.Error,
+	}
+	if u.Counts != nil {
+		out.Add, out.Change, out.Remove = u.Counts.Add, u.Counts.Change, u.Counts.Remove
+	}
+	if a := u.Ask; a != nil {
+		out.Configuration = a.Upload
+		out.RunOptions = tfe.RunOptions{
+			Speculative: a.Speculative, AutoApply: a.AutoApply, Destroy: a.Destroy, RefreshOnly: a.RefreshOnly, NoRefresh: a.NoRefresh,
+			SavePlan: a.Save, Message: a.Message,
+		}
+	}
+	return out
+}
+
+func remoteStatus(u *instance.Run) tfe.RunStatus {
+	switch {
+	case u.Result == instance.Done && u.Kind == instance.RunApply:
+		return tfe.RunApplied
+	case u.Result == instance.Done:
+		return tfe.RunPlannedAndFinished
+	case u.Result == instance.Cancelled:
+		return tfe.RunCanceled
+	case u.Result == instance.Discarded:
+		return tfe.RunDiscarded
+	case u.Result != "":
+		return tfe.RunErrored
+	case u.Active() && u.Kind == instance.RunApply:
+		return tfe.RunApplying
+	case u.Active():
+		return tfe.RunPlanning
+	case u.Approved != "":
+		return tfe.RunConfirmed
+	case u.Plan != "" && u.Ask != nil && u.Ask.Save:
+		return tfe.RunPlannedAndSaved
+	case u.Plan != "":
+		return tfe.RunPlanned
+	}
+	return tfe.RunPending
+}
+
+// Open implements [tfe.Runs].
+func (r *remoteRuns) Open(ctx context.Context, w tfe.Workspace, by access.Caller) (string, error) {
+	if !remoteName.MatchString(w.Name) {
+		return "", fmt.Errorf("workspace %q cannot have runs on the server, since its name has other characters than letters, digits, -, _ and .: %w", w.Name, oci.ErrUnsupported)
+	}
+	d, err := r.document(ctx)
+	if err != nil {
+		return "", err
+	}
+	if rec := d.WorkspaceRecord(w.Organization, w.Name); rec != nil {
+		return rec.ID, nil
+	}
+	t, digest, err := r.template(w.Organization)
+	if err != nil {
+		return "", err
+	}
+	a, err := r.do(ctx, by, instance.OpenWorkspace{Template: t, Digest: digest, Workspace: w.Name})
+	if err != nil {
+		return "", err
+	}
+	return a.Record.ID, nil
+}
+
+// Repository implements [tfe.Runs].
+func (r *remoteRuns) Repository(w tfe.Workspace, record string) (*oci.Repo, error) {
+	i, err := r.l.reconciler.WorkspaceRepo(w.Organization, record)
+	return i.Repo, err
+}
+
+// Create implements [tfe.Runs].
+func (r *remoteRuns) Create(ctx context.Context, w tfe.Workspace, record string, n tfe.NewRun) (tfe.Run, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return tfe.Run{}, err
+	}
+	ask := instance.Ask{
+		Key: n.Key, Upload: n.Configuration, Message: n.Message, Speculative: n.Speculative, Save: n.SavePlan, AutoApply: n.AutoApply,
+		Destroy: n.Destroy, RefreshOnly: n.RefreshOnly, NoRefresh: n.NoRefresh,
+	}
+	if len(n.Variables)+len(n.Targets)+len(n.Replace) > 0 {
+		b, err := json.Marshal(run.RemoteInput{Variables: n.Variables, Targets: n.Targets, Replace: n.Replace})
+		if err != nil {
+			return tfe.Run{}, err
+		}
+		i, err := r.l.reconciler.WorkspaceRepo(w.Organization, rec.ID)
+		if err != nil {
+			return tfe.Run{}, err
+		}
+		if ask.Input, err = i.PutInput(ctx, rec.ID, b); err != nil {
+			return tfe.Run{}, err
+		}
+	}
+	t, digest, err := r.template(w.Organization)
+	if err != nil {
+		return tfe.Run{}, err
+	}
+	a, err := r.do(ctx, n.By, instance.Enqueue{
+		ID: rec.ID, Template: t, Digest: digest, Ask: ask, Source: instance.Source{Digest: n.Manifest, Archive: n.Archive, Size: n.Size},
+	})
+	return answered(a, err)
+}
+
+// answered is the run that an answer is about.
+func answered(a instance.Answer, err error) (tfe.Run, error) {
+	if err != nil {
+		return tfe.Run{}, err
+	}
+	for _, u := range a.Record.WorkspaceRuns() {
+		if u.N == a.Run {
+			return remoteRun(u), nil
+		}
+	}
+	return tfe.Run{}, tfe.ErrNoRun
+}
+
+// Act implements [tfe.Runs].
+func (r *remoteRuns) Act(ctx context.Context, w tfe.Workspace, record string, n int, d tfe.Decision) (tfe.Run, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return tfe.Run{}, err
+	}
+	var e instance.Event
+	switch d.Action {
+	case tfe.RunConfirm:
+		e = instance.Confirm{ID: rec.ID, N: n, Plan: d.Plan}
+	case tfe.RunDiscard:
+		e = instance.Discard{ID: rec.ID, N: n}
+	case tfe.RunCancel:
+		e = instance.CancelOne{ID: rec.ID, N: n}
+	case tfe.RunForceCancel:
+		e = instance.CancelOne{ID: rec.ID, N: n, Force: true}
+	default:
+		return tfe.Run{}, fmt.Errorf("%q: %w", d.Action, oci.ErrUnsupported)
+	}
+	return answered(r.do(ctx, d.By, e))
+}
+
+// Log implements [tfe.Runs].
+func (r *remoteRuns) Log(ctx context.Context, w tfe.Workspace, record string, n int, p tfe.Phase, offset, limit int64) ([]byte, bool, error) {
+	rec, err := r.record(ctx, w, record)
+	if err != nil {
+		return nil, false, err
+	}
+	i := slices.IndexFunc(rec.WorkspaceRuns(), func(u *instance.Run) bool { return u.N == n })
+	if i < 0 {
+		return nil, false, tfe.ErrNoRun
+	}
+	from, over, err := r.l.reconciler.PhaseLog(ctx, rec, rec.WorkspaceRuns()[i], p == tfe.PhaseApply, offset)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, over, nil
+	}
+	if err != nil || from == nil {
+		return nil, over, err
+	}
+	defer from.Close()
+	part, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if int64(len(part)) > limit {
+		return part[:limit], false, err
+	}
+	return part, over, err
+}
+
+// Queue implements [tfe.Runs].
+func (r *remoteRuns) Queue(ctx context.Context, organization string) (tfe.RunQueue, error) {
+	d, err := r.document(ctx)
+	if err != nil {
+		return tfe.RunQueue{}, err
+	}
+	type waiting struct {
+		tfe.QueuedRun
+		place int // 0: others of its workspace come first
+		run   *instance.Run
+	}
+	var q tfe.RunQueue
+	var all []waiting
+	for id, rec := range d.Records {
+		if rec.Template != instance.WorkspaceTemplate(organization) || !rec.Phase.Live() {
+			continue
+		}
+		for _, u := range rec.WorkspaceRuns() {
+			switch status := remoteStatus(u); {
+			case status == tfe.RunPlanning || status == tfe.RunApplying:
+				q.Running++
+			case status == tfe.RunPending || status == tfe.RunConfirmed:
+				one := waiting{tfe.QueuedRun{Workspace: tfe.Workspace{Organization: organization, Name: rec.Workspace}, Record: id, N: u.N}, 1 << 30, u}
+				if u == rec.Run {
+					one.place = d.Place(id)
+				}
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b waiting) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), a.run.CreatedAt.Compare(b.run.CreatedAt), cmp.Compare(a.Record, b.Record), a.N-b.N)
+	})
+	for _, one := range all {
+		q.Waiting = append(q.Waiting, one.QueuedRun)
+	}
+	return q, nil
+}
+
+// End implements [tfe.Runs].
+func (r *remoteRuns) End(ctx context.Context, w tfe.Workspace, by access.Caller) error {
+	d, err := r.document(ctx)
+	if err != nil {
+		return err
+	}
+	rec := d.WorkspaceRecord(w.Organization, w.Name)
+	if rec == nil {
+		return nil
+	}
+	_, err = r.do(ctx, by, instance.CloseWorkspace{ID: rec.ID})
+	switch {
+	case errors.Is(err, tfe.ErrNoRun):
+		return nil // somebody was faster
+	case errors.Is(err, tfe.ErrRunStatus):
+		return fmt.Errorf("%w: %w", tfe.ErrRunPending, err)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+const runsText = "anonymous = []\ninstances {}\ntfe {\n  runs = \"local\"\n}\n"
+
+// TestRunsRefused has the server not start where what is uploaded could reach what is
+// not its own.
+func TestRunsRefused(t *testing.T) {
+	const local = "executor \"local\" {}\n"
+	for _, tt := range []struct{ name, text, want string }{
+		{"another executor", "tfe {\n  runs = \"flux\"\n}", `okara.hcl:1: runs = "flux": this server has the executor local only`},
+		{"off", "tfe {\n  enabled = false\n  runs = \"local\"\n}", "means nothing with enabled = false"},
+		{"no instances", "tfe {\n  runs = \"local\"\n}", "hint: add instances {} and executor \"local\" {}"},
+		{"a portal", "instances {\n  role = \"portal\"\n}\ntfe {\n  runs = \"local\"\n}", "a portal runs nothing"},
+		{"a runner", "instances {\n  role = \"runner\"\n}\ntfe {\n  runs = \"local\"\n}", "of role runner has no tfe.v2"},
+		{"no isolation", runsText + "executor \"local\" {\n  isolation = \"none\"\n}", "okara.hcl:6: with isolation = \"none\" whoever may run plans here could read the keys"},
+		{"a time that is none", "anonymous = []\ninstances {}\n" + local + "tfe {\n  runs = \"local\"\n  run_timeout = \"soon\"\n}", `run_timeout "soon"`},
+		{"anonymous may read", strings.Replace(runsText, "[]", `["read:module:**"]`, 1) + local, "everybody may read:module:** here without a token"},
+		{"a credential that is none", runsText + local + "organization \"acme\" {\n  credentials = [\"aws\"]\n}", `there is no block credential "aws"`},
+		{"credentials without runs", "organization \"acme\" {\n  credentials = [\"aws\"]\n}", "this server runs no plans for the tools"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := readSettings(t, tt.text)
+			if err == nil {
+				_, err = s.access()
+			}
+			if err == nil {
+				_, err = s.layout()
+			}
+			if _, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+	for _, isolation := range []string{"", "isolation = \"sandbox\"", "isolation = \"user\"\n  users = [1001]", "isolation = \"wrap\"\n  wrap = [\"x\"]"} {
+		text := runsText + "executor \"local\" {\n  " + isolation + "\n}\ncredential \"aws\" {\n  env_from = [\"A\"]\n}\norganization \"acme\" {\n  execution_mode = \"remote\"\n  credentials = [\"aws\"]\n}"
+		s, err := readSettings(t, text)
+		if err == nil {
+			_, err = s.access()
+		}
+		if err == nil {
+			_, err = s.layout()
+		}
+		if err == nil {
+			_, err = s.instances(Env{})
+		}
+		if err != nil || s.TFE.RunTimeout.value() != time.Hour {
+			t.Errorf("%s: %v, %v", isolation, err, s.TFE.RunTimeout)
+		}
+	}
+	if Defaults().runsRemote() {
+		t.Error("runs are on where nothing says so")
+	}
+}
+
+// TestRemoteScopes shows that a plan reads, that an apply writes, and nothing else.
+func TestRemoteScopes(t *testing.T) {
+	for kind, want := range map[instance.RunKind]access.Action{instance.RunPlan: access.Read, instance.RunApply: access.Write} {
+		s := run.Spec{Ref: instance.Ref{Kind: kind}, Remote: &run.Remote{Organization: "acme", Workspace: "prod"}}
+		if got := remoteScopes(s); !slices.Equal(got, []access.Scope{{Action: want, Kind: addr.KindState, Glob: "acme/prod"}}) {
+			t.Errorf("%s may %v", kind, got)
+		}
+	}
+}
+
+// TestRemoteOver shows when the token of an attempt ends: with it, also where its plan
+// waits for somebody.
+func TestRemoteOver(t *testing.T) {
+	now := time.Now()
+	rec := &instance.Record{
+		Workspace: "prod", Phase: instance.Updating, Numbered: 5,
+		Run:  &instance.Run{N: 5, Attempt: 2, StartedAt: now},
+		Open: []instance.Run{{N: 3, Attempt: 1, Plan: "sha256:p", StartedAt: now, EndedAt: now}, {N: 4}},
+		Runs: []instance.Run{{N: 2, Attempt: 1, Result: instance.Done}},
+	}
+	for _, tt := range []struct {
+		n, attempt int
+		want       bool
+	}{
+		{5, 2, false}, {5, 1, true}, {5, 3, false}, // the last: this copy is behind
+		{3, 1, true}, {3, 2, false}, {2, 1, true}, {1, 1, true}, {4, 1, false}, {6, 1, false},
+	} {
+		if got := remoteOver(rec, tt.n, tt.attempt); got != tt.want {
+			t.Errorf("attempt %d of run %d is over: %v", tt.attempt, tt.n, got)
+		}
+	}
+	rec.Phase = instance.Destroyed
+	if !remoteOver(rec, 5, 2) {
+		t.Error("a run of a workspace that is gone is not over")
+	}
+}
+
+func TestRemoteStatus(t *testing.T) {
+	now := time.Now()
+	for want, u := range map[tfe.RunStatus]instance.Run{
+		tfe.RunPending:            {Kind: instance.RunPlan},
+		tfe.RunPlanning:           {Kind: instance.RunPlan, StartedAt: now},
+		tfe.RunPlanned:            {Kind: instance.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &instance.Ask{}},
+		tfe.RunPlannedAndSaved:    {Kind: instance.RunPlan, StartedAt: now, EndedAt: now, Plan: "p", Ask: &instance.Ask{Save: true}},
+		tfe.RunConfirmed:          {Kind: instance.RunApply, Plan: "p", Approved: "p"},
+		tfe.RunApplying:           {Kind: instance.RunApply, StartedAt: now, Plan: "p", Approved: "p"},
+		tfe.RunPlannedAndFinished: {Kind: instance.RunPlan, Result: instance.Done},
+		tfe.RunApplied:            {Kind: instance.RunApply, Result: instance.Done},
+		tfe.RunErrored:            {Kind: instance.RunApply, Result: instance.Lost},
+		tfe.RunDiscarded:          {Kind: instance.RunPlan, Result: instance.Discarded},
+		tfe.RunCanceled:           {Kind: instance.RunPlan, Result: instance.Cancelled},
+	} {
+		if got := remoteStatus(&u); got != want {
+			t.Errorf("%+v is %s, want %s", u, got, want)
+		}
+	}
+}
+
+func TestRunError(t *testing.T) {
+	for _, tt := range []struct{ err, want error }{
+		{instance.ErrNotFound, tfe.ErrNoRun}, {instance.ErrPhase, tfe.ErrRunStatus}, {instance.ErrStalePlan, tfe.ErrRunStatus},
+		{instance.ErrFull, tfe.ErrTooManyRuns}, {instance.ErrNoLeader, oci.ErrUnavailable}, {nil, nil},
+	} {
+		if got := runError(tt.err); !errors.Is(got, tt.want) || tt.want == nil && got != nil {
+			t.Errorf("%v became %v", tt.err, got)
+		}
+	}
+}
