@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -226,12 +224,8 @@ func TestDepotBrowser(t *testing.T) {
 	b := webtest.New(t)
 	s := newStateSite(t, access.AnonymousAll()...)
 	s.depots.fill(s.now)
-	dir := os.Getenv("OKARA_SCREENSHOTS")
 	for i, look := range []webtest.Look{{Width: 1280, Theme: "light", Script: true}, {Width: 1280, Theme: "dark", Script: true}, {Width: 375, Theme: "light"}, {Width: 375, Theme: "dark", Script: true}, {Width: 320, Theme: "light"}} {
 		t.Run(fmt.Sprintf("%s %d", look.Theme, look.Width), func(t *testing.T) {
-			if dir != "" {
-				b.Picture(t, s.URL+"/ui/depot", filepath.Join(dir, fmt.Sprintf("depot-%s-%d.png", look.Theme, look.Width)), look)
-			}
 			p := b.Tab(t, s.URL+"/ui/depot", look)
 			p.Wait("For a person")
 			p.To("Approve net/vpc/aws 1.4.0")

@@ -5,8 +5,6 @@ package web_test
 import (
 	"crypto/sha256"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,7 +74,7 @@ func TestBrowserLaunch(t *testing.T) {
 func TestBrowserInstances(t *testing.T) {
 	b := webtest.New(t)
 	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	id := d.full(t)
+	d.full(t)
 	before := d.Store.Commits()
 	for who, look := range map[string]webtest.Look{
 		"anna": {Width: 1280, Theme: "light", Script: true}, "admin": {Width: 375, Theme: "dark", Script: true}, "approver": {Width: 320, Theme: "light"},
@@ -96,28 +94,5 @@ func TestBrowserInstances(t *testing.T) {
 	}
 	if d.Store.Commits() != before {
 		t.Error("looking at pages changed something")
-	}
-	if dir := os.Getenv("OKARA_SCREENSHOTS"); dir != "" {
-		d.pictures(t, b, dir, id)
-	}
-}
-
-// pictures writes the pages of instances, for people to look at.
-func (d *desk) pictures(t *testing.T, b *webtest.Browser, dir string, id map[string]string) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string][2]string{
-		"templates": {"anna", "templates"}, "template": {"anna", "templates/lab/vpc"}, "run": {"anna", "run/lab/vpc?p.size=large"}, "form": {"anna", "run/lab/keys"},
-		"instances": {"anna", "instances"}, "instance": {"anna", "instances/" + id["ready"]}, "working": {"anna", "instances/" + id["working"]}, "failed": {"anna", "instances/" + id["failed"]},
-		"waiting": {"anna", "instances/" + id["planned"]}, "destroy": {"anna", "instances/" + id["ready"] + "/destroy"}, "approve": {"approver", "instances/" + id["planned"] + "/approve"},
-		"approvals": {"approver", "approvals"}, "adminlist": {"admin", "admin/instances"}, "admintemplates": {"admin", "admin/templates"}, "logpage": {"anna", "instances/" + id["ready"] + "/runs/1"},
-		"update": {"anna", "instances/" + id["ready"] + "/update"}, "reveal": {"anna", "instances/" + id["ready"] + "/reveal?name=password"}, "none": {"ben", "instances"},
-	} {
-		for _, look := range []webtest.Look{{Width: 1280, Theme: "light"}, {Width: 1280, Theme: "dark"}, {Width: 375, Theme: "light"}, {Width: 375, Theme: "dark"}} {
-			look.Token = d.who[c[0]]
-			b.Picture(t, d.pages.URL+"/ui/"+c[1], filepath.Join(dir, fmt.Sprintf("%s-%s-%d.png", name, look.Theme, look.Width)), look)
-		}
 	}
 }

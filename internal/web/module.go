@@ -198,6 +198,7 @@ func (s *server) module(r *request) (*page, error) {
 	return &page{
 		Template: "module.html", Title: x.m.String(), Body: body,
 		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}},
+		Also:    []link{{"All versions", body.Item + "/versions"}, {"Compare versions", body.Item + "/compare"}, {"Downloads", body.Item + "/downloads"}},
 		Command: commandFor(body.Tab, x.m.String()+"@"+x.v.String()),
 	}, nil
 }

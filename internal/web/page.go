@@ -88,8 +88,8 @@ func readTemplates() (map[string]*template.Template, error) {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"size": prose.Size,
-		"short": func(digest string) string {
-			return prose.Clip(strings.TrimPrefix(strings.TrimPrefix(digest, "sha256:"), "SHA256:"), 12)
+		"summed": func(digest string) bool {
+			return strings.HasPrefix(digest, "sha256:") || strings.HasPrefix(digest, "SHA256:")
 		},
 		"day":   func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
 		"hour":  func(t time.Time) string { return t.UTC().Format("15:04") },

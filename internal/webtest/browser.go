@@ -65,7 +65,7 @@ type Look struct {
 type Page struct {
 	URL    string // without the host
 	Bytes  int    // of everything that was loaded for it, as it came over the network
-	Loaded int    // requests
+	Loaded int    // requests, without images that the page is about and streams
 }
 
 // Crawl follows every link below start that the pages have, each once, as long as
@@ -127,6 +127,9 @@ func (b *Browser) open(t *testing.T, at string, look Look) (Page, []string) {
 		return Page{URL: u.RequestURI()}, nil
 	}
 	p, problems := w.result()
+	if p.Loaded > maxLoaded {
+		problems = append(problems, fmt.Sprintf("it loads %d files, more than %d", p.Loaded, maxLoaded))
+	}
 	p.URL = u.RequestURI()
 	for _, problem := range append(problems, f.Problems...) {
 		t.Errorf("%s: %s", name, problem)
@@ -153,6 +156,9 @@ func (l Look) apply(ctx context.Context, w *watcher) error {
 	}
 	return errors.Join(enabled, scripted, themed, known, chromedp.Do(ctx, chromedp.EmulateViewport(int64(l.Width), 900)))
 }
+
+// maxLoaded is the files of a page: itself, its style and its script.
+const maxLoaded = 3
 
 func hostOf(at string) string {
 	u, err := url.Parse(at)
@@ -183,10 +189,17 @@ func (w *watcher) hear(event any) {
 	case *audits.EventIssueAdded:
 		w.add("issue: %s", e.Issue.Code)
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err == nil && u.Host != w.host {
+		u, err := url.Parse(e.Request.URL)
+		if err != nil || u.Host != w.host {
 			w.add("it asks another host: %s", e.Request.URL)
+			return
 		}
-		w.page.Loaded++
+		asset := strings.Contains(u.Path, "/assets/")
+		picture := e.Type == network.ResourceTypeImage && !asset
+		icon := e.Type == network.ResourceTypeOther && asset // of the tab, which the browser loads once for all pages
+		if !picture && !icon && e.Type != network.ResourceTypeEventSource && e.RedirectResponse == nil {
+			w.page.Loaded++
+		}
 	case *network.EventResponseReceived:
 		if e.Response.Status >= 400 && e.Response.Status != http.StatusUnprocessableEntity { // which is a form with a mistake in it
 			w.add("%s is %d", e.Response.URL, e.Response.Status)
@@ -254,6 +267,8 @@ const audit = `(() => {
   const visible = (e) => e.checkVisibility ? e.checkVisibility({ opacityProperty: true, visibilityProperty: true }) : true;
   if (document.documentElement.scrollWidth > window.innerWidth)
     say("wider than the window: " + document.documentElement.scrollWidth + " px, by " + [...document.querySelectorAll("body *")].filter((e) => visible(e) && !e.closest(".scroll, pre, .hidden") && e.getBoundingClientRect().right > window.innerWidth).slice(0, 3).map(name).join(", "));
+  if (window.innerWidth < 400)
+    for (const s of document.querySelectorAll(".scroll")) if (s.scrollWidth > s.clientWidth + 1 && visible(s)) say("a table wider than the window: " + s.getAttribute("aria-label"));
   const part = (c) => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
   const color = (text) => { const m = text.match(/[\d.]+/g).map(Number); return { r: m[0], g: m[1], b: m[2], a: m.length > 3 ? m[3] : 1 }; };
   const light = (c) => 0.2126 * part(c.r) + 0.7152 * part(c.g) + 0.0722 * part(c.b);

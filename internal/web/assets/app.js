@@ -24,6 +24,10 @@ if (theme) {
   theme.querySelector("select").addEventListener("change", () => theme.requestSubmit());
 }
 
+// There is room for the contents beside the text on a wide screen.
+const contents = document.querySelector(".read .contents");
+if (contents && matchMedia("(min-width: 64rem)").matches) contents.open = true;
+
 // The time that is left, in the words of the server; it is spoken in the last hour only.
 function span(ms) {
   const min = Math.floor(ms / 60000), hour = Math.floor(min / 60), day = Math.floor(hour / 24);

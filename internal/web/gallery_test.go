@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/trust"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/registry"
+)
+
+// networkReadme is that of a module as most are: written by people, with tables made by
+// a tool.
+const networkReadme = `# Network
+
+A network with public and private subnets in each zone, a way out for both, and flow logs. It follows what the platform team agreed on for all accounts.
+
+## Use it
+
+` + "```hcl\nmodule \"network\" {\n  source  = \"okara.example.com/net/network/aws\"\n  version = \"~> 2.3\"\n\n  cidr  = \"10.20.0.0/16\"\n  zones = [\"eu-central-1a\", \"eu-central-1b\"]\n\n  # One for each zone costs more and outlives a zone.\n  nat_gateways = 2\n}\n```" + `
+
+## What it makes
+
+- One VPC with DNS names
+- A public and a private subnet in each zone
+- Route tables, an internet gateway and ` + "`nat_gateways`" + ` NAT gateways
+
+> Peering is a module of its own: see [peering](https://example.com/peering).
+
+### Limits
+
+| What | Default | Most |
+|------|---------|-----:|
+| Zones | 2 | 6 |
+| Subnets in a zone | 2 | 8 |
+| NAT gateways | 1 | 6 |
+
+## Upgrade from 1.x
+
+1. Set ` + "`zones`" + `, which has no default any more.
+2. Plan. Nothing should be replaced.
+
+## Requirements
+
+| Name | Version |
+|------|---------|
+| <a name="requirement_terraform"></a> terraform | >= 1.6 |
+| <a name="requirement_aws"></a> aws | ~> 5.0 |
+`
+
+// described publishes a version as CI does: with where it is from, and when it was made.
+func (s *site) described(t *testing.T, address, version string, age time.Duration, files map[string]string) {
+	t.Helper()
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	_, err := s.depot.PublishModule(t.Context(), tree, depottest.MustModule(t, address, version), depot.ModuleOptions{Annotations: map[string]string{
+		artifact.AnnCreated: clock().Add(-age).Format(time.RFC3339), artifact.AnnSource: "https://git.example.com/platform/" + strings.ReplaceAll(address, "/", "-"),
+		artifact.AnnRevision: "7c23c21946e58c911a765b2d22cfdb02f9d00b1a",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// announce says something about versions.
+func (s *site) announce(t *testing.T, address string, a depot.Announcement) {
+	t.Helper()
+	if _, _, err := s.depot.Announce(t.Context(), depottest.MustModule(t, address, "1.0.0").Item(), a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newGallery is a site with what a company has after a year, and with what is hard to
+// show: read by callers with the token of the admin alone.
+func newGallery(t *testing.T) *site {
+	t.Helper()
+	now := clock()
+	policy := access.Policy{Tokens: []access.Token{tokenOf(t, admin, access.AnonymousAll()), tokenOf(t, wrong, []access.Scope{{Action: access.Read, Kind: addr.KindModule, Glob: "elsewhere/**"}})}}
+	s := newSiteOf(t, nil, policy, func(o *registry.Options) { o.Now = func() time.Time { return now } })
+	s.full(t)
+	const day = 24 * time.Hour
+	for i, version := range []string{"1.9.0", "1.10.0", "2.0.0-rc.1", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.3.1"} {
+		s.described(t, "net/network/aws", version, time.Duration(300-40*i)*day, map[string]string{
+			"main.tf": networkCode, "README.md": networkReadme, "LICENSE": "Apache License\nVersion 2.0, January 2004\n", "examples/two-zones/main.tf": `module "x" { source = "../.." }`, "modules/subnets/main.tf": `variable "zone" {}`,
+		})
+	}
+	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.9.0", Message: "It does not know zones. Move to 2.x by the end of March.", Replacement: "2.3.1"})
+	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionYank, Version: "2.2.0", Message: "it loses routes when a zone is added"})
+	s.described(t, "net/legacy/aws", "0.9.4", 500*day, map[string]string{"main.tf": `variable "cidr" {}`, "README.md": "# Legacy network\n\nThe network of old accounts.\n"})
+	s.announce(t, "net/legacy/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: artifact.AllVersions, Message: "Nobody looks after this module any more.", Replacement: "net/network/aws"})
+	for i := range 34 {
+		s.described(t, fmt.Sprintf("team/service-%d/aws", i), "1.0.0", time.Duration(i)*day, map[string]string{"main.tf": `variable "name" {}`, "README.md": fmt.Sprintf("# Service %d\n\nRuns service %d behind a load balancer, with logs and alarms of the team.\n", i, i)})
+	}
+	for _, address := range []string{"data/postgres/aws", "data/queue/aws", "security/keys/aws", "observability/alarms/datadog", "a-namespace-with-a-very-long-name-that-somebody-chose/a-module-with-a-name-of-many-words-too/kubernetes"} {
+		s.described(t, address, "0.1.0", 3*day, map[string]string{"main.tf": "", "README.md": "# " + address + "\n\nWhat the name says.\n"})
+	}
+	key := depottest.NewKey(t, signing.KeyOptions{Name: "Example Registry", Email: "security@registry.example.com", ECC: true})
+	release := depottest.NewRelease(t, key, "linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64")
+	release.Has = release.Has[:3]
+	if _, err := s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	signer, _ := depottest.NewCosignKey(t)
+	m := depottest.MustModule(t, "net/network/aws", "2.3.1")
+	subject := depottest.MustSubject(t, s.depot, m.Item(), m.Version)
+	if _, err := trust.SignCosign(t.Context(), subject, signer); err != nil {
+		t.Fatal(err)
+	}
+	for ago := range downloads.Days {
+		now = clock().Add(-time.Duration(ago) * day)
+		for i := range (ago*7 + 13) % 11 * (1 + (downloads.Days-ago)/20) {
+			s.protocols.Downloads().Add(artifact.Counted{Kind: "module", Address: "net/network/aws", Version: []string{"2.3.1", "2.3.0", "1.10.0"}[i%3], Tool: []string{"opentofu", "opentofu", "terraform", "okara"}[i%4]})
+		}
+	}
+	now = clock()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.finder.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	known, err := s.protocols.Catalog().Index(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := known.Search(catalog.Query{})
+	for _, it := range all { // as after a publication, which does not wait for its turn
+		s.protocols.Catalog().Changed(it.Repository(s.layout), "")
+	}
+	for until := time.Now().Add(3 * time.Minute); !s.known(t, len(all)); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the catalog was never read")
+		}
+	}
+	return s
+}
+
+const networkCode = `
+terraform {
+  required_version = ">= 1.6"
+  required_providers {
+    aws = { source = "hashicorp/aws", version = "~> 5.0" }
+    dns = { source = "okara.example.com/acme/dns", version = ">= 1.2" }
+  }
+}
+
+variable "cidr" {
+  type        = string
+  description = "The range of addresses. It cannot change later."
+}
+
+variable "zones" {
+  type        = list(string)
+  description = "Zones that get subnets, at least two."
+}
+
+variable "nat_gateways" {
+  type        = number
+  default     = 1
+  description = "How many ways out the private subnets share."
+}
+
+variable "tags" {
+  type    = map(string)
+  default = {}
+}
+
+resource "aws_vpc" "this" { cidr_block = var.cidr }
+resource "aws_subnet" "public" { vpc_id = aws_vpc.this.id }
+resource "aws_subnet" "private" { vpc_id = aws_vpc.this.id }
+data "aws_region" "here" {}
+
+output "id" {
+  description = "Of the VPC."
+  value       = aws_vpc.this.id
+}
+`
