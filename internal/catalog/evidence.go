@@ -5,6 +5,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 type Evidence struct {
 	Signatures []trust.Signature
 	artifact.Referred
+
+	under string // what the list of versions said of it
 }
 
 // Scan is the newest report of a scanner, false if there is none.
@@ -50,7 +53,7 @@ func (f *Findings) size() int { return 512 * (1 + len(f.All)) }
 
 // evidence keeps both.
 type evidence struct {
-	of    *cache.Cache[*Evidence] // repository@digest and the event that replaced the signature
+	of    *cache.Cache[*Evidence] // repository@digest
 	brief *cache.Cache[*Evidence] // the same, without what only a list of all shows
 	found *cache.Cache[*Findings] // repository@digest of a report
 }
@@ -63,9 +66,11 @@ func newEvidence(now func() time.Time, looked func(kind, result string)) *eviden
 	}
 }
 
-// Evidence returns what vouches for the manifest of a version, as it was at most
-// ten minutes ago: later ones are looked for in the background. Keys are trusted if
-// the policy of the server names them.
+// Evidence returns what vouches for the manifest of a version. What has a tag of its
+// own, and an event that replaced the signature, counts once the list of versions has
+// it. What only the list of referrers tells, or the content of a tag that was there,
+// counts after ten minutes: it is looked for in the background. Keys are trusted if the
+// policy of the server names them.
 func (c *Catalog) Evidence(ctx context.Context, it addr.Item, v addr.Version, manifest oci.Descriptor, l *Versions) (*Evidence, error) {
 	return c.vouching(ctx, c.evidence.of, artifact.ReadReferred, it, v, manifest, l)
 }
@@ -83,7 +88,11 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 ) (*Evidence, error) {
 	repository := it.Repository(c.layout)
 	p := cache.Policy{Fresh: verdictFresh, Grace: cache.Forever, Stale: cache.Forever}
-	return kept.Get(ctx, verdictKey(repository, manifest)+l.resigned(v), p, func(ctx context.Context, _ *Evidence, _ bool) (*Evidence, error) {
+	key, under := verdictKey(repository, manifest), l.vouchedBy(v, manifest)
+	if e, ok := kept.Peek(key); ok && e.under != under {
+		kept.Forget(key)
+	}
+	return kept.Get(ctx, key, p, func(ctx context.Context, _ *Evidence, _ bool) (*Evidence, error) {
 		r, err := c.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -97,13 +106,28 @@ func (c *Catalog) vouching(ctx context.Context, kept *cache.Cache[*Evidence], re
 		policy := c.policy.require[it.Kind]
 		policy.Now = c.policy.now()
 		s := trust.Subject{Repository: r, Item: it, Name: c.layout.Below(repository), Version: v, Manifest: m, Events: l.Events}
-		e := &Evidence{}
+		e := &Evidence{under: under}
 		if e.Signatures, err = trust.Signatures(ctx, s, policy); err != nil {
 			return nil, err
 		}
 		e.Referred, err = read(ctx, r, manifest)
 		return e, err
 	})
+}
+
+// maxAttached bounds the tags that refer to a version; of more only their number counts.
+const maxAttached = 50
+
+// vouchedBy is what a list says of who vouches for a version: the event that replaced
+// its signature, and the tags that refer to it.
+func (l *Versions) vouchedBy(v addr.Version, manifest oci.Descriptor) string {
+	prefix := strings.Replace(manifest.Digest.String(), ":", "-", 1)
+	first, _ := slices.BinarySearch(l.Tags, prefix)
+	rest := l.Tags[first:]
+	if end := slices.IndexFunc(rest, func(tag string) bool { return !strings.HasPrefix(tag, prefix) }); end >= 0 {
+		rest = rest[:end]
+	}
+	return fmt.Sprint(l.resigned(v), len(rest), rest[:min(len(rest), maxAttached)])
 }
 
 // Findings reads a scan report. [oci.ErrTooLarge] and [oci.ErrCorrupt] mean that
