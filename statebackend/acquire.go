@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -72,11 +73,19 @@ const maxAttempts = 5
 // maxRelists bounds how often the smallest of several live claims looks again.
 const maxRelists = 4
 
-var (
-	errStaleList = errors.New("the registry's tag list does not show its own writes")
-	errOvertaken = errors.New("the lock was taken over while it was being acquired")
-	errCrowded   = errors.New("version numbers kept moving")
+var errCrowded = errors.New("version numbers kept moving")
+
+// passing is an error of an attempt that may succeed when it is made again. It is an
+// [oci.ErrUnavailable].
+type passing string
+
+const (
+	errStaleList = passing("the registry's tag list does not show its own writes")
+	errOvertaken = passing("the lock was taken over while it was being acquired")
 )
+
+func (e passing) Error() string        { return string(e) }
+func (e passing) Is(target error) bool { return target == oci.ErrUnavailable }
 
 // next takes the reply to the last request and returns the next one. The first
 // reply is ignored. After opDone, result is set.

@@ -38,7 +38,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			for _, tag := range tags {
 				key, value, _ := strings.Cut(tag, "=")
 				if _, twice := n.Tags[key]; twice || key == "" {
-					return usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag)
+					return withHint(usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
 				}
 				n.Tags[key] = value
 			}

@@ -56,8 +56,8 @@ func (a announcement) check() error {
 		return invalid("serial is missing")
 	case err != nil || len(sum) != md5.Size:
 		return invalid("md5 must be the 32 hex digits of the MD5 sum of the state")
-	case a.Lineage != "" && !validText(a.Lineage, maxLineage):
-		return invalid("lineage must have at most %d characters, and no control characters", maxLineage)
+	case a.Lineage != "" && !validLabel(a.Lineage, maxLineage):
+		return invalid("lineage must have at most %d characters, and none that is invisible", maxLineage)
 	}
 	return nil
 }

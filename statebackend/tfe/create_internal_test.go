@@ -4,6 +4,7 @@ package tfe
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/statebackend"
@@ -37,4 +38,21 @@ func FuzzAnnouncement(f *testing.F) {
 			t.Errorf("%q matches %+v", a.State, v)
 		}
 	})
+}
+
+// TestLineage shows which lineages are taken: others read them.
+func TestLineage(t *testing.T) {
+	announced := func(lineage string) error {
+		return announcement{Serial: new(uint64(1)), MD5: "d41d8cd98f00b204e9800998ecf8427e", Lineage: lineage}.check()
+	}
+	for _, lineage := range []string{"", "2d6a1b34-5c3f", "größe", strings.Repeat("l", maxLineage)} {
+		if err := announced(lineage); err != nil {
+			t.Errorf("%q: %v", lineage, err)
+		}
+	}
+	for _, lineage := range []string{"a\nb", "a\u202eb", "a\u2066b", "\xff", strings.Repeat("l", maxLineage+1)} {
+		if err := announced(lineage); err == nil {
+			t.Errorf("%q is taken", lineage)
+		}
+	}
 }

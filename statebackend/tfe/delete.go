@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -32,9 +33,18 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, err := s.open(r.Context(), p)
+	at, err := s.locate(r.Context(), p)
 	if err != nil {
 		return err
+	}
+	ok, err := at.exists(r.Context())
+	switch {
+	case err != nil:
+		return err
+	case !ok && at.deletedBy(g, s.now()):
+		return noContent(w)
+	case !ok:
+		return noWorkspace(p)
 	}
 	if err := notOlder(h, p, at.record); err != nil {
 		return err
@@ -55,6 +65,13 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 	s.o.Wrote(r.Context(), at.name)
 	g.Record(p.String(), access.Change{Action: "delete", Status: http.StatusNoContent})
 	return noContent(w)
+}
+
+// deletedBy reports whether a caller has just deleted a workspace: then a request whose
+// answer was lost has come again.
+func (at located) deletedBy(g access.Grant, now time.Time) bool {
+	r := at.record
+	return r != nil && r.Deleted && r.By == authorOf(g.Caller) && now.Sub(r.Updated) <= repeated
 }
 
 func (at located) remove(ctx context.Context, info statebackend.LockInfo, by string, may func(context.Context, *statebackend.Lock) error) error {

@@ -264,7 +264,13 @@ func validWorkspace(name string) bool {
 	return validText(name, maxWorkspace) && name != "." && name != ".."
 }
 
-// validText bounds what others will read.
+// validText bounds what is text to the tools.
 func validText(s string, most int) bool {
 	return s != "" && len(s) <= most && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// validLabel bounds what clients name and others read. Nothing in it is invisible or
+// turns the direction of what stands behind it.
+func validLabel(s string, most int) bool {
+	return validText(s, most) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }

@@ -104,7 +104,7 @@ func TestOtherIDs(t *testing.T) {
 	if got, err := parseProjectID(projectID(defaultProject)); err != nil || got != defaultProject {
 		t.Errorf("a project is %q, %v", got, err)
 	}
-	for _, id := range []string{"prj-", "prj-Y", projectID("a\nb"), projectID(strings.Repeat("x", maxProject+1)), "ws-" + p.key()} {
+	for _, id := range []string{"prj-", "prj-Y", projectID("a\nb"), projectID("a\u202eb"), projectID("a\u200bb"), projectID(strings.Repeat("x", maxProject+1)), "ws-" + p.key()} {
 		if got, err := parseProjectID(id); err == nil {
 			t.Errorf("%q is %q", id, got)
 		}

@@ -142,7 +142,9 @@ func (s *server) answerLock(w http.ResponseWriter, p place, h handle, g access.G
 }
 
 // unlock ends the lock of the command, or of the subject for a stable id. It may
-// come twice.
+// come twice, and somebody else may hold the next lock when it comes again: to a
+// command, whose lock is nobody else's, that is as good. A script is refused, since
+// nothing tells its lock from that of another script.
 func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
 	p, h, g, err := s.allowWorkspace(r, access.Write)
 	if err != nil {
@@ -157,7 +159,10 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
 	id := lockIDOf(h, g.Caller)
 	err = at.store.Release(r.Context(), at.workspace, id)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
-		return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
+		if h == "" {
+			return conflict("workspace is locked by User "+orUnknown(e.Held.Who), "%w", err)
+		}
+		return s.answerLock(w, p, h, g, &statebackend.Held{Info: e.Held})
 	}
 	if err != nil {
 		return err

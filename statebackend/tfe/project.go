@@ -85,7 +85,7 @@ func (s *server) createProject(w http.ResponseWriter, r *http.Request) error {
 }
 
 func validProject(name string) bool {
-	return validText(name, 4*maxProject) && len([]rune(name)) <= maxProject
+	return validLabel(name, 4*maxProject) && len([]rune(name)) <= maxProject
 }
 
 // showProject answers for every label, since nothing says which of them are in use

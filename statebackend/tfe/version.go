@@ -47,7 +47,7 @@ type versionAttributes struct {
 func (s *server) versionOf(r *http.Request, p place, h handle, v statebackend.Version) resource {
 	id := p.versionID(v.N)
 	a := versionAttributes{
-		Serial: v.Serial, Lineage: v.Lineage, Created: shownTime(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
+		Serial: v.Serial, Lineage: v.Lineage, Created: date(v.Created), Status: statusFinalized, Size: v.Size, Tool: toolVersion(v.Tool), Processed: true,
 		Download: s.address(r, versionKind+"/"+id+"/download"),
 	}
 	if h != "" {
@@ -70,13 +70,6 @@ func (s *server) address(r *http.Request, route string) string {
 		return base + prefix + route
 	}
 	return route
-}
-
-func shownTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // toolVersion is the version of the tool that wrote a state, where it says so.

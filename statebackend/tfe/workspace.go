@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
@@ -136,7 +135,7 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	doc := document{Data: d}
-	if slices.Contains(strings.Split(r.URL.Query().Get("include"), ","), "outputs") {
+	if includes(r, "outputs") {
 		included, release, err := s.includedOutputs(r.Context(), g, at)
 		if err != nil {
 			return err
