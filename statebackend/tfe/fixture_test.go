@@ -36,9 +36,10 @@ func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 // setup is what a test may choose of a server. The zero value works.
 type setup struct {
 	clock  *clock
-	via    http.RoundTripper           // to the registry
-	split  []string                    // organizations whose workspaces have repositories of their own
-	change func(*tfe.Options)          // of the handler
+	via    http.RoundTripper  // to the registry
+	split  []string           // organizations whose workspaces have repositories of their own
+	change func(*tfe.Options) // of the handler
+	wrap   func(http.Handler) http.Handler
 	store  func(*statebackend.Options) // of each store
 }
 
@@ -116,6 +117,9 @@ func newServer(t testing.TB, host string, o setup) string {
 	h, err := tfe.New(options)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.wrap != nil {
+		h = o.wrap(h)
 	}
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

@@ -4,6 +4,7 @@ package tfe_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-141914ff/okara/statebackend"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -129,10 +131,16 @@ func TestEndlessUploads(t *testing.T) {
 	c.unlock(http.StatusOK, id)
 }
 
-// A large state is in memory once while it is stored.
+// A large state is in memory once while it is stored, whether or not its length was
+// said.
 func TestMemoryOfUpload(t *testing.T) {
-	const size = 60 << 20
-	c := newTool(t, newServer(t, newRegistry(t), setup{}))
+	t.Run("sized", func(t *testing.T) { testMemoryOfUpload(t, 70<<20, 2) })
+	t.Run("unsized", func(t *testing.T) { testMemoryOfUpload(t, -1, 3) }) // what is no more held may not be collected yet
+}
+
+func testMemoryOfUpload(t *testing.T, length int64, copies int64) {
+	const size, most = 70 << 20, 72 << 20
+	c := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.MaxState = most }}))
 	c.create("prod")
 	id := c.read("prod")
 	c.lock(http.StatusOK, id)
@@ -144,14 +152,14 @@ func TestMemoryOfUpload(t *testing.T) {
 	runtime.GC()
 	before := liveHeap()
 	peak, done := watchHeap()
-	c.upload(t, twin, state)
-	c.upload(t, address, state)
+	c.upload(t, twin, state, length)
+	c.upload(t, address, state, length)
 	done()
 	used := int64(peak.Load()) - int64(before)
 	t.Logf("a state of %d MiB takes %d MiB while it is stored", size>>20, used>>20)
 	// The store sets aside as much again for what it compresses, of which it touches
 	// a tenth here.
-	if used > 2*size+16<<20 {
+	if used > copies*most+16<<20 {
 		t.Errorf("%d bytes are held for a state of %d", used, size)
 	}
 	if diff := cmp.Diff(1.0, c.current(id).Attributes["serial"]); diff != "" {
@@ -160,9 +168,12 @@ func TestMemoryOfUpload(t *testing.T) {
 }
 
 // upload uploads without a copy of the body.
-func (c client) upload(t *testing.T, address, body string) {
+func (c client) upload(t *testing.T, address, body string, length int64) {
 	t.Helper()
-	resp, err := c.as("").send(http.MethodPut, address, int64(len(body)), strings.NewReader(body))
+	if length >= 0 {
+		length = int64(len(body))
+	}
+	resp, err := c.as("").send(http.MethodPut, address, length, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,4 +264,75 @@ func TestNoMemory(t *testing.T) {
 	wg.Wait()
 	c.put(http.StatusOK, other, stateOf("l", 1))
 	c.wantState(id, stateOf("l", 1))
+}
+
+// untaken is an answer that its client does not take until the test ends.
+type untaken struct {
+	http.ResponseWriter
+	begun func()
+	ended <-chan struct{}
+}
+
+func (u untaken) Write([]byte) (int, error) {
+	u.begun()
+	<-u.ended
+	return 0, io.ErrClosedPipe
+}
+
+// Downloads that nobody takes leave room for those of others.
+func TestUntakenDownloads(t *testing.T) {
+	const slow = "X-Slow"
+	const size = 2 << 20
+	begun, ended := make(chan struct{}, 4), make(chan struct{})
+	host := newRegistry(t)
+	at := newServer(t, host, setup{
+		store: func(o *statebackend.Options) { o.Budget = statebackend.NewBudget(size) }, // for one at a time
+		wrap: func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get(slow) != "" {
+					w = untaken{w, func() { begun <- struct{}{} }, ended}
+				}
+				h.ServeHTTP(w, r)
+			})
+		},
+	})
+	c := newTool(t, at)
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { close(ended) })
+	mustPut(t, openStore(t, host, "acme"), "prod", largeState(size))
+	mustPut(t, openStore(t, host, "acme"), "dev", largeState(size))
+	for _, caller := range []string{"ci", "admin"} {
+		address := c.current(c.read("prod")).Attributes["hosted-state-download-url"].(string)
+		wg.Go(func() {
+			r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, address, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Authorization", "Bearer "+tokenOf(caller))
+			r.Header.Set(slow, "yes")
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+		select {
+		case <-begun:
+		case <-time.After(time.Minute):
+			t.Fatal("a download that nobody takes keeps another from being read")
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dev := c.as("dev")
+		id := dev.create("dev-b")
+		dev.lock(http.StatusOK, id)
+		dev.unlock(http.StatusOK, id)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("a download that nobody takes keeps a lock from being taken")
+	}
 }

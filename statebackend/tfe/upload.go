@@ -3,6 +3,7 @@
 package tfe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (s *server) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	if err := s.kit.OpenBody(r); err != nil {
 		return nil, err
 	}
-	state, err := httpserve.ReadBody(w, r, s.o.MaxState)
+	state, err := readOnce(w, r, s.o.MaxState)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, stateTooLarge(s.o.MaxState)
 	}
@@ -82,6 +83,26 @@ func (s *server) readState(w http.ResponseWriter, r *http.Request) ([]byte, erro
 		return nil, malformed("the state did not arrive whole: %w", err)
 	}
 	return state, nil
+}
+
+// fewBytes is how much of a body without a length is read before room is made for
+// the longest one.
+const fewBytes = 1 << 20
+
+// readOnce is [httpserve.ReadBody] that has a body without a length in memory once as
+// well: one that grew by doubling would hold up to three times what it was counted for.
+func readOnce(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength >= 0 {
+		return httpserve.ReadBody(w, r, limit)
+	}
+	body := http.MaxBytesReader(w, r.Body, limit)
+	few, err := io.ReadAll(io.LimitReader(body, fewBytes))
+	if err != nil || len(few) < fewBytes {
+		return few, err
+	}
+	b := bytes.NewBuffer(append(make([]byte, 0, limit+bytes.MinRead), few...))
+	_, err = b.ReadFrom(body)
+	return b.Bytes(), err
 }
 
 // drop reads the twin of a state, in which everything is in clear, and forgets it.

@@ -370,19 +370,38 @@ func (s *server) downloadVersion(w http.ResponseWriter, r *http.Request) error {
 	if id.pending {
 		return absent("this version is being uploaded")
 	}
-	send := func(state []byte) error {
-		writeState(w, state)
-		return nil
-	}
-	if done, err := s.fromLock(r, g, id, send); done || err != nil {
-		return err
-	}
-	at, err := s.open(r.Context(), id.place)
+	state, release, err := s.stateOf(r, g, id)
 	if err != nil {
 		return err
 	}
-	_, err = at.view(r.Context(), id.n, send)
-	return absentState(id.place, id.n, err)
+	defer release()
+	writeState(w, state)
+	return nil
+}
+
+// stateOf reads the state of a version, for which the caller gives back a place in
+// memory. It takes none of what stores have to read with: whoever takes a download
+// slowly keeps nobody else waiting.
+func (s *server) stateOf(r *http.Request, g access.Grant, id stateVersion) (state []byte, release func(), err error) {
+	r, cancel := within(r)
+	defer cancel()
+	if state, err = s.fromLock(r, id); err != nil {
+		return nil, nil, err
+	}
+	if state != nil {
+		release, err = s.room(g, state)
+		return state, release, err
+	}
+	at, err := s.open(r.Context(), id.place)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = at.view(r.Context(), id.n, func(b []byte) (err error) {
+		state = b
+		release, err = s.room(g, b)
+		return err
+	})
+	return state, release, absentState(id.place, id.n, err)
 }
 
 // absentState says that a version has no state, where that is what an error says.
@@ -393,30 +412,22 @@ func absentState(p place, n int64, err error) error {
 	return err
 }
 
-// fromLock sends the current state of who has just asked for it under a lock, which
-// remembers where it is. It is false where that is not so.
-func (s *server) fromLock(r *http.Request, g access.Grant, id stateVersion, send func([]byte) error) (bool, error) {
+// fromLock reads the current state of who has just asked for it under a lock, which
+// remembers where it is. It is nil where that is not so.
+func (s *server) fromLock(r *http.Request, id stateVersion) ([]byte, error) {
 	h, ok := parseHandle(r.URL.Query().Get(handleQuery), s.now())
 	if !ok {
-		return false, nil
+		return nil, nil
 	}
 	_, l, ok := s.holding(r.Context(), id.place, h.lockID())
 	if !ok {
-		return false, nil
+		return nil, nil
 	}
 	if v, err := l.Head(r.Context()); err != nil || v.N != id.n {
-		return false, nil
+		return nil, nil
 	}
 	state, _, err := l.Get(r.Context())
-	if err != nil {
-		return false, err
-	}
-	release, err := s.room(g, state)
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	return true, send(state)
+	return state, err
 }
 
 // smallState is what needs no place in memory, in bytes: the bounds of requests are
