@@ -7,6 +7,8 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-tfe"
@@ -103,4 +105,125 @@ func TestCloudClient(t *testing.T) {
 type rollback struct {
 	Type    string            `jsonapi:"primary,state-versions"`
 	Version *tfe.StateVersion `jsonapi:"relation,rollback-state-version"`
+}
+
+// TestCloudProvider makes the calls that the tfe provider makes for the data source
+// tfe_outputs, in its older and its newer form, and for the resource tfe_workspace in
+// its life.
+func TestCloudProvider(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCloud(t, set, set.tofu)
+	_, at := c.serve("one", c.registry(), "127.0.0.1:0")
+	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + at, BasePath: "/api/v2/", Token: "any"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := checkProviderWorkspace(t, client)
+	// A tool writes the state.
+	c.configure("app", fmt.Sprintf(cloudBlock, "cloud", `name = "shop"`)+"}\noutput \"key\" {\n  value     = \"s3cret\"\n  sensitive = true\n}\nterraform {\n", "true")
+	c.must("app", at, "init")
+	c.must("app", at, "apply", "-auto-approve")
+	checkProviderOutputs(t, client, id)
+
+	ctx := t.Context()
+	if err := client.Workspaces.SafeDeleteByID(ctx, id); !errors.Is(err, tfe.ErrWorkspaceNotSafeToDelete) {
+		t.Errorf("a workspace with resources is deleted safely: %v", err)
+	}
+	c.must("app", at, "destroy", "-auto-approve")
+	if err := client.Workspaces.SafeDeleteByID(ctx, id); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Workspaces.ReadByID(ctx, id); !errors.Is(err, tfe.ErrResourceNotFound) {
+		t.Errorf("a deleted workspace is %v", err)
+	}
+}
+
+// checkProviderWorkspace makes and changes a workspace, and returns its id.
+func checkProviderWorkspace(t *testing.T, client *tfe.Client) string {
+	t.Helper()
+	ctx := t.Context()
+	project, err := client.Projects.Create(ctx, "acme", tfe.ProjectCreateOptions{Name: "retail"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.Workspaces.Create(ctx, "acme", tfe.WorkspaceCreateOptions{
+		Name: new("shop"), Description: new("first"), AutoApply: new(false), QueueAllRuns: new(true), SpeculativeEnabled: new(true),
+		Tags: []*tfe.Tag{{Name: "net"}}, Project: project,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Workspaces.UpdateByID(ctx, made.ID, tfe.WorkspaceUpdateOptions{
+		Name: new("shop"), Description: new("second"), AllowDestroyPlan: new(true), AutoApply: new(false), FileTriggersEnabled: new(true),
+		GlobalRemoteState: new(false), StructuredRunOutputEnabled: new(true), WorkingDirectory: new(""), TriggerPrefixes: []string{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Workspaces.AddTags(ctx, made.ID, tfe.WorkspaceAddTagsOptions{Tags: []*tfe.Tag{{Name: "prod"}}}); err != nil {
+		t.Error(err)
+	}
+	if err := client.Workspaces.RemoveTags(ctx, made.ID, tfe.WorkspaceRemoveTagsOptions{Tags: []*tfe.Tag{{Name: "net"}}}); err != nil {
+		t.Error(err)
+	}
+	read, err := client.Workspaces.ReadByID(ctx, made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read.ID != made.ID || read.Description != "second" || read.Project == nil || read.Project.ID != project.ID || read.Organization.Name != "acme" ||
+		!slices.Equal(read.TagNames, []string{"prod"}) || read.Permissions.CanForceDelete == nil || read.ExecutionMode != "local" {
+		t.Errorf("the workspace is %+v", read)
+	}
+	// Not found means to the provider that everybody may read the state.
+	if _, err := client.Workspaces.ListRemoteStateConsumers(ctx, made.ID, nil); !errors.Is(err, tfe.ErrResourceNotFound) {
+		t.Errorf("who may read the state is %v", err)
+	}
+	bound, err := client.Workspaces.ListEffectiveTagBindings(ctx, made.ID)
+	if err != nil || len(bound) != 1 || bound[0].Key != "prod" {
+		t.Errorf("the tags are %+v, %v", bound, err)
+	}
+	return made.ID
+}
+
+// checkProviderOutputs reads the outputs by the calls of both forms.
+func checkProviderOutputs(t *testing.T, client *tfe.Client, id string) {
+	t.Helper()
+	ctx := t.Context()
+	ws, err := client.Workspaces.ReadWithOptions(ctx, "acme", "shop", &tfe.WorkspaceReadOptions{Include: []tfe.WSIncludeOpt{tfe.WSOutputs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := map[string]any{}
+	for _, o := range ws.Outputs {
+		if older[o.Name] = o.Value; o.Sensitive {
+			whole, err := client.StateVersionOutputs.Read(ctx, o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			older[o.Name] = whole.Value
+		}
+	}
+	if plain, err := client.Workspaces.Read(ctx, "acme", "shop"); err != nil || plain.ID != id {
+		t.Errorf("the workspace is %+v, %v", plain, err)
+	}
+	list, err := client.StateVersionOutputs.ReadCurrent(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := map[string]any{}
+	for _, o := range list.Items {
+		if newer[o.Name] = o.Value; o.Sensitive {
+			whole, err := client.StateVersionOutputs.Read(ctx, o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			newer[o.Name] = whole.Value
+		}
+	}
+	want := map[string]any{"text": "first", "key": "s3cret"}
+	if !maps.Equal(older, want) || !maps.Equal(newer, want) {
+		t.Errorf("the outputs are %v and %v", older, newer)
+	}
 }
