@@ -3,8 +3,10 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -141,7 +143,8 @@ func testCloudOvertaken(t *testing.T, c *cloud) {
 	c.must("first", at, "init")
 	other.must("second", at, "init")
 	first := c.begin("first", at, inside)
-	if out, err := other.run("second", at, "plan"); err == nil || !strings.Contains(out, "lock") {
+	out, err := other.run("second", at, "plan")
+	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.ExitCode() != 1 || !strings.Contains(out, "lock") {
 		t.Errorf("a second command is not kept out: %v\n%s", err, out)
 	}
 	other.must("second", at, "force-unlock", "-force", "acme/shop")
@@ -152,6 +155,63 @@ func testCloudOvertaken(t *testing.T, c *cloud) {
 	}
 	if _, err := os.Stat(filepath.Join(c.dir, "first", "errored.tfstate")); err != nil {
 		t.Error(err)
+	}
+	if got := other.must("second", at, "output", "-no-color", "-raw", "text"); got != "second" {
+		t.Errorf("the state is that of %q", got)
+	}
+	other.must("second", at, "plan", "-detailed-exitcode", "-var", "text=second")
+}
+
+// TestCloudSnapshotsOvertaken is TestCloudOvertaken for an apply that stores a state
+// every 20 seconds, the least that the tools do: one before its lock is ended, and then
+// none.
+func TestCloudSnapshotsOvertaken(t *testing.T) {
+	needRivals(t)
+	eachTool(t, testCloudSnapshotsOvertaken)
+}
+
+func testCloudSnapshotsOvertaken(t *testing.T, c *cloud) {
+	c.snapshots = "1s"
+	registry := c.registry()
+	_, at := c.serve("one", registry, "127.0.0.1:0")
+	other := c.other()
+	hold, inside := c.held("first")
+	main := filepath.Join(c.dir, "first", "main.tf")
+	text, err := os.ReadFile(main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps strings.Builder // before and behind what is held
+	for i, after := range []string{"terraform_data.start", "terraform_data.step0", "terraform_data.one", "terraform_data.step2", "terraform_data.step3"} {
+		if i == 1 {
+			continue
+		}
+		fmt.Fprintf(&steps, "resource \"terraform_data\" \"step%d\" {\n  input = %s.id\n  provisioner \"local-exec\" {\n    command = \"sleep 21\"\n  }\n}\n", i, after)
+	}
+	steps.WriteString("resource \"terraform_data\" \"start\" {}\n")
+	whole := strings.Replace(string(text), `resource "terraform_data" "one" {`, steps.String()+"resource \"terraform_data\" \"one\" {\n  depends_on = [terraform_data.step0]", 1)
+	if err := os.WriteFile(main, []byte(whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.folder("second", "cloud", `name = "shop"`, "true")
+	c.must("first", at, "init")
+	other.must("second", at, "init")
+	first := c.begin("first", at, inside)
+	if got := c.versions(registry); got < 1 {
+		t.Errorf("%d versions were stored while the apply ran", got)
+	}
+	other.must("second", at, "force-unlock", "-force", "acme/shop")
+	other.must("second", at, "apply", "-auto-approve", "-var", "text=second")
+	stored := c.versions(registry)
+	c.release(hold)
+	if e := <-first; e.err == nil {
+		t.Errorf("the overtaken apply believes that it is done:\n%s", e.out)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "first", "errored.tfstate")); err != nil {
+		t.Error(err)
+	}
+	if got := c.versions(registry); got != stored {
+		t.Errorf("the overtaken apply stored %d versions more", got-stored)
 	}
 	if got := other.must("second", at, "output", "-no-color", "-raw", "text"); got != "second" {
 		t.Errorf("the state is that of %q", got)

@@ -3,12 +3,14 @@
 package e2e_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +58,7 @@ type cloud struct {
 	tool string // program
 
 	before, env []string // arguments and variables of every command
+	snapshots   string   // how often servers want states stored while an apply runs; "": at its end
 }
 
 func newCloud(t testing.TB, set tools, tool string) *cloud {
@@ -78,11 +81,12 @@ func (c *cloud) other() *cloud {
 
 // serve starts a server over a registry, at an address or any, and returns the
 // process and where it listens. States are stored once, at the end of an apply,
-// however slow the machine is.
+// however slow the machine is, unless c says more. Where the test fails, what the
+// server refused is shown.
 func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	c.t.Helper()
 	config := filepath.Join(c.dir, name+".hcl")
-	text := "tfe {\n  snapshot_interval = \"0s\"\n}\n"
+	text := fmt.Sprintf("access_log = true\ntfe {\n  snapshot_interval = %q\n}\n", cmp.Or(c.snapshots, "0s"))
 	if key := filepath.Join(c.dir, "one", "archive.key"); name != "one" { // replicas take each other's addresses of uploads
 		text += fmt.Sprintf("archives {\n  key_files = [%q]\n}\n", key)
 	}
@@ -95,9 +99,23 @@ func (c *cloud) serve(name, registry, listen string) (*process, string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(p.kill)
+	c.t.Cleanup(func() {
+		p.kill()
+		if !c.t.Failed() {
+			return
+		}
+		for line := range strings.Lines(p.log.String()) {
+			if refusedLine.MatchString(line) {
+				c.t.Logf("server %s: %s", name, strings.TrimSpace(line))
+			}
+		}
+	})
 	return p, addr
 }
+
+// refusedLine is what a server logs of a request that did not succeed, and of
+// anything else than requests. Tools that wait for a lock are no news.
+var refusedLine = regexp.MustCompile(`status=(40[0-8]|41|42|5)|level=(WARN|ERROR)`)
 
 // registry starts one, and returns where it listens.
 func (c *cloud) registry() string {
