@@ -3,6 +3,7 @@
 package registry_test
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -25,8 +26,11 @@ import (
 	"github.com/seed-141914ff/okara/internal/ocitest"
 	"github.com/seed-141914ff/okara/internal/server"
 	"github.com/seed-141914ff/okara/internal/signing"
+	"github.com/seed-141914ff/okara/internal/stateview"
 	"github.com/seed-141914ff/okara/internal/tofutest"
+	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/registry"
+	"github.com/seed-141914ff/okara/statebackend"
 )
 
 // tlsFront is a front-end that serves its registry under /v2/. Over TLS it is at
@@ -66,6 +70,22 @@ func newTLSFront(t testing.TB, change func(o *server.Options, url string)) *tlsF
 		t.Fatal(err)
 	}
 	return f
+}
+
+// keepStates makes a front-end serve states, by each door.
+func keepStates(t testing.TB, o *server.Options) {
+	t.Helper()
+	store, err := stateview.Open(o.Client, o.Layout, "acme", statebackend.Options{StrictReads: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.TFE = &server.TFEOptions{}
+	o.Stores = func(_ context.Context, name string) (*statebackend.Store, error) {
+		if name != "acme" {
+			return nil, fmt.Errorf("state %s: %w", name, oci.ErrNotFound)
+		}
+		return store, nil
+	}
 }
 
 // take returns what was asked for since the last call.
@@ -244,7 +264,8 @@ func (f *front) tryPublishProvider(t testing.TB, base, token string, files map[s
 }
 
 // TestTofuLogin is row 21: stock tools log in to an issuer in this process, by
-// way of the front-end and at the issuer itself, and install with what they got.
+// way of the front-end and at the issuer itself, install with what they got, and keep a
+// state by a cloud block.
 func TestTofuLogin(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		for _, tool := range tofutest.StockTools(t) {
@@ -253,6 +274,9 @@ func TestTofuLogin(t *testing.T) {
 				i.public = direct
 				f := newTLSFront(t, func(o *server.Options, url string) {
 					o.Access = i.access("read:module:net/**", access.Rule{Groups: []string{"platform"}})
+					o.Access.Rules[0].Allow = append(o.Access.Rules[0].Allow, must(access.ParseScope("write:state:acme")))
+					o.PublicURL = url
+					keepStates(t, o)
 					o.Login = &access.Login{Direct: direct, Issuer: access.Issuer{URL: i.URL}, ClientID: "okara-web", PublicURL: url}
 					if direct {
 						o.Login.Scopes = []string{"openid", "okara"}
@@ -294,6 +318,20 @@ func TestTofuLogin(t *testing.T) {
 				}
 				if _, out, err := tool.Init(t, root, "disable_checkpoint = true\n", env...); err == nil {
 					t.Errorf("a file that TF_CLI_CONFIG_FILE names leaves the token in use, which the docs deny:\n%s", out)
+				}
+				cloud := func(organization string) (string, string, error) {
+					const text = "terraform {\n  cloud {\n    hostname     = %q\n    organization = %q\n    workspaces {\n      name = \"shop\"\n    }\n  }\n}\nresource \"terraform_data\" \"one\" {}\n"
+					return tool.Init(t, map[string]string{"main.tf": fmt.Sprintf(text, f.host, organization)}, "", env...)
+				}
+				dir, out, err := cloud("acme")
+				if err == nil {
+					out, err = tool.Run(t, dir, "", env, "apply", "-no-color", "-auto-approve")
+				}
+				if err != nil {
+					t.Errorf("an apply with the token: %v\n%s", err, out)
+				}
+				if _, out, err := cloud("other"); err == nil {
+					t.Errorf("the token is good for a state that its rule does not name:\n%s", out)
 				}
 			})
 		}
