@@ -19,7 +19,7 @@ import (
 )
 
 func newDepotImport(up *upstreams) *cobra.Command {
-	var registry, namespace string
+	var registry, namespace, as string
 	cmd := &cobra.Command{
 		Use:   "import [FILE|DIR]...",
 		Short: "Write a depot file from lock files, OpenDepot resources or another registry",
@@ -27,21 +27,60 @@ func newDepotImport(up *upstreams) *cobra.Command {
   lock files        .terraform.lock.hcl, or folders that hold some: the providers
                     and versions in use
   YAML files        OpenDepot's Depot, Module and Provider resources
-  --from-registry   the modules that another registry lists`,
+  --from-registry   the modules that another registry lists
+
+With --as kubernetes YAML files become resources of okara's operator instead: Depot,
+Module, Provider and AccessRule. What these cannot say is a comment with the reason.`,
 		Example: `  okara depot import infra/ > depot.hcl
   kubectl get depots,modules,providers -o yaml | okara depot import - > depot.hcl
+  kubectl get depots,modules,providers,versions,groupbindings -A -o yaml | okara depot import --as kubernetes -
   okara depot import --from-registry registry.example.com --namespace net > depot.hcl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && registry == "" {
 				return usageError("name lock files, folders or YAML files, or --from-registry HOST")
 			}
-			return depotImport(cmd.Context(), up, args, registry, namespace)
+			switch as {
+			case "depot":
+				return depotImport(cmd.Context(), up, args, registry, namespace)
+			case "kubernetes":
+				return importKubernetes(up.app, args, registry)
+			}
+			return usageError("--as %s: want depot or kubernetes", as)
 		},
 	}
 	addAllowInternal(cmd.Flags(), &up.allowed)
 	cmd.Flags().StringVar(&registry, "from-registry", "", "`HOST` of a module registry to list")
 	cmd.Flags().StringVar(&namespace, "namespace", "", "take only this `NAMESPACE` of the registry")
+	cmd.Flags().StringVar(&as, "as", "depot", "`FORM` of what is written: depot, or kubernetes")
 	return cmd
+}
+
+// importKubernetes prints resources for the operator.
+func importKubernetes(a *app, args []string, registry string) error {
+	if registry != "" {
+		return usageError("--as kubernetes reads OpenDepot's resources, not --from-registry")
+	}
+	var manifests [][]byte
+	for _, arg := range args {
+		if !isManifest(arg) {
+			return usageError("%s: --as kubernetes reads OpenDepot's resources from YAML files, or - for standard input", arg)
+		}
+		src, err := readInput(a, arg)
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, src)
+	}
+	text, err := supply.KubernetesFromOpenDepot(manifests...)
+	if err != nil {
+		return err
+	}
+	return a.printResult(map[string]string{"manifests": text}, strings.TrimSuffix(text, "\n"))
+}
+
+// isManifest reports whether an argument is a file of resources.
+func isManifest(arg string) bool {
+	return arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }
 
 func depotImport(ctx context.Context, up *upstreams, args []string, registry, namespace string) error {
@@ -71,7 +110,7 @@ func depotImport(ctx context.Context, up *upstreams, args []string, registry, na
 func importFiles(a *app, args []string) (entries []supply.Imported, interval int, err error) {
 	var locks []*lockfile.File
 	for _, arg := range args {
-		if arg == "-" || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		if isManifest(arg) {
 			src, err := readInput(a, arg)
 			if err != nil {
 				return nil, 0, err

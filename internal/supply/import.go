@@ -88,7 +88,9 @@ type openDepot struct {
 	} `yaml:"metadata"`
 	Spec struct {
 		Global struct {
-			ModuleConfig openModule `yaml:"moduleConfig"`
+			ModuleConfig openModule     `yaml:"moduleConfig"`
+			GitHub       openGitHub     `yaml:"githubClientConfig"`
+			Storage      map[string]any `yaml:"storageConfig"`
 		} `yaml:"global"`
 		ModuleConfigs   []openModule   `yaml:"moduleConfigs"`
 		ProviderConfigs []openProvider `yaml:"providerConfigs"`
@@ -98,7 +100,22 @@ type openDepot struct {
 		Versions        []struct {
 			Version string `yaml:"version"`
 		} `yaml:"versions"`
+		ForceSync bool `yaml:"forceSync"`
+
+		// Of a Version.
+		Version     string        `yaml:"version"`
+		ModuleRef   *openModule   `yaml:"moduleConfigRef"`
+		ProviderRef *openProvider `yaml:"providerConfigRef"`
+
+		// Of a GroupBinding.
+		Expression        string   `yaml:"expression"`
+		ModuleResources   []string `yaml:"moduleResources"`
+		ProviderResources []string `yaml:"providerResources"`
 	} `yaml:"spec"`
+}
+
+type openGitHub struct {
+	Authenticated bool `yaml:"useAuthenticatedClient"`
 }
 
 type openModule struct {
@@ -108,6 +125,12 @@ type openModule struct {
 	RepoURL     string `yaml:"repoUrl"`
 	Constraints string `yaml:"versionConstraints"`
 	Immutable   *bool  `yaml:"immutable"`
+
+	History    *int           `yaml:"versionHistoryLimit"`
+	GitHub     openGitHub     `yaml:"githubClientConfig"`
+	FileFormat string         `yaml:"fileFormat"`
+	Storage    map[string]any `yaml:"storageConfig"`
+	Readme     any            `yaml:"readmeConfigMapRef"`
 }
 
 type openProvider struct {
@@ -116,6 +139,10 @@ type openProvider struct {
 	OperatingSystems []string `yaml:"operatingSystems"`
 	Architectures    []string `yaml:"architectures"`
 	Constraints      string   `yaml:"versionConstraints"`
+
+	History          *int           `yaml:"versionHistoryLimit"`
+	SourceRepository string         `yaml:"sourceRepository"`
+	Storage          map[string]any `yaml:"storageConfig"`
 }
 
 // maxManifests bounds a YAML file.
@@ -126,21 +153,30 @@ const maxManifests = 16 << 20
 // address, NAMESPACE/NAME/PROVIDER, so that only the host changes in sources.
 // interval is the longest polling interval in minutes.
 func ImportOpenDepot(src []byte) (entries []Imported, interval int, err error) {
+	all, err := readOpenDepot(src)
+	for _, d := range all {
+		interval = max(interval, d.Spec.Polling)
+		entries = append(entries, d.entries()...)
+	}
+	return entries, interval, err
+}
+
+// readOpenDepot reads OpenDepot's resources, whatever their kind.
+func readOpenDepot(src []byte) (all []openDepot, err error) {
 	if len(src) > maxManifests {
-		return nil, 0, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)
+		return nil, fmt.Errorf("%d bytes of YAML: %w", len(src), oci.ErrTooLarge)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	for {
 		var doc openDepot
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-			return entries, interval, nil
+			return all, nil
 		} else if err != nil {
-			return nil, 0, fmt.Errorf("reading YAML: %w: %w", err, oci.ErrCorrupt)
+			return nil, fmt.Errorf("reading YAML: %w: %w", err, oci.ErrCorrupt)
 		}
 		for _, d := range append(doc.Items, doc) { // kubectl prints a List
 			if strings.HasPrefix(d.APIVersion, "opendepot.defdev.io/") {
-				interval = max(interval, d.Spec.Polling)
-				entries = append(entries, d.entries()...)
+				all = append(all, d)
 			}
 		}
 	}

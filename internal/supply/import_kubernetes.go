@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// openSecret is the Secret of a GitHub App that OpenDepot reads; it has no other.
+const openSecret = "opendepot-github-application-secret"
+
+// kubeObject is a resource of okara, and what its source says that it does not.
+type kubeObject struct {
+	notes []string
+
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Metadata   struct {
+		Name      string `yaml:"name"`
+		Namespace string `yaml:"namespace,omitempty"`
+	} `yaml:"metadata"`
+	Spec any `yaml:"spec"`
+}
+
+type kubeDepot struct {
+	Interval  string         `yaml:"interval"`
+	Modules   []kubeModule   `yaml:"modules,omitempty"`
+	Providers []kubeProvider `yaml:"providers,omitempty"`
+}
+
+type kubeModule struct {
+	Address  string    `yaml:"address"`
+	Source   string    `yaml:"source"`
+	Versions string    `yaml:"versions,omitempty"`
+	Pin      []string  `yaml:"pin,omitempty"`
+	Policy   string    `yaml:"policy,omitempty"`
+	Keep     int       `yaml:"keep,omitempty"`
+	Auth     *kubeAuth `yaml:"auth,omitempty"`
+	Interval string    `yaml:"interval,omitempty"`
+}
+
+type kubeProvider struct {
+	Address   string   `yaml:"address"`
+	Versions  string   `yaml:"versions,omitempty"`
+	Pin       []string `yaml:"pin,omitempty"`
+	Platforms []string `yaml:"platforms,omitempty"`
+	Keep      int      `yaml:"keep,omitempty"`
+	Interval  string   `yaml:"interval,omitempty"`
+}
+
+type kubeAuth struct {
+	SecretRef struct {
+		Name string `yaml:"name"`
+	} `yaml:"secretRef"`
+}
+
+type kubeRule struct {
+	Groups []string `yaml:"groups"`
+	Allow  []string `yaml:"allow"`
+}
+
+// kubeImport turns OpenDepot's resources into okara's.
+type kubeImport struct {
+	declared map[string]string          // NAMESPACE/NAME of what a Depot makes, to the Depot
+	mirrors  map[string]map[string]bool // by namespace, the addresses of mirrored providers
+	secrets  map[string]bool            // namespaces whose Secret is named
+	objects  []kubeObject
+}
+
+// KubernetesFromOpenDepot returns okara's resources for OpenDepot's, as YAML. What
+// cannot be said is a comment with the reason.
+func KubernetesFromOpenDepot(manifests ...[]byte) (string, error) {
+	var all []openDepot
+	for _, src := range manifests {
+		found, err := readOpenDepot(src)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, found...)
+	}
+	im := kubeImport{declared: map[string]string{}, mirrors: map[string]map[string]bool{}, secrets: map[string]bool{}}
+	for _, d := range all {
+		if d.Kind == "Depot" {
+			im.declare(d)
+		}
+	}
+	for _, d := range all {
+		if d.Kind != "GroupBinding" {
+			im.add(d)
+		}
+	}
+	for _, d := range all {
+		if d.Kind == "GroupBinding" { // it names providers, which are known by now
+			im.add(d)
+		}
+	}
+	return im.text()
+}
+
+func (im *kubeImport) declare(d openDepot) {
+	by := d.Metadata.Namespace + "/" + d.Metadata.Name
+	for _, m := range d.Spec.ModuleConfigs {
+		im.declared["Module "+d.Metadata.Namespace+"/"+m.Name] = by
+	}
+	for _, p := range d.Spec.ProviderConfigs {
+		im.declared["Provider "+d.Metadata.Namespace+"/"+p.Name] = by
+	}
+}
+
+func (im *kubeImport) add(d openDepot) {
+	o := kubeObject{APIVersion: "okara.dev/v1alpha1", Kind: d.Kind}
+	o.Metadata.Name, o.Metadata.Namespace = d.Metadata.Name, d.Metadata.Namespace
+	if by, ok := im.declared[d.Kind+" "+d.Metadata.Namespace+"/"+d.Metadata.Name]; ok {
+		o.note("Depot %s makes it", by)
+		im.objects = append(im.objects, o)
+		return
+	}
+	if d.Spec.ForceSync {
+		o.note("forceSync: a run is asked for by the annotation okara.dev/requestedAt")
+	}
+	switch d.Kind {
+	case "Depot":
+		o.Spec = im.depot(d, &o)
+	case "Module":
+		m := d.Spec.ModuleConfig
+		m.Name = cmp.Or(m.Name, d.Metadata.Name)
+		if spec, ok := im.module(m, d, &o); ok {
+			spec.Interval = "0s"
+			o.Spec = spec
+		}
+	case "Provider":
+		p := d.Spec.ProviderConfig
+		p.Name = cmp.Or(p.Name, d.Metadata.Name)
+		if spec, ok := im.provider(p, d, &o); ok {
+			spec.Interval = "0s"
+			o.Spec = spec
+		}
+	case "Version":
+		im.version(d, &o)
+	case "GroupBinding":
+		o.Kind, o.Spec = "AccessRule", im.rule(d, &o)
+	default:
+		o.note("okara has no such kind")
+	}
+	im.objects = append(im.objects, o)
+}
+
+// note is a comment. What is from the manifest has no line break of its own.
+func (o *kubeObject) note(format string, args ...any) {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
+			return ' '
+		}
+		return r
+	}, fmt.Sprintf(format, args...))
+	if !slices.Contains(o.notes, text) {
+		o.notes = append(o.notes, text)
+	}
+}
+
+func (im *kubeImport) depot(d openDepot, o *kubeObject) any {
+	out := kubeDepot{Interval: "0s"}
+	if d.Spec.Polling > 0 {
+		out.Interval = fmt.Sprintf("%dm", d.Spec.Polling)
+	}
+	global := d.Spec.Global
+	if len(global.Storage) > 0 {
+		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+	}
+	for _, m := range d.Spec.ModuleConfigs {
+		if m.Immutable == nil {
+			m.Immutable = global.ModuleConfig.Immutable
+		}
+		if m.History == nil {
+			m.History = global.ModuleConfig.History
+		}
+		m.FileFormat = cmp.Or(m.FileFormat, global.ModuleConfig.FileFormat)
+		m.GitHub.Authenticated = m.GitHub.Authenticated || global.GitHub.Authenticated || global.ModuleConfig.GitHub.Authenticated
+		if spec, ok := im.module(m, openDepot{Metadata: d.Metadata}, o); ok {
+			out.Modules = append(out.Modules, spec)
+		}
+	}
+	for _, p := range d.Spec.ProviderConfigs {
+		if spec, ok := im.provider(p, openDepot{Metadata: d.Metadata}, o); ok {
+			out.Providers = append(out.Providers, spec)
+		}
+	}
+	return out
+}
+
+// module returns a module entry; false if okara could not take it, which o tells.
+func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModule, bool) {
+	versions, pin := d.exact()
+	e := m.entry(d.Metadata.Namespace)
+	spec := kubeModule{Address: e.Address, Source: e.Source, Versions: cmp.Or(versions, m.Constraints), Pin: pin, Policy: e.Policy, Keep: keepOf(m.History, o)}
+	if m.GitHub.Authenticated {
+		if path, ok := strings.CutPrefix(e.Source, "git::https://github.com/"); ok {
+			spec.Source = "github.com/" + strings.TrimSuffix(path, ".git")
+			spec.Auth = &kubeAuth{}
+			spec.Auth.SecretRef.Name = openSecret
+			im.secrets[d.Metadata.Namespace] = true
+		} else {
+			o.note("githubClientConfig of %s: its source is not on github.com", m.Name)
+		}
+	}
+	if m.FileFormat != "" {
+		o.note("fileFormat: both archives are always there")
+	}
+	if len(m.Storage) > 0 {
+		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+	}
+	if m.Readme != nil {
+		o.note("readmeConfigMapRef: the README of the module is shown")
+	}
+	_, err := ModuleSpec{
+		Address: spec.Address, Source: spec.Source, Policy: spec.Policy, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
+	}.Entry("")
+	return spec, o.takes("module "+spec.Address, err)
+}
+
+func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kubeProvider, bool) {
+	versions, pin := d.exact()
+	e := p.entry()
+	spec := kubeProvider{Address: e.Address, Versions: cmp.Or(versions, p.Constraints), Pin: pin, Platforms: e.Platforms, Keep: keepOf(p.History, o)}
+	if len(p.OperatingSystems) == 0 != (len(p.Architectures) == 0) {
+		o.note("operatingSystems and architectures of %s: only both together name platforms; all are taken", p.Name)
+	}
+	if p.SourceRepository != "" {
+		o.note("sourceRepository of %s: what is scanned is the package", p.Name)
+	}
+	if len(p.Storage) > 0 {
+		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
+	}
+	parsed, err := ProviderSpec{
+		Address: spec.Address, Platforms: spec.Platforms, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
+	}.Entry("")
+	if !o.takes("provider "+spec.Address, err) {
+		return spec, false
+	}
+	if im.mirrors[d.Metadata.Namespace] == nil {
+		im.mirrors[d.Metadata.Namespace] = map[string]bool{}
+	}
+	im.mirrors[d.Metadata.Namespace][parsed.Address.String()] = true
+	return spec, true
+}
+
+// takes notes why okara does not take an entry.
+func (o *kubeObject) takes(what string, err error) bool {
+	fields, _ := errors.AsType[FieldErrors](err)
+	for _, f := range fields {
+		o.note("%s is left out: %s", what, f)
+	}
+	return err == nil
+}
+
+func keepOf(history *int, o *kubeObject) int {
+	if history == nil {
+		return 0
+	}
+	if *history <= 0 {
+		o.note("versionHistoryLimit %d: all versions are kept", *history)
+		return 0
+	}
+	return *history
+}
+
+// exact returns the versions that a Module or Provider lists: the first, and the others.
+func (d openDepot) exact() (first string, others []string) {
+	for i, v := range d.Spec.Versions {
+		if s := strings.TrimPrefix(v.Version, "v"); i == 0 {
+			first = s
+		} else {
+			others = append(others, s)
+		}
+	}
+	return first, others
+}
+
+// version says what makes a Version: okara has one object for all platforms, made by the
+// operator.
+func (im *kubeImport) version(d openDepot, o *kubeObject) {
+	parent, name := "", ""
+	switch {
+	case d.Spec.ModuleRef != nil:
+		parent, name = "Module", d.Spec.ModuleRef.Name
+	case d.Spec.ProviderRef != nil:
+		parent, name = "Provider", d.Spec.ProviderRef.Name
+	}
+	if name == "" {
+		o.note("it names no Module or Provider: make one whose versions is %q", strings.TrimPrefix(d.Spec.Version, "v"))
+		return
+	}
+	o.note("the operator makes the Versions of %s %s, one for all platforms", parent, name)
+}
+
+// text writes the objects, with what an administrator has to do first.
+func (im *kubeImport) text() (string, error) {
+	var b bytes.Buffer
+	for _, namespace := range slices.Sorted(maps.Keys(im.mirrors)) {
+		addresses := slices.Sorted(maps.Keys(im.mirrors[namespace]))
+		fmt.Fprintf(&b, "# Mirrored providers have one address for all: an administrator allows them with\n#   kubectl annotate namespace %s okara.dev/addresses='module:%s/**, mirror:%s'\n",
+			plain(namespace), plain(namespace), strings.Join(addresses, ", mirror:"))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(im.secrets)) {
+		fmt.Fprintf(&b, "# The Secret says which hosts it may be sent to:\n#   kubectl annotate secret -n %s %s okara.dev/use=github.com\n", plain(namespace), openSecret)
+	}
+	for _, o := range im.objects {
+		if o.Spec == nil {
+			fmt.Fprintf(&b, "# %s %s/%s is left out\n", plain(o.Kind), plain(o.Metadata.Namespace), plain(o.Metadata.Name))
+		} else {
+			b.WriteString("---\n")
+		}
+		for _, note := range o.notes {
+			fmt.Fprintf(&b, "# %s\n", note)
+		}
+		if o.Spec == nil {
+			continue
+		}
+		enc := yaml.NewEncoder(&b)
+		enc.SetIndent(2)
+		if err := errors.Join(enc.Encode(o), enc.Close()); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// plain is a name of Kubernetes as it is, and quoted what is none.
+func plain(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == "" {
+		return s
+	}
+	return fmt.Sprintf("%q", s)
+}

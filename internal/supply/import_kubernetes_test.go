@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-141914ff/okara/internal/supply"
+)
+
+// TestKubernetesFromOpenDepot compares with testdata/opendepot/want.yaml, which is
+// written anew with OKARA_UPDATE=1.
+func TestKubernetesFromOpenDepot(t *testing.T) {
+	const golden = "testdata/opendepot/want.yaml"
+	src, err := os.ReadFile("testdata/opendepot/in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := supply.KubernetesFromOpenDepot(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("OKARA_UPDATE") != "" {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+	for _, o := range decode(t, got) {
+		check(t, o)
+	}
+	if _, err := supply.KubernetesFromOpenDepot([]byte("a: [")); err == nil {
+		t.Error("broken YAML was accepted")
+	}
+}
+
+type object struct {
+	Kind string
+	Spec struct {
+		supplySpec `yaml:",inline"`
+		Modules    []supplySpec
+		Providers  []supplySpec
+		Groups     []string
+		Allow      []string
+	}
+}
+
+type supplySpec struct {
+	Address, Source, Versions, Policy string
+	Pin, Platforms                    []string
+	Keep                              int
+}
+
+func decode(t *testing.T, text string) (all []object) {
+	t.Helper()
+	dec := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	for {
+		var o object
+		if err := dec.Decode(&o); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		all = append(all, o)
+	}
+}
+
+// check wants what okara itself takes.
+func check(t *testing.T, o object) {
+	t.Helper()
+	module := func(s supplySpec) {
+		if _, err := (supply.ModuleSpec{Address: s.Address, Source: s.Source, Policy: s.Policy, EntrySpec: supply.EntrySpec{Versions: s.Versions, Pin: s.Pin, Keep: s.Keep}}).Entry("x"); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	provider := func(s supplySpec) {
+		if _, err := (supply.ProviderSpec{Address: s.Address, Platforms: s.Platforms, EntrySpec: supply.EntrySpec{Versions: s.Versions, Pin: s.Pin, Keep: s.Keep}}).Entry("x"); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	switch o.Kind {
+	case "Depot":
+		for _, m := range o.Spec.Modules {
+			module(m)
+		}
+		for _, p := range o.Spec.Providers {
+			provider(p)
+		}
+	case "Module":
+		module(o.Spec.supplySpec)
+	case "Provider":
+		provider(o.Spec.supplySpec)
+	case "AccessRule":
+		if len(o.Spec.Groups) == 0 || len(o.Spec.Allow) == 0 {
+			t.Errorf("a rule without condition or right: %+v", o)
+		}
+		for _, s := range o.Spec.Allow {
+			if !strings.HasPrefix(s, "read:module:") && !strings.HasPrefix(s, "read:mirror:") {
+				t.Errorf("a right that OpenDepot cannot give: %s", s)
+			}
+		}
+	default:
+		t.Errorf("kind %q", o.Kind)
+	}
+}
+
+// FuzzKubernetesFromOpenDepot: whatever a manifest says, the result is YAML that has
+// nothing but okara's kinds.
+func FuzzKubernetesFromOpenDepot(f *testing.F) {
+	src, err := os.ReadFile("testdata/opendepot/in.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(src)
+	f.Add([]byte("apiVersion: opendepot.defdev.io/v1alpha1\nkind: \"Module\\nkind: x\"\nmetadata: {name: \"a\\n---\\nb\"}\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		got, err := supply.KubernetesFromOpenDepot(src)
+		if err != nil {
+			return
+		}
+		for _, o := range decode(t, got) {
+			check(t, o)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// Expressions of a GroupBinding that name groups, any of which will do.
+var (
+	groupTerms = regexp.MustCompile(`^\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*(?:(?:\|\||\bor\b)\s*(?:"[^"\\]*"|'[^'\\]*')\s+in\s+groups\s*)*$`)
+	groupName  = regexp.MustCompile(`"[^"\\]*"|'[^'\\]*'`)
+)
+
+// maxExpression bounds an expression, in bytes.
+const maxExpression = 16 << 10
+
+// rule returns what a GroupBinding gives; nil if that cannot be said.
+func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
+	text := d.Spec.Expression
+	if len(text) > maxExpression || !groupTerms.MatchString(text) {
+		o.note("expression %.200q: only groups joined by || can be said", text)
+		return nil
+	}
+	var spec kubeRule
+	for _, quoted := range groupName.FindAllString(text, -1) {
+		if name := quoted[1 : len(quoted)-1]; !slices.Contains(spec.Groups, name) {
+			spec.Groups = append(spec.Groups, name)
+		}
+	}
+	for _, glob := range d.Spec.ModuleResources {
+		im.allowModules(&spec, d.Metadata.Namespace, glob, o)
+	}
+	for _, name := range d.Spec.ProviderResources {
+		im.allowProviders(&spec, d.Metadata.Namespace, name, o)
+	}
+	if len(spec.Allow) == 0 {
+		o.note("it gives nothing")
+		return nil
+	}
+	o.note("rules add up: in OpenDepot the first match in the alphabet wins")
+	o.note("issuer: without one the rule is for tokens of each issuer of okara serve")
+	return spec
+}
+
+func (im *kubeImport) allowModules(spec *kubeRule, namespace, glob string, o *kubeObject) {
+	if _, err := path.Match(glob, ""); err != nil || glob == "" || strings.ContainsAny(glob, `?[]\/{}`) {
+		o.note("moduleResources %q: only names and * can be said", glob)
+		return
+	}
+	if glob == "*" {
+		spec.allow("read:module:" + namespace + "/**")
+		return
+	}
+	spec.allow("read:module:" + namespace + "/" + glob + "/*")
+}
+
+// allowProviders knows the provider of a name from the namespace's resources.
+func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *kubeObject) {
+	found := false
+	if name == "*" {
+		o.note("providerResources \"*\": the providers there are now, others need a line of their own")
+	}
+	for address := range im.mirrors[namespace] {
+		if p, err := addr.ParseProvider(address); err == nil && (name == "*" || p.Type == strings.ToLower(name)) {
+			spec.allow("read:mirror:" + address)
+			found = true
+		}
+	}
+	if !found {
+		o.note("providerResources %q: no Provider here has this name", name)
+	}
+}
+
+func (s *kubeRule) allow(scope string) {
+	if !slices.Contains(s.Allow, scope) {
+		s.Allow = append(s.Allow, scope)
+		slices.Sort(s.Allow)
+	}
+}
