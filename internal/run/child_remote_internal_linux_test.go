@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/instance"
@@ -142,7 +143,7 @@ func TestRemoteFails(t *testing.T) {
 	}
 }
 
-// TestRemoteKilled ends a tool that ignores the interrupt, by a signal as by the ledger.
+// TestRemoteKilled ends a tool that ignores the interrupt.
 func TestRemoteKilled(t *testing.T) {
 	tr := newRemote(t, stubScript{"plan": {{Mark: "../here"}, {Deaf: true}}}, nil)
 	c := tr.next()
@@ -152,8 +153,11 @@ func TestRemoteKilled(t *testing.T) {
 		_, err := os.Stat(filepath.Join(tr.order.Scratch, workFolder, "here"))
 		return err == nil
 	})
-	c.stop.ask(instance.Cancelled, "cancelled by anna")
-	c.stop.kill()
+	tr.names(true, "cancelled by anna")
+	<-c.stop.asked
+	if err := syscall.Kill(os.Getpid(), forceSignal); err != nil { // this process is the child
+		t.Fatal(err)
+	}
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

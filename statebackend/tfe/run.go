@@ -197,7 +197,7 @@ func (s *server) readRun(ctx context.Context, id runID) (Run, RunView, error) {
 type runAttributes struct {
 	Status       RunStatus       `json:"status"`
 	Message      string          `json:"message"`
-	Created      string          `json:"created-at"`
+	Created      string          `json:"created-at,omitempty"` // empty, the tools refuse it
 	HasChanges   bool            `json:"has-changes"`
 	AutoApply    bool            `json:"auto-apply"`
 	IsDestroy    bool            `json:"is-destroy"`
