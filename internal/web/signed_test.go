@@ -38,15 +38,15 @@ func TestSignedLater(t *testing.T) {
 		{"modules/net/vpc/aws/1.0.0/security", func() error {
 			_, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, m.Item(), m.Version), key)
 			return err
-		}, "<td>cosign"},
+		}, ">cosign"},
 		{"providers/acme/dns/1.2.3/security", func() error {
 			_, err := trust.SignCosign(t.Context(), depottest.MustSubject(t, s.depot, p, v), key)
 			return err
-		}, "<td>cosign"},
+		}, ">cosign"},
 		{"providers/acme/dns/1.2.3/security", func() error {
 			_, err := trust.SignProvider(t.Context(), depottest.MustSubject(t, s.depot, p, v), other, false)
 			return err
-		}, "<td>OpenPGP"},
+		}, ">OpenPGP"},
 	} {
 		_, body := s.get(t, "/ui/"+c.path)
 		before := strings.Count(body, c.mark)
