@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -128,10 +129,10 @@ func inputText(d artifact.DescribedModule) map[string]string {
 	all := newInputs(d)
 	texts := map[string]string{}
 	for _, in := range all.Required {
-		texts[in.Name] = oneLine(in.Type) + ", required" + sensitive(in.Sensitive)
+		texts[in.Name] = oneLine(cmp.Or(in.Type, "any")) + ", required" + sensitive(in.Sensitive)
 	}
 	for _, in := range all.Optional {
-		texts[in.Name] = oneLine(in.Type) + ", default " + oneLine(in.Default) + sensitive(in.Sensitive)
+		texts[in.Name] = oneLine(cmp.Or(in.Type, "any")) + ", default " + oneLine(in.Default) + sensitive(in.Sensitive)
 	}
 	return texts
 }

@@ -17,7 +17,41 @@ import (
 type inputs struct {
 	Required, Optional []input
 	Block              string // a module block that sets those required
+
+	// What a page shows of them, once [inputs.cut] was asked for it.
+	All, Total    int    // of the module; that fit the query
+	Query         string // in names and descriptions
+	First, Last   int
+	Before, After string // links to the pages beside, "" for none
 }
+
+// Searched reports whether there are so many that a field to look for one helps.
+func (in inputs) Searched() bool { return in.All > manyInputs }
+
+// manyInputs is how many fit on a screen or two.
+const manyInputs = 30
+
+// cut leaves those that fit the query of a request, and of them one page.
+func (in *inputs) cut(r *request) {
+	in.All, in.Query = len(in.Required)+len(in.Optional), prose.Clip(r.URL.Query().Get("q"), maxQuery)
+	words := strings.Fields(strings.ToLower(in.Query))
+	other := func(i input) bool {
+		text := strings.ToLower(i.Name + " " + i.Description)
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	}
+	if len(words) > 0 {
+		in.Required, in.Optional = slices.DeleteFunc(in.Required, other), slices.DeleteFunc(in.Optional, other)
+	}
+	in.Total = len(in.Required) + len(in.Optional)
+	in.First, in.Last, in.Before, in.After = cut(r, in.Total)
+	n := len(in.Required)
+	in.Required = in.Required[min(in.First, n):min(in.Last, n)]
+	in.Optional = in.Optional[max(in.First-n, 0):max(in.Last-n, 0)]
+	in.First++
+}
+
+// maxQuery bounds what is looked for in a list, in bytes.
+const maxQuery = 200
 
 // input is one variable.
 type input struct {

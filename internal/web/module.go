@@ -183,6 +183,7 @@ func (s *server) module(r *request) (*page, error) {
 	case "readme":
 		s.read(r, body.Base, &body.dirBody, x.d.Root)
 	case "inputs", "outputs":
+		body.Inputs.cut(r)
 		s.descriptions(&body.dirBody)
 	case "dependencies":
 		body.Requirements = s.satisfied(r, x.d.Root.RequiredProviders)
@@ -422,6 +423,7 @@ func (s *server) submodule(r *request) (*page, error) {
 	body := s.newModule(r, x)
 	body.dirBody = s.newDir(r, all[i])
 	body.Inputs.Block = block(path.Base(at), s.host(r)+"/"+x.m.String()+"//"+at, constraint(x.v), body.Inputs.Required)
+	body.Inputs.cut(r)
 	s.descriptions(&body.dirBody)
 	s.read(r, body.Base, &body.dirBody, all[i])
 	return &page{

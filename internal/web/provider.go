@@ -34,8 +34,8 @@ type providerBody struct {
 	vouched
 	Protocols []string
 	Snippets  []snippet
-	Versions  versionsBody
-	Problem   string // why the tools cannot install it through the registry protocol
+	Versions  versionsBody // filled on their own page
+	Problem   string       // why the tools cannot install it through the registry protocol
 }
 
 // providerIn reads the address of a provider, and asks for the right to it.
@@ -114,6 +114,8 @@ func (s *server) provider(r *request) (*page, error) {
 		body.Tabs[i].Here = body.Tabs[i].Text == tabText(body.Tab)
 	}
 	switch body.Tab {
+	case "versions":
+		body.Versions = s.newVersions(r, l, it)
 	case "docs":
 		body.Docs, err = s.newDocs(r, pv, p.Type, body.Base, strings.TrimSuffix(r.PathValue("path"), "/"))
 	case "security":
@@ -133,7 +135,7 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	item := itemPath(p.Item())
 	b := providerBody{
 		Address: p.String(), Version: v.String(), Item: item, Base: item + "/" + escapePath(v.String()),
-		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: s.deprecation(l, v), Versions: s.newVersions(r, l, p.Item()),
+		Protocols: pv.Protocols, Choices: newChoices(l, item, v.String()), Deprecated: s.deprecation(l, v),
 		Mirrored: p.Hostname, vouched: s.vouch(r, p.Item(), v, pv.Index, l),
 	}
 	b.Snippets = s.providerSnippets(r, p, v, b.vouched)

@@ -4,9 +4,11 @@ package web_test
 
 import (
 	"crypto/ecdsa"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -158,5 +160,31 @@ func TestDownload(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Disposition") != "attachment" {
 		t.Errorf("status %d, %v", resp.StatusCode, resp.Header)
+	}
+}
+
+// TestVersionsTold wants the list of versions to say of each what its manifest tells, to
+// have no more read at once than one view may, and to ask nothing once all is known.
+func TestVersionsTold(t *testing.T) {
+	s := newSite(t, access.AnonymousRead()...)
+	for i := range 23 {
+		s.described(t, "net/vpc/aws", fmt.Sprintf("1.%d.0", i), time.Duration(i)*24*time.Hour, map[string]string{"main.tf": ""})
+	}
+	const path = "/ui/modules/net/vpc/aws/versions"
+	if _, body := s.get(t, path); !strings.Contains(body, "3 of these versions were not read yet") || strings.Count(body, `class="digest`) != 20 {
+		t.Errorf("the first view has\n%s", body)
+	}
+	_, body := s.get(t, path)
+	for text, want := range map[string]int{
+		`class="digest sum">sha256:`: 23, "not read yet": 0, "22 Nov 2026</time>": 1, "31 Oct 2026</time>": 1, "time not recorded": 0, `data-th="Size"`: 23, `data-th="Downloads">0<`: 23,
+	} {
+		if n := strings.Count(body, text); n != want {
+			t.Errorf("the second view has %q %d times, want %d\n%s", text, n, want, body)
+		}
+	}
+	s.count.Take()
+	s.get(t, path)
+	if n := s.count.Take(); len(n) != 0 {
+		t.Errorf("a warm page asks %v", n)
 	}
 }

@@ -3,18 +3,24 @@
 package web
 
 import (
+	"context"
+	"time"
+
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/downloads"
+	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
 // versionsBody are the versions of a module or provider.
 type versionsBody struct {
-	Address string
-	Rows    []versionRow
-	More    int
-	Compare string // page that compares two, "" for none
-	Listed  []string
-	Held    []heldRow // that are served to nobody, for who may publish
+	Address            string
+	Rows               []versionRow
+	Total, First, Last int
+	Before, After      string    // links to the pages beside, "" for none
+	Left               int       // rows of which nothing was read yet
+	Counted            bool      // somebody counts downloads
+	Held               []heldRow // that are served to nobody, for who may publish
 }
 
 type heldRow struct {
@@ -26,24 +32,36 @@ type versionRow struct {
 	link
 	Marks      []mark
 	Deprecated *notice
+	Time       time.Time // zero: nobody recorded it
+	Digest     string    // "": the version was not read yet
+	Size       int64     // of its archives, 0 if nobody says
+	Month      int64     // downloads in 30 days
 }
 
-// newVersions lists what is to be had, highest first.
+// maxTold bounds the manifests that one view of a list has read.
+const maxTold = 20
+
+// newVersions is a page of what is to be had, highest first. What nobody has read yet
+// is read, a part of it each time: a list of a hundred versions is no hundred requests.
 func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) versionsBody {
-	body := versionsBody{Address: it.String()}
+	item := itemPath(it)
+	body := versionsBody{Address: it.String(), Total: len(l.Listed), Counted: s.o.Downloads != nil}
 	if r.publishes(it) {
 		held, reasons := l.Held()
 		for i, v := range held[:min(len(held), rowsPerPage)] {
-			body.Held = append(body.Held, heldRow{link{v.String(), itemPath(it) + "/" + escapePath(v.String())}, reasons[i].Error()})
+			body.Held = append(body.Held, heldRow{link{v.String(), item + "/" + escapePath(v.String())}, reasons[i].Error()})
 		}
 	}
+	body.First, body.Last, body.Before, body.After = cut(r, body.Total)
+	shown := l.Listed[body.First:body.Last]
+	body.First++
+	ctx, stop := context.WithTimeout(r.Context(), partTime)
+	defer stop()
+	s.o.Catalog.Tell(ctx, it, l, shown, maxTold)
+	month := s.monthByVersion(it)
 	latest, _ := l.Latest()
-	for _, v := range l.Listed {
-		if len(body.Rows) == rowsPerPage {
-			body.More = len(l.Listed) - rowsPerPage
-			break
-		}
-		row := versionRow{link: link{v.String(), itemPath(it) + "/" + escapePath(v.String())}, Deprecated: s.deprecation(l, v)}
+	for _, v := range shown {
+		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Deprecated: s.deprecation(l, v), Month: month[v.String()]}
 		if v == latest {
 			row.Marks = append(row.Marks, mark{"latest", "good"})
 		}
@@ -51,9 +69,30 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 		if row.Deprecated != nil {
 			row.Marks = append(row.Marks, mark{"deprecated", "bad"})
 		}
-		body.Rows, body.Listed = append(body.Rows, row), append(body.Listed, v.String())
+		if told, ok := s.o.Catalog.Told(it, v, l); ok {
+			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
+			if at, err := time.Parse(time.RFC3339, told.Annotations[artifact.AnnCreated]); err == nil {
+				row.Time = at
+			}
+		} else {
+			body.Left++
+		}
+		body.Rows = append(body.Rows, row)
 	}
 	return body
+}
+
+// monthByVersion is how often each version was downloaded lately.
+func (s *server) monthByVersion(it addr.Item) map[string]int64 {
+	var stats downloads.Stats
+	if s.o.Downloads != nil {
+		stats = s.o.Downloads.Of(it.Kind, it.String())
+	}
+	by := make(map[string]int64, len(stats.Versions))
+	for _, p := range stats.Versions {
+		by[p.Name] = p.Month
+	}
+	return by
 }
 
 func (s *server) moduleVersions(r *request) (*page, error) {
@@ -61,11 +100,11 @@ func (s *server) moduleVersions(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := s.newVersions(r, l, m.Item())
-	body.Compare = itemPath(m.Item()) + "/compare"
+	item := itemPath(m.Item())
 	return &page{
-		Template: "versions.html", Title: "Versions of " + m.String(), Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), itemPath(m.Item())}},
+		Template: "versions.html", Title: "Versions of " + m.String(), Body: s.newVersions(r, l, m.Item()),
+		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), item}},
+		Also:    []link{{"Compare versions", item + "/compare"}, {"Downloads", item + "/downloads"}},
 		Command: "okara list " + m.String(),
 	}, nil
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// tellAtOnce is how many manifests one reader of a list has read at a time.
+const tellAtOnce = 4
+
+// Told is what the manifest of a version tells of it.
+type Told struct {
+	Manifest    oci.Descriptor
+	Annotations map[string]string
+	Size        int64 // of its archives, all together
+}
+
+// Told is what is known of a version of l, without asking.
+func (c *Catalog) Told(it addr.Item, v addr.Version, l *Versions) (Told, bool) {
+	repository := it.Repository(c.layout)
+	if mv, ok := c.manifests.modules.Peek(repository + ":" + v.Tag()); ok {
+		return Told{Manifest: mv.Manifest, Annotations: mv.Annotations, Size: mv.Zip.Size}, true
+	}
+	pv, ok := c.manifests.providers.Peek(providerKey(repository, v, l))
+	if !ok {
+		return Told{}, false
+	}
+	t := Told{Manifest: pv.Index, Annotations: pv.Annotations}
+	for _, p := range pv.Platforms {
+		t.Size += p.Size
+	}
+	return t, true
+}
+
+// Tell has the manifests of versions of l read that nobody has read yet, the first
+// ones of all first and no more than most, as long as ctx. What cannot be read stays
+// unknown.
+func (c *Catalog) Tell(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, most int) {
+	repository := it.Repository(c.layout)
+	var g errgroup.Group
+	g.SetLimit(tellAtOnce)
+	for _, v := range all {
+		if _, ok := c.manifests.known(repository, v, l); ok {
+			continue
+		}
+		if most--; most < 0 || ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			_, _ = c.manifests.at(ctx, repository, v, l) // a list does without it
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+}
