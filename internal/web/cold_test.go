@@ -23,7 +23,7 @@ func TestColdRequests(t *testing.T) {
 		"/1.0.0":          head,
 		"/1.0.0/inputs":   head,
 		"/1.0.0/usage":    head,
-		"/versions":       {list: 1, manifest: 1}, // of each version, 20 at most
+		"/versions":       {list: 1, manifest: 1},                                   // of each version, 20 at most
 		"/1.0.0/security": {list: 1, manifest: 5 + fallback, blob: 2, referrers: 1}, // nine: and two more reports, and the findings of the newest
 	} {
 		t.Run(path, func(t *testing.T) {
