@@ -42,7 +42,8 @@ func (c *child) takeLock(ctx context.Context) error {
 		if !ok {
 			return err
 		}
-		if spec.Took != "" && held.Held.ID == artifact.ShownID(spec.Took) {
+		ghost := held.Unreadable && artifact.ClaimOf(held.Held.ID, spec.Took)
+		if spec.Took != "" && (ghost || held.Held.ID == artifact.ShownID(spec.Took)) {
 			c.lost = held.Held.Created
 			err := c.persistently(ctx, func() error { return c.store.ForceUnlock(ctx, spec.Workspace, spec.Took) })
 			if err == nil {
@@ -53,7 +54,11 @@ func (c *child) takeLock(ctx context.Context) error {
 			}
 			// Somebody else ended it, and a list may show it for a while yet.
 		}
-		if time.Since(begin)+pause > c.pace.held {
+		patience := c.pace.held
+		if held.Unreadable { // the store ends it once it has been seen for a minute
+			patience *= 2
+		}
+		if time.Since(begin)+pause > patience {
 			return &stopError{instance.Held, held.Error() + "; to end it: " + remedy.Unlock(spec.Repository, spec.Workspace, held.Held.ID)}
 		}
 		if err := wait(ctx, pause); err != nil {

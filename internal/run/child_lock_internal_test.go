@@ -4,14 +4,19 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/instance"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
@@ -56,5 +61,59 @@ func TestTakeLockPauses(t *testing.T) {
 	}
 	if most := int(2 * 2 * c.pace.held / c.pace.pause); via.lists > most {
 		t.Errorf("%d lists, want at most %d", via.lists, most)
+	}
+}
+
+// inMemory answers from a handler in this process.
+type inMemory struct{ http.Handler }
+
+func (h inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	in := r.Clone(r.Context())
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	h.ServeHTTP(w, in)
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// TestTakeLockGhost meets a claim that a registry lists and cannot read, since what
+// deleted it was cut off. That of the attempt before is ended at once, another one
+// when it has been seen for as long as a ghost has to be.
+func TestTakeLockGhost(t *testing.T) {
+	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), script(stubScript{}))
+	lost := LockID(tr.order.Spec.Ref)
+	sum := sha256.Sum256([]byte(lost))
+	tr.pace.held, tr.pace.pause = time.Minute, 10*time.Second
+	for _, tc := range []struct {
+		name, x string
+		soon    bool
+	}{
+		{"own", hex.EncodeToString(sum[:4]) + "00000001", true},
+		{"another's", "0123456789abcdef", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := tr.next()
+			c.Order.Spec.Took = lost
+			g := &ocitest.Ghosts{Handler: ocitest.Handler(t, ocitest.Quirks{})}
+			tr.through(c, inMemory{g})
+			repository := c.repo.Repo.Name()
+			tag := artifact.StateTag{Kind: artifact.LockClaim, Fragment: artifact.StateFragment("default"), N: 1, X: tc.x}
+			g.Add(repository, tag.String())
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				if err := c.takeLock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begin); tc.soon != (took < time.Minute) {
+					t.Errorf("it took %s", took)
+				}
+				if err := c.lock.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
