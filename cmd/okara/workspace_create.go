@@ -23,6 +23,9 @@ func newWorkspaceCreate(reg *registries) *cobra.Command {
 ` + "`tofu init`" + ` makes the workspace that a cloud block names by itself. Where the block
 has tags and nobody can be asked, as in CI, this command makes the first one.
 
+With --execution-mode remote the server executes plans and applies of the workspace,
+which takes a right to run and a server that does so.
+
 The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 
 ` + workspaceHelp,
@@ -42,6 +45,9 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 				}
 				n.Tags[key] = value
 			}
+			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
+				return usageError("--execution-mode %q: want local or remote", n.Mode)
+			}
 			c, err := f.open(reg)
 			if err != nil {
 				return err
@@ -57,6 +63,7 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 	fl := cmd.Flags()
 	fl.StringArrayVar(&tags, "tag", nil, "tag `KEY` or KEY=VALUE (repeatable)")
 	fl.StringVar(&n.Project, "project", "", "`NAME` of its project, a label that lists can ask for")
+	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed, `MODE` local or remote (default: what the organization has)")
 	fl.StringVar(&n.Description, "description", "", "`TEXT` for people")
 	return cmd
 }

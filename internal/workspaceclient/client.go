@@ -190,6 +190,7 @@ func (c *Client) Workspace(ctx context.Context, p Place) (Workspace, error) {
 type New struct {
 	Tags                 map[string]string // value "": a key alone
 	Project, Description string
+	Mode                 string // of execution, local or remote; "": that of the organization
 }
 
 // item is one tag, or another thing that a relation leads to.
@@ -215,6 +216,9 @@ func (c *Client) Create(ctx context.Context, p Place, n New) (Workspace, error) 
 	attributes := map[string]string{"name": p.Name}
 	if n.Description != "" {
 		attributes["description"] = n.Description
+	}
+	if n.Mode != "" {
+		attributes["execution-mode"] = n.Mode
 	}
 	body := map[string]any{"data": map[string]any{"type": "workspaces", "attributes": attributes, "relationships": relations}}
 	var one struct {

@@ -51,6 +51,9 @@ func tokens() map[string]string {
 		"dev":    "write:state:acme/dev-*",
 		"ci":     "write:state:acme/**",
 		"other":  "write:state:other/**",
+		// with the right to run
+		"runner":    "write:state:acme/** run:state:acme/**",
+		"devrunner": "run:state:acme/dev-*",
 	}
 }
 
@@ -73,11 +76,15 @@ func newServer(t testing.TB, host string, o setup) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := access.ParseScope(scope)
-		if err != nil {
-			t.Fatal(err)
+		token := access.Token{ID: id, Hash: hash}
+		for text := range strings.FieldsSeq(scope) {
+			s, err := access.ParseScope(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token.Scopes = append(token.Scopes, s)
 		}
-		policy.Tokens = append(policy.Tokens, access.Token{ID: id, Hash: hash, Scopes: []access.Scope{s}})
+		policy.Tokens = append(policy.Tokens, token)
 	}
 	guard, err := access.New(access.Options{Policy: policy, Keyring: keys})
 	if err != nil {
@@ -96,6 +103,9 @@ func newServer(t testing.TB, host string, o setup) string {
 		Right: right,
 		Allow: func(r *http.Request, action access.Action, organization, workspace string) (access.Grant, error) {
 			if organization == "" {
+				if action == access.Run {
+					return guard.Allow(r, access.Right{Action: access.Run, Kind: addr.KindState, Address: access.Somewhere})
+				}
 				if err := guard.AllowLogin(r); err != nil {
 					return access.Grant{}, err
 				}

@@ -67,8 +67,8 @@ func parseLiteral(text string) (json.RawMessage, error) {
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the value is no expression, or nested too deep or too long")
 	}
-	if !literal(e) {
-		return nil, fmt.Errorf("the value must be written out: no functions, references, loops or operators")
+	if !literal(e, maxLiteralLevels) {
+		return nil, fmt.Errorf("the value must be written out, at most %d levels deep: no functions, references, loops or operators", maxLiteralLevels)
 	}
 	v, diags := e.Value(nil)
 	if diags.HasErrors() || !v.IsWhollyKnown() {
@@ -84,33 +84,41 @@ func parseLiteral(text string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// literal reports whether an expression says its value itself.
-func literal(e hclsyntax.Expression) bool {
+// maxLiteralLevels is how deep a value may be nested.
+const maxLiteralLevels = 64
+
+// literal reports whether an expression says its value itself, with at most so many
+// levels.
+func literal(e hclsyntax.Expression, levels int) bool {
+	if levels--; levels < 0 {
+		return false
+	}
+	part := func(e hclsyntax.Expression) bool { return literal(e, levels) }
 	switch e := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		return true
 	case *hclsyntax.ParenthesesExpr:
-		return literal(e.Expression)
+		return part(e.Expression)
 	case *hclsyntax.TemplateExpr:
-		return all(e.Parts, literal)
+		return all(e.Parts, part)
 	case *hclsyntax.UnaryOpExpr:
 		number, ok := e.Val.(*hclsyntax.LiteralValueExpr)
 		return ok && e.Op == hclsyntax.OpNegate && number.Val.Type() == cty.Number
 	case *hclsyntax.TupleConsExpr:
-		return all(e.Exprs, literal)
+		return all(e.Exprs, part)
 	case *hclsyntax.ObjectConsExpr:
-		return all(e.Items, func(i hclsyntax.ObjectConsItem) bool { return literalKey(i.KeyExpr) && literal(i.ValueExpr) })
+		return all(e.Items, func(i hclsyntax.ObjectConsItem) bool { return literalKey(i.KeyExpr, levels) && part(i.ValueExpr) })
 	}
 	return false
 }
 
 // literalKey reports whether the key of an object is a name or a literal.
-func literalKey(e hclsyntax.Expression) bool {
+func literalKey(e hclsyntax.Expression, levels int) bool {
 	key, ok := e.(*hclsyntax.ObjectConsKeyExpr)
 	if !ok {
-		return literal(e)
+		return literal(e, levels)
 	}
-	return hcl.ExprAsKeyword(key.Wrapped) != "" && !key.ForceNonLiteral || literal(key.Wrapped)
+	return hcl.ExprAsKeyword(key.Wrapped) != "" && !key.ForceNonLiteral || literal(key.Wrapped, levels)
 }
 
 func all[T any](list []T, ok func(T) bool) bool {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestLiteral(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a"`: `"a"`, `"$${a}"`: `"${a}"`, `-1.5`: `-1.5`, `12345678901234567890`: `12345678901234567890`, `null`: `null`, `true`: `true`,
+		`[]`: `[]`, `{}`: `{}`, `{ a = 1, "b c" = [null] }`: `{"a":1,"b c":[null]}`, `("a")`: `"a"`,
+	} {
+		if got, err := parseLiteral(text); err != nil || string(got) != want {
+			t.Errorf("%s is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		``, `a`, `var.a`, `upper("a")`, `"${a}"`, `"${1}"`, `1 + 1`, `true ? 1 : 2`, `[for x in [1] : x]`, `{ (a) = 1 }`, `{ a.b = 1 }`, `-a`, `!true`,
+		`1 2`, "\"a\nb\"", "\xff", strings.Repeat("[", 100) + strings.Repeat("]", 100), `[1][0]`, `file("/etc/passwd")`,
+	} {
+		if got, err := parseLiteral(text); err == nil {
+			t.Errorf("%.60s is %s", text, got)
+		} else if len(text) > 2 && strings.Contains(err.Error(), text) {
+			t.Errorf("the value is in %v", err)
+		}
+	}
+}
+
+func TestVariableBounds(t *testing.T) {
+	for name, list := range map[string][]variable{
+		"twice": {{"a", "1"}, {"a", "2"}}, "no name": {{"", "1"}}, "option": {{"-a", "1"}}, "large": {{"a", `"` + strings.Repeat("x", maxVariableBytes) + `"`}},
+		"many": make([]variable, maxVariables+1),
+	} {
+		if got, err := parseVariables(list); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// FuzzVariable turns text into JSON, or refuses it.
+func FuzzVariable(f *testing.F) {
+	for _, text := range []string{`"a"`, `{ a = [1, null] }`, "<<A\nx\nA\n", `"x\n}"`, `[for x in y : x]`, `"${"${a}"}"`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseLiteral(text)
+		if err == nil && !json.Valid(got) {
+			t.Errorf("%q is %s", text, got)
+		}
+	})
+}
+
+// FuzzRunID parses ids of runs and uploads: each has one spelling, and names what it
+// was made of.
+func FuzzRunID(f *testing.F) {
+	p := place{"acme", "prod"}
+	r := runID{p, "abcdefgh23", 7}
+	c := newConfigurationID(p, r.record, testNow(), true, false)
+	if !c.speculative() || c.provisional() || !c.made().Equal(testNow()) {
+		f.Fatalf("%s is %v", c, c.made())
+	}
+	for _, id := range []string{r.String(), r.of(planPrefix), r.of(applyPrefix), c.String(), "run-.a.1", r.String() + ".1", "cv-" + p.key() + ".abcdefgh23.00000000ff000000"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		for _, prefix := range []string{runPrefix, planPrefix, applyPrefix} {
+			if got, err := parseRunID(id, prefix); err == nil && (got.of(prefix) != id || !validOrganization(got.organization) || got.n < 1) {
+				t.Errorf("%q is %+v", id, got)
+			}
+		}
+		if got, err := parseConfigurationID(id); err == nil && (got.String() != id || !validOrganization(got.organization)) {
+			t.Errorf("%q is %+v", id, got)
+		}
+	})
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tfe_test
+
+import (
+	"archive/tar"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/statebackend/tfe"
+)
+
+func keyOf(organization, workspace string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(organization + "\x00" + workspace))
+}
+
+// TestRemoteWorkspace shows a workspace whose runs are executed here: commands of the
+// tools get its stable id.
+func TestRemoteWorkspace(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	if id != c.read("prod") || id != "ws-"+keyOf("acme", "prod") {
+		t.Errorf("ids %s and %s", id, c.read("prod"))
+	}
+	got := c.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item()
+	if a := got.Attributes; a["execution-mode"] != "remote" || a["operations"] != true || a["structured-run-output-enabled"] != false {
+		t.Errorf("attributes %v", a)
+	}
+	if may := got.Attributes["permissions"].(object); may["can-queue-run"] != true || may["can-queue-apply"] != true {
+		t.Errorf("permissions %v", may)
+	}
+	if c.create("local"); c.read("local") == c.read("local") {
+		t.Error("commands of a local workspace share an id")
+	}
+	if got := c.want(http.StatusOK, http.MethodGet, "organizations/acme/entitlement-set", nil).item(); got.Attributes["operations"] != true {
+		t.Errorf("entitlements %v", got.Attributes)
+	}
+	run := c.run(id, nil)
+	f.status(tfe.RunPlanning)
+	if got := c.want(http.StatusOK, http.MethodGet, "workspaces/"+id, nil).item(); relationID(t, got, "current-run") != run.ID {
+		t.Errorf("the current run is %s", got.Relationships["current-run"].Data)
+	}
+	f.fail = oci.ErrUnavailable
+	c.want(http.StatusServiceUnavailable, http.MethodGet, "workspaces/"+id, nil)
+}
+
+// TestModeRefused refuses mode remote where nothing executes runs.
+func TestModeRefused(t *testing.T) {
+	c := newTool(t, newServer(t, newRegistry(t), setup{})).as("runner")
+	id := c.create("prod")
+	body := object{"data": object{"attributes": object{"execution-mode": "remote"}}}
+	got := c.want(http.StatusUnprocessableEntity, http.MethodPatch, "workspaces/"+id, body)
+	if !strings.Contains(got.doc().Errors[0].Detail, "hint: ") {
+		t.Errorf("no way out: %s", got.body)
+	}
+	for _, request := range []string{"POST workspaces/" + id + "/configuration-versions", "POST runs", "GET workspaces/" + id + "/runs"} {
+		method, path, _ := strings.Cut(request, " ")
+		c.want(http.StatusNotFound, method, path, nil)
+	}
+}
+
+// TestConfigurationUpload stores an upload once: repeated it is the same, and other
+// bytes are refused.
+func TestConfigurationUpload(t *testing.T) {
+	clock := &clock{}
+	c, _, id := newRemote(t, setup{clock: clock})
+	nobody := c.as("")
+	cv, upload := c.announceConfiguration(id, object{"speculative": true})
+	status := func(cv string) any {
+		t.Helper()
+		return c.want(http.StatusOK, http.MethodGet, "configuration-versions/"+cv, nil).item().Attributes["status"]
+	}
+	if got := status(cv); got != "pending" {
+		t.Errorf("before it came it is %v", got)
+	}
+	for name, b := range map[string][]byte{
+		"no archive": []byte("text"), "empty": {}, "link out": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeSymlink, Linkname: "../y"}, ""),
+		"device": tarGz(t, tar.Header{Name: "x", Typeflag: tar.TypeChar}, ""), "parent": folder(t, "../x", ""),
+	} {
+		got := nobody.do(http.MethodPut, upload, b)
+		if got.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: status %d: %s", name, got.status, got.body)
+		}
+	}
+	if got := status(cv); got != "pending" {
+		t.Errorf("after what was refused it is %v", got)
+	}
+	for range 2 {
+		nobody.want(http.StatusOK, http.MethodPut, upload, folder(t, "main.tf", "one"))
+	}
+	if got := status(cv); got != "uploaded" {
+		t.Errorf("it is %v", got)
+	}
+	nobody.want(http.StatusConflict, http.MethodPut, upload, folder(t, "main.tf", "two"))
+	if got := status(cv); got != "uploaded" {
+		t.Errorf("after another upload it is %v", got)
+	}
+	_, late := c.announceConfiguration(id, nil)
+	nobody.want(http.StatusForbidden, http.MethodPut, late[:len(late)-2], folder(t, "main.tf", ""))
+	clock.advance(11 * time.Minute)
+	nobody.want(http.StatusGone, http.MethodPut, late, folder(t, "main.tf", ""))
+	c.want(http.StatusNotFound, http.MethodGet, "configuration-versions/"+otherKey(cv)+"0", nil)
+}
+
+// TestTooManyConfigurations bounds what nobody uses, for a day.
+func TestTooManyConfigurations(t *testing.T) {
+	clock := &clock{}
+	c, _, id := newRemote(t, setup{clock: clock})
+	_, spare := c.announceConfiguration(id, nil)
+	for range 20 {
+		c.configure(id)
+	}
+	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/configuration-versions", `{}`)
+	c.as("").want(http.StatusConflict, http.MethodPut, spare, folder(t, "main.tf", ""))
+	clock.advance(25 * time.Hour)
+	c.configure(id)
+}
+
+// TestRun takes a run through its life.
+func TestRun(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	run := c.run(id, object{
+		"auto-apply": true, "refresh": false, "is-destroy": true, "target-addrs": []string{"a.b[\"c\"]"}, "message": "why",
+		"variables": []object{{"key": "a", "value": `"x\n}"`}, {"key": "b", "value": `{ k = [1, -2, null, "$${c}"], "l" = true }`}},
+	})
+	n := f.new[0]
+	if !n.AutoApply || !n.NoRefresh || !n.Destroy || n.Targets[0] != `a.b["c"]` || n.Message != "why" || n.By.Subject != "runner" || n.Manifest == "" || n.Archive == "" || n.Size == 0 {
+		t.Errorf("queued: %+v", n)
+	}
+	for name, want := range map[string]string{"a": `"x\n}"`, "b": `{"k":[1,-2,null,"${c}"],"l":true}`} {
+		if got := string(n.Variables[name]); got != want {
+			t.Errorf("variable %s is %s, want %s", name, got, want)
+		}
+	}
+	got := c.want(http.StatusOK, http.MethodGet, "runs/"+run.ID+"?include=workspace,plan", nil)
+	for _, name := range []string{"workspace", "plan", "apply", "configuration-version"} {
+		if relationID(t, got.item(), name) == "" {
+			t.Errorf("no relation %s", name)
+		}
+	}
+	if text := string(got.body); !strings.Contains(text, `"type":"workspaces","id":"`+id+`","attributes"`) || !strings.Contains(text, `"type":"plans"`) {
+		t.Errorf("not included: %s", text)
+	}
+	if events := c.want(http.StatusOK, http.MethodGet, "runs/"+run.ID+"/run-events", nil).items(); len(events) != 0 {
+		t.Errorf("events %v", events)
+	}
+	act := func(status int, action string) {
+		t.Helper()
+		c.want(status, http.MethodPost, "runs/"+run.ID+"/actions/"+action, object{"comment": "c"})
+	}
+	actions := func() string {
+		t.Helper()
+		var can []string
+		a := c.want(http.StatusOK, http.MethodGet, "runs/"+run.ID, nil).item().Attributes["actions"].(object)
+		for _, name := range []string{"is-cancelable", "is-confirmable", "is-discardable", "is-force-cancelable"} {
+			if a[name] == true {
+				can = append(can, strings.TrimSuffix(strings.TrimPrefix(name, "is-"), "able"))
+			}
+		}
+		return strings.Join(can, " ")
+	}
+	for _, step := range []struct {
+		change func(*tfe.Run)
+		can    string
+		wrong  []string
+	}{
+		{func(r *tfe.Run) {}, "cancel discard", []string{"apply", "force-cancel"}},
+		{func(r *tfe.Run) { r.Status = tfe.RunPlanning }, "cancel", []string{"apply", "discard", "force-cancel"}},
+		{func(r *tfe.Run) { r.Cancelled = true }, "force-cancel", []string{"apply"}},
+		{func(r *tfe.Run) { r.Status, r.Cancelled, r.Plan = tfe.RunApplied, false, "sha256:p" }, "", []string{"apply", "discard", "cancel", "force-cancel"}},
+		{func(r *tfe.Run) { r.Status = tfe.RunPlanned }, "confirm discard", []string{"cancel", "force-cancel"}},
+	} {
+		f.move(step.change)
+		if got := actions(); got != step.can {
+			t.Errorf("it can %q, want %q", got, step.can)
+		}
+		for _, action := range step.wrong {
+			act(http.StatusConflict, action)
+		}
+	}
+	act(http.StatusAccepted, "apply")
+	if d := f.acts[0]; d.Plan != "sha256:p" || d.By.Subject != "runner" || d.Comment != "c" {
+		t.Errorf("decided: %+v", d)
+	}
+	act(http.StatusConflict, "discard")
+	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/actions/force-unlock", nil)
+	f.status(tfe.RunPlanned)
+	c.want(http.StatusConflict, http.MethodDelete, "workspaces/"+id, nil)
+	c.read("prod")
+	f.status(tfe.RunApplied)
+	c.want(http.StatusNoContent, http.MethodDelete, "workspaces/"+id, nil)
+	c.want(http.StatusNotFound, http.MethodGet, "runs/"+run.ID, nil)
+}
+
+// TestRunRefused refuses what cannot be run, and queues a repeated request once.
+func TestRunRefused(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	cv := c.configure(id)
+	pending, _ := c.announceConfiguration(id, nil)
+	local := c.create("local")
+	for name, tt := range map[string]struct {
+		status int
+		body   any
+	}{
+		"no workspace":            {404, runBody("", cv, nil)},
+		"no configuration":        {422, runBody(id, "", nil)},
+		"not uploaded":            {422, runBody(id, pending, nil)},
+		"of another workspace":    {404, runBody(local, cv, nil)},
+		"of another record":       {422, runBody(id, strings.Replace(cv, record, "zbcdefgh23", 1), nil)},
+		"reference":               {422, runBody(id, cv, object{"variables": []object{{"key": "a", "value": "var.b"}}})},
+		"name of a variable":      {422, runBody(id, cv, object{"variables": []object{{"key": "a b", "value": "1"}}})},
+		"address":                 {422, runBody(id, cv, object{"target-addrs": []string{"a\nb"}})},
+		"101 addresses":           {422, runBody(id, cv, object{"replace-addrs": strings.Split(strings.Repeat("a.b,", 101), ",")})},
+		"generated configuration": {422, runBody(id, cv, object{"allow-config-generation": true})},
+		"destroy and refresh":     {422, runBody(id, cv, object{"is-destroy": true, "refresh-only": true})},
+		"large":                   {413, strings.Repeat(" ", 1<<20)},
+	} {
+		if got := c.do(http.MethodPost, "runs", tt.body); got.status != tt.status {
+			t.Errorf("%s: status %d, want %d: %s", name, got.status, tt.status, got.body)
+		}
+	}
+	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+local+"/configuration-versions", `{}`)
+	if len(f.new) != 0 {
+		t.Fatalf("queued: %+v", f.new)
+	}
+	first := c.want(http.StatusCreated, http.MethodPost, "runs", runBody(id, cv, nil)).item().ID
+	if again := c.want(http.StatusCreated, http.MethodPost, "runs", runBody(id, cv, nil)).item().ID; again != first || len(f.new) != 1 {
+		t.Errorf("repeated it is %s, not %s", again, first)
+	}
+	for range 9 {
+		c.run(id, nil)
+	}
+	c.want(http.StatusConflict, http.MethodPost, "runs", runBody(id, c.configure(id), nil))
+}
+
+// TestRunRights asks for the right to run before all that changes something, and to
+// read before the rest, whether it is there or not.
+func TestRunRights(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	run := c.run(id, nil)
+	large := strings.Repeat("x", 10<<20)
+	for request, reads := range map[string]bool{
+		"POST workspaces/" + id + "/configuration-versions": false, "POST runs/" + run.ID + "/actions/apply": false,
+		"POST runs/" + run.ID + "/actions/discard": false, "POST runs/" + run.ID + "/actions/cancel": false, "POST runs/" + run.ID + "/actions/force-cancel": false,
+		"GET runs/" + run.ID: true, "GET runs/" + run.ID + "/run-events": true, "GET plans/" + relationID(t, run, "plan"): true,
+		"GET applies/" + relationID(t, run, "apply"): true, "GET configuration-versions/" + relationID(t, run, "configuration-version"): true,
+		"GET workspaces/" + id + "/runs": true, "GET organizations/acme/runs/queue": true, "GET organizations/acme/capacity": true,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		var body any
+		if !reads {
+			body = large
+		}
+		for caller, may := range map[string]bool{"other": false, "reader": reads, "ci": reads} {
+			if got := c.as(caller).do(method, path, body); (got.status == http.StatusForbidden) == may {
+				t.Errorf("%s %s: status %d", caller, request, got.status)
+			}
+		}
+		c.as("").want(http.StatusUnauthorized, method, path, body)
+		if got := c.as("runner").do(method, path+"x", nil); got.status != http.StatusNotFound && !strings.Contains(path, "organizations") {
+			t.Errorf("%sx: status %d", request, got.status)
+		}
+	}
+	for _, caller := range []string{"ci", "reader"} { // who may run nothing
+		c.as(caller).want(http.StatusForbidden, http.MethodPost, "runs", large)
+	}
+	c.as("devrunner").want(http.StatusForbidden, http.MethodPost, "runs", runBody(id, c.configure(id), nil))
+	if len(f.new) != 1 || len(f.acts) != 0 {
+		t.Errorf("done: %+v %+v", f.new, f.acts)
+	}
+}
+
+// TestRunLists shows what waits, to who may read it.
+func TestRunLists(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	done := c.run(id, nil)
+	f.status(tfe.RunPlannedAndFinished)
+	waits := c.run(id, nil)
+	ids := func(c client, path string) (list []string) {
+		t.Helper()
+		for _, i := range c.want(http.StatusOK, http.MethodGet, path, nil).items() {
+			list = append(list, i.ID)
+		}
+		return list
+	}
+	script := c
+	script.tool = ""
+	if diff := cmp.Diff([]string{waits.ID, done.ID}, ids(script, "workspaces/"+id+"/runs")); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{waits.ID}, ids(c, "workspaces/"+id+"/runs")); diff != "" {
+		t.Errorf("what a tool waits for (-want +got):\n%s", diff)
+	}
+	f.running = 3
+	queue := c.want(http.StatusOK, http.MethodGet, "organizations/acme/runs/queue", nil).items()
+	if len(queue) != 1 || queue[0].ID != waits.ID || queue[0].Attributes["position-in-queue"] != 4.0 {
+		t.Errorf("the queue is %+v", queue)
+	}
+	if got := ids(c.as("dev"), "organizations/acme/runs/queue"); len(got) != 0 {
+		t.Errorf("who may not read it sees %v", got)
+	}
+	if got := c.want(http.StatusOK, http.MethodGet, "organizations/acme/capacity", nil).item().Attributes; got["pending"] != 1.0 || got["running"] != 3.0 {
+		t.Errorf("the capacity is %v", got)
+	}
+}
+
+// TestRunLog reads logs in pieces of all sizes: first the start, last the end.
+func TestRunLog(t *testing.T) {
+	clock := &clock{}
+	c, f, id := newRemote(t, setup{clock: clock})
+	run := c.run(id, nil)
+	f.logs = map[tfe.Phase]string{tfe.PhasePlan: "<b>\x02a\x03</b>\n", tfe.PhaseApply: "done\n"}
+	address := func(kind, relation string) string {
+		t.Helper()
+		return c.want(http.StatusOK, http.MethodGet, kind+"/"+relationID(t, run, relation), nil).item().Attributes["log-read-url"].(string)
+	}
+	plan, apply := address("plans", "plan"), address("applies", "apply")
+	read := func(address, query string) string {
+		t.Helper()
+		got := c.as("").want(http.StatusOK, http.MethodGet, address+"?"+query, nil)
+		if got.header.Get("Content-Type") != "text/plain; charset=utf-8" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("header %v", got.header)
+		}
+		return string(got.body)
+	}
+	if got := read(plan, "limit=65536&offset=0"); got != "\x02<b>?a?</b>\n" {
+		t.Errorf("while it grows: %q", got)
+	}
+	f.whole = true
+	for address, want := range map[string]string{plan: "\x02<b>?a?</b>\n\x03", apply: "\x02acme/prod\n" + run.ID + "\n\ndone\n\x03"} {
+		for limit := 1; limit < len(want)+2; limit++ {
+			got := ""
+			for {
+				part := read(address, "limit="+strconv.Itoa(limit)+"&offset="+strconv.Itoa(len(got)))
+				if part == "" {
+					break
+				}
+				if got += part; len(part) > limit || len(got) > len(want) {
+					t.Fatalf("with %d bytes at once: %q", limit, got)
+				}
+			}
+			if got != want {
+				t.Fatalf("with %d bytes at once: %q, want %q", limit, got, want)
+			}
+		}
+	}
+	nobody := c.as("")
+	nobody.want(http.StatusBadRequest, http.MethodGet, plan+"?offset=-1", nil)
+	nobody.want(http.StatusBadRequest, http.MethodGet, plan+"?limit=x", nil)
+	nobody.want(http.StatusForbidden, http.MethodGet, plan[:len(plan)-1], nil)
+	_, upload := c.announceConfiguration(id, nil)
+	nobody.want(http.StatusForbidden, http.MethodGet, strings.Replace(upload, "/uploads/", "/logs/", 1), nil)
+	nobody.want(http.StatusForbidden, http.MethodPut, strings.Replace(plan, "/logs/", "/uploads/", 1), folder(t, "main.tf", ""))
+	f.fail = errors.Join(oci.ErrUnavailable)
+	nobody.want(http.StatusServiceUnavailable, http.MethodGet, plan, nil)
+	f.fail = nil
+	clock.advance(76 * time.Minute)
+	nobody.want(http.StatusGone, http.MethodGet, plan, nil)
+}
+
+// TestPhaseStatus ends readers of logs when nothing follows, and not before.
+func TestPhaseStatus(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	run := c.run(id, nil)
+	for _, tt := range []struct {
+		status      tfe.RunStatus
+		plan        string
+		planned     string
+		appliedThen string
+	}{
+		{tfe.RunPending, "", "pending", "pending"}, {tfe.RunPlanning, "", "running", "pending"}, {tfe.RunErrored, "", "errored", "errored"},
+		{tfe.RunCanceled, "", "canceled", "canceled"}, {tfe.RunPlannedAndFinished, "", "finished", "unreachable"}, {tfe.RunPlanned, "p", "finished", "pending"},
+		{tfe.RunDiscarded, "p", "finished", "unreachable"}, {tfe.RunDiscarded, "", "unreachable", "unreachable"}, {tfe.RunConfirmed, "p", "finished", "queued"},
+		{tfe.RunApplying, "p", "finished", "running"}, {tfe.RunApplied, "p", "finished", "finished"}, {tfe.RunErrored, "p", "finished", "errored"},
+		{tfe.RunCanceled, "p", "finished", "canceled"},
+	} {
+		f.move(func(r *tfe.Run) { r.Status, r.Plan = tt.status, tt.plan })
+		plan := c.want(http.StatusOK, http.MethodGet, "plans/"+relationID(t, run, "plan"), nil).item().Attributes["status"]
+		apply := c.want(http.StatusOK, http.MethodGet, "applies/"+relationID(t, run, "apply"), nil).item().Attributes["status"]
+		if plan != tt.planned || apply != tt.appliedThen {
+			t.Errorf("%s with plan %q: %v and %v", tt.status, tt.plan, plan, apply)
+		}
+	}
+}
