@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -70,9 +71,7 @@ func (s *spoiler) spoil(w http.ResponseWriter, r *http.Request, list bool) {
 	} else {
 		body = bytes.Replace(body, []byte(`"schemaVersion"`), []byte(` "schemaVersion"`), 1)
 	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), answer.Header())
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(body)

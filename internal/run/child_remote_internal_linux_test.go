@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,9 +51,7 @@ func newRemote(t *testing.T, s stubScript, more map[string]string) *trial {
 	t.Helper()
 	tr := newTrial(t, ocitest.New(t, ocitest.Quirks{}), nil)
 	files := script(s)
-	for name, text := range more {
-		files[name] = text
-	}
+	maps.Copy(files, more)
 	tr.uploaded(files)
 	o := &tr.order
 	o.Spec.Workspace, o.Spec.State, o.Spec.Run = "run", StateTFE, "acme/prod run 1"
