@@ -37,13 +37,8 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 			if err != nil {
 				return workspaceError(err)
 			}
-			n.Tags = map[string]string{}
-			for _, tag := range tags {
-				key, value, _ := strings.Cut(tag, "=")
-				if _, twice := n.Tags[key]; twice || key == "" {
-					return withHint(usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
-				}
-				n.Tags[key] = value
+			if n.Tags, err = parseTags(tags); err != nil {
+				return err
 			}
 			if n.Mode != "" && n.Mode != "local" && n.Mode != "remote" {
 				return usageError("--execution-mode %q: want local or remote", n.Mode)
@@ -66,4 +61,17 @@ The name has 1 to 90 of A-Z, a-z, 0-9, -, _ and . characters.
 	fl.StringVar(&n.Mode, "execution-mode", "", "where its runs are executed, `MODE` local or remote (default: what the organization has)")
 	fl.StringVar(&n.Description, "description", "", "`TEXT` for people")
 	return cmd
+}
+
+// parseTags reads tags as they stand on the command line.
+func parseTags(list []string) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, tag := range list {
+		key, value, _ := strings.Cut(tag, "=")
+		if _, twice := tags[key]; twice || key == "" {
+			return nil, withHint(usageError("--tag %q: want KEY or KEY=VALUE, and each KEY once", tag), "write --tag network, or --tag env=prod")
+		}
+		tags[key] = value
+	}
+	return tags, nil
 }

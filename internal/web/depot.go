@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,7 +153,11 @@ func (s *server) depotShow(r *request) (*page, error) {
 	}
 	body.HeldPages = pagesOf(r, "held", len(v.Versions))
 	for _, held := range v.Versions[body.HeldPages.First:body.HeldPages.Last] {
-		body.Held = append(body.Held, s.depotHeldRow(held))
+		row := s.depotHeldRow(held)
+		if !slices.ContainsFunc(v.Entries, func(e DepotEntry) bool { return e.Name == held.Entry && e.Published > 0 }) {
+			row.Href = ""
+		}
+		body.Held = append(body.Held, row)
 	}
 	body.Pages = pagesOf(r, "page", len(v.Entries))
 	for _, e := range v.Entries[body.Pages.First:body.Pages.Last] {
@@ -187,6 +192,9 @@ func depotCounts(all []DepotEntry) []fact {
 func depotRowOf(v DepotView, e DepotEntry) depotRow {
 	row := depotRow{
 		entryName: nameOfEntry(e.Name), Constraint: clip(clean(e.Constraint)), Origin: clip(clean(e.Origin)), Newest: clean(e.Newest), Published: e.Published,
+	}
+	if e.Published == 0 { // there is no page of it yet
+		row.Href = ""
 	}
 	for _, c := range []struct {
 		n    int
