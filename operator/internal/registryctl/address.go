@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// problem is why an object cannot be worked on until somebody changes something.
+type problem struct {
+	reason  string
+	message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+// addresses are the addresses that a namespace may use, each KIND:GLOB.
+func (r *entries) addresses(ns *metav1.PartialObjectMetadata) []string {
+	if ns.Name == r.Namespace {
+		return []string{addr.KindModule + ":**", addr.KindMirror + ":**"}
+	}
+	list := []string{addr.KindModule + ":" + ns.Name + "/**"}
+	for rule := range strings.SplitSeq(ns.Annotations[v1alpha1.AnnotationAddresses], ",") {
+		if rule = strings.TrimSpace(rule); rule != "" {
+			list = append(list, rule)
+		}
+	}
+	return list
+}
+
+// permitted reports whether one of the addresses covers an item.
+func permitted(addresses []string, it addr.Item) bool {
+	return slices.ContainsFunc(addresses, func(rule string) bool {
+		kind, glob, _ := strings.Cut(rule, ":")
+		return kind == it.Kind && addr.Match(glob, it.String())
+	})
+}
+
+// named reports whether an administrator gave a namespace the address by annotation.
+func named(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
+	return permitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
+}
+
+// namespace reads the metadata of a namespace.
+func (r *entries) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(namespaceKind())
+	return ns, r.Get(ctx, client.ObjectKey{Name: name}, ns)
+}
+
+// owns finds out whether an entry has its address. The error is a *problem if not.
+func (r *entries) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMetadata, error) {
+	ns, err := r.namespace(ctx, e.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	if may := r.addresses(ns); !permitted(may, e.item) {
+		return nil, &problem{v1alpha1.ReasonAddressNotAllowed, fmt.Sprintf(
+			"namespace %s may use %s only: an administrator can set %s on it", ns.Name, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)}
+	}
+	others, err := r.sharing(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range others {
+		if !older(other, e) {
+			continue
+		}
+		theirs, err := r.namespace(ctx, other.GetNamespace())
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil && permitted(r.addresses(theirs), other.item) {
+			return nil, &problem{v1alpha1.ReasonAddressTaken, fmt.Sprintf("%s belongs to %s %s/%s", e.key, other.kind, other.GetNamespace(), other.GetName())}
+		}
+	}
+	return ns, nil
+}
+
+// sharing lists the other entries with the address of one.
+func (r *entries) sharing(ctx context.Context, e *entry) ([]*entry, error) {
+	list := r.list()
+	if err := r.List(ctx, list, client.MatchingFields{addressIndex: e.key}); err != nil {
+		return nil, err
+	}
+	var all []*entry
+	for _, o := range itemsOf(list) {
+		if o.GetUID() != e.GetUID() {
+			all = append(all, entryOf(o))
+		}
+	}
+	return all, nil
+}
+
+// older orders objects by creation, then by UID.
+func older(a, b client.Object) bool {
+	ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(ta.Compare(tb.Time), cmp.Compare(a.GetUID(), b.GetUID())) < 0
+}

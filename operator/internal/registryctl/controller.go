@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// atOnce is how many entries of a kind are worked on at a time.
+const atOnce = 8
+
+// Options say what the controllers work on.
+type Options struct {
+	Depot     *depot.Depot // the one registry that they fill
+	Namespace string       // of the operator; its objects may have every address
+	// Origins are the ways to the outside for an object: with its credential, if it has
+	// one, and never with what the operator has for itself. may says which addresses of
+	// the registry its namespace may use.
+	Origins func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error)
+	Now     func() time.Time // nil: time.Now
+}
+
+// Setup adds the controllers to a manager.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Version{}, targetIndex, targetOf); err != nil {
+		return err
+	}
+	for _, k := range []struct {
+		kind string
+		make func() client.Object
+		list func() client.ObjectList
+	}{
+		{kindModule, func() client.Object { return &v1alpha1.Module{} }, func() client.ObjectList { return &v1alpha1.ModuleList{} }},
+		{kindProvider, func() client.Object { return &v1alpha1.Provider{} }, func() client.ObjectList { return &v1alpha1.ProviderList{} }},
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, k.make(), addressIndex, addressOf); err != nil {
+			return err
+		}
+		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: k.kind, make: k.make, list: k.list}
+		if err := r.setup(mgr); err != nil {
+			return err
+		}
+	}
+	return (&depots{Client: mgr.GetClient()}).setup(mgr)
+}
+
+// limits are the rates at which objects are worked on: a failed one again after 1 s to
+// 10 min, all together 20 a second.
+func limits() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(20, 100)},
+	)
+}
+
+func (r *entries) setup(mgr ctrl.Manager) error {
+	asked := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectNew.GetDeletionTimestamp().IsZero() ||
+			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRequest] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRequest]
+	}}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(namespaceKind())
+	return ctrl.NewControllerManagedBy(mgr).For(r.make(), builder.WithPredicates(asked)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: limits()}).
+		Watches(r.make(), handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: no[event.CreateEvent], UpdateFunc: no[event.UpdateEvent], GenericFunc: no[event.GenericEvent],
+		})).
+		Watches(&v1alpha1.Version{}, handler.EnqueueRequestsFromMapFunc(r.targets), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
+		})).
+		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
+			},
+		})).
+		Complete(r)
+}
+
+func no[E any](E) bool { return false }
+
+// made reports whether the operator made an object.
+func made(o client.Object) bool { _, ok := o.GetLabels()[v1alpha1.LabelManaged]; return ok }
+
+// freed wakes those that waited for the address of an entry that is gone.
+func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Request {
+	others, err := r.sharing(ctx, entryOf(o))
+	if err != nil {
+		return nil // the cache has stopped
+	}
+	var all []reconcile.Request
+	for _, other := range others {
+		all = append(all, requestFor(other))
+	}
+	return all
+}
+
+// targets wakes the target of a Version.
+func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Request {
+	v, ok := o.(*v1alpha1.Version)
+	if !ok || v.Spec.Target.Kind != r.kind {
+		return nil
+	}
+	name := client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}
+	r.schedule.ask(name)
+	return []reconcile.Request{{NamespacedName: name}}
+}
+
+// within wakes the entries of a namespace whose rights have changed, and those that
+// another one took an address from.
+func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Request {
+	list := r.list()
+	if err := r.List(ctx, list, client.InNamespace(ns.GetName())); err != nil {
+		return nil // the cache has stopped
+	}
+	var all []reconcile.Request
+	for _, o := range itemsOf(list) {
+		all = append(all, requestFor(o))
+		all = append(all, r.freed(ctx, o)...)
+	}
+	return all
+}
+
+func requestFor(o client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// maxEntries is how many entries the status of a Depot lists.
+const maxEntries = 100
+
+// depots makes the Modules and Providers of Depots.
+type depots struct{ client.Client }
+
+func (r *depots) setup(mgr ctrl.Manager) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		name := o.GetLabels()[v1alpha1.LabelDepot]
+		if name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).For(&v1alpha1.Depot{}).
+		WithOptions(controller.Options{RateLimiter: limits()}).
+		Watches(&v1alpha1.Module{}, byLabel).Watches(&v1alpha1.Provider{}, byLabel).Complete(r)
+}
+
+// Reconcile brings the entries of a Depot, and its status, up to date.
+func (r *depots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var d v1alpha1.Depot
+	if err := r.Get(ctx, req.NamespacedName, &d); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !d.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, quiet(r.remove(ctx, &d))
+	}
+	if err := r.hold(ctx, &d); err != nil {
+		return ctrl.Result{}, quiet(err)
+	}
+	before := d.Status.DeepCopy()
+	err := r.apply(ctx, &d)
+	if !equality.Semantic.DeepEqual(before, &d.Status) {
+		if err := r.Status().Update(ctx, &d); err != nil {
+			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
+		}
+	}
+	return ctrl.Result{}, quiet(err)
+}
+
+// hold keeps a Depot that deletes its entries until it has.
+func (r *depots) hold(ctx context.Context, d *v1alpha1.Depot) error {
+	before := d.DeepCopy()
+	changed := false
+	if d.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		changed = controllerutil.AddFinalizer(d, v1alpha1.FinalizerRegistry)
+	} else {
+		changed = controllerutil.RemoveFinalizer(d, v1alpha1.FinalizerRegistry)
+	}
+	if !changed {
+		return nil
+	}
+	return r.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// apply makes what is missing, changes what differs, lets go what is no entry any more,
+// and sums up.
+func (r *depots) apply(ctx context.Context, d *v1alpha1.Depot) error {
+	have, err := r.children(ctx, d)
+	if err != nil {
+		return err
+	}
+	var list []v1alpha1.DepotEntry
+	named := map[string]bool{}
+	for _, want := range wanted(d) {
+		named[childKey(want)] = true
+		line, err := r.child(ctx, d, want)
+		if err != nil {
+			return err
+		}
+		list = append(list, line)
+	}
+	for _, o := range have {
+		if !named[childKey(o)] {
+			if err := r.letGo(ctx, d, o); err != nil {
+				return err
+			}
+		}
+	}
+	sum(d, list)
+	return nil
+}
+
+func childKey(o client.Object) string { return kindOf(o) + "/" + o.GetName() }
+
+func kindOf(o client.Object) string {
+	if _, ok := o.(*v1alpha1.Provider); ok {
+		return kindProvider
+	}
+	return kindModule
+}
+
+// wanted are the objects that the entries of a Depot stand for.
+func wanted(d *v1alpha1.Depot) []client.Object {
+	defaults := d.Spec.Defaults
+	run := v1alpha1.RunSpec{Interval: d.Spec.Interval, Suspend: d.Spec.Suspend, DeletionPolicy: v1alpha1.DeletionKeep}
+	var all []client.Object
+	for _, m := range d.Spec.Modules {
+		m.EntrySpec = withDefaults(m.EntrySpec, defaults)
+		m.Policy = cmp.Or(m.Policy, defaults.Policy)
+		if m.Ignore == nil {
+			m.Ignore = defaults.Ignore
+		}
+		all = append(all, &v1alpha1.Module{ObjectMeta: childMeta(d, m.Address), Spec: v1alpha1.ModuleSpec{ModuleEntry: m, RunSpec: run}})
+	}
+	for _, p := range d.Spec.Providers {
+		p.EntrySpec = withDefaults(p.EntrySpec, defaults)
+		if p.Platforms == nil {
+			p.Platforms = defaults.Platforms
+		}
+		all = append(all, &v1alpha1.Provider{ObjectMeta: childMeta(d, p.Address), Spec: v1alpha1.ProviderSpec{ProviderEntry: p, RunSpec: run}})
+	}
+	return all
+}
+
+func withDefaults(e v1alpha1.EntrySpec, d v1alpha1.DepotDefaults) v1alpha1.EntrySpec {
+	e.Auth, e.Limit, e.Keep, e.Approval = cmp.Or(e.Auth, d.Auth), cmp.Or(e.Limit, d.Limit), cmp.Or(e.Keep, d.Keep), cmp.Or(e.Approval, d.Approval)
+	return e
+}
+
+// childMeta names the object of an entry after its address: net/vpc/aws is net.vpc.aws.
+func childMeta(d *v1alpha1.Depot, address string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{
+		Namespace: d.Namespace, Name: objectName(strings.ReplaceAll(address, "/", ".")),
+		Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: d.Name, v1alpha1.LabelUID: string(d.UID)},
+	}
+	if request := d.Annotations[v1alpha1.AnnotationRequest]; request != "" {
+		m.Annotations = map[string]string{v1alpha1.AnnotationRequest: request}
+	}
+	return m
+}
+
+// child makes the object of an entry, or brings it in line.
+func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Object) (v1alpha1.DepotEntry, error) {
+	line := v1alpha1.DepotEntry{Kind: kindOf(want), Name: want.GetName(), Reason: v1alpha1.ReasonFailed}
+	is := want.DeepCopyObject().(client.Object)
+	err := r.Get(ctx, client.ObjectKeyFromObject(want), is)
+	if apierrors.IsNotFound(err) {
+		line.Address = entryAddress(want)
+		return line, r.Create(ctx, want)
+	}
+	if err != nil {
+		return line, err
+	}
+	line.Address = entryAddress(want)
+	if !made(is) || is.GetLabels()[v1alpha1.LabelDepot] != d.Name {
+		line.Reason = v1alpha1.ReasonNameTaken
+		return line, nil
+	}
+	if changed := align(is, want); changed {
+		return line, r.Update(ctx, is)
+	}
+	s := entryOf(is).status
+	line.Latest = s.Latest
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady); c != nil && c.ObservedGeneration == is.GetGeneration() {
+		line.Reason = ""
+		if c.Status != metav1.ConditionTrue {
+			line.Reason = c.Reason
+		}
+	}
+	return line, nil
+}
+
+// entryAddress is the address as it was written.
+func entryAddress(o client.Object) string {
+	switch o := o.(type) {
+	case *v1alpha1.Module:
+		return o.Spec.Address
+	case *v1alpha1.Provider:
+		return o.Spec.Address
+	}
+	return ""
+}
+
+// align gives an object the labels and the spec that its entry wants, and reports
+// whether they were others. How many Versions it has is not the entry's affair.
+func align(is, want client.Object) bool {
+	before := is.DeepCopyObject()
+	switch is := is.(type) {
+	case *v1alpha1.Module:
+		objects := is.Spec.VersionObjects
+		is.Spec = want.(*v1alpha1.Module).Spec
+		is.Spec.VersionObjects = objects
+	case *v1alpha1.Provider:
+		objects := is.Spec.VersionObjects
+		is.Spec = want.(*v1alpha1.Provider).Spec
+		is.Spec.VersionObjects = objects
+	}
+	for key, value := range want.GetLabels() {
+		metav1.SetMetaDataLabel(metaOf(is), key, value)
+	}
+	for key, value := range want.GetAnnotations() {
+		metav1.SetMetaDataAnnotation(metaOf(is), key, value)
+	}
+	return !equality.Semantic.DeepEqual(before, is)
+}
+
+func metaOf(o client.Object) *metav1.ObjectMeta {
+	switch o := o.(type) {
+	case *v1alpha1.Module:
+		return &o.ObjectMeta
+	case *v1alpha1.Provider:
+		return &o.ObjectMeta
+	}
+	return &metav1.ObjectMeta{}
+}
+
+// children are the objects that were made for a Depot.
+func (r *depots) children(ctx context.Context, d *v1alpha1.Depot) ([]client.Object, error) {
+	var all []client.Object
+	for _, list := range []client.ObjectList{&v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}} {
+		if err := r.List(ctx, list, client.InNamespace(d.Namespace), client.MatchingLabels{v1alpha1.LabelManaged: "", v1alpha1.LabelDepot: d.Name}); err != nil {
+			return nil, err
+		}
+		all = append(all, itemsOf(list)...)
+	}
+	return all, nil
+}
+
+// letGo deletes an object that is no entry any more, or makes it its user's own.
+func (r *depots) letGo(ctx context.Context, d *v1alpha1.Depot, o client.Object) error {
+	if d.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		uid := o.GetUID()
+		return client.IgnoreNotFound(r.Delete(ctx, o, client.Preconditions{UID: &uid}))
+	}
+	for _, label := range []string{v1alpha1.LabelManaged, v1alpha1.LabelDepot, v1alpha1.LabelUID} {
+		delete(o.GetLabels(), label)
+	}
+	return r.Update(ctx, o)
+}
+
+// remove deletes the objects of a Depot, and lets it go when they are.
+func (r *depots) remove(ctx context.Context, d *v1alpha1.Depot) error {
+	if !controllerutil.ContainsFinalizer(d, v1alpha1.FinalizerRegistry) {
+		return nil
+	}
+	have, err := r.children(ctx, d)
+	if err != nil {
+		return err
+	}
+	for _, o := range have {
+		if err := r.letGo(ctx, d, o); err != nil {
+			return err
+		}
+	}
+	if len(have) > 0 {
+		return nil // its end wakes this controller
+	}
+	before := d.DeepCopy()
+	controllerutil.RemoveFinalizer(d, v1alpha1.FinalizerRegistry)
+	return r.Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// sum writes the status of a Depot.
+func sum(d *v1alpha1.Depot, list []v1alpha1.DepotEntry) {
+	s := &d.Status
+	s.ObservedGeneration, s.LastHandledRequest = d.Generation, d.Annotations[v1alpha1.AnnotationRequest]
+	s.Modules, s.Providers, s.Failed = int32(len(d.Spec.Modules)), int32(len(d.Spec.Providers)), 0
+	hopeless := 0
+	for _, line := range list {
+		if line.Reason != "" {
+			s.Failed++
+		}
+		if line.Reason == v1alpha1.ReasonNameTaken {
+			hopeless++
+		}
+	}
+	slices.SortStableFunc(list, func(a, b v1alpha1.DepotEntry) int {
+		failed := func(e v1alpha1.DepotEntry) int {
+			if e.Reason != "" {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(failed(a), failed(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	s.Truncated = len(list) > maxEntries
+	s.Entries = list[:min(len(list), maxEntries)]
+	v := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "all entries are Ready"}
+	if s.Failed > 0 {
+		v = verdict{reason: v1alpha1.ReasonEntriesFailed, message: fmt.Sprintf("%d of %d entries are not Ready", s.Failed, len(list)), retry: hopeless == 0, stalled: hopeless > 0}
+	}
+	v.set(&s.Conditions, d.Generation)
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// entries is the controller of one kind of entries.
+type entries struct {
+	client.Client
+	Options
+	reader   client.Reader // not cached, for Secrets
+	events   events.EventRecorder
+	kind     string
+	make     func() client.Object
+	list     func() client.ObjectList
+	schedule schedule
+}
+
+// Reconcile brings the registry and the status of one entry up to date.
+func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o := r.make()
+	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
+		r.schedule.forget(req.NamespacedName)
+		return ctrl.Result{}, r.untargeted(ctx, req.NamespacedName)
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	e := entryOf(o)
+	if !e.GetDeletionTimestamp().IsZero() {
+		return ctrl.Result{}, quiet(r.remove(ctx, e))
+	}
+	before := e.status.DeepCopy()
+	wait, err := r.work(ctx, e)
+	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, e.status) {
+		if err := r.Status().Update(ctx, e.Object); err != nil {
+			r.schedule.ask(req.NamespacedName)
+			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
+		}
+	}
+	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+// quiet takes out what is no failure: the object has changed meanwhile, and that
+// change comes by itself.
+func quiet(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// work does what is due, and returns how long it takes until something is again. An
+// error is worth another try; a *problem is not, and is in the status only.
+func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
+	err := e.err
+	var ns *metav1.PartialObjectMetadata
+	if err != nil {
+		err = &problem{v1alpha1.ReasonInvalid, err.Error()}
+	} else {
+		ns, err = r.owns(ctx, e)
+	}
+	if err == nil && e.run.Suspend {
+		e.status.ObservedGeneration = e.GetGeneration()
+		verdict{reason: v1alpha1.ReasonSuspended, message: "runs are stopped by spec.suspend"}.set(&e.status.Conditions, e.GetGeneration())
+		return 0, nil
+	}
+	var wait time.Duration
+	if err == nil {
+		var due bool
+		if due, wait = r.schedule.due(e, r.Now()); !due {
+			return wait, nil
+		}
+		wait, err = r.ranNow(ctx, e, ns)
+	}
+	e.status.ObservedGeneration = e.GetGeneration()
+	if err == nil {
+		return wait, nil
+	}
+	verdictOf(err).set(&e.status.Conditions, e.GetGeneration())
+	if p, ok := asProblem(err); ok {
+		r.tell(e.Object, corev1.EventTypeWarning, p.reason, p.message)
+		return wait, nil
+	}
+	return 0, err
+}
+
+// ranNow makes one run and notes that there was one.
+func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (time.Duration, error) {
+	if err := r.hold(ctx, e); err != nil {
+		return 0, err
+	}
+	err := problemOf(r.sync(ctx, e, ns))
+	_, hopeless := asProblem(err)
+	e.status.LastHandledRequest = e.request()
+	return r.schedule.ran(e, err != nil && !hopeless, r.Now()), err
+}
+
+// hold adds the finalizer before the registry is touched, where the deletion policy
+// has something to do, and takes it away where it has not.
+func (r *entries) hold(ctx context.Context, e *entry) error {
+	before := e.DeepCopyObject().(client.Object)
+	changed := false
+	if e.run.DeletionPolicy == v1alpha1.DeletionYank || e.run.DeletionPolicy == v1alpha1.DeletionDelete {
+		changed = controllerutil.AddFinalizer(e.Object, v1alpha1.FinalizerRegistry)
+	} else {
+		changed = controllerutil.RemoveFinalizer(e.Object, v1alpha1.FinalizerRegistry)
+	}
+	if !changed {
+		return nil
+	}
+	return r.Patch(ctx, e.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// sync makes one run of the engine and brings status and Versions in line with it.
+func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) error {
+	from, err := r.origins(ctx, e, ns)
+	if err != nil {
+		return err
+	}
+	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
+		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now,
+		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
+	})
+	plan, err := s.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	results, err := s.Apply(ctx, plan, nil)
+	if err != nil {
+		return err
+	}
+	failed := r.report(e, results)
+	if _, hopeless := asProblem(problemOf(failed)); hopeless {
+		return failed
+	}
+	found, err := r.look(ctx, e, plan.Known(e.key))
+	if err == nil {
+		found, err = r.versions(ctx, e, found)
+	}
+	if err == nil {
+		found.fill(e.status)
+		if err = failed; err == nil {
+			found.verdict().set(&e.status.Conditions, e.GetGeneration())
+		}
+	}
+	return err
+}
+
+// report tells what a run changed, and returns the first failure.
+func (r *entries) report(e *entry, results []supply.Result) error {
+	did := map[string][]string{} // versions by reason
+	var failed error
+	for _, res := range results {
+		switch {
+		case res.Err() != nil:
+			if failed == nil {
+				failed = versionError(res)
+			}
+		case res.Action == supply.ActionDrift:
+			did[v1alpha1.ReasonDrift] = append(did[v1alpha1.ReasonDrift], res.Version+": "+res.Reason)
+		case !res.Changes():
+		case res.Action == supply.ActionPrune:
+			did[v1alpha1.ReasonPruned] = append(did[v1alpha1.ReasonPruned], res.Version)
+		case res.State == supply.StateWaiting || res.State == supply.StateBlocked:
+			did[v1alpha1.ReasonHeld] = append(did[v1alpha1.ReasonHeld], res.Version+": "+res.Reason)
+		case res.Action == supply.ActionPublish || res.Action == supply.ActionApprove:
+			did[v1alpha1.ReasonPublished] = append(did[v1alpha1.ReasonPublished], res.Version)
+		}
+	}
+	for reason, versions := range did {
+		kind := corev1.EventTypeNormal
+		if reason == v1alpha1.ReasonDrift {
+			kind = corev1.EventTypeWarning
+		}
+		r.tell(e.Object, kind, reason, strings.Join(versions, ", "))
+	}
+	return failed
+}
+
+func versionError(res supply.Result) error {
+	if res.Version == "" {
+		return res.Err()
+	}
+	return fmt.Errorf("version %s: %w", res.Version, res.Err())
+}
+
+// tell makes an event; the API server counts those that repeat.
+func (r *entries) tell(o client.Object, kind, reason, message string) {
+	r.events.Eventf(o, nil, kind, reason, "Sync", "%s", short(message))
+}
+
+// remove carries out the deletion policy.
+func (r *entries) remove(ctx context.Context, e *entry) error {
+	if !controllerutil.ContainsFinalizer(e.Object, v1alpha1.FinalizerRegistry) {
+		return nil
+	}
+	if err := r.withdraw(ctx, e); err != nil {
+		r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonFailed, err.Error())
+		return err
+	}
+	before := e.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(e.Object, v1alpha1.FinalizerRegistry)
+	return r.Patch(ctx, e.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// withdraw yanks, and removes, what this entry published. An entry that does not have
+// its address published nothing.
+func (r *entries) withdraw(ctx context.Context, e *entry) error {
+	if e.err != nil || e.run.DeletionPolicy != v1alpha1.DeletionYank && e.run.DeletionPolicy != v1alpha1.DeletionDelete {
+		return nil
+	}
+	ns, err := r.owns(ctx, e)
+	if _, ok := asProblem(err); ok {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := supply.ReadEntryRecord(ctx, r.Depot, e.key)
+	if err != nil {
+		return err
+	}
+	if rec.Owner != string(ns.UID) {
+		return nil
+	}
+	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
+	if err != nil {
+		return err
+	}
+	l, err := depot.ReadListing(ctx, repo, nil)
+	if err != nil {
+		return err
+	}
+	return withdraw(ctx, r.Depot, e, l, rec.Entries[e.key])
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Kinds of entries.
+const (
+	kindModule   = "Module"
+	kindProvider = "Provider"
+)
+
+// entry is a Module or Provider as this package works on it. Its status is that of
+// the object.
+type entry struct {
+	client.Object
+	kind   string
+	spec   *v1alpha1.EntrySpec
+	run    *v1alpha1.RunSpec
+	status *v1alpha1.EntryStatus
+
+	item addr.Item  // what it is in the registry
+	key  string     // its name in a record
+	set  supply.Set // of this entry alone
+	err  error      // why it cannot be an entry
+}
+
+// entryOf looks at an object.
+func entryOf(o client.Object) *entry {
+	where := func(kind string) string { return kind + " " + o.GetNamespace() + "/" + o.GetName() }
+	switch o := o.(type) {
+	case *v1alpha1.Module:
+		e := &entry{Object: o, kind: kindModule, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status}
+		s := o.Spec.ModuleEntry
+		m, err := supply.ModuleSpec{
+			EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
+			Releases: s.Releases, Policy: string(s.Policy), Ignore: s.Ignore,
+		}.Entry(where(kindModule))
+		e.item, e.key, e.err = m.Address.Item(), m.Key(), err
+		e.set.Modules = []supply.ModuleEntry{m}
+		return e
+	case *v1alpha1.Provider:
+		e := &entry{Object: o, kind: kindProvider, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status}
+		s := o.Spec.ProviderEntry
+		p, err := supply.ProviderSpec{
+			EntrySpec: e.common(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
+		}.Entry(where(kindProvider))
+		e.item, e.key, e.err = p.Address.Item(), p.Key(), err
+		e.set.Providers = []supply.ProviderEntry{p}
+		return e
+	}
+	return &entry{Object: o, err: fmt.Errorf("%T is no entry", o)}
+}
+
+func (e *entry) common() supply.EntrySpec {
+	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: number(e.spec.Limit), Keep: number(e.spec.Keep), Pin: e.spec.Pin}
+	if a := e.spec.Approval; a != nil {
+		s.Approval = supply.ApprovalPolicy{Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
+	}
+	return s
+}
+
+func number(p *int32) int {
+	if p == nil {
+		return 0
+	}
+	return int(*p)
+}
+
+// request is what somebody asks for by annotation.
+func (e *entry) request() string { return e.GetAnnotations()[v1alpha1.AnnotationRequest] }
+
+// addressIndex is the index of entries by address.
+const addressIndex = "okara.dev/address"
+
+// targetIndex is the index of Versions by target.
+const targetIndex = "okara.dev/target"
+
+func addressOf(o client.Object) []string { return []string{entryOf(o).key} }
+
+func targetOf(o client.Object) []string {
+	v, ok := o.(*v1alpha1.Version)
+	if !ok {
+		return nil
+	}
+	return []string{v.Spec.Target.Kind + "/" + v.Spec.Target.Name}
+}

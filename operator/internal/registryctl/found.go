@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// maxVersions is how many versions a status lists.
+const maxVersions = 50
+
+// found is what the registry has of an entry after a run.
+type found struct {
+	listing *depot.Listing
+	known   map[string]supply.VersionRecord // by version
+	all     []v1alpha1.VersionSummary       // newest first
+}
+
+// look reads what the registry has.
+func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
+	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
+	if err != nil {
+		return nil, err
+	}
+	l, err := depot.ReadListing(ctx, repo, nil)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{listing: l, known: known}
+	versions := slices.Clone(l.Versions)
+	for text, vr := range known {
+		v, err := addr.ParseVersion(text)
+		if err == nil && vr.State != supply.StatePublished && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, func(a, b addr.Version) int { return b.Compare(a) })
+	for _, v := range versions {
+		if !v.Edition() {
+			f.all = append(f.all, f.summary(v))
+		}
+	}
+	return f, nil
+}
+
+// summary is what is known of one version.
+func (f *found) summary(v addr.Version) v1alpha1.VersionSummary {
+	vr, known := f.known[v.String()]
+	there := slices.Contains(f.listing.Versions, v)
+	status := f.listing.Status(v)
+	s := v1alpha1.VersionSummary{Version: v.String(), Digest: vr.Digest, State: v1alpha1.StateUnknown}
+	switch {
+	case known && vr.State == supply.StateDrift:
+		s.State = v1alpha1.StateDrift
+	case there && status.Yanked != nil:
+		s.State = v1alpha1.StateYanked
+	case there && status.Deprecated != nil:
+		s.State = v1alpha1.StateDeprecated
+	case there:
+		s.State = v1alpha1.StatePublished
+	case status.Yanked != nil:
+		s.State = v1alpha1.StateWithdrawn
+	case known && vr.State == supply.StateWaiting:
+		s.State = v1alpha1.StateWaiting
+	case known && vr.State == supply.StateBlocked:
+		s.State = v1alpha1.StateBlocked
+	}
+	return s
+}
+
+// fill writes what was found into a status.
+func (f *found) fill(s *v1alpha1.EntryStatus) {
+	s.Latest, s.Published = "", 0
+	for _, v := range f.listing.Versions {
+		if v.Edition() {
+			continue
+		}
+		s.Published++
+		if s.Latest == "" && !v.Prerelease() && f.listing.Status(v).Yanked == nil {
+			s.Latest = v.String()
+		}
+	}
+	s.Versions, s.Truncated = f.all, len(f.all) > maxVersions
+	if s.Truncated {
+		s.Versions = f.all[:maxVersions]
+	}
+}
+
+// verdict is what the run says when nothing failed. Drift stays until a person has
+// decided what is right.
+func (f *found) verdict() verdict {
+	waiting := 0
+	for _, s := range f.all {
+		switch s.State {
+		case v1alpha1.StateDrift:
+			return verdict{reason: v1alpha1.ReasonDrift, message: s.Version + ": " + f.known[s.Version].Reason}
+		case v1alpha1.StateWaiting, v1alpha1.StateBlocked:
+			waiting++
+		}
+	}
+	v := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "the registry has what the origin offers"}
+	if waiting > 0 {
+		v.message = fmt.Sprintf("the registry has what the origin offers, but for %d that are held back", waiting)
+	}
+	return v
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Keys of a Secret. Those of an App are the ones that OpenDepot reads.
+const (
+	keyToken    = "token"
+	keyUsername = "username"
+	keyAppID    = "githubAppID"
+	keyInstall  = "githubInstallID"
+	keyAppKey   = "githubPrivateKey"
+)
+
+// origins are the ways to the outside of an entry. Its Secret is read each time, and
+// never kept.
+func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjectMetadata) (supply.Origins, error) {
+	addresses := r.addresses(ns)
+	may := func(it addr.Item) bool { return permitted(addresses, it) }
+	if e.spec.Auth == nil {
+		return r.Origins(ctx, supply.TenantSecret{}, may)
+	}
+	name := e.spec.Auth.SecretRef.Name
+	var secret corev1.Secret
+	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
+		return supply.Origins{}, fmt.Errorf("auth.secretRef: %w", err)
+	}
+	credential, err := credentialOf(&secret)
+	if err != nil {
+		return supply.Origins{}, err
+	}
+	return r.Origins(ctx, credential, may)
+}
+
+// credentialOf reads the credential of a Secret that agrees to be sent. Without that
+// word whoever may make a Module could have any Secret of the namespace sent to his
+// host.
+func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
+	var c supply.TenantSecret
+	c.Hosts = strings.FieldsFunc(secret.Annotations[v1alpha1.AnnotationUse], func(r rune) bool { return r == ',' || r == ' ' })
+	if len(c.Hosts) == 0 || secret.Type == corev1.SecretTypeServiceAccountToken || made(secret) {
+		return c, &problem{v1alpha1.ReasonSecretNotAllowed, fmt.Sprintf(
+			"Secret %s does not agree: annotate it %s=HOST with the host of the origin", secret.Name, v1alpha1.AnnotationUse)}
+	}
+	text := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+	c.Token, c.Username = text(keyToken), text(keyUsername)
+	if text(keyAppID) != "" {
+		app, err := appOf(text)
+		if err != nil {
+			return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s: %v", secret.Name, err)}
+		}
+		c.App = app
+	} else if c.Token == "" {
+		return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s has neither the key %s nor %s", secret.Name, keyToken, keyAppID)}
+	}
+	return c, nil
+}
+
+// appOf reads a GitHub App. The key is PEM, or base64 of it.
+func appOf(text func(key string) string) (*upstream.App, error) {
+	id, err := strconv.ParseInt(text(keyAppID), 10, 64)
+	if err != nil {
+		return nil, errors.New(keyAppID + " is not a number")
+	}
+	installation, err := strconv.ParseInt(text(keyInstall), 10, 64)
+	if err != nil {
+		return nil, errors.New(keyInstall + " is not a number")
+	}
+	src := []byte(text(keyAppKey))
+	if decoded, err := base64.StdEncoding.DecodeString(string(src)); err == nil {
+		src = decoded
+	}
+	key, err := parseKey(src)
+	if err != nil {
+		return nil, errors.New(keyAppKey + " is not an RSA key in PEM")
+	}
+	return &upstream.App{ID: id, Installation: installation, Key: key}, nil
+}
+
+func parseKey(src []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(src)
+	if block == nil {
+		return nil, errors.New("no PEM")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	rsaKey, ok := key.(*rsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("no RSA key")
+	}
+	return rsaKey, nil
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// versions brings the Versions of an entry in line with what was found: what they ask
+// for is announced in the registry, those that are missing are made, those that are
+// too old go, and each status says what the registry has.
+func (r *entries) versions(ctx context.Context, e *entry, f *found) (*found, error) {
+	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
+	if err != nil {
+		return nil, err
+	}
+	failures := map[types.UID]error{}
+	asked := false
+	for _, v := range have {
+		did, err := r.announce(ctx, e, f, v)
+		asked = asked || did
+		if err != nil {
+			failures[v.UID] = err
+		}
+	}
+	if asked {
+		if f, err = r.look(ctx, e, f.known); err != nil {
+			return nil, err
+		}
+	}
+	have, err = r.makeVersions(ctx, e, f, have)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for _, v := range have {
+		if err := quiet(r.describe(ctx, e, f, v, failures[v.UID])); err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, err := range failures {
+		if _, hopeless := asProblem(err); !hopeless && first == nil {
+			first = err
+		}
+	}
+	return f, first
+}
+
+// versionsOf lists the Versions whose target has a name.
+func (r *entries) versionsOf(ctx context.Context, name types.NamespacedName) ([]*v1alpha1.Version, error) {
+	var list v1alpha1.VersionList
+	if err := r.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingFields{targetIndex: r.kind + "/" + name.Name}); err != nil {
+		return nil, err
+	}
+	all := make([]*v1alpha1.Version, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.Version) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// makeVersions makes a Version for each of the newest versions, and deletes those that
+// were made for older ones and in which nobody said anything. It returns what is left.
+func (r *entries) makeVersions(ctx context.Context, e *entry, f *found, have []*v1alpha1.Version) ([]*v1alpha1.Version, error) {
+	newest := f.all[:min(number(e.run.VersionObjects), len(f.all))]
+	var stay []*v1alpha1.Version
+	for _, v := range have {
+		wanted := slices.ContainsFunc(newest, func(s v1alpha1.VersionSummary) bool { return s.Version == v.Spec.Version })
+		if wanted || v.Spec.State != "" || !made(v) || v.Labels[v1alpha1.LabelUID] != string(e.GetUID()) {
+			stay = append(stay, v)
+		} else if err := r.Delete(ctx, v, client.Preconditions{UID: &v.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	for _, s := range newest {
+		if slices.ContainsFunc(stay, func(v *v1alpha1.Version) bool { return v.Spec.Version == s.Version }) {
+			continue
+		}
+		v, err := r.makeVersion(ctx, e, s.Version)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			stay = append(stay, v)
+		}
+	}
+	return stay, nil
+}
+
+// makeVersion makes one Version, nil if its name is taken.
+func (r *entries) makeVersion(ctx context.Context, e *entry, version string) (*v1alpha1.Version, error) {
+	v := &v1alpha1.Version{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
+			Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())},
+		},
+		Spec: v1alpha1.VersionSpec{Target: v1alpha1.Target{Kind: e.kind, Name: e.GetName()}, Version: version},
+	}
+	if err := controllerutil.SetControllerReference(e.Object, v, r.Scheme()); err != nil {
+		return nil, err
+	}
+	err := r.Create(ctx, v)
+	if !apierrors.IsAlreadyExists(err) {
+		return v, err
+	}
+	var there v1alpha1.Version
+	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(v), &there); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if there.Spec.Target == v.Spec.Target && there.Spec.Version == version {
+		return &there, nil // the cache did not have it yet
+	}
+	r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
+	return nil, nil
+}
+
+// objectName joins parts to the name of an object. What is too long, or not allowed in
+// a name, is replaced by a hash.
+func objectName(parts ...string) string {
+	const most = 200
+	text := strings.Join(parts, "-")
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '.':
+			return c
+		case c >= 'A' && c <= 'Z':
+			return c + 'a' - 'A'
+		}
+		return '-'
+	}, text)
+	if name == text && len(name) <= most {
+		return name
+	}
+	sum := sha256.Sum256([]byte(text))
+	return strings.TrimRight(name[:min(len(name), most)], "-.") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// announce makes the registry list a version as its object asks, and reports whether
+// that changed anything.
+func (r *entries) announce(ctx context.Context, e *entry, f *found, v *v1alpha1.Version) (bool, error) {
+	version, err := addr.ParseVersion(v.Spec.Version)
+	if err != nil || v.Spec.State == "" || !v.DeletionTimestamp.IsZero() {
+		return false, err
+	}
+	is := f.listing.Status(version)
+	did := false
+	for _, an := range announcements(is, v.Spec) {
+		an.Version, an.Actor = v.Spec.Version, actor(v)
+		_, _, err := r.Depot.Announce(ctx, e.item, an)
+		if err != nil {
+			return did, fmt.Errorf("%s version %s: %w", an.Action, v.Spec.Version, err)
+		}
+		did = true
+		r.tell(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, "the registry lists "+v.Spec.Version+" as "+string(v.Spec.State))
+	}
+	return did, nil
+}
+
+// announcements are what turns a status into the one that is asked for.
+func announcements(is artifact.Status, want v1alpha1.VersionSpec) []depot.Announcement {
+	var list []depot.Announcement
+	say := func(action string) {
+		an := depot.Announcement{Action: action}
+		if action == artifact.ActionYank || action == artifact.ActionDeprecate {
+			an.Message, an.Replacement = want.Message, want.Replacement
+		}
+		list = append(list, an)
+	}
+	same := func(e *artifact.StatusEvent) bool {
+		return e != nil && e.Message == want.Message && e.Replacement == want.Replacement
+	}
+	if want.State == v1alpha1.ListYanked {
+		if !same(is.Yanked) {
+			say(artifact.ActionYank)
+		}
+		return list
+	}
+	if is.Yanked != nil {
+		say(artifact.ActionUnyank)
+	}
+	switch {
+	case want.State == v1alpha1.ListDeprecated && !same(is.Deprecated):
+		say(artifact.ActionDeprecate)
+	case want.State == v1alpha1.ListActive && is.Deprecated != nil:
+		say(artifact.ActionUndeprecate)
+	}
+	return list
+}
+
+// actor says in the registry who asked.
+func actor(o client.Object) string {
+	const most = 128
+	name := "kubernetes:" + o.GetNamespace() + "/" + o.GetName()
+	return name[:min(len(name), most)]
+}
+
+// describe writes the status of a Version, if it changed.
+func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.Version, failed error) error {
+	version, err := addr.ParseVersion(v.Spec.Version)
+	if err != nil {
+		return err
+	}
+	before := v.Status.DeepCopy()
+	s := f.summary(version)
+	if s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != "" && v.Status.Digest != s.Digest {
+		if err := r.measure(ctx, f, s.Digest, &v.Status); err != nil {
+			return err
+		}
+	}
+	v.Status.ObservedGeneration, v.Status.State, v.Status.Digest = v.Generation, s.State, s.Digest
+	result := verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "the registry has it"}
+	switch {
+	case failed != nil:
+		result = verdictOf(failed)
+	case s.State == v1alpha1.StateDrift:
+		result = verdict{reason: v1alpha1.ReasonDrift, message: f.known[s.Version].Reason}
+	case s.State == v1alpha1.StateWaiting, s.State == v1alpha1.StateBlocked:
+		result = verdict{reason: v1alpha1.ReasonHeld, message: cmp.Or(f.known[s.Version].Reason, "it is held back")}
+	case s.State == v1alpha1.StateUnknown:
+		result = verdict{reason: v1alpha1.ReasonTargetMissing, message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName()), retry: true}
+	}
+	result.set(&v.Status.Conditions, v.Generation)
+	if equality.Semantic.DeepEqual(before, &v.Status) {
+		return nil
+	}
+	return r.Status().Update(ctx, v)
+}
+
+// measure reads what a version consists of.
+func (r *entries) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
+	m, err := f.listing.Repository.Fetch(ctx, digest)
+	if err != nil {
+		return err
+	}
+	s.ContentDigest, s.SizeBytes, s.Platforms = "", 0, nil
+	if module, err := artifact.ParseModule(m); err == nil {
+		s.ContentDigest = string(module.ContentDigest)
+		if module.Zip != nil {
+			s.SizeBytes = module.Zip.Size
+		}
+		return nil
+	}
+	index, err := artifact.ParseProviderIndex(m)
+	if err != nil {
+		return err
+	}
+	for _, p := range index.Platforms {
+		s.SizeBytes += p.Size
+		if len(s.Platforms) < maxVersions {
+			s.Platforms = append(s.Platforms, p.Platform.String())
+		}
+	}
+	return nil
+}
+
+// untargeted tells the Versions of an entry that there is none.
+func (r *entries) untargeted(ctx context.Context, name types.NamespacedName) error {
+	have, err := r.versionsOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, v := range have {
+		before := v.Status.DeepCopy()
+		v.Status.ObservedGeneration = v.Generation
+		verdict{reason: v1alpha1.ReasonTargetMissing, message: fmt.Sprintf("there is no %s %s", r.kind, name.Name), stalled: true}.
+			set(&v.Status.Conditions, v.Generation)
+		if equality.Semantic.DeepEqual(before, &v.Status) || !v.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := quiet(r.Status().Update(ctx, v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
