@@ -4,28 +4,109 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
-func main() {
+// Exit codes, as okara has them.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() { os.Exit(mainCode()) }
+
+// mainCode runs the command line of the process. The first interrupt ends its context;
+// a second one is not caught and ends the process at once.
+func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1)
-	}
+	context.AfterFunc(ctx, stop)
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-func newRoot() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "okara-operator", Short: "Fill an OCI registry with what objects of Kubernetes say",
-		SilenceErrors: true, SilenceUsage: true,
+// execute runs one command line and returns the exit code of the process.
+func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
 	}
-	cmd.AddCommand(newRun())
-	return cmd
+	fmt.Fprintf(errOut, "okara-operator: %v\n", err)
+	if e, ok := errors.AsType[*hintError](err); ok {
+		fmt.Fprintf(errOut, "hint: %s\n", e.hint)
+	} else if isUsage(err) {
+		fmt.Fprintln(errOut, "hint: `okara-operator run --help` has an example")
+	}
+	if isUsage(err) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+func isUsage(err error) bool {
+	_, usage := errors.AsType[*usageError](err)
+	_, address := errors.AsType[*addr.SyntaxError](err)
+	return usage || address
+}
+
+// hintError carries what the user can do next.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use: "okara-operator", Short: "Fill an OCI registry with what objects of Kubernetes say",
+		Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(newRun())
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		return usagef("unknown command %q", args[0])
+	}
+	return usagef("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+}
+
+// version is the module version of the binary, or "devel".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

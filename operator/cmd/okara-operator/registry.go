@@ -4,11 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -36,24 +38,70 @@ func (s *registrySite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.registry, "registry", "", "`HOST[:PORT][/PREFIX]` of the registry that the objects fill")
 	f.StringArrayVar(&s.fronts, "front-end", nil, "`HOST[:PORT]` of an okara serve over that registry, which is no origin (repeatable)")
 	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
-	f.BoolVar(&s.plainHTTP, "plain-http", false, "reach the registry without TLS")
+	f.BoolVar(&s.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
 	f.StringArrayVar(&s.allowed, "allow-origin", nil, "`HOST[:PORT]` at a private or loopback address that objects may name as origin (repeatable)")
 	f.StringVar(&s.scratch, "temp-dir", "", "`FOLDER` for temporary files (default the system's)")
 }
 
-const userAgent = "okara-operator"
+func userAgent() string { return "okara-operator/" + version() }
+
+// check says what is wrong with the flags.
+func (s *registrySite) check() error {
+	if s.registry == "" {
+		return usagef("no registry is given: name it with --registry HOST[:PORT][/PREFIX]")
+	}
+	if _, _, err := s.layout(); err != nil {
+		return &usageError{err}
+	}
+	for _, f := range []struct {
+		flag  string
+		hosts []string
+	}{{"front-end", s.fronts}, {"allow-origin", s.allowed}} {
+		for _, host := range f.hosts {
+			if !isHost(host) {
+				return usagef("--%s %q is no HOST[:PORT]: give the name alone, without https:// and without a path", f.flag, host)
+			}
+		}
+	}
+	if s.scratch != "" {
+		if info, err := os.Stat(s.scratch); err != nil || !info.IsDir() {
+			return usagef("--temp-dir %q is no folder: make it first", s.scratch)
+		}
+	}
+	return nil
+}
+
+// layout splits the registry into its host and where things lie in it.
+func (s *registrySite) layout() (string, addr.Layout, error) {
+	host, prefix, err := addr.SplitRegistry(s.registry)
+	layout := addr.Layout{Prefix: prefix}
+	if err == nil {
+		err = layout.Validate()
+	}
+	return host, layout, err
+}
+
+// isHost reports whether a text is HOST or HOST:PORT.
+func isHost(text string) bool {
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil {
+		if !isPort(port) {
+			return false
+		}
+		host = h
+	}
+	return host != "" && !strings.ContainsAny(host, "/@?# ") && (!strings.Contains(host, ":") || net.ParseIP(strings.Trim(host, "[]")) != nil)
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
 
 // open returns what the controllers need of the registry and of the origins.
 func (s *registrySite) open(log *slog.Logger) (registryctl.Options, error) {
-	if s.registry == "" {
-		return registryctl.Options{}, errors.New("no registry given: name it with --registry HOST[/PREFIX]")
-	}
-	host, prefix, err := addr.SplitRegistry(s.registry)
+	host, layout, err := s.layout()
 	if err != nil {
-		return registryctl.Options{}, err
-	}
-	layout := addr.Layout{Prefix: prefix}
-	if err := layout.Validate(); err != nil {
 		return registryctl.Options{}, err
 	}
 	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: s.caFile})
@@ -62,7 +110,7 @@ func (s *registrySite) open(log *slog.Logger) (registryctl.Options, error) {
 	}
 	own := credentials.New(credentials.Options{Getenv: os.Getenv, Logger: log})
 	c, err := oci.New(host, oci.Options{
-		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent, Logger: log,
+		Credential: own.Credential, Rejected: own.Rejected, Transport: transport, PlainHTTP: s.plainHTTP, UserAgent: userAgent(), Logger: log,
 	})
 	if err != nil {
 		return registryctl.Options{}, err
@@ -89,6 +137,6 @@ func (s *registrySite) tenants(host string, layout addr.Layout) (*supply.Tenants
 		return nil, err
 	}
 	return supply.NewTenants(supply.TenantsOptions{
-		Guard: guard, Transport: transport, UserAgent: userAgent, Registry: host, Layout: layout, FrontEnds: s.fronts,
+		Guard: guard, Transport: transport, UserAgent: userAgent(), Registry: host, Layout: layout, FrontEnds: s.fronts,
 	}), nil
 }

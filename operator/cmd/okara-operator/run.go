@@ -6,14 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
+	"net"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,12 +32,22 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
 
-const runLong = `Start the controllers. Of several replicas one leads, and the next takes over
-when it ends. The registry is reached with the credentials that okara itself would
+const runLong = `Start the controllers of Depots, Modules, Providers and Versions. Of several
+replicas one leads, and the next takes over when it ends. The registry is reached with the credentials that okara itself would
 use: a file that DOCKER_CONFIG or REGISTRY_AUTH_FILE names, or a credential helper.
 
 What objects name as origins is asked only at public addresses. --allow-origin
-names hosts at private addresses that it may be, too.`
+names hosts at private addresses that it may be, too.
+
+SIGTERM and Ctrl-C let it end what it does and give its lease back, with exit code
+0. It ends with 1 where it fails or loses its lease, with 2 where a flag is wrong.`
+
+const runExample = `  # in a cluster
+  okara-operator run --registry registry.example.com/platform
+
+  # from a workstation
+  okara-operator run --kubeconfig ~/.kube/config --namespace okara-system \
+    --registry registry.example.com/platform`
 
 // flags are those of run.
 type flags struct {
@@ -48,9 +64,14 @@ type flags struct {
 func newRun() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Use: "run", Short: "Start the controllers", Long: runLong, Args: cobra.NoArgs,
-		Example: "  okara-operator run --registry registry.example.com/platform",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f) },
+		Use: "run", Short: "Start the controllers", Long: runLong, Args: noArgs,
+		Example: runExample,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), f, cmd.ErrOrStderr())
+		},
 	}
 	f.site.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
@@ -63,12 +84,37 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-func run(ctx context.Context, f flags) error {
+// check says what is wrong with the flags, before anything is connected to.
+func (f *flags) check() error {
+	if err := f.site.check(); err != nil {
+		return err
+	}
+	names := slices.Clone(f.watch)
+	if f.namespace != "" {
+		names = append(names, f.namespace)
+	}
+	for _, name := range names {
+		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+			return usagef("%q is no name of a namespace: it %s", name, wrong[0])
+		}
+	}
+	for _, a := range []struct{ flag, address string }{{"metrics-address", f.metrics}, {"health-address", f.health}} {
+		if _, port, err := net.SplitHostPort(a.address); a.address != "0" && (err != nil || !isPort(port)) {
+			return usagef("--%s %q is no [HOST]:PORT: write :8080, say, or 0 for none", a.flag, a.address)
+		}
+	}
+	if f.lease < time.Second {
+		return usagef("--lease %s is less than a second", f.lease)
+	}
+	return nil
+}
+
+func run(ctx context.Context, f flags, errOut io.Writer) error {
 	level := slog.LevelWarn
 	if f.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	log := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: level})
 	ctrl.SetLogger(logr.FromSlogHandler(log))
 	config, err := connect(&f)
 	if err != nil {
@@ -83,7 +129,9 @@ func run(ctx context.Context, f flags) error {
 	if err != nil {
 		return err
 	}
-	if err := registryctl.Setup(ctx, mgr, options); err != nil {
+	if err := registryctl.Setup(ctx, mgr, options); meta.IsNoMatchError(err) {
+		return &hintError{err, "install the kinds: kubectl apply --server-side -f charts/okara/crds"}
+	} else if err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -96,19 +144,23 @@ func connect(f *flags) (*rest.Config, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no way to a cluster: %w: name one by --kubeconfig", err)
+		return nil, &hintError{fmt.Errorf("no way to a cluster: %w", err), "name a kubeconfig with --kubeconfig or KUBECONFIG"}
 	}
 	if f.namespace == "" {
 		if f.namespace, _, err = loaded.Namespace(); err != nil {
 			return nil, err
 		}
-	}
-	if f.lease < time.Second {
-		return nil, errors.New("--lease is less than a second")
+		// It is also what a kubeconfig without one means, and its objects may use every address.
+		if f.namespace == metav1.NamespaceDefault {
+			return nil, usagef("the namespace of the operator is not known: name it with --namespace")
+		}
 	}
 	config.QPS = -1 // the API server shares out by itself
 	return config, nil
 }
+
+// readyTimeout is less than what a probe waits by default.
+const readyTimeout = 500 * time.Millisecond
 
 // manager makes what runs the controllers. A leader that ends gives its lease back.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
@@ -139,5 +191,12 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err := mgr.AddHealthzCheck("process", healthz.Ping); err != nil {
 		return nil, err
 	}
-	return mgr, mgr.AddReadyzCheck("process", healthz.Ping)
+	return mgr, mgr.AddReadyzCheck("cache", func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the objects of the cluster are not read yet")
+		}
+		return nil
+	})
 }

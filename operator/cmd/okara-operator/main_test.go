@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+// asOperator makes the test binary the operator, a process that can be killed.
+const asOperator = "OKARA_TEST_OPERATOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asOperator) != "" {
+		os.Exit(mainCode())
+	}
+	os.Exit(rig.Main(m, &cluster))
+}
+
+// command runs one command line that ends by itself.
+func command(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = execute(t.Context(), args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"run", "--help"}, {"--version"}} {
+		code, out, errOut := command(t, args...)
+		if code != exitOK || errOut != "" || !strings.Contains(out, "okara-operator") {
+			t.Errorf("%q: %d, %s%s", args, code, out, errOut)
+		}
+		if len(args) == 2 && !strings.Contains(out, "okara-operator run --registry registry.example.com/platform") {
+			t.Errorf("%q has no example: %s", args, out)
+		}
+	}
+}
+
+// TestWrongFlags wants each mistake to be told before anything is connected to.
+func TestWrongFlags(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	run := func(args ...string) []string {
+		return append([]string{"run", "--registry", "r.example.com/p"}, args...)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"start"}, `unknown command "start"`},
+		{[]string{"run"}, "name it with --registry HOST[:PORT][/PREFIX]"},
+		{run("now"), `takes no arguments, and "now" is one`},
+		{run("--lease"), "needs an argument"},
+		{run("--leese", "1m"), "unknown flag: --leese"},
+		{run("--lease", "10ms"), "--lease 10ms is less than a second"},
+		{run("--registry", "https://r.example.com"), "https://r.example.com"},
+		{run("--registry", "r.example.com/Upper"), "Upper"},
+		{run("--allow-origin", "https://git.internal"), "without https://"},
+		{run("--allow-origin", ""), "is no HOST[:PORT]"},
+		{run("--allow-origin", "git.internal:0"), "is no HOST[:PORT]"},
+		{run("--front-end", "okara.example.com/ui"), "is no HOST[:PORT]"},
+		{run("--watch", "Team_A"), `"Team_A" is no name of a namespace`},
+		{run("--namespace", "a/b"), `"a/b" is no name of a namespace`},
+		{run("--metrics-address", "8080"), "write :8080, say, or 0 for none"},
+		{run("--health-address", ":http"), "write :8080, say, or 0 for none"},
+		{run("--temp-dir", "/dev/null/x"), "make it first"},
+	} {
+		code, out, errOut := command(t, c.args...)
+		if code != exitUsage || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "\nhint: ") {
+			t.Errorf("%q: %d, %s%s", c.args, code, out, errOut)
+		}
+	}
+}
+
+// TestNoCluster wants what is wrong with the surroundings to be a failure with a hint.
+func TestNoCluster(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		args         []string
+		code         int
+		want         string
+	}{
+		{"no kubeconfig", "", nil, exitFailure, "hint: name a kubeconfig with --kubeconfig or KUBECONFIG"},
+		{"no namespace", emptyConfig, nil, exitUsage, "the namespace of the operator is not known: name it with --namespace"},
+		{"no certificates", emptyConfig, []string{"--namespace", "default", "--ca-file", "/none.pem"}, exitFailure, "/none.pem"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := t.TempDir() + "/config"
+			if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, _, errOut := command(t, append([]string{"run", "--registry", "r.example.com", "--kubeconfig", file}, c.args...)...)
+			if code != c.code || !strings.Contains(errOut, c.want) {
+				t.Errorf("%d, %s", code, errOut)
+			}
+		})
+	}
+}
+
+// emptyConfig is a kubeconfig that names no namespace.
+const emptyConfig = `{apiVersion: v1, kind: Config, current-context: c,
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: c, context: {cluster: c, user: c}}], users: [{name: c, user: {}}]}`

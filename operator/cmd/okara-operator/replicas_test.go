@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// poll is the time between two looks at what another process does.
+const poll = 100 * time.Millisecond
+
+// replica is an operator in a process of its own.
+type replica struct {
+	cmd             *exec.Cmd
+	metrics, health string
+	log             *bytes.Buffer // to be read once it has ended
+	ended           chan struct{}
+}
+
+// site is what the replicas of a test work on.
+type site struct {
+	config   string // kubeconfig
+	registry string
+	origin   string
+}
+
+// start starts an operator. It is killed when the test ends.
+func (s site) start(t *testing.T) *replica {
+	t.Helper()
+	r := &replica{metrics: freeAddress(t), health: freeAddress(t), log: new(bytes.Buffer), ended: make(chan struct{})}
+	r.cmd = exec.Command(os.Args[0], "run", "--kubeconfig", s.config, "--namespace", "default", "--lease", "3s",
+		"--registry", s.registry+"/p", "--allow-origin", s.origin, "--temp-dir", t.TempDir(),
+		"--metrics-address", r.metrics, "--health-address", r.health)
+	r.cmd.Env = append(os.Environ(), asOperator+"=1", "DOCKER_CONFIG="+t.TempDir())
+	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait() // its code is asked for where it matters
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		r.kill()
+		if t.Failed() {
+			t.Logf("%s", r.log)
+		}
+	})
+	return r
+}
+
+func (r *replica) kill() {
+	_ = r.cmd.Process.Kill() // it may have ended
+	<-r.ended
+}
+
+// get asks for a page of the process. It is "" while nobody answers with 200.
+func (r *replica) get(t *testing.T, url string) string {
+	t.Helper()
+	select {
+	case <-r.ended:
+		t.Fatalf("the operator has ended: %s", r.log)
+	default:
+	}
+	resp, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(b)
+}
+
+func (r *replica) ready(t *testing.T) bool {
+	return r.get(t, "http://"+r.health+"/healthz") != "" && r.get(t, "http://"+r.health+"/readyz") != ""
+}
+
+func (r *replica) leads(t *testing.T) bool {
+	return strings.Contains(r.get(t, "http://"+r.metrics+"/metrics"), `leader_election_master_status{name="okara-operator"} 1`)
+}
+
+// until waits for an event. Only the end of the test bounds it.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for !done() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the test ends")
+		case <-time.After(poll):
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// writeConfig makes a kubeconfig of what reaches the cluster.
+func writeConfig(t *testing.T, admin *rest.Config) string {
+	t.Helper()
+	file := t.TempDir() + "/kubeconfig"
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		CurrentContext: "rig",
+		Clusters:       map[string]*clientcmdapi.Cluster{"rig": {Server: admin.Host, CertificateAuthority: admin.CAFile}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"rig": {Token: admin.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{"rig": {Cluster: "rig", AuthInfo: "rig"}},
+	}, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// trap is a registry that stops at a write of a manifest, until it is let go. It counts
+// the manifests that were stored.
+type trap struct {
+	next http.Handler
+
+	mu     sync.Mutex // for the fields below
+	left   int        // writes until it snaps; below 0: never
+	after  bool       // it snaps once the manifest is stored, else before
+	caught chan struct{}
+	stored map[string]int // by path
+}
+
+// set has the trap snap at the write with a number, from 0.
+func (p *trap) set(write int, after bool) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left, p.after, p.caught = write, after, make(chan struct{})
+	return p.caught
+}
+
+func (p *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/manifests/") {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	p.mu.Lock()
+	snap, after, caught := p.left == 0, p.after, p.caught
+	p.left--
+	p.mu.Unlock()
+	if snap && !after {
+		close(caught)
+		<-r.Context().Done() // the client is killed
+		return
+	}
+	answer := httptest.NewRecorder()
+	p.next.ServeHTTP(answer, r)
+	p.mu.Lock()
+	if answer.Code == http.StatusCreated {
+		p.stored[r.URL.Path]++
+	}
+	p.mu.Unlock()
+	if snap {
+		close(caught)
+		<-r.Context().Done()
+		return
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
+}
+
+// storedAt is how often a manifest was stored under a tag of a repository.
+func (p *trap) storedAt(repo, tag string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stored["/v2/"+repo+"/manifests/"+tag]
+}
+
+// TestReplicas kills the leading one of two operators at each write of a run. The other
+// one goes on with what is missing, and no version is published twice.
+func TestReplicas(t *testing.T) {
+	admin := cluster.Admin(t)
+	p := &trap{next: ocitest.Handler(t, ocitest.Quirks{}), left: -1, stored: map[string]int{}}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	s := site{config: writeConfig(t, admin), registry: strings.TrimPrefix(server.URL, "http://"), origin: ocitest.New(t, ocitest.Quirks{})}
+
+	code, _, errOut := command(t, "run", "--kubeconfig", s.config, "--namespace", "default", "--registry", s.registry, "--metrics-address", "0", "--health-address", "0")
+	if code != exitFailure || !strings.Contains(errOut, "hint: install the kinds: kubectl apply --server-side -f charts/okara/crds") {
+		t.Errorf("without the kinds: %d, %s", code, errOut)
+	}
+	rig.Install(t, admin)
+
+	from, _ := depottest.NewDepot(t, s.origin, oci.Options{})
+	versions := []string{"1.0.0", "1.1.0"}
+	for _, v := range versions {
+		if _, err := from.PublishModule(t.Context(), depottest.NewModule("# "+v), depottest.MustModule(t, "net/vpc/aws", v), depot.ModuleOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader, other := s.start(t), s.start(t)
+	until(t, func() bool { return leader.ready(t) && other.ready(t) && (leader.leads(t) || other.leads(t)) })
+	if other.leads(t) {
+		leader, other = other, leader
+	}
+	w := newWatcher(t, admin)
+
+	for write, ended := 0, false; !ended; write++ {
+		for _, after := range []bool{false, true} {
+			caught := p.set(write, after)
+			ns := cluster.Namespace(t, nil)
+			d := w.create(t, ns.Name, s.origin)
+			until(t, func() bool {
+				select {
+				case <-caught:
+					return true
+				default:
+					ended = w.ready(t, d) // there is no such write any more
+					return ended
+				}
+			})
+			if other.leads(t) {
+				t.Fatal("two operators lead")
+			}
+			if !ended {
+				leader.kill()
+				next := s.start(t)
+				until(t, func() bool { return other.leads(t) && w.ready(t, d) })
+				leader, other = other, next
+				until(t, func() bool { return other.ready(t) })
+			}
+			p.set(-1, false)
+			w.check(t, d, versions)
+			for _, v := range versions {
+				if n := p.storedAt("p/modules/"+ns.Name+"/vpc/aws", v); n != 1 {
+					t.Errorf("killed at write %d (after: %t): version %s was stored %d times", write, after, v, n)
+				}
+			}
+		}
+	}
+
+	// A leader that is told to end gives its lease back.
+	for _, r := range []*replica{leader, other} {
+		until(t, func() bool { return r.leads(t) })
+		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-r.ended
+		if code := r.cmd.ProcessState.ExitCode(); code != exitOK {
+			t.Errorf("ended with %d: %s", code, r.log)
+		}
+	}
+}
+
+// watcher looks at the objects of the cluster.
+type watcher struct{ client.Client }
+
+func newWatcher(t *testing.T, admin *rest.Config) watcher {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(admin, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return watcher{c}
+}
+
+func (w watcher) create(t *testing.T, ns, origin string) *v1alpha1.Depot {
+	t.Helper()
+	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "all"}, Spec: v1alpha1.DepotSpec{
+		Modules: []v1alpha1.ModuleEntry{{Address: ns + "/vpc/aws", Source: "oci://" + origin + "/p/modules/net/vpc/aws"}},
+	}}
+	if err := w.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (w watcher) ready(t *testing.T, d *v1alpha1.Depot) bool {
+	t.Helper()
+	if err := w.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(d), d); err != nil {
+		t.Fatal(err)
+	}
+	return meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+// check wants a Module for the Depot, and a Version for each version.
+func (w watcher) check(t *testing.T, d *v1alpha1.Depot, versions []string) {
+	t.Helper()
+	var modules v1alpha1.ModuleList
+	var list v1alpha1.VersionList
+	for _, l := range []client.ObjectList{&modules, &list} {
+		if err := w.List(t.Context(), l, client.InNamespace(d.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(modules.Items) != 1 || len(list.Items) != len(versions) || d.Status.Entries[0].Latest != versions[len(versions)-1] {
+		t.Errorf("%d Modules, %d Versions, %+v", len(modules.Items), len(list.Items), d.Status)
+	}
+	for _, v := range list.Items {
+		if v.Status.Digest == "" {
+			t.Errorf("Version %s has no digest: %+v", v.Name, v.Status)
+		}
+	}
+}
