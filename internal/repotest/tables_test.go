@@ -367,6 +367,24 @@ internal/conformance: a test module: other people's registries and clients on ou
 internal/e2e: a test module that knows okara as a process only
 internal/e2e/dist: it builds what the end-to-end tests publish
 internal/e2e/instances: a demonstration; it knows okara as a process only
+operator/cmd/okara-operator: it wires the controllers to a cluster and a registry
+	credentials
+	oci
+	internal/addr
+	internal/depot
+	internal/httpserve
+	internal/supply
+	internal/upstream
+	operator/api/v1alpha1
+	operator/internal/registryctl
+operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
+	oci
+	oci/artifact
+	internal/addr
+	internal/depot
+	internal/supply
+	internal/upstream
+	operator/api/v1alpha1
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
 operator/internal/rig: a test package: real programs of a cluster
@@ -444,6 +462,7 @@ github.com/sirupsen/logrus: the log of the embedded registry
 	internal/embedded
 github.com/spf13: flags stay at the edge
 	cmd/okara
+	operator/cmd/okara-operator
 github.com/vbauerster/mpb: progress is drawn at the edge
 	cmd/okara
 github.com/zclconf/go-cty: values of configurations
@@ -465,11 +484,26 @@ golang.org/x: Go's own
 	*
 oras.land/oras-go: the registry client
 	oci
+github.com/go-logr/logr: the log of the controllers
+	operator/cmd/okara-operator
+k8s.io/api: objects of Kubernetes itself
+	operator/cmd/okara-operator
+	operator/internal/registryctl
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
+	operator/cmd/okara-operator
+	operator/internal/registryctl
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/internal/reference
+k8s.io/client-go: how a cluster is reached is a flag
+	operator/cmd/okara-operator
+k8s.io/client-go/tools/events: events of objects
+	operator/internal/registryctl
+k8s.io/client-go/util/workqueue: when a failed object is tried again
+	operator/internal/registryctl
 sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 	operator/internal/reference
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
+	operator/cmd/okara-operator
+	operator/internal/registryctl
 `
