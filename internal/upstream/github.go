@@ -191,7 +191,7 @@ func (g *GitHub) Tarball(ctx context.Context, owner, name, ref string) (io.ReadC
 func (g *GitHub) call(ctx context.Context, owner string, f func(*github.Client) (*github.Response, error)) (nextPage int, err error) {
 	c := g.client(owner)
 	resp, err := f(c)
-	if pause, limited := rateLimited(err); limited && pause <= maxWait && ends(ctx, pause) {
+	if pause, limited := RateLimitPause(err); limited && pause <= maxWait && ends(ctx, pause) {
 		if err := g.wait(ctx, pause); err != nil {
 			return 0, err
 		}
@@ -209,7 +209,8 @@ func ends(ctx context.Context, pause time.Duration) bool {
 	return !ok || time.Until(deadline) > pause
 }
 
-func rateLimited(err error) (time.Duration, bool) {
+// RateLimitPause returns how long GitHub wants nobody to ask, if err is about that.
+func RateLimitPause(err error) (time.Duration, bool) {
 	if e, ok := errors.AsType[*github.RateLimitError](err); ok {
 		return max(time.Until(e.Rate.Reset.Time), 0) + time.Second, true
 	}
@@ -224,7 +225,7 @@ func rateLimited(err error) (time.Duration, bool) {
 
 // githubError keeps GitHub's words and adds the sentinel.
 func githubError(err error) error {
-	if _, limited := rateLimited(err); limited {
+	if _, limited := RateLimitPause(err); limited {
 		return fmt.Errorf("%w: %w", err, oci.ErrRateLimited)
 	}
 	if e, ok := errors.AsType[*github.ErrorResponse](err); ok && e.Response != nil {

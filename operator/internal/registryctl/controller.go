@@ -137,6 +137,7 @@ func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Requ
 	}
 	var all []reconcile.Request
 	for _, o := range itemsOf(list) {
+		r.schedule.ask(client.ObjectKeyFromObject(o))
 		all = append(all, requestFor(o))
 		all = append(all, r.freed(ctx, o)...)
 	}

@@ -68,6 +68,14 @@ func (s *schedule) ran(e *entry, failed bool, now time.Time) time.Duration {
 	return wait
 }
 
+// park notes a run that met a limit: the next one is due after the pause.
+func (s *schedule) park(e *entry, now time.Time, pause time.Duration) {
+	s.ran(e, false, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[client.ObjectKeyFromObject(e)].next = now.Add(pause)
+}
+
 // ask makes a run due.
 func (s *schedule) ask(name types.NamespacedName) {
 	s.mu.Lock()

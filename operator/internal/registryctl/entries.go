@@ -99,6 +99,9 @@ func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 		r.tell(e.Object, corev1.EventTypeWarning, p.reason, p.message)
 		return wait, nil
 	}
+	if pause, limited := pauseOf(err); limited {
+		return pause, nil
+	}
 	return 0, err
 }
 
@@ -108,8 +111,12 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 		return 0, err
 	}
 	err := problemOf(r.sync(ctx, e, ns))
-	_, hopeless := asProblem(err)
 	e.status.LastHandledRequest = e.request()
+	if pause, limited := pauseOf(err); limited {
+		r.schedule.park(e, r.Now(), pause)
+		return 0, err
+	}
+	_, hopeless := asProblem(err)
 	return r.schedule.ran(e, err != nil && !hopeless, r.Now()), err
 }
 

@@ -4,20 +4,43 @@ package registryctl
 
 import (
 	"errors"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 func asProblem(err error) (*problem, bool) { return errors.AsType[*problem](err) }
 
-// reasonOf classifies an error that another try may cure.
-func reasonOf(err error) string {
-	if errors.Is(err, oci.ErrRateLimited) {
-		return v1alpha1.ReasonRateLimited
+// defaultPause is how long an origin at its limit is left alone that does not say how
+// long; a longer pause than maxPause is not believed.
+const (
+	defaultPause = 10 * time.Minute
+	maxPause     = 24 * time.Hour
+)
+
+// limitText does not change from one try to the next, so that a status does not.
+const limitText = "the rate limit of the origin is reached: it is asked again later"
+
+// pauseOf reports how long nobody should be asked after an error, if it says so.
+func pauseOf(err error) (time.Duration, bool) {
+	if !errors.Is(err, oci.ErrRateLimited) {
+		return 0, false
 	}
-	return v1alpha1.ReasonFailed
+	pause, _ := upstream.RateLimitPause(err)
+	if answer, ok := errors.AsType[*oci.ResponseError](err); ok {
+		pause = max(pause, answer.RetryAfter)
+	}
+	if pause <= 0 {
+		pause = defaultPause
+	}
+	return min(pause, maxPause), true
 }
 
 // problemOf turns what trying again does not cure into a *problem.
@@ -26,5 +49,57 @@ func problemOf(err error) error {
 		return &problem{v1alpha1.ReasonAddressTaken, taken.Entry +
 			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can give the address to this one by " + v1alpha1.AnnotationAddresses}
 	}
+	if errors.Is(err, oci.ErrDenied) && errors.Is(err, oci.ErrUnavailable) { // the connection was refused here, not by an answer
+		return refused(err)
+	}
 	return err
 }
+
+// refused turns the refusal of an origin into a *problem: its source has to change.
+func refused(err error) error {
+	if errors.Is(err, oci.ErrDenied) || errors.Is(err, oci.ErrUnsupported) {
+		return &problem{v1alpha1.ReasonSourceNotAllowed, err.Error()}
+	}
+	return err
+}
+
+// strict has what an object may not name as its origin be told from an origin that
+// says no by itself.
+func strict(from supply.Origins) supply.Origins {
+	permit, open, registry, provider := from.Permit, from.Open, from.Registry, from.Provider
+	from.Permit = func(l upstream.Location) error { return refused(permit(l)) }
+	from.Open = func(reference string) (*oci.Repo, error) {
+		r, err := open(reference)
+		return r, refused(err)
+	}
+	from.Registry = func(host string, m addr.Module) (*upstream.ModuleRegistry, error) {
+		r, err := registry(host, m)
+		return r, refused(err)
+	}
+	from.Provider = func(origin string, p addr.Provider) (depot.Source, error) {
+		s, err := provider(origin, p)
+		return s, refused(err)
+	}
+	return from
+}
+
+// verdictOf is what an error says: a *problem needs somebody, another one another try.
+func verdictOf(err error) verdict {
+	if p, ok := asProblem(err); ok {
+		return verdict{reason: p.reason, message: p.message, stalled: true}
+	}
+	if _, limited := pauseOf(err); limited {
+		return verdict{reason: v1alpha1.ReasonRateLimited, message: limitText, retry: true}
+	}
+	v := verdict{reason: v1alpha1.ReasonFailed, message: err.Error(), retry: true}
+	if missing, ok := errors.AsType[*secretError](err); ok && apierrors.IsNotFound(missing.err) {
+		v.reason = v1alpha1.ReasonSecretMissing
+	}
+	return v
+}
+
+// secretError says that a Secret could not be read.
+type secretError struct{ err error }
+
+func (e *secretError) Error() string { return "auth.secretRef: " + e.err.Error() }
+func (e *secretError) Unwrap() error { return e.err }

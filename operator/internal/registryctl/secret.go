@@ -38,18 +38,26 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	addresses := r.addresses(ns)
 	may := func(it addr.Item) bool { return permitted(addresses, it) }
 	if e.spec.Auth == nil {
-		return r.Origins(ctx, supply.TenantSecret{}, may)
+		return r.reach(ctx, supply.TenantSecret{}, may)
 	}
 	name := e.spec.Auth.SecretRef.Name
 	var secret corev1.Secret
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
-		return supply.Origins{}, fmt.Errorf("auth.secretRef: %w", err)
+		return supply.Origins{}, &secretError{err}
 	}
 	credential, err := credentialOf(&secret)
 	if err != nil {
 		return supply.Origins{}, err
 	}
-	return r.Origins(ctx, credential, may)
+	return r.reach(ctx, credential, may)
+}
+
+func (r *entries) reach(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
+	from, err := r.Origins(ctx, secret, may)
+	if err != nil {
+		return supply.Origins{}, refused(err)
+	}
+	return strict(from), nil
 }
 
 // credentialOf reads the credential of a Secret that agrees to be sent. Without that

@@ -46,11 +46,3 @@ func (v verdict) set(list *[]metav1.Condition, generation int64) {
 		})
 	}
 }
-
-// verdictOf is what an error says: a *problem needs somebody, another one another try.
-func verdictOf(err error) verdict {
-	if p, ok := asProblem(err); ok {
-		return verdict{reason: p.reason, message: p.message, stalled: true}
-	}
-	return verdict{reason: reasonOf(err), message: err.Error(), retry: true}
-}

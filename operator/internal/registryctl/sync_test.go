@@ -3,115 +3,186 @@
 package registryctl_test
 
 import (
-	"context"
-	"os"
+	"maps"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
-	"github.com/seed-141914ff/okara/operator/internal/registryctl"
-	"github.com/seed-141914ff/okara/operator/internal/rig"
 )
 
-var cluster rig.Cluster
+const dns = "registry.example.com/acme/dns"
 
-func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+// offer gives the origin a provider.
+func (s *site) offer() {
+	s.t.Helper()
+	src := depottest.NewRelease(s.t, depottest.NewKey(s.t, signing.KeyOptions{Name: "Test"}), "linux_amd64", "darwin_arm64")
+	src.Offers = []addr.Version{depottest.MustVersion(s.t, "1.2.3")}
+	apply(s.t, s.from, supply.Origins{Provider: func(string, addr.Provider) (depot.Source, error) { return src, nil }},
+		supply.Set{Providers: []supply.ProviderEntry{providerEntry(s.t, "")}})
+}
 
-// TestDepotSyncs has a Depot fill the registry from another one.
+func providerEntry(t *testing.T, origin string) supply.ProviderEntry {
+	t.Helper()
+	e, err := supply.ProviderSpec{Address: dns, Origin: origin, Platforms: []string{"linux_amd64"}}.Entry("provider")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// apply runs the engine without an operator.
+func apply(t *testing.T, d *depot.Depot, from supply.Origins, set supply.Set) {
+	t.Helper()
+	r := supply.NewSyncer(d, supply.SyncOptions{Set: &set, Origins: func(string) (supply.Origins, error) { return from, nil }})
+	p, err := r.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := r.Apply(t.Context(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, res := range results {
+		if res.Err() != nil {
+			t.Fatal(res.Err())
+		}
+	}
+}
+
+// TestDepotSyncs has a Depot fill a registry: it has what a run without the operator
+// puts there, and an operator that starts anew writes nothing.
 func TestDepotSyncs(t *testing.T) {
-	admin := cluster.Admin(t)
-	rig.Install(t, admin)
-	ns := cluster.Namespace(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	origin, fill := ocitest.New(t, ocitest.Quirks{}), ocitest.New(t, ocitest.Quirks{})
-	from, _ := depottest.NewDepot(t, origin, oci.Options{})
-	to, _ := depottest.NewDepot(t, fill, oci.Options{})
-	for _, v := range []string{"1.0.0", "1.1.0"} {
-		if _, err := from.PublishModule(t.Context(), depottest.NewModule("# "+v), depottest.MustModule(t, "net/vpc/aws", v), depot.ModuleOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mgr, err := ctrl.NewManager(admin, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{ns.Name: {}}},
-	})
+	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**, mirror:" + dns})
+	s.publish("1.0.0", "1.1.0")
+	s.offer()
+	without := ocitest.New(t, ocitest.Quirks{})
+	other, _ := depottest.NewDepot(t, without, oci.Options{})
+	entry, err := supply.ModuleSpec{Address: vpc, Source: s.source()}.Entry("module")
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(reference string) (*oci.Repo, error) { return oci.OpenRepo(reference, oci.Options{}) }
-	if err := registryctl.Setup(t.Context(), mgr, registryctl.Options{
-		Depot: to, Namespace: "elsewhere",
-		Origins: func(context.Context, supply.TenantSecret, func(addr.Item) bool) (supply.Origins, error) {
-			return supply.Origins{Open: open}, nil
+	apply(t, other, supply.Origins{
+		Open: func(reference string) (*oci.Repo, error) { return oci.OpenRepo(reference, oci.Options{}) },
+		Provider: func(origin string, _ addr.Provider) (depot.Source, error) {
+			c, err := oci.New(s.origin, oci.Options{})
+			return supply.RepositorySource(c, addr.Layout{Prefix: "p"}, ""), err
 		},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	c, err := client.New(admin, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "d"}, Spec: v1alpha1.DepotSpec{
-		Modules: []v1alpha1.ModuleEntry{{Address: "net/vpc/aws", Source: "oci://" + origin + "/p/modules/net/vpc/aws"}},
+	}, supply.Set{Modules: []supply.ModuleEntry{entry}, Providers: []supply.ProviderEntry{providerEntry(t, "oci://"+s.origin+"/p")}})
+
+	s.start()
+	d := &v1alpha1.Depot{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "d"}, Spec: v1alpha1.DepotSpec{
+		Modules:   []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}},
+		Providers: []v1alpha1.ProviderEntry{{Address: dns, Origin: "oci://" + s.origin + "/p", Platforms: []string{"linux_amd64"}}},
 	}}
-	if err := c.Create(t.Context(), d); err != nil {
+	if err := s.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
-			t.Fatal(err)
+	s.says(d, true, v1alpha1.ReasonSynced)
+	if d.Status.Modules != 1 || d.Status.Providers != 1 || d.Status.Failed != 0 || len(d.Status.Entries) != 2 || d.Status.Entries[0].Latest != "1.1.0" {
+		t.Errorf("the Depot says %+v", d.Status)
+	}
+	repositories := []string{"p/modules/" + vpc, "p/mirror/" + dns}
+	want, got := content(t, without, repositories...), content(t, s.fill, repositories...)
+	if !maps.Equal(want, got) || len(want) < 3 {
+		t.Errorf("the registry has\n%v, without the operator\n%v", got, want)
+	}
+	versions := s.versions()
+	if len(versions) != 3 {
+		t.Errorf("Versions %v", versions)
+	}
+	for _, v := range versions {
+		it := "p/modules/" + vpc
+		if v.Spec.Target.Kind == "Provider" {
+			it = "p/mirror/" + dns
 		}
-		if meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady) {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-		if t.Context().Err() != nil {
-			t.Fatal("stopped")
-		}
-		var m v1alpha1.ModuleList
-		_ = c.List(t.Context(), &m, client.InNamespace(ns.Name))
-		if len(m.Items) > 0 && meta.IsStatusConditionTrue(m.Items[0].Status.Conditions, v1alpha1.ConditionStalled) {
-			t.Fatalf("%+v", m.Items[0].Status)
+		if v.Status.State != v1alpha1.StatePublished || v.Status.Digest != got[it+":"+v.Spec.Version] || v.Status.SizeBytes == 0 {
+			t.Errorf("Version %s is %+v", v.Name, v.Status)
 		}
 	}
-	var versions v1alpha1.VersionList
-	if err := c.List(t.Context(), &versions, client.InNamespace(ns.Name)); err != nil {
-		t.Fatal(err)
+
+	s.stop()
+	before, everything := s.revisions(), s.everything()
+	modules, providers, depots := reconciled(t, "module"), reconciled(t, "provider"), reconciled(t, "depot")
+	writes, runs := s.in.writes.Load(), s.runs.Load()
+	s.start()
+	s.until("looked at by the next operator", func() (bool, any) {
+		return reconciled(t, "module") > modules && reconciled(t, "provider") > providers && reconciled(t, "depot") > depots, nil
+	})
+	s.stop()
+	if s.runs.Load() != runs+2 {
+		t.Errorf("%d runs, not one for each entry", s.runs.Load()-runs)
 	}
-	if len(versions.Items) != 2 || d.Status.Entries[0].Latest != "1.1.0" {
-		t.Errorf("%d Versions, %+v", len(versions.Items), d.Status)
+	if n := s.in.writes.Load() - writes; n != 0 {
+		t.Errorf("%d writes to the registry", n)
 	}
-	for _, v := range versions.Items {
-		t.Logf("%s %+v", v.Name, v.Status)
+	if after := s.revisions(); !maps.Equal(before, after) {
+		t.Errorf("objects were written:\n%v\n%v", before, after)
 	}
+	if after := s.everything(); !maps.Equal(everything, after) {
+		t.Errorf("the registry changed:\n%v\n%v", everything, after)
+	}
+}
+
+// everything is all that the registry has.
+func (s *site) everything() map[string]string {
+	s.t.Helper()
+	_, c := depottest.NewDepot(s.t, s.fill, oci.Options{})
+	names, err := c.Repositories(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return content(s.t, s.fill, names...)
+}
+
+// versions are the Versions of the namespace.
+func (s *site) versions() []v1alpha1.Version {
+	s.t.Helper()
+	var list v1alpha1.VersionList
+	if err := s.List(s.t.Context(), &list, client.InNamespace(s.ns)); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// revisions are the resource versions of all objects of the namespace.
+func (s *site) revisions() map[string]string {
+	s.t.Helper()
+	all := map[string]string{}
+	for _, list := range []client.ObjectList{&v1alpha1.DepotList{}, &v1alpha1.ModuleList{}, &v1alpha1.ProviderList{}, &v1alpha1.VersionList{}} {
+		if err := s.List(s.t.Context(), list, client.InNamespace(s.ns)); err != nil {
+			s.t.Fatal(err)
+		}
+		var objects []client.Object
+		switch list := list.(type) {
+		case *v1alpha1.DepotList:
+			for i := range list.Items {
+				objects = append(objects, &list.Items[i])
+			}
+		case *v1alpha1.ModuleList:
+			for i := range list.Items {
+				objects = append(objects, &list.Items[i])
+			}
+		case *v1alpha1.ProviderList:
+			for i := range list.Items {
+				objects = append(objects, &list.Items[i])
+			}
+		case *v1alpha1.VersionList:
+			for i := range list.Items {
+				objects = append(objects, &list.Items[i])
+			}
+		}
+		for _, o := range objects {
+			all[string(o.GetUID())+" "+o.GetName()] = o.GetResourceVersion()
+		}
+	}
+	return all
 }

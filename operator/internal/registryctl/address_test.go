@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// annotate sets the addresses of a namespace.
+func (s *site) annotate(name, addresses string) {
+	s.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.change(ns, func() { metav1.SetMetaDataAnnotation(&ns.ObjectMeta, v1alpha1.AnnotationAddresses, addresses) })
+}
+
+// TestAddressesOfANamespace has a namespace use its own addresses, and others once an
+// administrator says so.
+func TestAddressesOfANamespace(t *testing.T) {
+	s := newSite(t, nil)
+	s.publish("1.0.0")
+	s.start()
+	own := s.module(s.ns, "own", func(m *v1alpha1.Module) { m.Spec.Address = s.ns + "/vpc/aws" })
+	s.says(own, true, v1alpha1.ReasonSynced)
+
+	other := s.module(s.ns, "other", nil)
+	message := s.says(other, false, v1alpha1.ReasonAddressNotAllowed)
+	if want := "namespace " + s.ns + " may use module:" + s.ns + "/** only: an administrator can set okara.dev/addresses on it"; message != want || !stalled(other) {
+		t.Errorf("%q, stalled %t", message, stalled(other))
+	}
+	if got := s.tags(); len(got) != 0 {
+		t.Errorf("the registry has %v", got)
+	}
+	s.annotate(s.ns, "module:net/**")
+	s.says(other, true, v1alpha1.ReasonSynced)
+	if stalled(other) {
+		t.Error("it is still stalled")
+	}
+	s.annotate(s.ns, "mirror:net/**")
+	s.says(other, false, v1alpha1.ReasonAddressNotAllowed)
+}
+
+// TestTheOlderObjectOwnsAnAddress has two objects of two namespaces want one address.
+func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
+	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
+	second := s.namespace(map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
+	barred := s.namespace(nil)
+	s.publish("1.0.0")
+	s.module(barred, "barred", nil) // the oldest, but it may not have the address
+	first := s.module(s.ns, "first", nil)
+	s.until("older", func() (bool, any) { return metav1.Now().Unix() > first.CreationTimestamp.Unix(), nil })
+	late := s.module(second, "late", nil)
+	s.start()
+	s.says(first, true, v1alpha1.ReasonSynced)
+	message := s.says(late, false, v1alpha1.ReasonAddressTaken)
+	if want := "module net/vpc/aws belongs to Module " + s.ns + "/first"; message != want || !stalled(late) {
+		t.Errorf("%q, stalled %t", message, stalled(late))
+	}
+	// The address is free, and an administrator gave it to the other namespace.
+	if err := s.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	s.says(late, true, v1alpha1.ReasonSynced)
+}
+
+// TestANamespaceMadeAnewDoesNotInherit deletes a namespace and makes another one of
+// its name.
+func TestANamespaceMadeAnewDoesNotInherit(t *testing.T) {
+	s := newSite(t, nil)
+	s.publish("1.0.0")
+	s.start()
+	address := s.ns + "/vpc/aws"
+	old := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address = address })
+	s.says(old, true, v1alpha1.ReasonSynced)
+	if err := s.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.versions() { // there is no garbage collector
+		if err := s.Delete(t.Context(), &v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespaces := s.clientset().CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), s.ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ns, err := namespaces.Get(t.Context(), s.ns, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Spec.Finalizers = nil
+	if _, err := namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.everything()
+	heir := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.DeletionPolicy = address, v1alpha1.DeletionDelete })
+	if message := s.says(heir, false, v1alpha1.ReasonAddressTaken); !strings.Contains(message, v1alpha1.AnnotationAddresses) || !stalled(heir) {
+		t.Errorf("%q, stalled %t", message, stalled(heir))
+	}
+	// What it does not own it does not delete.
+	if err := s.Delete(t.Context(), heir); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(heir)
+	if after := s.everything(); len(after) != len(before) {
+		t.Errorf("the registry had %v, has %v", before, after)
+	}
+	heir = s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Address = address })
+	s.says(heir, false, v1alpha1.ReasonAddressTaken)
+	s.annotate(s.ns, "module:"+address)
+	s.says(heir, true, v1alpha1.ReasonSynced)
+}
+
+// gone waits until an object is.
+func (s *site) gone(o client.Object) {
+	s.t.Helper()
+	s.until(o.GetName()+" gone", func() (bool, any) {
+		err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o)
+		return client.IgnoreNotFound(err) == nil && err != nil, o
+	})
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// trying reports whether an object is still being worked on.
+func trying(o client.Object) bool {
+	list, _ := conditions(o)
+	return meta.IsStatusConditionTrue(list, v1alpha1.ConditionReconciling) && !stalled(o)
+}
+
+// TestRegistryThatIsDown has the registry come back after some tries.
+func TestRegistryThatIsDown(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	s.in.close(ocitest.Refuse)
+	m := s.module(s.ns, "m", nil)
+	s.says(m, false, v1alpha1.ReasonFailed)
+	revision, before := m.ResourceVersion, s.runs.Load()
+	s.until("tried again", func() (bool, any) { return s.runs.Load() >= before+2, nil })
+	s.read(m)
+	if !trying(m) || m.ResourceVersion != revision {
+		t.Errorf("after more tries: %+v", m)
+	}
+	s.in.open()
+	s.says(m, true, v1alpha1.ReasonSynced)
+}
+
+// TestOriginAtItsLimit parks an object: no try follows before the pause is over.
+func TestOriginAtItsLimit(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	s.out.close(ocitest.Status(http.StatusTooManyRequests, 1800))
+	m := s.module(s.ns, "m", nil)
+	s.says(m, false, v1alpha1.ReasonRateLimited)
+	if !trying(m) {
+		t.Errorf("%+v", m.Status)
+	}
+	// What wakes the controller makes no run: a Version of another state than the spec
+	// does, so this is a namespace's annotation's neighbour, a second Module.
+	runs, asked, revision := s.runs.Load(), s.out.asked.Load(), m.ResourceVersion
+	done := reconciled(t, "module")
+	second := s.module(s.ns, "second", func(m *v1alpha1.Module) { m.Spec.Suspend, m.Spec.Address = true, "net/other/aws" })
+	s.says(second, false, v1alpha1.ReasonSuspended)
+	s.until("reconciled", func() (bool, any) { return reconciled(t, "module") > done, nil })
+	s.read(m)
+	if s.runs.Load() != runs || s.out.asked.Load() != asked || m.ResourceVersion != revision {
+		t.Errorf("%d more runs, %d more requests, revision %s after %s", s.runs.Load()-runs, s.out.asked.Load()-asked, m.ResourceVersion, revision)
+	}
+	s.out.open()
+	s.again(m)
+	s.says(m, true, v1alpha1.ReasonSynced)
+}
+
+// TestSourcesThatAreRefused are not asked, and nobody tries again.
+func TestSourcesThatAreRefused(t *testing.T) {
+	s := newNet(t)
+	for name, source := range map[string]string{
+		"ours": "oci://" + s.fill + "/p/modules/theirs/vpc/aws", "ssh": "git::ssh://git@example.com/a/b.git",
+		"http": "git::http://example.com/a/b.git", "private": "git::https://169.254.169.254/a/b.git", "registry": "oci://169.254.169.254/a/b",
+	} {
+		m := s.module(s.ns, name, func(m *v1alpha1.Module) { m.Spec.Address, m.Spec.Source = "net/"+name+"/aws", source })
+		s.until(name+" refused", func() (bool, any) { s.read(m); return stalled(m), m.Status })
+		list, _ := conditions(m)
+		if c := meta.FindStatusCondition(list, v1alpha1.ConditionReady); c.Reason != v1alpha1.ReasonSourceNotAllowed && c.Reason != v1alpha1.ReasonInvalid {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+// TestSecretsHaveToAgree has a Module name Secrets that agree to nothing, or that are
+// no credentials, and one that agrees to be sent to the origin.
+func TestSecretsHaveToAgree(t *testing.T) {
+	const token = "t0ken-that-nobody-sees"
+	s := newNet(t, "1.0.0")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge"}, Data: map[string][]byte{"token": []byte(token)}}
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) {
+		m.Spec.Auth = &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}}
+	})
+	s.says(m, false, v1alpha1.ReasonSecretMissing)
+	if !trying(m) {
+		t.Errorf("%+v", m.Status)
+	}
+	if err := s.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	message := s.says(m, false, v1alpha1.ReasonSecretNotAllowed)
+	if want := "Secret forge does not agree: annotate it okara.dev/use="; !strings.HasPrefix(message, want) || !stalled(m) {
+		t.Errorf("%q, stalled %t", message, stalled(m))
+	}
+	if s.runs.Load() != 0 || s.out.asked.Load() != 0 {
+		t.Errorf("%d runs, %d requests", s.runs.Load(), s.out.asked.Load())
+	}
+	sent := func() bool {
+		s.out.mu.Lock()
+		defer s.out.mu.Unlock()
+		return slices.Contains(s.out.headers, "Bearer "+token)
+	}
+	use := func(hosts string) {
+		s.change(secret, func() { metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.AnnotationUse, hosts) })
+		s.again(m)
+	}
+	use("example.com")
+	if sent() {
+		t.Error("the token was sent to a host that the Secret does not name")
+	}
+	s.out.close(ocitest.Status(http.StatusForbidden, 0))
+	use(s.origin)
+	if stalled(m) {
+		t.Errorf("an origin that says no: %+v", m.Status)
+	}
+	s.out.open()
+	s.again(m)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.stop()
+	var told eventsv1.EventList
+	if err := s.List(t.Context(), &told, client.InNamespace(s.ns)); err != nil {
+		t.Fatal(err)
+	}
+	for what, v := range map[string]any{"status": m, "events": told, "Versions": s.versions()} {
+		text, err := json.Marshal(v)
+		if err != nil || strings.Contains(string(text), token) {
+			t.Errorf("%s show the token, or %v", what, err)
+		}
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the log shows the token")
+	}
+}

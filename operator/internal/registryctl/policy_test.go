@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// newNet is a site whose namespace may use the address of the module.
+func newNet(t *testing.T, versions ...string) *site {
+	t.Helper()
+	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
+	s.publish(versions...)
+	s.start()
+	return s
+}
+
+// repository is that of the module in a registry.
+func repository(t *testing.T, host string) *oci.Repo {
+	t.Helper()
+	_, c := depottest.NewDepot(t, host, oci.Options{})
+	return depottest.MustRepo(t, c, "p/modules/"+vpc)
+}
+
+// version is the Version of the module.
+func (s *site) version(number string) *v1alpha1.Version {
+	s.t.Helper()
+	all := s.versions()
+	i := slices.IndexFunc(all, func(v v1alpha1.Version) bool { return v.Spec.Version == number })
+	if i < 0 {
+		s.t.Fatalf("no Version %s", number)
+	}
+	return &all[i]
+}
+
+// listing is what the registry says of the module.
+func (s *site) listing() *depot.Listing {
+	s.t.Helper()
+	l, err := depot.ReadListing(s.t.Context(), repository(s.t, s.fill), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *site) yanked(number string) *artifact.StatusEvent {
+	s.t.Helper()
+	return s.listing().Status(depottest.MustVersion(s.t, number)).Yanked
+}
+
+// TestDriftIsReported moves a tag of the registry to other content.
+func TestDriftIsReported(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	repo := repository(t, s.fill)
+	was, other := depottest.MustFetch(t, repo, "1.0.0"), depottest.MustFetch(t, repo, "1.1.0")
+	if err := repo.PutTag(t.Context(), "1.0.0", other); err != nil {
+		t.Fatal(err)
+	}
+	s.again(m)
+	s.says(m, false, v1alpha1.ReasonDrift)
+	if stalled(m) || states(m) != "1.1.0 Published, 1.0.0 Drift" {
+		t.Errorf("stalled %t, %s", stalled(m), states(m))
+	}
+	v := s.version("1.0.0")
+	message := s.says(v, false, v1alpha1.ReasonDrift)
+	if !strings.Contains(message, was.Digest.String()) || !strings.Contains(message, other.Digest.String()) || v.Status.Digest != was.Digest.String() {
+		t.Errorf("%q names not %s and %s; status %+v", message, was.Digest, other.Digest, v.Status)
+	}
+	if got := depottest.MustFetch(t, repo, "1.0.0").Digest; got != other.Digest {
+		t.Errorf("it was overwritten: %s", got)
+	}
+	s.told(m, v1alpha1.ReasonDrift)
+
+	if err := repo.PutTag(t.Context(), "1.0.0", was); err != nil {
+		t.Fatal(err)
+	}
+	s.again(m)
+	s.says(m, true, v1alpha1.ReasonSynced)
+}
+
+// TestPruneKeepsPins has retention remove what is not pinned.
+func TestPruneKeepsPins(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.change(m, func() { m.Spec.Keep, m.Spec.Pin = new(int32(1)), []string{"1.0.0"} })
+	s.says(m, true, v1alpha1.ReasonSynced)
+	l := s.listing()
+	if got := join(l.Versions); got != "1.2.0 1.0.0" || m.Status.Published != 2 {
+		t.Errorf("the registry has %s, the status says %d", got, m.Status.Published)
+	}
+	if note := s.told(m, v1alpha1.ReasonPruned); note != "1.1.0" {
+		t.Errorf("pruned %s", note)
+	}
+	if all := s.versions(); slices.ContainsFunc(all, func(v v1alpha1.Version) bool {
+		return v.Spec.Version == "1.1.0" && v.Status.State == v1alpha1.StatePublished
+	}) {
+		t.Errorf("there is a Version of what was pruned: %+v", all)
+	}
+}
+
+func join(versions []addr.Version) string {
+	var all []string
+	for _, v := range versions {
+		all = append(all, v.String())
+	}
+	return strings.Join(all, " ")
+}
+
+// TestApprovalHoldsVersions has versions wait until a person approves one, and the
+// other is old enough.
+func TestApprovalHoldsVersions(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0")
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) {
+		m.Spec.Approval = &v1alpha1.ApprovalPolicy{Required: true, OlderThan: new(v1alpha1.Duration("72h"))}
+	})
+	s.says(m, true, v1alpha1.ReasonSynced)
+	if states(m) != "1.1.0 Waiting, 1.0.0 Waiting" || m.Status.Published != 0 || m.Status.Latest != "" {
+		t.Errorf("%+v", m.Status)
+	}
+	s.says(s.version("1.0.0"), false, v1alpha1.ReasonHeld)
+	if _, err := s.to.Approve(t.Context(), repository(t, s.fill), depottest.MustVersion(t, "1.0.0"), m.Status.Versions[1].Digest); err != nil {
+		t.Fatal(err)
+	}
+	s.again(m)
+	if states(m) != "1.1.0 Waiting, 1.0.0 Published" || m.Status.Latest != "1.0.0" {
+		t.Errorf("approved: %+v", m.Status)
+	}
+	s.clock.Add(int64(73 * time.Hour))
+	s.again(m)
+	if states(m) != "1.1.0 Published, 1.0.0 Published" || m.Status.Latest != "1.1.0" {
+		t.Errorf("old enough: %+v", m.Status)
+	}
+}
+
+// TestVersionSaysHowItIsListed yanks, deprecates and takes both back by objects.
+func TestVersionSaysHowItIsListed(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	v := s.version("1.1.0")
+	s.change(v, func() { v.Spec.State, v.Spec.Message, v.Spec.Replacement = v1alpha1.ListYanked, "loses data", "1.0.0" })
+	s.says(v, true, v1alpha1.ReasonSynced)
+	e := s.yanked("1.1.0")
+	if e == nil || e.Message != "loses data" || e.Replacement != "1.0.0" || e.Actor != "kubernetes:"+s.ns+"/"+v.Name || v.Status.State != v1alpha1.StateYanked {
+		t.Fatalf("yanked by %+v, the Version says %+v", e, v.Status)
+	}
+	s.until("no latest of it", func() (bool, any) { s.read(m); return m.Status.Latest == "1.0.0", m.Status })
+
+	writes := s.in.writes.Load()
+	s.again(m)
+	if n := s.in.writes.Load() - writes; n != 0 {
+		t.Errorf("said again with %d writes", n)
+	}
+	s.change(v, func() { v.Spec.State, v.Spec.Message, v.Spec.Replacement = v1alpha1.ListDeprecated, "old", "" })
+	s.says(v, true, v1alpha1.ReasonSynced)
+	if got := s.listing().Status(depottest.MustVersion(t, "1.1.0")); got.Yanked != nil || got.Deprecated == nil || got.Deprecated.Message != "old" || v.Status.State != v1alpha1.StateDeprecated {
+		t.Errorf("deprecated: %+v, the Version says %+v", got, v.Status)
+	}
+	s.change(v, func() { v.Spec.State, v.Spec.Message = v1alpha1.ListActive, "" })
+	s.says(v, true, v1alpha1.ReasonSynced)
+	if got := s.listing().Status(depottest.MustVersion(t, "1.1.0")); got.Yanked != nil || got.Deprecated != nil || v.Status.State != v1alpha1.StatePublished {
+		t.Errorf("active: %+v, the Version says %+v", got, v.Status)
+	}
+}
+
+// TestDeletionPolicies deletes a Module under each policy.
+func TestDeletionPolicies(t *testing.T) {
+	for policy, want := range map[v1alpha1.DeletionPolicy]struct {
+		versions string
+		yanked   bool
+	}{
+		v1alpha1.DeletionKeep: {"1.1.0 1.0.0", false}, v1alpha1.DeletionYank: {"1.1.0 1.0.0", true}, v1alpha1.DeletionDelete: {"", true},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newNet(t, "1.0.0", "1.1.0")
+			m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.DeletionPolicy = policy })
+			s.says(m, true, v1alpha1.ReasonSynced)
+			if held := len(m.Finalizers) == 1; held != want.yanked {
+				t.Errorf("finalizers %v", m.Finalizers)
+			}
+			if want.yanked { // it stays while the registry is down
+				s.in.close(ocitest.Refuse)
+			}
+			if err := s.Delete(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if want.yanked {
+				s.told(m, v1alpha1.ReasonFailed)
+				s.read(m)
+				s.in.open()
+			}
+			s.gone(m)
+			l := s.listing()
+			if got := join(l.Versions); got != want.versions {
+				t.Errorf("the registry has %q", got)
+			}
+			for _, v := range []string{"1.0.0", "1.1.0"} {
+				if e := s.yanked(v); (e != nil) != want.yanked {
+					t.Errorf("version %s is yanked by %+v", v, e)
+				}
+			}
+			for _, v := range s.versions() { // there is no garbage collector
+				s.says(&v, false, v1alpha1.ReasonTargetMissing)
+			}
+		})
+	}
+}
+
+// TestDepotLetsItsEntriesGo deletes Depots under both policies.
+func TestDepotLetsItsEntriesGo(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionKeep} {
+		d := &v1alpha1.Depot{Spec: v1alpha1.DepotSpec{DeletionPolicy: policy, Modules: []v1alpha1.ModuleEntry{{Address: vpc, Source: s.source()}}}}
+		d.Namespace, d.Name = s.ns, "d"
+		if err := s.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		s.says(d, true, v1alpha1.ReasonSynced)
+		if err := s.Delete(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(d)
+		m := &v1alpha1.Module{}
+		err := s.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: d.Status.Entries[0].Name}, m)
+		if kept := err == nil; kept != (policy == v1alpha1.DeletionKeep) || client.IgnoreNotFound(err) != nil {
+			t.Errorf("%s: the Module is there: %t, %v", policy, kept, err)
+		}
+		if got := join(s.listing().Versions); got != "1.0.0" {
+			t.Errorf("%s: the registry has %q", policy, got)
+		}
+	}
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/internal/upstream"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/registryctl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+const patience = time.Minute
+
+// vpc is the module of most tests.
+const vpc = "net/vpc/aws"
+
+// gate is the way to a registry, which a test can close.
+type gate struct {
+	base   http.RoundTripper
+	act    atomic.Pointer[ocitest.Act] // in place of each request; nil: none
+	asked  atomic.Int64
+	writes atomic.Int64
+
+	mu      sync.Mutex // guards the field below
+	headers []string   // Authorization
+}
+
+func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.asked.Add(1)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		g.writes.Add(1)
+	}
+	g.mu.Lock()
+	g.headers = append(g.headers, r.Header.Get("Authorization"))
+	g.mu.Unlock()
+	if act := g.act.Load(); act != nil {
+		return (*act)(r, g.base)
+	}
+	return g.base.RoundTrip(r)
+}
+
+func (g *gate) close(act ocitest.Act) { g.act.Store(&act) }
+func (g *gate) open()                 { g.act.Store(nil) }
+
+// buffer is a log that several goroutines write.
+type buffer struct {
+	mu sync.Mutex // guards the field below
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// site is an operator between a cluster, a registry with an origin, and one to fill.
+type site struct {
+	client.Client
+	t            *testing.T
+	config       *rest.Config
+	origin, fill string // HOST:PORT
+	from, to     *depot.Depot
+	out, in      gate // to the origin and to the registry that is filled
+	runs         atomic.Int64
+	clock        atomic.Int64 // how far it is ahead
+	log          buffer
+	ns           string
+	watched      []string
+	stop         func()
+	asked        int
+}
+
+// newSite makes what an operator needs. It does not start it.
+func newSite(t *testing.T, annotations map[string]string) *site {
+	t.Helper()
+	s := &site{t: t, config: cluster.Admin(t), origin: ocitest.New(t, ocitest.Quirks{}), fill: ocitest.New(t, ocitest.Quirks{})}
+	rig.Install(t, s.config)
+	s.from, _ = depottest.NewDepot(t, s.origin, oci.Options{})
+	s.in.base = http.DefaultTransport
+	s.to, _ = depottest.NewDepot(t, s.fill, oci.Options{Transport: &s.in, Retry: oci.Retry{MaxAttempts: 1}})
+	var err error
+	if s.Client, err = client.New(s.config, client.Options{Scheme: s.scheme()}); err != nil {
+		t.Fatal(err)
+	}
+	s.ns = s.namespace(annotations)
+	return s
+}
+
+func (s *site) scheme() *runtime.Scheme {
+	s.t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// namespace makes another namespace that the operator looks at.
+func (s *site) namespace(annotations map[string]string) string {
+	name := cluster.Namespace(s.t, annotations).Name
+	s.watched = append(s.watched, name)
+	return name
+}
+
+// start starts the operator, as one that knows nothing of an earlier one.
+func (s *site) start() {
+	s.t.Helper()
+	namespaces := map[string]cache.Config{}
+	for _, name := range s.watched {
+		namespaces[name] = cache.Config{}
+	}
+	mgr, err := ctrl.NewManager(s.config, ctrl.Options{
+		Scheme: s.scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		Cache:  cache.Options{DefaultNamespaces: namespaces},
+		Logger: logr.FromSlogHandler(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	guard := upstream.NewGuard([]string{s.origin})
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext, transport.Proxy = guard.Dial, nil
+	s.out.base = transport
+	tenants := supply.NewTenants(supply.TenantsOptions{Guard: guard, Transport: &s.out, Registry: s.fill, Layout: s.to.Options().Layout})
+	ctx, cancel := context.WithCancel(s.t.Context())
+	if err := registryctl.Setup(ctx, mgr, registryctl.Options{
+		Depot: s.to, Namespace: "elsewhere", Now: s.now,
+		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
+			s.runs.Add(1)
+			return tenants.Origins(ctx, secret, may)
+		},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		upstream.InstallGit(http.DefaultClient)
+	})
+	s.t.Cleanup(s.stop)
+}
+
+func (s *site) now() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
+
+// publish gives the origin versions of the module.
+func (s *site) publish(versions ...string) {
+	s.t.Helper()
+	for _, v := range versions {
+		if _, err := s.from.PublishModule(s.t.Context(), depottest.NewModule("# "+v), depottest.MustModule(s.t, vpc, v), depot.ModuleOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *site) source() string { return "oci://" + s.origin + "/p/modules/" + vpc }
+
+// module makes a Module of vpc.
+func (s *site) module(ns, name string, change func(*v1alpha1.Module)) *v1alpha1.Module {
+	s.t.Helper()
+	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	m.Spec.Address, m.Spec.Source = vpc, s.source()
+	if change != nil {
+		change(m)
+	}
+	if err := s.Create(s.t.Context(), m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// until waits until something is so; what it looks at is told if that never comes.
+func (s *site) until(what string, is func() (bool, any)) {
+	s.t.Helper()
+	var last any
+	if err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		var ok bool
+		ok, last = is()
+		return ok, nil
+	}); err != nil {
+		s.t.Fatalf("never %s: %+v\n%s", what, last, s.log.String())
+	}
+}
+
+func (s *site) read(o client.Object) {
+	s.t.Helper()
+	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// conditions are those of an object, and the generation that they are about.
+func conditions(o client.Object) ([]metav1.Condition, int64) {
+	switch o := o.(type) {
+	case *v1alpha1.Depot:
+		return o.Status.Conditions, o.Status.ObservedGeneration
+	case *v1alpha1.Module:
+		return o.Status.Conditions, o.Status.ObservedGeneration
+	case *v1alpha1.Provider:
+		return o.Status.Conditions, o.Status.ObservedGeneration
+	case *v1alpha1.Version:
+		return o.Status.Conditions, o.Status.ObservedGeneration
+	}
+	return nil, 0
+}
+
+// says waits until an object is Ready for a reason, or is not for that reason, and
+// returns the message.
+func (s *site) says(o client.Object, ready bool, reason string) string {
+	s.t.Helper()
+	var message string
+	s.until(fmt.Sprintf("%s Ready=%t for %s", o.GetName(), ready, reason), func() (bool, any) {
+		s.read(o)
+		list, generation := conditions(o)
+		c := meta.FindStatusCondition(list, v1alpha1.ConditionReady)
+		if c == nil {
+			return false, list
+		}
+		message = c.Message
+		return generation == o.GetGeneration() && (c.Status == metav1.ConditionTrue) == ready && c.Reason == reason, list
+	})
+	return message
+}
+
+func stalled(o client.Object) bool {
+	list, _ := conditions(o)
+	return meta.IsStatusConditionTrue(list, v1alpha1.ConditionStalled)
+}
+
+// again asks for a run of a Module and waits until there was one.
+func (s *site) again(m *v1alpha1.Module) {
+	s.t.Helper()
+	s.clock.Add(int64(time.Minute))
+	s.asked++
+	request := fmt.Sprint(s.asked)
+	s.change(m, func() { metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationRequest, request) })
+	s.until("run", func() (bool, any) {
+		s.read(m)
+		return m.Status.LastHandledRequest == request, m.Status
+	})
+}
+
+// change changes an object as it is now.
+func (s *site) change(o client.Object, how func()) {
+	s.t.Helper()
+	s.read(o)
+	before := o.DeepCopyObject().(client.Object)
+	how()
+	if err := s.Patch(s.t.Context(), o, client.MergeFrom(before)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// states are the versions of a status with their states.
+func states(m *v1alpha1.Module) string {
+	var all []string
+	for _, v := range m.Status.Versions {
+		all = append(all, v.Version+" "+string(v.State))
+	}
+	return strings.Join(all, ", ")
+}
+
+// reconciled is how often the controllers of all operators of this process finished.
+func reconciled(t *testing.T, controller string) int {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == "controller_runtime_reconcile_total" {
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if l.GetName() == "controller" && l.GetValue() == controller {
+						sum += m.GetCounter().GetValue()
+					}
+				}
+			}
+		}
+	}
+	return int(sum)
+}
+
+// content is every tag of repositories with its digest.
+func content(t *testing.T, host string, names ...string) map[string]string {
+	t.Helper()
+	_, c := depottest.NewDepot(t, host, oci.Options{})
+	all := map[string]string{}
+	for _, name := range names {
+		repo := depottest.MustRepo(t, c, name)
+		for _, tag := range depottest.MustTags(t, repo) {
+			all[name+":"+tag] = depottest.MustFetch(t, repo, tag).Digest.String()
+		}
+	}
+	return all
+}
+
+// tags are those of the module in the registry.
+func (s *site) tags() []string {
+	s.t.Helper()
+	var all []string
+	for name := range maps.Keys(content(s.t, s.fill, "p/modules/"+vpc)) {
+		_, tag, _ := strings.Cut(name, ":")
+		all = append(all, tag)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// told waits for an event about an object.
+func (s *site) told(o client.Object, reason string) string {
+	s.t.Helper()
+	var note string
+	s.until("an event "+reason, func() (bool, any) {
+		var list eventsv1.EventList
+		if err := s.List(s.t.Context(), &list, client.InNamespace(o.GetNamespace())); err != nil {
+			return false, err
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Regarding.UID == o.GetUID() {
+				note = e.Note
+				return true, nil
+			}
+		}
+		return false, list.Items
+	})
+	return note
+}
+
+// clientset is for what the client of objects cannot do.
+func (s *site) clientset() *kubernetes.Clientset {
+	s.t.Helper()
+	set, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
