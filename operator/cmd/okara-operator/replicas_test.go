@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -187,9 +188,7 @@ func (p *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done() // the client is killed
 		return
 	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
 }
