@@ -23,13 +23,16 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// Keys of a Secret. Those of an App are the ones that OpenDepot reads.
+// Keys of a Secret. Those of an App are the ones that OpenDepot reads; those of ssh are
+// the ones of the type kubernetes.io/ssh-auth, and the file that belongs to them.
 const (
 	keyToken    = "token"
 	keyUsername = "username"
 	keyAppID    = "githubAppID"
 	keyInstall  = "githubInstallID"
 	keyAppKey   = "githubPrivateKey"
+	keySSH      = corev1.SSHAuthPrivateKey
+	keyKnown    = "known_hosts"
 )
 
 // origins are the ways to the outside of an entry. Its Secret is read each time, and
@@ -72,14 +75,17 @@ func credentialOf(secret *corev1.Secret) (supply.TenantSecret, error) {
 	}
 	text := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
 	c.Token, c.Username = text(keyToken), text(keyUsername)
-	if text(keyAppID) != "" {
-		app, err := appOf(text)
-		if err != nil {
-			return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s: %v", secret.Name, err)}
-		}
-		c.App = app
-	} else if c.Token == "" {
-		return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s has neither the key %s nor %s", secret.Name, keyToken, keyAppID)}
+	var err error
+	switch {
+	case text(keyAppID) != "":
+		c.App, err = appOf(text)
+	case text(keySSH) != "":
+		c.SSH, err = upstream.ParseSSHKey(secret.Data[keySSH], secret.Data[keyKnown])
+	case c.Token == "":
+		err = fmt.Errorf("it has none of the keys %s, %s and %s", keyToken, keyAppID, keySSH)
+	}
+	if err != nil {
+		return c, &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("Secret %s: %v", secret.Name, err)}
 	}
 	return c, nil
 }
