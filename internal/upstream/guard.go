@@ -158,5 +158,14 @@ func publicAddress(address string) error {
 }
 
 func notPublic(host string) error {
-	return fmt.Errorf("%s is not a public address, and nobody allowed it by --allow-internal, or by private for pull_through: %w", host, oci.ErrDenied)
+	return &InsideError{Host: host}
 }
+
+// InsideError says that a host is at an address of this network that nobody allowed.
+type InsideError struct{ Host string }
+
+func (e *InsideError) Error() string {
+	return fmt.Sprintf("%s is not a public address, and nobody allowed it by --allow-internal, or by private for pull_through: %v", e.Host, oci.ErrDenied)
+}
+
+func (e *InsideError) Unwrap() error { return oci.ErrDenied }

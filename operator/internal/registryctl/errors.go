@@ -49,8 +49,8 @@ func problemOf(err error) error {
 		return &problem{v1alpha1.ReasonAddressTaken, taken.Entry +
 			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can give the address to this one by " + v1alpha1.AnnotationAddresses}
 	}
-	if errors.Is(err, oci.ErrDenied) && errors.Is(err, oci.ErrUnavailable) { // the connection was refused here, not by an answer
-		return refused(err)
+	if inside, ok := errors.AsType[*upstream.InsideError](err); ok {
+		return &problem{v1alpha1.ReasonSourceNotAllowed, inside.Host + " is not a public address: an administrator can allow it by --allow-origin"}
 	}
 	return err
 }

@@ -50,8 +50,7 @@ func TestOriginAtItsLimit(t *testing.T) {
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
 	}
-	// What wakes the controller makes no run: a Version of another state than the spec
-	// does, so this is a namespace's annotation's neighbour, a second Module.
+	// A second Module has the controller work meanwhile.
 	runs, asked, revision := s.runs.Load(), s.out.asked.Load(), m.ResourceVersion
 	done := reconciled(t, "module")
 	second := s.module(s.ns, "second", func(m *v1alpha1.Module) { m.Spec.Suspend, m.Spec.Address = true, "net/other/aws" })
