@@ -55,7 +55,7 @@ func named(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
 func (r *entries) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(namespaceKind())
-	return ns, r.Get(ctx, client.ObjectKey{Name: name}, ns)
+	return ns, r.reader.Get(ctx, client.ObjectKey{Name: name}, ns) // a cache may have an earlier one of this name
 }
 
 // owns finds out whether an entry has its address. The error is a *problem if not.
