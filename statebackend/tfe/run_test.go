@@ -36,7 +36,8 @@ func TestRemoteWorkspace(t *testing.T) {
 	if may := got.Attributes["permissions"].(object); may["can-queue-run"] != true || may["can-queue-apply"] != true {
 		t.Errorf("permissions %v", may)
 	}
-	if c.create("local"); c.read("local") == c.read("local") {
+	c.create("local")
+	if one, other := c.read("local"), c.read("local"); one == other {
 		t.Error("commands of a local workspace share an id")
 	}
 	if got := c.want(http.StatusOK, http.MethodGet, "organizations/acme/entitlement-set", nil).item(); got.Attributes["operations"] != true {
