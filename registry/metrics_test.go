@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		"okara_archive_bytes_total counter", "okara_archive_streams gauge", "okara_auth_total counter", "okara_cache_total counter",
 		"okara_coalesced_total counter", "okara_digest_mismatch_total counter", "okara_downloads_total counter", "okara_http_request_seconds histogram",
 		"okara_http_requests_total counter", "okara_key_expiry_seconds gauge", "okara_oci_request_seconds histogram", "okara_oci_requests_total counter",
-		"okara_publish_total counter", "okara_queue_jobs gauge", "okara_tag_moved_total counter",
+		"okara_publish_total counter", "okara_queue_jobs gauge", "okara_rules_errors_total counter", "okara_tag_moved_total counter",
 	}
 	slices.Sort(families)
 	if diff := cmp.Diff(want, families); diff != "" {
