@@ -55,6 +55,7 @@ const (
 	phaseOvertake
 	phaseClaim
 	phaseCheck
+	phaseMarkerAgain
 	phasePause
 	phaseSettle
 	phaseConfirm
@@ -103,6 +104,8 @@ func (a *acquirer) next(r reply) request {
 		return a.claimed(r)
 	case phaseCheck:
 		return a.checked(r)
+	case phaseMarkerAgain:
+		return a.readMarkerAgain(r)
 	case phasePause:
 		return a.list(phaseCheck)
 	case phaseSettle:
@@ -240,8 +243,30 @@ func (a *acquirer) checked(r reply) request {
 	if rivals := a.rivals(r.view); len(rivals) > 0 && !a.rules.noRivalCheck {
 		return a.contend(r.view, rivals)
 	}
+	if r.view.marker && !a.marked && !a.takeOver {
+		a.phase = phaseMarkerAgain
+		return request{op: opReadMarker}
+	}
+	return a.alone()
+}
+
+// readMarkerAgain looks whose a marker is that came after the first list: an older
+// tool's lock is in no claim.
+func (a *acquirer) readMarkerAgain(r reply) request {
 	switch {
-	case a.outnumbered(r.view):
+	case r.status != statusDone && r.status != statusMissing:
+		return a.withdraw(acquired{err: r.err})
+	case r.status == statusDone && r.owner == ownerForeign:
+		return a.withdraw(acquired{held: true})
+	}
+	a.marked = true
+	return a.alone()
+}
+
+// alone decides on the last list, in which nobody else claims.
+func (a *acquirer) alone() request {
+	switch {
+	case a.outnumbered(a.seen):
 		return a.withdraw(acquired{})
 	case a.settle > 0 && !a.settled:
 		a.phase = phaseSettle

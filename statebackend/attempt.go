@@ -31,6 +31,18 @@ func (s *Store) LockWhen(ctx context.Context, workspace string, info LockInfo, f
 	return s.lock(ctx, workspace, info, terms{fit: fit})
 }
 
+// LockWhen is [Store.LockWhen] that begins with this list, if the workspace is free in
+// it, instead of one more. The lock is as safe as that of somebody who lists and is
+// slow to go on: it is won by the lists after the claim. fit is asked about the first
+// of these as well, and where it refuses the claim is withdrawn.
+func (l *Listing) LockWhen(ctx context.Context, workspace string, info LockInfo, fit func(context.Context, *Listing) error) (*Lock, error) {
+	on := terms{fit: fit}
+	if v := newView(l.tags, lineOf(workspace).fragment); len(v.live()) == 0 && !v.marker {
+		on.known = l
+	}
+	return l.s.lock(ctx, workspace, info, on)
+}
+
 // TakeOver takes the lock whoever holds it. The other holder's next write is
 // refused and kept as a version, but what it does to infrastructure meanwhile
 // nobody can stop.
@@ -42,6 +54,7 @@ func (s *Store) TakeOver(ctx context.Context, workspace string, info LockInfo) (
 type terms struct {
 	takeOver bool // whoever holds
 	fit      func(context.Context, *Listing) error
+	known    *Listing // to begin with; nil: one that is made now
 }
 
 func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on terms) (*Lock, error) {
@@ -70,7 +83,8 @@ func (s *Store) lock(ctx context.Context, workspace string, info LockInfo, on te
 	over := overdue{}
 	for try := 1; ; try++ {
 		x := s.session(workspace, info)
-		x.locks, x.takes, x.fit = true, on.takeOver, on.fit
+		x.locks, x.takes, x.fit, x.known = true, on.takeOver, on.fit, on.known
+		on.known = nil
 		a := &acquirer{lockID: info.ID, base: rand.Uint32(), takeOver: on.takeOver, overdue: over, can: s.findings.abilities(), rules: s.rules}
 		x.run(ctx, a)
 		s.findings.learn(a.can)

@@ -5,6 +5,7 @@ package statebackend_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,4 +196,88 @@ func TestLockWhen(t *testing.T) {
 		}
 		mustUnlock(t, l)
 	})
+}
+
+// TestLockBegun locks by a list of before: free in it, it costs one list less, and what
+// came since is seen all the same.
+func TestLockBegun(t *testing.T) {
+	ocitest.Each(t, func(t *testing.T, host string) {
+		c := &ocitest.Count{}
+		s, other := newStore(t, host, c, statebackend.Options{}), newStore(t, host, nil, statebackend.Options{})
+		mustStore(t, s, "prod", testState(1, 0))
+		c.Take()
+		mustUnlock(t, mustLock(t, s, "prod", "warm"))
+		fresh := c.Take()
+		errUnfit := errors.New("unfit")
+		lock := func(known *statebackend.Listing, fit func(*statebackend.Listing) error) (*statebackend.Lock, error) {
+			return known.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "a"}, func(_ context.Context, l *statebackend.Listing) error { return fit(l) })
+		}
+		fits := func(*statebackend.Listing) error { return nil }
+
+		known := mustList(t, s)
+		marked := known.Has("locked-prod") // where nothing can be deleted; then it has to be read
+		c.Take()
+		l, err := lock(known, fits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustUnlock(t, l)
+		if got := c.Take(); sum(got) >= sum(fresh) && !marked {
+			t.Errorf("requests %v, want fewer than %v", got, fresh)
+		}
+
+		mustStore(t, other, "prod", testState(2, 0))
+		if l, err = lock(known, fits); err != nil || l.Fence() != 3 {
+			t.Fatalf("after version 2: %v, %v", l, err)
+		}
+		mustUnlock(t, l)
+
+		before := len(mustTags(t, s))
+		held := mustLock(t, other, "prod", "b")
+		if _, err := lock(known, fits); !isLockedBy(err, "b") {
+			t.Errorf("held since: %v", err)
+		}
+		if _, err := lock(mustList(t, s), fits); !isLockedBy(err, "b") {
+			t.Errorf("held then: %v", err)
+		}
+		mustUnlock(t, held)
+		if n := len(mustTags(t, s)); n > before+3 { // tombstones, where nothing can be deleted
+			t.Errorf("%d tags, had %d", n, before)
+		}
+		if _, err := lock(known, func(l *statebackend.Listing) error {
+			if len(l.Numbers("prod")) > 1 {
+				return errUnfit
+			}
+			return nil
+		}); !errors.Is(err, errUnfit) {
+			t.Errorf("unfit since: %v", err)
+		}
+		if held, err := s.Held(t.Context(), "prod"); held != nil || err != nil {
+			t.Errorf("a lock is left: %+v, %v", held, err)
+		}
+	})
+}
+
+// TestLockBegunOlderTool: the lock of an older tool came after the list to begin with.
+func TestLockBegunOlderTool(t *testing.T) {
+	s := newStore(t, ocitest.New(t, ocitest.Quirks{}), nil, statebackend.Options{})
+	known := mustList(t, s)
+	lockByOlderTool(t, s)
+	before := mustTags(t, s)
+	_, err := known.LockWhen(t.Context(), "prod", statebackend.LockInfo{ID: "new"}, func(context.Context, *statebackend.Listing) error { return nil })
+	if !isLockedBy(err, "old") {
+		t.Errorf("lock: %v", err)
+	}
+	if after := mustTags(t, s); !slices.Equal(after, before) {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+func mustList(t *testing.T, s *statebackend.Store) *statebackend.Listing {
+	t.Helper()
+	l, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

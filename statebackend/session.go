@@ -31,7 +31,8 @@ type session struct {
 	fresh   bool                                  // the repository is empty
 	locks   bool                                  // lists must be fit for locking
 	takes   bool                                  // whoever holds the lock
-	fit     func(context.Context, *Listing) error // asked about the first list; nil: nobody
+	fit     func(context.Context, *Listing) error // asked about the first list that is made, and known; nil: nobody
+	known   *Listing                              // the list to begin with; nil: one is made
 	copy    copyCheck                             // whether the repository is a replica
 	claims  map[claimID]oci.Manifest              // own claims, as written
 	claimed moment                                // before the last of them was sent
@@ -121,19 +122,24 @@ func (x *session) list(ctx context.Context) (view, error) {
 // listToLock lists, and the first time of a store decides whether lists of
 // this repository are good enough for a lock.
 func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
-	l, err := x.s.snapshot(ctx)
-	if err != nil {
-		return view{}, 0, err
+	l, known := x.known, x.known != nil
+	x.known = nil
+	if !known {
+		var err error
+		if l, err = x.s.List(ctx); err != nil {
+			return view{}, 0, err
+		}
 	}
-	tags := l.Tags
+	tags := l.tags
 	if x.locks {
 		if err := x.checkNumbers(tags); err != nil {
 			return view{}, 0, err
 		}
 	}
-	x.date = l.Date
+	x.date = l.date
 	var j judgement
 	if x.locks {
+		var err error
 		if j, err = x.s.findings.judge(ctx, &x.s.records, tags); err != nil {
 			return view{}, 0, err
 		}
@@ -142,8 +148,10 @@ func (x *session) listToLock(ctx context.Context) (view, time.Duration, error) {
 		}
 	}
 	if fit := x.fit; fit != nil {
-		x.fit = nil
-		if err := fit(ctx, &Listing{x.s, tags, l.Date}); err != nil {
+		if !known {
+			x.fit = nil
+		}
+		if err := fit(ctx, l); err != nil {
 			return view{}, 0, err
 		}
 	}

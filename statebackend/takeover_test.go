@@ -167,11 +167,9 @@ func TestLockReleasedMeanwhile(t *testing.T) {
 	mustUnlock(t, mustLock(t, newStore(t, host, f, statebackend.Options{}), "prod", "b"))
 }
 
-// Older tools know one lock tag only: theirs is respected and can be ended by
-// force, and ours is visible to them.
-func TestOlderToolsLock(t *testing.T) {
-	host := ocitest.New(t, ocitest.Quirks{})
-	s := newStore(t, host, nil, statebackend.Options{})
+// lockByOlderTool is the lock "old" of prod by carol, and its manifest.
+func lockByOlderTool(t *testing.T, s *statebackend.Store) oci.Manifest {
+	t.Helper()
 	m, err := oci.NewManifest(ocispec.Manifest{
 		ArtifactType: "application/vnd.terraform.lock.v1",
 		Config:       ocispec.DescriptorEmptyJSON,
@@ -190,6 +188,15 @@ func TestOlderToolsLock(t *testing.T) {
 	if err := s.Repo().PutTag(t.Context(), "locked-prod", m); err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// Older tools know one lock tag only: theirs is respected and can be ended by
+// force, and ours is visible to them.
+func TestOlderToolsLock(t *testing.T) {
+	host := ocitest.New(t, ocitest.Quirks{})
+	s := newStore(t, host, nil, statebackend.Options{})
+	m := lockByOlderTool(t, s)
 	if _, err := s.Lock(t.Context(), "prod", statebackend.LockInfo{ID: "new"}); !isLockedBy(err, "old") || !strings.Contains(err.Error(), "carol@ci") {
 		t.Errorf("lock: %v", err)
 	}

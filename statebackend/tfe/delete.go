@@ -49,6 +49,7 @@ func (s *server) remove(w http.ResponseWriter, r *http.Request, may func(context
 	if err := notOlder(h, p, at.record); err != nil {
 		return err
 	}
+	defer s.recent.forget(p)
 	info := s.lockInfo(r, p, h, g)
 	info.ID, info.Operation = uuid.NewString(), "delete"
 	if err := at.remove(r.Context(), info, authorOf(g.Caller), func(ctx context.Context, l *statebackend.Lock) error {

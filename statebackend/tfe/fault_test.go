@@ -127,6 +127,7 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 func throughLife(tool client, via http.RoundTripper) bool {
 	tool.t.Helper()
 	plain := tool
+	plain.via = &http.Transport{} // another process has its own connection
 	tool.via = via
 	made := tool.begin("prod")
 	if a := made.send(http.MethodPost, workspaces, newWorkspace("prod", "net")); a.status != http.StatusCreated {

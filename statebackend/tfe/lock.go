@@ -41,7 +41,11 @@ func (s *server) lock(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	info := s.lockInfo(r, p, h, g)
 	info.Info = said(body.Reason + body.Data.Attributes.Reason)
-	if _, err := s.take(r.Context(), p, h, info); err != nil {
+	known := s.recent.get(readerOf(r, p, g), s.now()).list
+	if h == "" {
+		known = nil // whether anybody holds is asked before it claims
+	}
+	if _, err := s.take(r.Context(), p, h, info, known); err != nil {
 		return err
 	}
 	g.Record(p.String(), access.Change{Action: "lock", Detail: info.ID, Status: http.StatusOK})
@@ -66,14 +70,16 @@ func (s *server) who(r *http.Request, c access.Caller) string {
 	return clip(nameOf(c), 2*maxShort) + "@" + clip(said(s.kit.Guard.ClientIP(r)), maxShort)
 }
 
-// take takes the lock of a workspace that is there.
-func (s *server) take(ctx context.Context, p place, h handle, info statebackend.LockInfo) (*statebackend.Lock, error) {
+// take takes the lock of a workspace that is there. known is a list of a moment ago to
+// begin with, nil for none.
+func (s *server) take(ctx context.Context, p place, h handle, info statebackend.LockInfo, known *statebackend.Listing) (*statebackend.Lock, error) {
+	s.recent.forget(p)
 	store, err := s.store(ctx, p.organization)
 	if err != nil {
 		return nil, err
 	}
 	if reserved, _ := s.o.Split(p.organization); !reserved {
-		return s.takeIn(ctx, store, p.workspace, h, info, func(ctx context.Context, l *statebackend.Listing) error {
+		return s.takeIn(ctx, store, known, p.workspace, h, info, func(ctx context.Context, l *statebackend.Listing) error {
 			at, err := s.locateIn(ctx, p, store, l)
 			if err != nil {
 				return err
@@ -88,7 +94,7 @@ func (s *server) take(ctx context.Context, p place, h handle, info statebackend.
 	if err := at.mayLock(ctx, h); err != nil {
 		return nil, err
 	}
-	return s.takeIn(ctx, at.store, at.workspace, h, info, func(context.Context, *statebackend.Listing) error { return nil })
+	return s.takeIn(ctx, at.store, nil, at.workspace, h, info, func(context.Context, *statebackend.Listing) error { return nil })
 }
 
 // mayLock refuses a workspace that is not there, or not any more for this command.
@@ -106,9 +112,13 @@ func (at located) mayLock(ctx context.Context, h handle) error {
 // takeIn locks once fit has agreed to the list that locking begins with. The lock
 // of a command may be asked for again; that of a script is held already then, by
 // another script of the same subject.
-func (s *server) takeIn(ctx context.Context, store *statebackend.Store, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
+func (s *server) takeIn(ctx context.Context, store *statebackend.Store, known *statebackend.Listing, workspace string, h handle, info statebackend.LockInfo, fit func(context.Context, *statebackend.Listing) error) (*statebackend.Lock, error) {
 	looked := false
-	l, err := store.LockWhen(ctx, workspace, info, func(ctx context.Context, l *statebackend.Listing) error {
+	lockWhen := store.LockWhen
+	if known != nil {
+		lockWhen = known.LockWhen
+	}
+	l, err := lockWhen(ctx, workspace, info, func(ctx context.Context, l *statebackend.Listing) error {
 		looked = true
 		if err := fit(ctx, l); err != nil || h != "" {
 			return err

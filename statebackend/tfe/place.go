@@ -190,14 +190,14 @@ func notOlder(h handle, p place, r *statebackend.Record) error {
 	return conflict("workspace was deleted", "workspace %q was deleted or made again after this command began: run it again", p)
 }
 
-// handleFor is a handle for a command that begins now. Where the clock of another
-// replica is ahead of this one, the workspace is not newer than the command.
-func (s *server) handleFor(r *statebackend.Record) handle {
-	now := s.now()
-	if made := since(r); made.After(now) && made.Before(now.Add(handleAhead)) {
-		now = made
+// handleFor is a handle for a command that saw the workspace in a list of that time.
+// Where the clock of another replica is ahead of this one, or the workspace was made
+// while it was listed, it is not newer than the command.
+func (s *server) handleFor(r *statebackend.Record, listed time.Time) handle {
+	if made := since(r); made.After(listed) && made.Before(s.now().Add(handleAhead)) {
+		listed = made
 	}
-	return newHandle(now)
+	return newHandle(listed)
 }
 
 // subjectOf names a caller among those of all issuers.

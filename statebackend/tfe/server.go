@@ -83,6 +83,7 @@ type server struct {
 	kit     *service.Kit
 	now     func() time.Time
 	tickets tickets // of uploads
+	recent  *recent
 	memory  *memory // of the states that come in
 	twins   *memory // of what comes in beside them, and is dropped
 	spooled *memory // on disk: of configurations that come in
@@ -116,7 +117,7 @@ func New(o Options) (http.Handler, error) {
 		o.Organizations = func(context.Context, access.Grant) ([]string, error) { return nil, nil }
 	}
 	s := &server{
-		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now},
+		o: o, kit: o.Kit, now: o.Now, tickets: tickets{o.Keys, o.Now}, recent: &recent{kept: map[reader]dated{}},
 		memory: newMemory(o.Memory), twins: newMemory(o.Memory), spooled: newMemory(maxSpooled),
 	}
 	return s.routes(), nil

@@ -205,7 +205,7 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) (v
 func (s *server) underOwnLock(ctx context.Context, p place, h handle, info statebackend.LockInfo, do func(*statebackend.Lock) error) error {
 	var err error
 	for range 2 {
-		l, lockErr := s.take(ctx, p, h, info)
+		l, lockErr := s.take(ctx, p, h, info, nil)
 		if lockErr != nil {
 			return lockErr
 		}

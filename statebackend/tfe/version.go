@@ -112,27 +112,22 @@ func (s *server) holding(ctx context.Context, p place, lock string) (located, *s
 // there is no state the error is an oci.ErrNotFound, and then surely so: the tools
 // would plan from nothing.
 func (s *server) current(ctx context.Context, p place, h handle) (located, statebackend.Version, error) {
-	deleted := false
 	if h != "" {
 		if at, l, ok := s.holding(ctx, p, h.lockID()); ok {
 			v, err := l.Latest(ctx)
-			deleted = deletedSince(h, v, err) // in the moment in which it was locked, or before it was made again
-			if !deleted && !errors.Is(err, statebackend.ErrLockLost) {
+			if !deletedSince(h, v, err) && !errors.Is(err, statebackend.ErrLockLost) {
 				return at, v, err
 			}
+			// deleted in the moment in which it was locked, or before it was made again
 		}
 	}
-	overtaken := conflict("workspace was deleted", "the state of workspace %q was deleted after this command began: run it again", p)
 	at, states, err := s.look(ctx, p, h)
-	if e, ok := errors.AsType[*refusal](err); ok && deleted && e.status == http.StatusNotFound {
-		err = overtaken
-	}
 	if err != nil {
 		return at, statebackend.Version{}, err
 	}
 	v, err := at.head(ctx, states)
 	if live := at.live(); deletedSince(h, v, err) && (live == nil || !live.Created.After(v.Created)) {
-		err = overtaken
+		err = deletedUnder(p)
 	}
 	return at, v, err
 }
@@ -143,7 +138,14 @@ func deletedSince(h handle, v statebackend.Version, err error) bool {
 	return errors.Is(err, oci.ErrNotFound) && h != "" && v.Deleted && !v.Created.Before(h.made())
 }
 
-// look finds a workspace for the command of a handle, and lists its states.
+// deletedUnder refuses a command whose workspace is gone.
+func deletedUnder(p place) error {
+	return conflict("workspace was deleted", "workspace %q was deleted after this command began: run it again", p)
+}
+
+// look finds a workspace for the command of a handle, and lists its states. That it is
+// not there is a conflict to a command, which has read it: it would take "not found"
+// for a workspace without a state.
 func (s *server) look(ctx context.Context, p place, h handle) (located, *statebackend.Listing, error) {
 	at, err := s.locate(ctx, p)
 	if err != nil {
@@ -161,7 +163,10 @@ func (s *server) look(ctx context.Context, p place, h handle) (located, *stateba
 		if err != nil {
 			return at, nil, err
 		}
-		if !ok {
+		switch {
+		case !ok && h != "":
+			return at, nil, deletedUnder(p)
+		case !ok:
 			return at, nil, noWorkspace(p)
 		}
 	}

@@ -123,12 +123,19 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 	}
 	r, cancel := within(r)
 	defer cancel()
-	at, err := s.open(r.Context(), p)
+	command := r.PathValue("id") == "" && ofTool(r)
+	listed := s.now()
+	var at located
+	if command {
+		at, listed, err = s.openFor(r.Context(), readerOf(r, p, g))
+	} else {
+		at, err = s.open(r.Context(), p)
+	}
 	if err != nil {
 		return err
 	}
-	if r.PathValue("id") == "" && ofTool(r) && s.handles(g, at.live()) {
-		h = s.handleFor(at.record)
+	if command && s.handles(g, at.live()) {
+		h = s.handleFor(at.record, listed)
 	}
 	d, err := s.describe(r.Context(), at, h, g)
 	if err != nil {
@@ -149,6 +156,25 @@ func (s *server) showWorkspace(w http.ResponseWriter, r *http.Request) error {
 		d.Relationships["outputs"] = relation{refs}
 	}
 	return answer(w, http.StatusOK, doc)
+}
+
+// openFor is open for a command, which may have asked a moment ago. It returns when the
+// list was asked for by which the workspace was found.
+func (s *server) openFor(ctx context.Context, by reader) (located, time.Time, error) {
+	now := s.now()
+	if known := s.recent.get(by, now); known.list != nil {
+		store, err := s.store(ctx, by.organization)
+		if err != nil {
+			return located{}, now, err
+		}
+		at, err := s.locateIn(ctx, by.place, store, known.list)
+		return at, known.at, err
+	}
+	at, err := s.open(ctx, by.place)
+	if err == nil {
+		s.recent.keep(by, dated{at.list, now})
+	}
+	return at, now, err
 }
 
 // describe is a workspace with its lock.
@@ -301,6 +327,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer s.recent.forget(p)
 	record, err := s.create(r.Context(), at, g, body)
 	if err != nil {
 		return err
@@ -308,7 +335,7 @@ func (s *server) createWorkspace(w http.ResponseWriter, r *http.Request) error {
 	g.Record(p.String(), access.Change{Action: "create", Status: http.StatusCreated})
 	h := handle("")
 	if ofTool(r) && s.handles(g, &record) {
-		h = s.handleFor(&record)
+		h = s.handleFor(&record, s.now())
 	}
 	return answer(w, http.StatusCreated, document{Data: s.resource(p, h, g, &record).held(nil)})
 }
@@ -405,6 +432,7 @@ func (s *server) change(ctx context.Context, p place, h handle, g access.Grant, 
 	if err != nil {
 		return located{}, statebackend.Record{}, err
 	}
+	defer s.recent.forget(p)
 	record, err := at.list.Change(ctx, p.workspace, func(r *statebackend.Record) error {
 		r.By = authorOf(g.Caller)
 		if at.live() == nil {
