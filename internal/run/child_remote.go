@@ -20,8 +20,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/archive"
 	"github.com/seed-141914ff/okara/internal/instance"
-	"github.com/seed-141914ff/okara/internal/scratch"
-	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/oci/artifact"
 )
 
@@ -169,7 +167,9 @@ func (c *child) prepareRemote(ctx context.Context) (prepared, error) {
 	if err := c.readInput(ctx); err != nil {
 		return p, err
 	}
-	if err := c.unpackUpload(ctx, p.dir); err != nil {
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.UnpackUpload(ctx, io.NewSectionReader(f, 0, size), p.dir, archive.Limits{})
+	}); err != nil {
 		return p, fmt.Errorf("the configuration that was uploaded: %w", err)
 	}
 	if err := o.pointCloud(p.dir); err != nil {
@@ -207,41 +207,6 @@ func (c *child) readInput(ctx context.Context) error {
 		return fmt.Errorf("reading the variables of the run: %w", err)
 	}
 	return nil
-}
-
-// unpackUpload writes the configuration, which is found by the digest that the ledger
-// has.
-func (c *child) unpackUpload(ctx context.Context, dir string) error {
-	d, err := c.archive(ctx, c.Order.Spec.Source)
-	if err != nil {
-		return err
-	}
-	if d.Size > maxModule {
-		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxModule, oci.ErrTooLarge)
-	}
-	f, done, err := scratch.File(c.Order.Scratch)
-	if err != nil {
-		return err
-	}
-	defer done()
-	err = c.persistently(ctx, func() error {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		r, err := c.repo.Repo.Open(ctx, d)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, r)
-		return errors.Join(err, r.Close())
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return archive.UnpackUpload(ctx, f, dir, archive.Limits{})
 }
 
 // overrideFile points the configuration to this server and this workspace, whatever

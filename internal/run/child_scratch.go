@@ -40,9 +40,9 @@ const (
 	lockFileName = ".terraform.lock.hcl"
 )
 
-// maxModule bounds the archive of a module, in bytes; archive has the bounds of
-// what is in it.
-const maxModule = 256 << 20
+// maxArchive bounds the archive of a module, or of what was uploaded, in bytes;
+// package archive has the bounds of what is in it.
+const maxArchive = artifact.MaxConfiguration
 
 // prepared is a work folder in which the tool can be started.
 type prepared struct {
@@ -66,7 +66,9 @@ func (c *child) prepare(ctx context.Context) (prepared, error) {
 			return p, fmt.Errorf("preparing the run: %w", err)
 		}
 	}
-	if err := c.unpack(ctx); err != nil {
+	if err := c.withArchive(ctx, func(f *os.File, size int64) error {
+		return archive.Unpack(ctx, f, size, filepath.Join(o.work(), moduleFolder), archive.Limits{})
+	}); err != nil {
 		return p, fmt.Errorf("module %s %s: %w", o.Spec.Source.Module, o.Spec.Source.Version, err)
 	}
 	if info, err := os.Lstat(p.dir); err != nil || !info.IsDir() {
@@ -91,15 +93,15 @@ func (c *child) prepare(ctx context.Context) (prepared, error) {
 	return p, c.writeNote(ctx, p.module)
 }
 
-// unpack writes the module, which is found by the digest that the ledger has, and
-// not by what a tag says.
-func (c *child) unpack(ctx context.Context) error {
+// withArchive fetches the archive of the source, which is found by the digest that the
+// ledger has and not by what a tag says, and calls unpack with it while it is there.
+func (c *child) withArchive(ctx context.Context, unpack func(f *os.File, size int64) error) error {
 	d, err := c.archive(ctx, c.Order.Spec.Source)
 	if err != nil {
 		return err
 	}
-	if d.Size > maxModule {
-		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxModule, oci.ErrTooLarge)
+	if d.Size > maxArchive {
+		return fmt.Errorf("archive of %d bytes, at most %d: %w", d.Size, maxArchive, oci.ErrTooLarge)
 	}
 	f, done, err := scratch.File(c.Order.Scratch)
 	if err != nil {
@@ -120,7 +122,7 @@ func (c *child) unpack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return archive.Unpack(ctx, f, d.Size, filepath.Join(c.Order.work(), moduleFolder), archive.Limits{})
+	return unpack(f, d.Size)
 }
 
 // archive describes that of a source. Its size is asked for only where the ledger
