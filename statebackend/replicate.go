@@ -27,10 +27,10 @@ func (r *records) replica(ctx context.Context) (artifact.ReplicaMark, error) {
 
 // Replicate copies the versions of a workspace that dst lacks, in order, and
 // moves dst's pointer last. It copies stored bytes and manifests unchanged,
-// within one registry by mounting them where it can, and never locks, so a reader of dst sees at each moment a state that the source
-// had. Cut off, it goes on where it stopped. dst becomes a read-only replica;
-// one that was taken over meanwhile, or that has states of its own, is
-// ErrReplica.
+// within one registry by mounting them where it can, and never locks, so a reader
+// of dst sees at each moment a state that the source had. Cut off, it goes on where
+// it stopped. dst becomes a read-only replica; one that was taken over meanwhile, or
+// that has states of its own, is ErrReplica.
 //
 // Sealed versions stay bound to the source: readers of dst name it in
 // [Options].Primary unless both repositories have the same name.

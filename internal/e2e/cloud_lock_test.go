@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// rivalsVar is set where applies that wait for each other are run: the tools look for
-// a lock that is held every 16 seconds only.
+// rivalsVar is set where applies that wait for each other are run.
 const rivalsVar = "OKARA_TEST_RIVALS"
 
 func needRivals(t *testing.T) {
+	t.Helper()
 	if os.Getenv(rivalsVar) == "" {
-		t.Skip(rivalsVar + " is not set; make interop sets it")
+		t.Skip(rivalsVar + " is not set; `make interop` sets it: the tools look every 16 s for a lock that is held, so this takes minutes, too long for `make test`")
 	}
 }
 
