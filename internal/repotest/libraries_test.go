@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest_test
+
+// libraries says who may import a library, which is an import path or a prefix
+// of one; the longest counts. Most have one importing package, so that
+// replacing one is a change of one package; "*" is everybody. A row without a
+// package is for tests only.
+const libraries = `
+cuelabs.dev/go/oci/ociregistry: a second registry
+filippo.io/age: key wraps
+	internal/envelope
+github.com/ProtonMail/go-crypto: OpenPGP
+	internal/signing
+github.com/apparentlymart/go-versions: constraints as tofu reads them
+	internal/addr
+github.com/coreos/go-oidc: tokens of an issuer
+	internal/access
+github.com/distribution/distribution: the embedded registry
+	internal/embedded
+github.com/docker/cli: the format of docker's configuration
+	credentials
+github.com/felixge/httpsnoop: what a handler answered
+	internal/httpserve
+github.com/go-git/go-git: git sources
+	internal/upstream
+github.com/go-jose/go-jose: tokens of an issuer; a GitHub app's token
+	internal/access
+	internal/upstream
+github.com/gofrs/flock: locks on files
+	*
+github.com/google/go-cmp: differences in tests
+github.com/google/go-github: GitHub releases
+	internal/upstream
+github.com/google/uuid: lock IDs
+	*
+github.com/hashicorp/go-cleanhttp: the one outgoing transport
+	internal/httpserve
+github.com/hashicorp/go-retryablehttp: requests to a front-end all have the same effect once and twice; oci repeats by rules of its own
+	internal/publishclient
+github.com/hashicorp/hcl: version 1, for the CLI configuration of tofu
+	credentials
+github.com/hashicorp/hcl/v2: reading; internal/syntax parses, with bounds
+	*
+github.com/hashicorp/hcl/v2/gohcl: files are decoded with bounds
+	internal/syntax
+github.com/hashicorp/hcl/v2/hclparse: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclsimple: internal/syntax parses, with bounds
+github.com/hashicorp/hcl/v2/hclwrite: the override file
+	internal/bridge
+github.com/hashicorp/hcl/v2/json: files are parsed with bounds
+	internal/syntax
+github.com/alecthomas/chroma: colors in readmes
+	internal/web
+github.com/chromedp: a real browser
+	internal/webtest
+github.com/microcosm-cc/bluemonday: what a readme may be made of
+	internal/web
+github.com/yuin/goldmark: Markdown
+	internal/web
+github.com/hashicorp/terraform-config-inspect: module descriptions
+	internal/moduledoc
+github.com/klauspost/compress: deflate, gzip and zstd
+	*
+github.com/opencontainers: the words of the specifications
+	*
+github.com/prometheus/client_golang: counters
+	*
+github.com/rogpeppe/go-internal: scripts
+github.com/santhosh-tekuri/jsonschema: values of parameters
+	internal/instance
+github.com/sirupsen/logrus: the log of the embedded registry
+	internal/embedded
+github.com/spf13: flags stay at the edge
+	cmd/okara
+	operator/cmd/okara-operator
+github.com/vbauerster/mpb: progress is drawn at the edge
+	cmd/okara
+github.com/zclconf/go-cty: values of configurations
+	*
+go.opentelemetry.io/contrib: the one outgoing transport
+	internal/httpserve
+go.opentelemetry.io/otel: traces
+	*
+go.opentelemetry.io/otel/exporters: where traces go is a flag
+	cmd/okara
+go.opentelemetry.io/otel/sdk: where traces go is a flag
+	cmd/okara
+go.yaml.in/yaml: depot files, and what is before a page of documentation
+	internal/supply
+	internal/providerdoc
+gocloud.dev: key services
+	internal/envelope
+golang.org/x: Go's own
+	*
+oras.land/oras-go: the registry client
+	oci
+github.com/go-logr/logr: the log of the controllers
+	operator/cmd/okara-operator
+k8s.io/api: objects of Kubernetes itself
+	operator/cmd/okara-operator
+	operator/internal/registryctl
+k8s.io/apimachinery: the words of Kubernetes
+	operator/api/v1alpha1
+	operator/cmd/okara-operator
+	operator/internal/registryctl
+k8s.io/apiextensions-apiserver: what a CRD is
+	operator/internal/reference
+k8s.io/client-go: how a cluster is reached is a flag
+	operator/cmd/okara-operator
+k8s.io/client-go/tools/events: events of objects
+	operator/internal/registryctl
+k8s.io/client-go/util/workqueue: when a failed object is tried again
+	operator/internal/registryctl
+sigs.k8s.io/yaml: manifests, which are JSON written as YAML
+	operator/internal/reference
+sigs.k8s.io/controller-runtime: controllers; the API server's objects
+	operator/cmd/okara-operator
+	operator/internal/registryctl
+`
