@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // Names of the OCI grammar: they have neither a glob nor a way up.
@@ -74,6 +76,30 @@ func (s Scope) fill(claim func(name string) (string, bool)) (Scope, error) {
 	}
 	s.Glob = b.String()
 	return s, nil
+}
+
+var braces = regexp.MustCompile(`\{[^{}]*\}`)
+
+// Within reports whether the right lies within a glob of the same kind, whatever the
+// claims are that fill it. The glob names no claims.
+func (s Scope) Within(glob string) bool {
+	if strings.ContainsAny(glob, "{}") {
+		return false
+	}
+	const several = "\x00" // names joined by "/"
+	inner := braces.ReplaceAllStringFunc(s.Glob, func(claim string) string {
+		if strings.HasSuffix(claim, "...}") {
+			return several
+		}
+		return "*"
+	})
+	part := strings.Split(inner, "/")
+	for i, p := range part {
+		if strings.Contains(p, several) {
+			part[i] = Everything
+		}
+	}
+	return addr.Covers(glob, strings.Join(part, "/"))
 }
 
 // rights are those of the rule for an identity; false if they name a claim that it

@@ -53,7 +53,7 @@ func ReadRules(file string) (RulesFile, error) {
 	if err != nil {
 		return RulesFile{}, err
 	}
-	rules, err := parseRules(b)
+	rules, err := ParseRules(b)
 	if err != nil {
 		return RulesFile{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -61,17 +61,33 @@ func ReadRules(file string) (RulesFile, error) {
 }
 
 type ruleDocument struct {
-	Rules []struct {
-		Name   string            `json:"name"`
-		Issuer string            `json:"issuer"`
-		Groups []string          `json:"groups"`
-		Claims map[string]string `json:"claims"`
-		Allow  []string          `json:"allow"`
-	} `json:"rules"`
-	NotBefore []NotBefore `json:"not_before"`
+	Rules     []ruleText  `json:"rules"`
+	NotBefore []NotBefore `json:"not_before,omitempty"`
 }
 
-func parseRules(b []byte) (out RulesFile, err error) {
+type ruleText struct {
+	Name   string            `json:"name"`
+	Issuer string            `json:"issuer,omitempty"`
+	Groups []string          `json:"groups,omitempty"`
+	Claims map[string]string `json:"claims,omitempty"`
+	Allow  []string          `json:"allow"`
+}
+
+// MarshalJSON writes the file that [ParseRules] reads.
+func (f RulesFile) MarshalJSON() ([]byte, error) {
+	doc := ruleDocument{Rules: []ruleText{}, NotBefore: f.NotBefore}
+	for _, r := range f.Rules {
+		text := ruleText{Name: r.Name, Issuer: r.Issuer, Groups: r.Groups, Claims: r.Claims, Allow: []string{}}
+		for _, s := range r.Allow {
+			text.Allow = append(text.Allow, s.String())
+		}
+		doc.Rules = append(doc.Rules, text)
+	}
+	return json.Marshal(doc)
+}
+
+// ParseRules is [ReadRules] for the content of a file.
+func ParseRules(b []byte) (out RulesFile, err error) {
 	if len(b) > maxRulesFile {
 		return out, fmt.Errorf("a file of rules has at most %d bytes", maxRulesFile)
 	}

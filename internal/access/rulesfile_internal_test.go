@@ -3,6 +3,7 @@
 package access
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 const rulesJSON = `{
@@ -42,6 +45,13 @@ func TestReadRules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	written, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseRules(written); err != nil || !cmp.Equal(got, again) {
+		t.Errorf("what was written reads as %+v, %v", again, err)
+	}
 }
 
 func TestReadRulesRefuses(t *testing.T) {
@@ -68,7 +78,7 @@ func TestReadRulesRefuses(t *testing.T) {
 		"a time of its own": {`{"not_before": [{"issuer": "x", "subject": "a", "time": "soon"}]}`, "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := parseRules([]byte(test.text))
+			got, err := ParseRules([]byte(test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %+v, %v, want %q", got, err, test.want)
 			}
@@ -79,7 +89,7 @@ func TestReadRulesRefuses(t *testing.T) {
 // TestClaimsInRights: a claim is taken literally, and one that is no name gives nothing
 // of the whole rule.
 func TestClaimsInRights(t *testing.T) {
-	parsed, err := parseRules([]byte(rulesJSON))
+	parsed, err := ParseRules([]byte(rulesJSON))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +135,46 @@ func TestClaimsInRights(t *testing.T) {
 	}
 }
 
+// TestWithin: a right lies within a glob if it does whatever the claims are.
+func TestWithin(t *testing.T) {
+	for _, test := range []struct {
+		right, glob string
+		want        bool
+	}{
+		{"team-a/**", "team-a/**", true},
+		{"team-a/vpc/*", "team-a/**", true},
+		{"team-a", "team-a/**", true},
+		{"team-a/vp*/aws", "team-a/v*/*", true},
+		{"team-a/{name}/aws", "team-a/**", true},
+		{"team-a/{name}/aws", "team-a/*/aws", true},
+		{"team-a/{name...}", "team-a/**", true},
+		{"team-a/x-{name...}", "team-a/**", true},
+		{"{team}/vpc/aws", "**", true},
+		{"team-*/vpc/aws", "team-a/**", false},
+		{"team-a*/**", "team-a/**", false},
+		{"team-b/vpc/aws", "team-a/**", false},
+		{"**", "team-a/**", false},
+		{"*/vpc/aws", "team-a/**", false},
+		{"{team}/vpc/aws", "team-a/**", false},
+		{"team-{x}/vpc/aws", "team-a/**", false},
+		{"{team}/vpc/aws", "{team}/**", false},
+		{"net/**", "net/*/aws", false},
+		{"net/{name...}", "net/*", false},
+		{"net/x{name...}", "net/x*", false},
+		{"net/{name}/aws", "net/a*/aws", false},
+		{"net/**/aws", "net/**/**/aws", true},
+		{"net/**", "net/*/**", false},
+	} {
+		s := Scope{Read, "module", test.right}
+		if got := s.Within(test.glob); got != test.want {
+			t.Errorf("%s within %s: %t", test.right, test.glob, got)
+		}
+	}
+}
+
 // TestNotBeforeOfAFile ends what one issuer gave one subject, and nothing else.
 func TestNotBeforeOfAFile(t *testing.T) {
-	parsed, err := parseRules([]byte(rulesJSON))
+	parsed, err := ParseRules([]byte(rulesJSON))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +202,12 @@ func TestNotBeforeOfAFile(t *testing.T) {
 // FuzzRules: whatever is in a file of rules or in a token, no right is wider than its
 // rule.
 func FuzzRules(f *testing.F) {
-	f.Add(rulesJSON, "team-a", "vpcs.prod")
-	f.Add(`{"rules":[{"name":"x","allow":["write:state:{namespace}/{workspace...}"]}]}`, "a", "b/c")
-	f.Add(`{"rules":[{"name":"x","allow":["read:module:{workspace}*/**"]}]}`, "*", "**")
-	f.Fuzz(func(t *testing.T, text, namespace, workspace string) {
-		parsed, err := parseRules([]byte(text))
+	f.Add(rulesJSON, "team-a", "vpcs.prod", "net/vpc/aws")
+	f.Add(`{"rules":[{"name":"x","allow":["write:state:{namespace}/{workspace...}"]}]}`, "a", "b/c", "a/b/c")
+	f.Add(`{"rules":[{"name":"x","allow":["read:module:{workspace}*/**"]}]}`, "*", "**", "x")
+	f.Add(`{"rules":[{"name":"x","allow":["read:module:net/a{workspace...}/*"]}]}`, "a", "b/c", "net/ab/c/aws")
+	f.Fuzz(func(t *testing.T, text, namespace, workspace, address string) {
+		parsed, err := ParseRules([]byte(text))
 		if err != nil {
 			return
 		}
@@ -172,6 +220,11 @@ func FuzzRules(f *testing.F) {
 			for i, s := range scopes {
 				if strings.Count(s.Glob, "*") != strings.Count(stripClaims(r.Allow[i].Glob), "*") || strings.ContainsAny(s.Glob, "{}") {
 					t.Errorf("%s became %s", r.Allow[i], s)
+				}
+				for _, glob := range []string{"net/**", "net/*/aws", "a*/**/c", "**/aws", "*"} {
+					if r.Allow[i].Within(glob) && addr.Match(s.Glob, address) && !addr.Match(glob, address) {
+						t.Errorf("%s is within %s, but %s gives %s", r.Allow[i], glob, s, address)
+					}
 				}
 			}
 		}

@@ -2,7 +2,10 @@
 
 package addr
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Match reports whether an address matches a glob: * stands for any
 // characters of one segment, ** as a whole segment for any number of segments.
@@ -13,6 +16,28 @@ func Match(glob, address string) bool { return matchRest(glob, true, address, tr
 func MatchBelow(glob, first string) bool {
 	want, _, more := strings.Cut(glob, "/")
 	return want == "**" || more && MatchText(want, first)
+}
+
+// Covers reports whether a glob matches every address that another glob matches. It
+// may say no where only the kinds of names that there are make it so.
+func Covers(glob, other string) bool {
+	outer, inner := strings.Split(glob, "/"), strings.Split(other, "/")
+	// below[j] is whether the rest of outer covers inner[j:].
+	below := make([]bool, len(inner)+1)
+	below[len(inner)] = true
+	for _, want := range slices.Backward(outer) {
+		now := make([]bool, len(inner)+1)
+		for j := len(inner); j >= 0; j-- {
+			switch {
+			case want == "**":
+				now[j] = below[j] || j < len(inner) && now[j+1]
+			case j < len(inner) && inner[j] != "**":
+				now[j] = below[j+1] && MatchText(want, inner[j]) // a star of inner is matched by stars alone
+			}
+		}
+		below = now
+	}
+	return below[0]
 }
 
 // matchRest matches what is left of both; g and a say whether that is a segment

@@ -25,3 +25,22 @@ func TestGlob(t *testing.T) {
 		}
 	}
 }
+
+// FuzzCovers: what a covered glob matches, the covering one does.
+func FuzzCovers(f *testing.F) {
+	f.Add("net/**", "net/*/aws", "net/vpc/aws")
+	f.Add("net/*/aws", "net/**", "net/vpc/gcp")
+	f.Add("**/a*/**", "b/**/ab*", "b/c/abc")
+	f.Add("**", "*", "")
+	f.Fuzz(func(t *testing.T, glob, other, address string) {
+		if len(glob)+len(other)+len(address) > 60 {
+			return // Match takes long for many **
+		}
+		if addr.Covers(glob, other) && addr.Match(other, address) && !addr.Match(glob, address) {
+			t.Errorf("%q covers %q, and does not match %q", glob, other, address)
+		}
+		if !addr.Covers("**", other) || !addr.Covers(glob, glob) {
+			t.Errorf("** covers %q: %t, %q itself: %t", other, addr.Covers("**", other), glob, addr.Covers(glob, glob))
+		}
+	})
+}

@@ -380,6 +380,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
+	internal/access
 	internal/addr
 	internal/depot
 	internal/supply
