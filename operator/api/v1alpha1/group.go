@@ -18,7 +18,8 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme tells a scheme the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{})
+	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{},
+		&AccessRule{}, &AccessRuleList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }
@@ -64,4 +65,6 @@ const (
 	ReasonNameTaken         = "NameTaken"
 	ReasonTargetMissing     = "TargetMissing"
 	ReasonEntriesFailed     = "EntriesFailed"
+	ReasonIssuerUnknown     = "IssuerUnknown"
+	ReasonTooManyRules      = "TooManyRules"
 )

@@ -102,6 +102,11 @@ func objects() []client.Object {
 			Target: v1alpha1.Target{Kind: "Provider", Name: "aws"}, Version: "1.0.0-rc.1+build.5", State: v1alpha1.ListDeprecated, Message: "old", Replacement: "2.0.0",
 		}},
 		&v1alpha1.Depot{}, &v1alpha1.Depot{Spec: depot},
+		&v1alpha1.AccessRule{Spec: smallRule()},
+		&v1alpha1.AccessRule{Spec: v1alpha1.AccessRuleSpec{
+			Issuer: "https://idp.example.com", Groups: []string{"net"}, Claims: map[string]v1alpha1.ClaimGlob{"https://example.com/team": "net-*"},
+			Allow: []v1alpha1.Right{"publish:module:net/{project}/*", "read:mirror:registry.opentofu.org/hashicorp/*", "read:provider:net/*"},
+		}},
 	}
 }
 
@@ -111,6 +116,10 @@ func smallModule() v1alpha1.ModuleSpec {
 
 func smallVersion() v1alpha1.VersionSpec {
 	return v1alpha1.VersionSpec{Target: v1alpha1.Target{Kind: "Module", Name: "vpc"}, Version: "1.0.0"}
+}
+
+func smallRule() v1alpha1.AccessRuleSpec {
+	return v1alpha1.AccessRuleSpec{Groups: []string{"net"}, Allow: []v1alpha1.Right{"read:module:net/**"}}
 }
 
 // TestObjectsRefused wants each rule of the schemas to refuse what it is about.
@@ -126,7 +135,18 @@ func TestObjectsRefused(t *testing.T) {
 		change(&v.Spec)
 		return v
 	}
+	rule := func(change func(*v1alpha1.AccessRuleSpec)) client.Object {
+		r := &v1alpha1.AccessRule{Spec: smallRule()}
+		change(&r.Spec)
+		return r
+	}
 	for name, o := range map[string]client.Object{
+		"spec":                rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups = nil }),
+		"spec.allow":          rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = []v1alpha1.Right{} }),
+		"spec.allow[0]":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow[0] = "admin:module:net/**" }),
+		"spec.allow[1]":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = append(s.Allow, "read:state:net") }),
+		"spec.claims":         rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
+		"spec.groups[0]":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
 		"spec.interval":       module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
 		"spec.limit":          module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
 		"spec.keep":           module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),

@@ -32,7 +32,7 @@ import (
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
 
-const runLong = `Start the controllers of Depots, Modules, Providers and Versions. Of several
+const runLong = `Start the controllers of Depots, Modules, Providers, Versions and AccessRules. Of several
 replicas one leads, and the next takes over when it ends. The registry is reached with the credentials that okara itself would
 use: a file that DOCKER_CONFIG or REGISTRY_AUTH_FILE names, or a credential helper.
 
@@ -54,6 +54,7 @@ type flags struct {
 	site       registrySite
 	kubeconfig string
 	namespace  string
+	issuers    []string
 	watch      []string
 	metrics    string
 	health     string
@@ -76,6 +77,7 @@ func newRun() *cobra.Command {
 	f.site.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which has the lease, and whose objects may use every address (default that of its service account)")
+	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` whose tokens okara serve takes, as its configuration names it, which AccessRules may name (repeatable)")
 	cmd.Flags().StringSliceVar(&f.watch, "watch", nil, "`NAMESPACE` whose objects are looked at (repeatable; default all)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-address", ":8080", "`ADDRESS` that serves /metrics; 0: none")
 	cmd.Flags().StringVar(&f.health, "health-address", ":8081", "`ADDRESS` that serves /healthz and /readyz; 0: none")
@@ -124,7 +126,7 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options.Namespace = f.namespace
+	options.Namespace, options.Issuers = f.namespace, f.issuers
 	mgr, err := f.manager(config)
 	if err != nil {
 		return err
@@ -175,7 +177,7 @@ func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: f.metrics}, HealthProbeBindAddress: f.health,
 		LeaderElection: true, LeaderElectionID: "okara-operator", LeaderElectionNamespace: f.namespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &f.lease, RenewDeadline: &renew, RetryPeriod: &retry,
-		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: registryctl.Cached(f.namespace)},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	}
 	for _, ns := range f.watch {

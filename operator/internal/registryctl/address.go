@@ -24,12 +24,17 @@ type problem struct {
 
 func (p *problem) Error() string { return p.message }
 
-// addresses are the addresses that a namespace may use, each KIND:GLOB.
-func (r *entries) addresses(ns *metav1.PartialObjectMetadata) []string {
-	if ns.Name == r.Namespace {
-		return []string{addr.KindModule + ":**", addr.KindMirror + ":**"}
+// ownAddresses are the addresses that a namespace may use by its name, each KIND:GLOB.
+func (o *Options) ownAddresses(namespace string) []string {
+	if namespace == o.Namespace {
+		return []string{addr.KindModule + ":**", addr.KindMirror + ":**", addr.KindProvider + ":**"}
 	}
-	list := []string{addr.KindModule + ":" + ns.Name + "/**"}
+	return []string{addr.KindModule + ":" + namespace + "/**"}
+}
+
+// addresses are those, and what an administrator gave it besides.
+func (o *Options) addresses(ns *metav1.PartialObjectMetadata) []string {
+	list := o.ownAddresses(ns.Name)
 	for rule := range strings.SplitSeq(ns.Annotations[v1alpha1.AnnotationAddresses], ",") {
 		if rule = strings.TrimSpace(rule); rule != "" {
 			list = append(list, rule)
@@ -51,11 +56,21 @@ func named(ns *metav1.PartialObjectMetadata, it addr.Item) bool {
 	return permitted(strings.FieldsFunc(ns.Annotations[v1alpha1.AnnotationAddresses], func(c rune) bool { return c == ',' || c == ' ' }), it)
 }
 
-// namespace reads the metadata of a namespace.
-func (r *entries) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	ns := &metav1.PartialObjectMetadata{}
+// notAllowed says what a namespace may use.
+func notAllowed(namespace string, may []string) string {
+	return fmt.Sprintf("namespace %s may use %s only: an administrator can set %s on it", namespace, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)
+}
+
+// readNamespace reads the metadata of a namespace. The reader has no cache, which may
+// have an earlier one of this name.
+func readNamespace(ctx context.Context, reader client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
+	ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ns.SetGroupVersionKind(namespaceKind())
-	return ns, r.reader.Get(ctx, client.ObjectKey{Name: name}, ns) // a cache may have an earlier one of this name
+	return ns, reader.Get(ctx, client.ObjectKey{Name: name}, ns)
+}
+
+func (r *entries) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	return readNamespace(ctx, r.reader, name)
 }
 
 // owns finds out whether an entry has its address. The error is a *problem if not.
@@ -65,8 +80,7 @@ func (r *entries) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMeta
 		return nil, err
 	}
 	if may := r.addresses(ns); !permitted(may, e.item) {
-		return nil, &problem{v1alpha1.ReasonAddressNotAllowed, fmt.Sprintf(
-			"namespace %s may use %s only: an administrator can set %s on it", ns.Name, strings.Join(may, ", "), v1alpha1.AnnotationAddresses)}
+		return nil, &problem{v1alpha1.ReasonAddressNotAllowed, notAllowed(ns.Name, may)}
 	}
 	others, err := r.sharing(ctx, e)
 	if err != nil {

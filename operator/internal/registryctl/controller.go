@@ -31,6 +31,7 @@ const atOnce = 8
 type Options struct {
 	Depot     *depot.Depot // the one registry that they fill
 	Namespace string       // of the operator; its objects may have every address
+	Issuers   []string     // whose tokens the front-end takes
 	// Origins are the ways to the outside for an object: with its credential, if it has
 	// one, and never with what the operator has for itself. may says which addresses of
 	// the registry its namespace may use.
@@ -62,7 +63,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
-	return (&depots{Client: mgr.GetClient()}).setup(mgr)
+	if err := (&depots{Client: mgr.GetClient()}).setup(mgr); err != nil {
+		return err
+	}
+	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 
 // limits are the rates at which objects are worked on: a failed one again after 1 s to
@@ -90,13 +94,18 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 		})).
-		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
-			UpdateFunc: func(e event.UpdateEvent) bool {
-				return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
-			},
-		})).
+		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(addressesChanged())).
 		Complete(r)
+}
+
+// addressesChanged is about namespaces that may use others than before.
+func addressesChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
+		},
+	}
 }
 
 func no[E any](E) bool { return false }

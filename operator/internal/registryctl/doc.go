@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package registryctl makes a registry hold what the objects of a cluster say:
-// Depots, Modules, Providers and their Versions.
+// Depots, Modules, Providers and their Versions; and its front-end give the rights of
+// AccessRules.
 //
 // # One engine
 //
@@ -25,6 +26,12 @@
 // says an annotation of it that administrators set. Of several objects with one
 // address the oldest one that may have it does; the record in the registry names the
 // namespace by UID, so that one made anew under an old name does not inherit.
+//
+// # Rules
+//
+// All AccessRules become one file, which the front-end reads as its rules_file. Each is
+// checked against what its namespace may use, and the file with the parser of the
+// front-end, so that no namespace breaks the file for all.
 //
 // # Alternatives considered
 //

@@ -112,7 +112,8 @@ type site struct {
 	runs         atomic.Int64
 	clock        atomic.Int64 // how far it is ahead
 	log          buffer
-	ns           string
+	ns, home     string // of the objects and of the operator
+	issuers      []string
 	watched      []string
 	stop         func()
 	asked        int
@@ -130,7 +131,7 @@ func newSite(t *testing.T, annotations map[string]string) *site {
 	if s.Client, err = client.New(s.config, client.Options{Scheme: s.scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	s.ns = s.namespace(annotations)
+	s.ns, s.home = s.namespace(annotations), cluster.Namespace(t, nil).Name
 	return s
 }
 
@@ -161,7 +162,7 @@ func (s *site) start() {
 	}
 	mgr, err := ctrl.NewManager(s.config, ctrl.Options{
 		Scheme: s.scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache:  cache.Options{DefaultNamespaces: namespaces},
+		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: registryctl.Cached(s.home)},
 		Logger: logr.FromSlogHandler(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})),
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *site) start() {
 	tenants := supply.NewTenants(supply.TenantsOptions{Guard: guard, Transport: &s.out, Registry: s.fill, Layout: s.to.Options().Layout})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	if err := registryctl.Setup(ctx, mgr, registryctl.Options{
-		Depot: s.to, Namespace: "elsewhere", Now: s.now,
+		Depot: s.to, Namespace: s.home, Issuers: s.issuers, Now: s.now,
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			s.runs.Add(1)
 			return tenants.Origins(ctx, secret, may)
@@ -253,6 +254,8 @@ func conditions(o client.Object) ([]metav1.Condition, int64) {
 	case *v1alpha1.Provider:
 		return o.Status.Conditions, o.Status.ObservedGeneration
 	case *v1alpha1.Version:
+		return o.Status.Conditions, o.Status.ObservedGeneration
+	case *v1alpha1.AccessRule:
 		return o.Status.Conditions, o.Status.ObservedGeneration
 	}
 	return nil, 0

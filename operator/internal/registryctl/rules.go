@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// The file of rules is a key of a ConfigMap in the namespace of the operator, which the
+// front-end mounts.
+const (
+	RulesConfigMap = "okara-rules"
+	RulesKey       = "rules.json"
+)
+
+// Bounds of rules. A ConfigMap has at most 1 MiB.
+const (
+	maxRules      = 50        // of a namespace
+	maxRulesText  = 64 << 10  // bytes of them
+	maxRulesTotal = 900 << 10 // bytes of all rules
+)
+
+// rules writes the AccessRules of the cluster into one file. It looks at all of them
+// each time: which of them have room depends on the others.
+type rules struct {
+	client.Client
+	Options
+	reader client.Reader // not cached, for namespaces
+	events events.EventRecorder
+}
+
+// Reconcile brings the file, and the status of each rule, up to date.
+func (r *rules) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var list v1alpha1.AccessRuleList
+	if err := r.List(ctx, &list); err != nil {
+		return ctrl.Result{}, err
+	}
+	judged, err := r.judge(ctx, list.Items)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = r.write(ctx, judged)
+	taken, isTaken := asProblem(err)
+	if err != nil && !isTaken {
+		return ctrl.Result{}, err
+	}
+	for _, j := range judged {
+		v := j.verdict()
+		if v.ready && isTaken {
+			v = verdictOf(taken)
+		}
+		if err := quiet(r.describe(ctx, j.AccessRule, v)); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// judged is an AccessRule with what it becomes in the file.
+type judged struct {
+	*v1alpha1.AccessRule
+	rule access.Rule
+	err  error // why it does not count
+}
+
+func (j judged) verdict() verdict {
+	if j.err != nil {
+		return verdictOf(j.err)
+	}
+	return verdict{reason: v1alpha1.ReasonSynced, ready: true, message: "it is in the file that okara serve reads, and counts within two minutes"}
+}
+
+// judge decides which rules count, the oldest first.
+func (r *rules) judge(ctx context.Context, list []v1alpha1.AccessRule) ([]judged, error) {
+	var all []judged
+	for i := range list {
+		if o := &list[i]; o.DeletionTimestamp.IsZero() {
+			all = append(all, judged{AccessRule: o})
+		}
+	}
+	slices.SortFunc(all, func(a, b judged) int {
+		if older(a, b) {
+			return -1
+		}
+		return 1
+	})
+	tenants := map[string][]string{} // addresses by namespace
+	var room room
+	for i := range all {
+		j := &all[i]
+		j.rule = ruleOf(j.AccessRule)
+		j.err = r.check(ctx, j.rule, j.Namespace, tenants)
+		if _, hopeless := asProblem(j.err); j.err != nil && !hopeless {
+			return nil, j.err
+		}
+		if j.err == nil {
+			j.err = room.take(j.Namespace, j.rule)
+		}
+	}
+	return all, nil
+}
+
+// ruleOf is a rule as the front-end knows it.
+func ruleOf(o *v1alpha1.AccessRule) access.Rule {
+	rule := access.Rule{Name: o.Namespace + "/" + o.Name, Issuer: o.Spec.Issuer, Groups: o.Spec.Groups}
+	for name, glob := range o.Spec.Claims {
+		if rule.Claims == nil {
+			rule.Claims = map[string]string{}
+		}
+		rule.Claims[name] = string(glob)
+	}
+	for _, right := range o.Spec.Allow {
+		kind := strings.SplitN(string(right), ":", 3)
+		if len(kind) == 3 { // the schema wants it
+			rule.Allow = append(rule.Allow, access.Scope{Action: access.Action(kind[0]), Kind: access.Kind(kind[1]), Glob: kind[2]})
+		}
+	}
+	return rule
+}
+
+// check finds out whether a namespace may have a rule; a *problem says why not. What
+// the namespaces may use is kept in tenants.
+func (r *rules) check(ctx context.Context, rule access.Rule, namespace string, tenants map[string][]string) error {
+	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
+	if err != nil {
+		return err
+	}
+	if _, err := access.ParseRules(text); err != nil {
+		return &problem{v1alpha1.ReasonInvalid, err.Error()}
+	}
+	if rule.Issuer != "" && !slices.Contains(r.Issuers, rule.Issuer) {
+		return &problem{v1alpha1.ReasonIssuerUnknown, fmt.Sprintf("okara serve knows no issuer %s: an administrator adds it there, and as --issuer of the operator", rule.Issuer)}
+	}
+	for i, scope := range rule.Allow {
+		if !artifactRight(scope) {
+			return &problem{v1alpha1.ReasonInvalid, fmt.Sprintf("spec.allow[%d]: a rule gives read and publish of module, provider and mirror only", i)}
+		}
+		if within(scope, r.ownAddresses(namespace)) {
+			continue // whatever the annotation says
+		}
+		may, known := tenants[namespace]
+		if !known {
+			ns, err := readNamespace(ctx, r.reader, namespace)
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			may = r.addresses(ns)
+			tenants[namespace] = may
+		}
+		if !within(scope, may) {
+			return &problem{v1alpha1.ReasonAddressNotAllowed, fmt.Sprintf("spec.allow[%d]: %s", i, notAllowed(namespace, may))}
+		}
+	}
+	return nil
+}
+
+// artifactRight reports whether a right is one that a namespace can give at all.
+func artifactRight(s access.Scope) bool {
+	return slices.Contains([]access.Action{access.Read, access.Publish}, s.Action) &&
+		slices.Contains([]access.Kind{addr.KindModule, addr.KindProvider, addr.KindMirror}, s.Kind)
+}
+
+// within reports whether a right lies within one of the addresses.
+func within(s access.Scope, addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(rule string) bool {
+		kind, glob, _ := strings.Cut(rule, ":")
+		return kind == string(s.Kind) && s.Within(glob)
+	})
+}
+
+// room is how many rules there are, and how many bytes.
+type room struct {
+	rules map[string]int // by namespace
+	bytes map[string]int
+	total int
+}
+
+// take finds room for a rule; a *problem says that there is none.
+func (u *room) take(namespace string, rule access.Rule) error {
+	if u.rules == nil {
+		u.rules, u.bytes = map[string]int{}, map[string]int{}
+	}
+	text, err := json.Marshal(access.RulesFile{Rules: []access.Rule{rule}})
+	if err != nil {
+		return err
+	}
+	size := len(text)
+	switch {
+	case u.rules[namespace] == maxRules || u.bytes[namespace]+size > maxRulesText:
+		return &problem{v1alpha1.ReasonTooManyRules, fmt.Sprintf("namespace %s has room for %d rules of %d KiB together, and older ones take it", namespace, maxRules, maxRulesText>>10)}
+	case u.total+size > maxRulesTotal:
+		return &problem{v1alpha1.ReasonTooManyRules, fmt.Sprintf("there is room for %d KiB of rules, and older ones take it", maxRulesTotal>>10)}
+	}
+	u.rules[namespace]++
+	u.bytes[namespace] += size
+	u.total += size
+	return nil
+}
+
+// fileOf is the file of the rules that count, by name.
+func fileOf(all []judged) (string, error) {
+	var file access.RulesFile
+	for _, j := range all {
+		if j.err == nil {
+			file.Rules = append(file.Rules, j.rule)
+		}
+	}
+	slices.SortFunc(file.Rules, func(a, b access.Rule) int { return strings.Compare(a.Name, b.Name) })
+	text, err := json.Marshal(file)
+	return string(text), err
+}
+
+// write writes the file if it is another one. A ConfigMap of that name that somebody
+// else made is a *problem.
+func (r *rules) write(ctx context.Context, all []judged) error {
+	text, err := fileOf(all)
+	if err != nil {
+		return err
+	}
+	var is corev1.ConfigMap
+	err = r.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: RulesConfigMap}, &is)
+	if apierrors.IsNotFound(err) {
+		return r.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: RulesConfigMap, Labels: map[string]string{v1alpha1.LabelManaged: ""}},
+			Data:       map[string]string{RulesKey: text},
+		})
+	}
+	switch {
+	case err != nil:
+		return err
+	case !made(&is):
+		return &problem{v1alpha1.ReasonNameTaken, fmt.Sprintf("ConfigMap %s/%s exists and is not okara's: delete or rename it", r.Namespace, RulesConfigMap)}
+	case len(is.Data) == 1 && is.Data[RulesKey] == text && len(is.BinaryData) == 0:
+		return nil
+	}
+	is.Data, is.BinaryData = map[string]string{RulesKey: text}, nil
+	return r.Update(ctx, &is)
+}
+
+// describe writes the status of a rule, if it changed, and tells a refusal.
+func (r *rules) describe(ctx context.Context, o *v1alpha1.AccessRule, v verdict) error {
+	before := o.Status.DeepCopy()
+	o.Status.ObservedGeneration = o.Generation
+	v.set(&o.Status.Conditions, o.Generation)
+	if equality.Semantic.DeepEqual(before, &o.Status) {
+		return nil
+	}
+	if !v.ready {
+		r.events.Eventf(o, nil, corev1.EventTypeWarning, v.reason, "Sync", "%s", short(v.message))
+	}
+	return r.Status().Update(ctx, o)
+}
+
+// rulesPause is how long a change waits for others: the file is written once for all.
+const rulesPause = time.Second

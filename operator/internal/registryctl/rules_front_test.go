@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/registryctl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+// issuer is an OpenID Connect issuer.
+type issuer struct {
+	*httptest.Server
+	signer jose.Signer
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &issuer{signer: signer}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var doc any = map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"}
+		if r.URL.Path == "/keys" {
+			doc = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}
+		}
+		_ = json.NewEncoder(w).Encode(doc) // the client may be gone
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+// token is that of a person who is in groups.
+func (i *issuer) token(t *testing.T, subject string, groups ...string) string {
+	t.Helper()
+	now := time.Now()
+	token, err := jwt.Signed(i.signer).Claims(map[string]any{
+		"iss": i.URL, "aud": "okara", "sub": subject, "groups": groups, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+	}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// frontEnd is an okara serve, which is a process of its own.
+type frontEnd struct {
+	url string
+	log buffer
+}
+
+// newFrontEnd builds and starts one with a configuration.
+func newFrontEnd(t *testing.T, config string) *frontEnd {
+	t.Helper()
+	dir := t.TempDir()
+	okara, file := filepath.Join(dir, "okara"), filepath.Join(dir, "okara.hcl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", okara, "./cmd/okara")
+	build.Dir = rig.Root()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &frontEnd{}
+	cmd := exec.CommandContext(t.Context(), okara, "serve", "--listen", "127.0.0.1:0", "--storage", filepath.Join(dir, "data"), "--config", file)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "HOME="+dir), &f.log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	first, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server ended: %s", f.log.String())
+	}
+	f.url = strings.TrimSpace(strings.TrimPrefix(first, "listening on "))
+	return f
+}
+
+// ask reads the versions of a module, of which there are none: 404 is who may.
+func (f *frontEnd) ask(t *testing.T, address, token string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/v1/modules/"+address+"/versions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestRulesCountInTheFrontEnd has a new rule count in an okara serve that has the
+// ConfigMap as a file, as a kubelet mounts it. A broken file keeps the rules from
+// before.
+func TestRulesCountInTheFrontEnd(t *testing.T) {
+	s := newSite(t, nil)
+	issuer := newIssuer(t)
+	s.issuers = []string{issuer.URL}
+	s.start()
+	file := filepath.Join(t.TempDir(), "rules.json")
+	put := func(text string) {
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func() {
+		m := s.rulesMap()
+		s.read(m)
+		put(m.Data[registryctl.RulesKey])
+	}
+	s.rulesAre(`{"rules":[]}`)
+	mount()
+	front := newFrontEnd(t, fmt.Sprintf("rules_file = %q\nissuer %q {\n  audiences = [\"okara\"]\n}\n", file, issuer.URL))
+	alice, bob := issuer.token(t, "alice", "people"), issuer.token(t, "bob", "others")
+	own := s.ns + "/vpc/aws"
+	if got := front.ask(t, own, alice); got != http.StatusForbidden {
+		t.Fatalf("before there is a rule: %d", got)
+	}
+
+	r := s.rule(s.ns, "readers", func(r *v1alpha1.AccessRuleSpec) { r.Issuer = issuer.URL }, v1alpha1.Right("read:module:"+s.ns+"/**"))
+	beyond := s.rule(s.ns, "beyond", nil, "read:module:**")
+	s.says(r, true, v1alpha1.ReasonSynced)
+	s.says(beyond, false, v1alpha1.ReasonAddressNotAllowed)
+	mount()
+	s.until("a new rule counts", func() (bool, any) { return front.ask(t, own, alice) == http.StatusNotFound, front.log.String() })
+	for what, got := range map[string]int{"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice)} {
+		if got != http.StatusForbidden {
+			t.Errorf("%s: %d", what, got)
+		}
+	}
+
+	put(`{"rules": [{"name": "all", "allow": ["read:module:**"]}`)
+	s.until("a broken file is told", func() (bool, any) {
+		return strings.Contains(front.log.String(), "the rules file was not read again"), front.log.String()
+	})
+	if own, other := front.ask(t, own, alice), front.ask(t, "net/vpc/aws", alice); own != http.StatusNotFound || other != http.StatusForbidden {
+		t.Errorf("a broken file: %d and %d, want the old rules", own, other)
+	}
+
+	if err := s.Delete(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	s.rulesAre(`{"rules":[]}`)
+	mount()
+	s.until("a rule that is gone does not count", func() (bool, any) { return front.ask(t, own, alice) == http.StatusForbidden, front.log.String() })
+}
