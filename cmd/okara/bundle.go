@@ -230,7 +230,7 @@ func bundleKeys(cmd *cobra.Command, keys *[]string) {
 
 func newBundleLoad(reg *registries) *cobra.Command {
 	var keys []string
-	var status bool
+	var status, images bool
 	var policy policyFlags
 	cmd := &cobra.Command{
 		Use:   "load FILE",
@@ -244,6 +244,9 @@ status and reports. Without --key a bundle speaks only about the versions that a
 new with it: a yank, a deprecation or a scan report of a version that the registry
 has already is refused, unless --allow-status is given.
 
+--images takes container images too, as make image packs those of okara: they go to
+images/NAME below the prefix, under tags that are free. No policy looks at them.
+
 A version whose number was withdrawn in the registry is refused, and the others are
 loaded.
 
@@ -255,17 +258,17 @@ content, 5 denied.`,
 		Example: "  okara bundle load week.tar --key release.pub.asc --registry registry.example.com/platform",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return bundleLoad(cmd.Context(), reg, args[0], keys, status, policy)
+			return bundleLoad(cmd.Context(), reg, args[0], keys, bundle.LoadOptions{Trusted: status || len(keys) > 0, Images: images}, policy)
 		},
 	}
 	bundleKeys(cmd, &keys)
 	cmd.Flags().BoolVar(&status, "allow-status", false, "without --key, take status and reports of versions that the registry has already")
+	cmd.Flags().BoolVar(&images, "images", false, "take container images too")
 	policy.add(cmd)
 	return cmd
 }
 
-func bundleLoad(ctx context.Context, reg *registries, file string, keys []string, status bool, flags policyFlags) error {
-	o := bundle.LoadOptions{Trusted: status || len(keys) > 0}
+func bundleLoad(ctx context.Context, reg *registries, file string, keys []string, o bundle.LoadOptions, flags policyFlags) error {
 	var err error
 	if o.Policy, err = flags.read(); err != nil {
 		return err

@@ -21,14 +21,14 @@ import (
 type Entry struct {
 	Repository string        `json:"repository"`    // without a prefix
 	Tag        string        `json:"tag,omitempty"` // "": a referrer
-	Kind       string        `json:"kind"`          // version, signature, status, referrer; other: nothing that is loaded
+	Kind       string        `json:"kind"`          // version, image, signature, status, referrer; other: nothing that is loaded
 	Digest     digest.Digest `json:"digest"`
 	Bytes      int64         `json:"bytes"`            // of all that it needs and the bundle has
 	Detail     string        `json:"detail,omitempty"` // the platforms of a provider, what a status says, what a referrer is
 }
 
 func (k rootKind) String() string {
-	return [...]string{rootReferrer: "referrer", rootSignature: "signature", rootStatus: "status", rootVersion: "version"}[k]
+	return [...]string{rootReferrer: "referrer", rootSignature: "signature", rootStatus: "status", rootVersion: "version", rootImage: "image"}[k]
 }
 
 // Signed returns the name of the signature file beside the bundle, "" if there is
@@ -51,7 +51,11 @@ func (b *File) Entries(ctx context.Context) ([]Entry, error) {
 			return nil, err
 		}
 		e := Entry{Repository: ref.repository, Tag: ref.tag, Kind: "other", Digest: root.Digest}
-		if kind, ok := kindOfTag(ref.tag); ok {
+		kind, ok := kindOfTag(ref.tag)
+		if strings.HasPrefix(ref.repository, images) {
+			kind, ok = kindOfImageTag(ref.tag)
+		}
+		if ok {
 			e.Kind = kind.String()
 		}
 		reached, err := b.measure(ctx, root, &e)

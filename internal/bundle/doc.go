@@ -23,8 +23,9 @@
 // reaches, since the index has the digest of all of it.
 //
 // [Load] writes versions of modules and providers below the prefix, their
-// signatures, their status and what refers to them; an entry for anything else
-// fails the whole file before the first request. Unless somebody vouches for the
+// signatures, their status and what refers to them, and container images where the
+// caller wants them; an entry for anything else fails the whole file before the first
+// request. Unless somebody vouches for the
 // bundle it speaks only of versions that are new with it: otherwise a file could
 // yank what the registry has, or call it clean. A version tag is never moved. The
 // policy, if there is one, looks at the bytes that get the tag.

@@ -30,6 +30,9 @@ type LoadOptions struct {
 	// yank it, deprecate it, sign it again, report a scan of it. Without, it
 	// speaks about the versions that come with it.
 	Trusted bool
+	// Images lets the bundle bring container images too, to images/NAME below the
+	// prefix. No policy looks at them.
+	Images bool
 }
 
 // Load pushes what the registry does not have yet below the depot's prefix:
@@ -40,9 +43,10 @@ type LoadOptions struct {
 // registry is reported and left out. Repeated, it does only what is missing.
 // Repositories with a version go into the catalog.
 //
-// A bundle reaches repositories of modules and providers below the prefix only,
-// and there versions, their signatures, their status and what refers to them. An
-// entry for anything else is oci.ErrCorrupt, and nothing is pushed then.
+// A bundle reaches repositories of modules and providers below the prefix only, and
+// there versions, their signatures, their status and what refers to them; with
+// LoadOptions.Images also tags of images that are free. An entry for anything else is
+// oci.ErrCorrupt, and nothing is pushed then.
 func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, error) {
 	if o.Policy != nil {
 		if err := o.Policy.Validate(); err != nil {
@@ -50,7 +54,7 @@ func Load(ctx context.Context, d *depot.Depot, b *File, o LoadOptions) (Report, 
 		}
 	}
 	l := &loader{
-		d: d, b: b, policy: o.Policy, trusted: o.Trusted,
+		d: d, b: b, policy: o.Policy, trusted: o.Trusted, images: o.Images,
 		repos: map[string]*oci.Repo{}, filled: map[addr.Item]bool{}, done: map[place]bool{},
 	}
 	l.report = b.Report()
@@ -66,6 +70,7 @@ type loader struct {
 	b       *File
 	policy  *trust.Policy
 	trusted bool
+	images  bool
 	repos   map[string]*oci.Repo
 	fresh   scope
 
@@ -115,7 +120,7 @@ func (l *loader) load(ctx context.Context) error {
 	}{
 		{1, func(x root) bool { return x.kind == rootReferrer }},
 		{parallel, func(x root) bool { return x.kind == rootSignature || x.kind == rootStatus }},
-		{parallel, func(x root) bool { return x.kind == rootVersion }},
+		{parallel, func(x root) bool { return x.kind == rootVersion || x.kind == rootImage }},
 	} {
 		if err := l.pass(ctx, wanted, pass.parallel, pass.take); err != nil {
 			return err
@@ -251,6 +256,10 @@ func (l *loader) root(ctx context.Context, x root, listing *depot.Listing) error
 	case rootVersion:
 		if err = l.push(ctx, x); err == nil {
 			err = l.version(ctx, x, m, listing)
+		}
+	case rootImage:
+		if err = l.push(ctx, x); err == nil {
+			err = x.repo.PutTag(ctx, x.tag, m)
 		}
 	default:
 		err = l.push(ctx, x)

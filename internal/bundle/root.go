@@ -28,6 +28,7 @@ const (
 	rootSignature                 // under the tag of cosign
 	rootStatus                    // a yank, deprecation or new signature
 	rootVersion                   // also an edition
+	rootImage                     // a container image, where they are wanted
 )
 
 // root is one entry of index.json and where it goes.
@@ -55,7 +56,10 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 		return root{}, false, err
 	}
 	item, name, ok := rebase(l.d, ref.repository)
+	kind, known := kindOfTag(ref.tag)
 	switch {
+	case l.images && !ok && isImage(l.d.Options().Layout, ref.repository, name):
+		kind, known = kindOfImageTag(ref.tag)
 	case !ok, !item.Versioned() && item.Kind != addr.KindCatalog:
 		return root{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
@@ -63,8 +67,7 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	case item.Kind == addr.KindCatalog:
 		return root{}, false, fmt.Errorf("index.json: %q is no entry of the catalog: %w", ref.tag, oci.ErrCorrupt)
 	}
-	kind, ok := kindOfTag(ref.tag)
-	if !ok {
+	if !known {
 		return root{}, false, fmt.Errorf("index.json: tag %q of %s is neither a version nor what belongs to one: %w", ref.tag, ref.repository, oci.ErrCorrupt)
 	}
 	r := l.repos[name]
@@ -87,6 +90,29 @@ func kindOfTag(tag string) (rootKind, bool) {
 		return rootStatus, true
 	}
 	return rootVersion, isVersion(tag)
+}
+
+// images is the folder below the prefix where images are: images/okara.
+const images = "images/"
+
+// isImage reports whether an entry of index.json is of the repository of an image,
+// which is none that the layout has a meaning for.
+func isImage(layout addr.Layout, entry, repository string) bool {
+	name, ok := strings.CutPrefix(entry, images)
+	return ok && name != "" && !strings.Contains(name, "/") && !layout.BelowState(repository)
+}
+
+// kindOfImageTag is kindOfTag of the repository of an image, where every tag but those
+// that belong to an image is one.
+func kindOfImageTag(tag string) (rootKind, bool) {
+	switch kind, ok := kindOfTag(tag); {
+	case !ok, kind == rootVersion:
+		return rootImage, true
+	case kind == rootStatus:
+		return kind, false
+	default:
+		return kind, true
+	}
 }
 
 // isFallbackTag reports whether the tag lists referrers where the registry does
@@ -175,7 +201,7 @@ func (l *loader) have(ctx context.Context, x root) (bool, error) {
 		return true, nil
 	case stored.Digest == x.Digest:
 		return true, nil
-	case x.kind == rootVersion:
+	case x.kind == rootVersion, x.kind == rootImage:
 		l.conflict(x, stored.Digest)
 		return true, nil
 	}
@@ -198,6 +224,7 @@ func (l *loader) wanted(ctx context.Context, roots []root) ([]root, error) {
 			continue
 		}
 		v, ok := addr.VersionFromTag(x.tag)
+		ok = ok && x.kind == rootVersion
 		if ok && listings[x.repo] == nil {
 			listing, err := depot.ReadListing(ctx, x.repo, nil)
 			if err != nil {
@@ -229,7 +256,7 @@ func (l *loader) scope(ctx context.Context, wanted []root) error {
 	l.fresh = scope{map[string]bool{}, map[string]bool{}}
 	seen := map[*oci.Repo]map[digest.Digest]bool{}
 	for _, x := range wanted {
-		if x.kind != rootVersion {
+		if x.kind != rootVersion && x.kind != rootImage {
 			continue
 		}
 		l.fresh.versions[x.repo.Name()+":"+x.tag] = true
