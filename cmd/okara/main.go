@@ -11,6 +11,9 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	_ "time/tzdata" // where the system has no time zones
+
+	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/server"

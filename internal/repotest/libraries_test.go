@@ -97,6 +97,7 @@ oras.land/oras-go: the registry client
 	oci
 github.com/go-logr/logr: the log of the controllers
 	operator/cmd/okara-operator
+helm.sh/helm: the chart as helm renders it
 k8s.io/api: objects of Kubernetes itself
 	operator/cmd/okara-operator
 	operator/internal/registryctl

@@ -264,6 +264,13 @@ internal/scan: leaf: runs a program, reads its report
 internal/scratch: leaf: temporary files and directories
 internal/signing: sums and signatures
 	internal/diskfile
+internal/images: it builds programs and packs them; what they do is their affair
+	oci
+	internal/addr
+	internal/bundle
+	internal/depot
+	internal/embedded
+	internal/scratch
 internal/instance: the life of instances is a pure machine, without input or output
 	internal/addr
 	internal/syntax
@@ -388,6 +395,9 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	operator/api/v1alpha1
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
+operator/internal/chart: a test package: what helm makes of the chart
+	operator/api/v1alpha1
+	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
 	internal/scratch
 `

@@ -11,8 +11,10 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // where the system has no time zones
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // where the system has no certificates
 
 	"github.com/seed-141914ff/okara/internal/addr"
 )

@@ -1,0 +1,58 @@
+{{- /* A JSON string is an HCL string, but for what HCL would put values into. */}}
+{{- define "okara.text" -}}
+{{ toJson . | replace "${" "$${" | replace "%{" "%%{" }}
+{{- end }}
+
+{{- define "okara.files" -}}
+[{{ range $i, $name := .names }}{{ if $i }}, {{ end }}{{ include "okara.text" (printf "%s/%s" $.folder $name) }}{{ end }}]
+{{- end }}
+
+{{- define "okara.hcl" -}}
+{{- $own := .Values.frontEnd -}}
+listen         = ":{{ ternary 8443 8080 (ne $own.tlsSecret "") }}"
+metrics_listen = ":9090"
+registry       = {{ include "okara.text" .Values.registry }}
+hostname       = {{ include "okara.text" $own.hostname }}
+public_url     = {{ include "okara.text" (printf "https://%s" $own.hostname) }}
+log_format     = "json"
+{{- if .Values.operator.enabled }}
+rules_file     = "/etc/okara/rules/rules.json"
+{{- end }}
+{{- with $own.proxies }}
+proxies        = {{ include "okara.text" . }}
+{{- end }}
+{{- if $own.tlsSecret }}
+
+tls {
+  cert = "/etc/okara/tls/tls.crt"
+  key  = "/etc/okara/tls/tls.key"
+}
+{{- end }}
+
+archives {
+  key_files = {{ include "okara.files" (dict "folder" "/etc/okara/keys" "names" $own.keys.archive) }}
+{{- range $name, $value := $own.archives }}
+  {{ $name }} = {{ include "okara.text" $value }}
+{{- end }}
+}
+
+ui {
+  session_key_files = {{ include "okara.files" (dict "folder" "/etc/okara/keys" "names" $own.keys.session) }}
+{{- range $name, $value := $own.ui }}
+  {{ $name }} = {{ include "okara.text" $value }}
+{{- end }}
+}
+{{- range $own.issuers }}
+
+issuer {{ include "okara.text" .url }} {
+  audiences = {{ include "okara.text" .audiences }}
+{{- with .groupsClaim }}
+  groups_claim = {{ include "okara.text" . }}
+{{- end }}
+}
+{{- end }}
+{{- with $own.config }}
+
+{{ . | trim }}
+{{- end }}
+{{ end }}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestChartConfig lets --check look at the settings that the chart for Kubernetes
+// writes, as its golden files have them, with the files beside them that the pods get.
+func TestChartConfig(t *testing.T) {
+	dir := t.TempDir()
+	key := strings.Repeat("ab", 32)
+	for name, text := range map[string]string{
+		"keys/archive.key": key, "keys/session.key": key, "keys/new.key": key, "keys/old.key": strings.Repeat("cd", 32),
+		"rules/rules.json": `{"rules":[]}`,
+	} {
+		put(t, filepath.Join(dir, name), text)
+	}
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	cert := server.TLS.Certificates[0]
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "tls/tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})))
+	put(t, filepath.Join(dir, "tls/tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	for _, name := range []string{"few", "many"} {
+		src, err := os.ReadFile("../../operator/internal/chart/testdata/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`(?s)\n  okara\.hcl: \|\n(.*?)\n---\n`).FindSubmatch(src)
+		if m == nil {
+			t.Fatalf("%s.yaml has no okara.hcl", name)
+		}
+		text := strings.ReplaceAll(strings.ReplaceAll(string(m[1]), "    ", ""), "/etc/okara/", dir+"/")
+		file := filepath.Join(dir, name+".hcl")
+		put(t, file, text)
+		c := newClientHome(t)
+		if code, out, errOut := c.run(t, "serve", "--check", "--config", file); code != exitOK {
+			t.Errorf("%s: exit %d, %s%s\n%s", name, code, out, errOut, text)
+		}
+	}
+}
+
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

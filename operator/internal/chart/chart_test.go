@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/operator/internal/chart"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// system is the namespace that the chart is in.
+const system = "okara-system"
+
+func chartDir() string { return filepath.Join(rig.Root(), "charts", "okara") }
+
+// options renders the chart with the values of a file.
+func options(t *testing.T, file string) chart.Options {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := chart.Options{Dir: chartDir(), Namespace: system}
+	if err := yaml.UnmarshalStrict(src, &o.Values); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestGolden compares what the chart makes of few and of many values with files, which
+// are written anew with OKARA_UPDATE=1.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"few", "many"} {
+		o := options(t, name+".values.yaml")
+		if name == "many" {
+			o.APIs = []string{"monitoring.coreos.com/v1"}
+		}
+		texts, err := chart.Render(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, file := range slices.Sorted(maps.Keys(texts)) {
+			all.WriteString("---\n# " + file + "\n" + strings.TrimPrefix(strings.Trim(texts[file], "\n"), "---\n") + "\n")
+		}
+		golden := filepath.Join("testdata", name+".yaml")
+		if os.Getenv("OKARA_UPDATE") != "" {
+			if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all.String(); got != string(want) {
+			t.Errorf("the chart makes other objects of %s.values.yaml than %s has: see what changes with OKARA_UPDATE=1", name, golden)
+		}
+	}
+}
+
+// TestValues wants values that cannot work to be refused with the name of the value.
+func TestValues(t *testing.T) {
+	for _, c := range []struct{ values, want string }{
+		{"{}", "registry"},
+		{"{registry: 'https://r.example.com', frontEnd: {hostname: o.example.com}}", "registry"},
+		{"{registry: r.example.com}", "hostname"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, operater: {}}", "operater"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, memory: 512M}}", "memory"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com}, rbac: {scope: namespaces}}", "watch"},
+		{"{registry: r.example.com, frontEnd: {hostname: o.example.com, ui: {session_key_files: []}}}", "session_key_files"},
+	} {
+		o := chart.Options{Dir: chartDir(), Namespace: system}
+		if err := yaml.Unmarshal([]byte(c.values), &o.Values); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chart.Render(o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.values, err)
+		}
+	}
+}
+
+// TestCRDFile wants the one file of CRDs to have those that the chart has.
+func TestCRDFile(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(chartDir(), "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	var want strings.Builder
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Write(src)
+	}
+	if got, err := os.ReadFile(filepath.Join(chartDir(), "crds.yaml")); err != nil || string(got) != want.String() {
+		t.Errorf("charts/okara/crds.yaml is not what is in crds: make generate (%v)", err)
+	}
+}
+
+// TestApply puts everything that the chart makes on a real API server, which refuses
+// fields that it does not know, and pods that a restricted namespace must not have.
+func TestApply(t *testing.T) {
+	for _, name := range []string{"few", "many"} {
+		t.Run(name, func(t *testing.T) {
+			config := cluster.Admin(t)
+			set, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns := cluster.Namespace(t, nil)
+			ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+			if ns, err = set.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			o := options(t, name+".values.yaml")
+			o.Namespace = ns.Name
+			if watch, ok := o.Values["operator"].(map[string]any); ok && watch["watch"] != nil {
+				watch["watch"] = []any{cluster.Namespace(t, nil).Name}
+			}
+			objects, err := chart.Objects(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "HTTPRoute" }) // a kind that is not there
+			install(t, objects)
+			pods := 0
+			for _, o := range objects {
+				if o.GetKind() == "Deployment" {
+					pods++
+					createPod(t, set, o)
+				}
+			}
+			if pods != 2 {
+				t.Errorf("%d Deployments", pods)
+			}
+		})
+	}
+}
+
+// createPod makes the pod that the controller of Deployments would make.
+func createPod(t *testing.T, set *kubernetes.Clientset, deployment *unstructured.Unstructured) {
+	t.Helper()
+	template, _, err := unstructured.NestedMap(deployment.Object, "spec", "template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod corev1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(template, &pod, true); err != nil {
+		t.Fatal(err)
+	}
+	pod.GenerateName = deployment.GetName() + "-"
+	if _, err := set.CoreV1().Pods(deployment.GetNamespace()).Create(t.Context(), &pod, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		t.Error(err)
+	}
+}
+
+// install puts objects on the API server until the test ends: those of the whole cluster
+// have one name in each installation.
+func install(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	config := cluster.Admin(t)
+	t.Cleanup(func() {
+		if err := chart.Delete(context.WithoutCancel(t.Context()), config, objects); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := chart.Create(t.Context(), config, objects); err != nil {
+		t.Fatal(err)
+	}
+}

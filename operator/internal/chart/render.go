@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Options say what to render.
+type Options struct {
+	Dir       string // of the chart
+	Namespace string
+	Values    map[string]any
+	APIs      []string // that the cluster has besides those of Kubernetes, as GROUP/VERSION
+}
+
+// Render returns the text of each template that makes objects, by its name. Values that
+// the schema of the chart refuses are an error.
+func Render(o Options) (map[string]string, error) {
+	c, err := loader.LoadDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	caps := chartutil.DefaultCapabilities.Copy()
+	caps.APIVersions = append(caps.APIVersions, o.APIs...)
+	values, err := chartutil.ToRenderValues(c, o.Values, chartutil.ReleaseOptions{Name: "okara", Namespace: o.Namespace, Revision: 1, IsInstall: true}, caps)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := engine.Engine{Strict: true}.Render(c, values)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for name, text := range texts {
+		if path.Ext(name) == ".yaml" && strings.TrimSpace(text) != "" {
+			out[path.Base(name)] = text
+		}
+	}
+	return out, nil
+}
+
+// Objects returns what Render does as objects, in the order of the templates.
+func Objects(o Options) ([]*unstructured.Unstructured, error) {
+	texts, err := Render(o)
+	if err != nil {
+		return nil, err
+	}
+	var all []*unstructured.Unstructured
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		list, err := Parse(texts[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// Parse reads a stream of objects. Documents without content are passed over.
+func Parse(text string) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for dec := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		var o unstructured.Unstructured
+		switch err := dec.Decode(&o.Object); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		case len(o.Object) > 0:
+			all = append(all, &o)
+		}
+	}
+}
+
+// Create creates objects one after another. The API server refuses fields that it does
+// not know.
+func Create(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
+	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return err
+	}
+	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
+	for _, o := range objects {
+		if err := strict.Create(ctx, o.DeepCopy()); err != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Delete deletes objects, the last one first. Those that are gone are passed over.
+func Delete(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
+	c, err := client.New(config, client.Options{Scheme: runtime.NewScheme()})
+	if err != nil {
+		return err
+	}
+	for _, o := range slices.Backward(objects) {
+		if err := c.Delete(ctx, o.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
