@@ -10,9 +10,11 @@ TRIVY   := $(CACHE)/trivy/0.72.0/trivy
 COSIGN  := $(CACHE)/cosign/2.6.5/cosign
 REG     := $(CACHE)/registry/3.1.2/registry
 JQ      := $(CACHE)/jq/0.12.17/jq
+KO      := $(CACHE)/ko/0.19.1/ko
+TAG     := devel
 NESTED  := internal/e2e internal/conformance operator
 
-.PHONY: build tools generate test lint race cover bench fuzz demo demo-instances interop models mutants docs screenshots vuln year
+.PHONY: build image tools generate test lint race cover bench fuzz demo demo-instances interop models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -23,6 +25,8 @@ test: tools
 	for m in $(NESTED); do (cd $$m && go test -timeout 30m ./...) || exit 1; done
 build:
 	go build -o bin/okara ./cmd/okara
+image: $(KO) # container images for linux/amd64 and arm64 in one file, for okara bundle load --images
+	go run ./internal/images "$(CURDIR)/$(KO)" bin/images.tar $(TAG)
 tools: build $(TOFU) $(TIME) $(REG) $(JQ)
 generate: # what is made from the API types of operator
 	$(MAKE) -C operator generate
@@ -76,6 +80,8 @@ $(CACHE)/cosign/%/cosign: internal/e2e/cosign/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/sigstore/cosign/v2/cmd/cosign
 $(CACHE)/registry/%/registry: internal/e2e/registry/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/distribution/distribution/v3/cmd/registry
+$(CACHE)/ko/%/ko: operator/internal/rig/ko/%/go.mod
+	cd $(<D) && go build -p 1 -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/google/ko
 $(CACHE)/jq/%/jq: internal/e2e/jq/%/go.mod
 	cd $(<D) && go build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/itchyny/gojq/cmd/gojq
 $(CACHE)/provider/time/%: internal/e2e/provider/time/go.mod

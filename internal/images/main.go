@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/embedded"
+	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+const (
+	user      = "65532:65532" // nobody in particular, as other images without a system have it
+	mediaSBOM = "application/spdx+json"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: images KO FILE TAG")
+		os.Exit(2)
+	}
+	if err := run(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+// run builds in the checkout that is the working directory.
+func run(ctx context.Context, ko, file, tag string) (err error) {
+	dir, remove, err := scratch.Dir("")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	base, err := seed(filepath.Join(dir, "img"))
+	if err != nil {
+		return err
+	}
+	host, stop, err := serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	client, err := oci.New(host, oci.Options{})
+	if err != nil {
+		return err
+	}
+	var items []bundle.Item
+	for _, program := range []struct{ dir, path string }{{".", "./cmd/okara"}, {"operator", "./cmd/okara-operator"}} {
+		name := "images/" + filepath.Base(program.path)
+		sboms := filepath.Join(dir, "sbom", filepath.Base(program.path))
+		cmd := exec.CommandContext(ctx, ko, "build", program.path, "--bare", "--tags", tag, "--sbom-dir", sboms,
+			"--platform", strings.Join(platforms(), ","), "--image-user", user)
+		cmd.Dir = program.dir
+		cmd.Env = append(os.Environ(), "KO_DOCKER_REPO="+host+"/"+name, "KO_DEFAULTBASEIMAGE="+base, "KOCACHE="+dir,
+			"CGO_ENABLED=0", "GOFLAGS=-buildvcs=auto", "SOURCE_DATE_EPOCH=0", "DOCKER_CONFIG="+dir)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("ko build %s: %w", program.path, err)
+		}
+		repo, err := client.Repo(name)
+		if err != nil {
+			return err
+		}
+		if err := attach(ctx, repo, tag, sboms); err != nil {
+			return err
+		}
+		items = append(items, bundle.Item{Name: name, Repo: repo, Tags: []string{tag}})
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	report, err := bundle.Create(ctx, depot.New(depot.Options{Client: client, Layout: addr.Layout{}}), file, items, bundle.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: images/okara:%s and images/okara-operator:%s, %d blobs, %d bytes\n", file, tag, tag, report.Blobs, report.Bytes)
+	return nil
+}
+
+// serve runs a registry in memory, where the images are put together.
+func serve(ctx context.Context) (host string, stop func(), err error) {
+	registry, err := embedded.New("", embedded.Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, errors.Join(err, registry.Close())
+	}
+	server := &http.Server{Handler: registry, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(l) }() // it ends with the close below
+	return l.Addr().String(), func() { _ = errors.Join(server.Close(), registry.Close()) }, nil
+}
+
+// attach makes the SPDX documents of an image referrers of it, each with its platform.
+// They refer to the index, since a bundle carries what refers to what has a tag.
+func attach(ctx context.Context, repo *oci.Repo, tag, sboms string) error {
+	image, err := repo.Resolve(ctx, tag)
+	if err != nil {
+		return err
+	}
+	for _, platform := range platforms() {
+		file := filepath.Join(sboms, filepath.Base(repo.Name())+"-"+strings.ReplaceAll(platform, "/", "-")+".spdx.json")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		layer, config := oci.BytesBlob(mediaSBOM, text), oci.EmptyBlob()
+		for _, b := range []oci.Blob{layer, config} {
+			if err := repo.PushBlob(ctx, b); err != nil {
+				return err
+			}
+		}
+		m, err := oci.NewManifest(ocispec.Manifest{
+			ArtifactType: mediaSBOM, Config: config.Descriptor, Layers: []oci.Descriptor{layer.Descriptor},
+			Subject: &image, Annotations: map[string]string{ocispec.AnnotationTitle: filepath.Base(file)},
+		})
+		if err != nil {
+			return err
+		}
+		if err := repo.PutReferrer(ctx, m, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
