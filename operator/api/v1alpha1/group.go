@@ -29,6 +29,7 @@ const (
 	LabelManaged = "okara.dev/managed" // on what the operator made
 	LabelUID     = "okara.dev/uid"     // UID of the object that it was made for
 	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
+	LabelTenant  = "okara.dev/tenant"  // of a Namespace: the operator may read the Secrets that objects name
 
 	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
@@ -47,24 +48,25 @@ const (
 
 // Reasons of conditions and events.
 const (
-	ReasonSynced            = "Synced"
-	ReasonSuspended         = "Suspended"
-	ReasonPublished         = "Published"
-	ReasonPruned            = "Pruned"
-	ReasonYanked            = "Yanked"
-	ReasonDrift             = "Drift"
-	ReasonHeld              = "Held"
-	ReasonFailed            = "Failed"
-	ReasonRateLimited       = "RateLimited"
-	ReasonInvalid           = "Invalid"
-	ReasonAddressNotAllowed = "AddressNotAllowed"
-	ReasonAddressTaken      = "AddressTaken"
-	ReasonSecretNotAllowed  = "SecretNotAllowed"
-	ReasonSecretMissing     = "SecretMissing"
-	ReasonSourceNotAllowed  = "SourceNotAllowed"
-	ReasonNameTaken         = "NameTaken"
-	ReasonTargetMissing     = "TargetMissing"
-	ReasonEntriesFailed     = "EntriesFailed"
-	ReasonIssuerUnknown     = "IssuerUnknown"
-	ReasonTooManyRules      = "TooManyRules"
+	ReasonSynced              = "Synced"
+	ReasonSuspended           = "Suspended"
+	ReasonPublished           = "Published"
+	ReasonPruned              = "Pruned"
+	ReasonYanked              = "Yanked"
+	ReasonDrift               = "Drift"
+	ReasonHeld                = "Held"
+	ReasonFailed              = "Failed"
+	ReasonRateLimited         = "RateLimited"
+	ReasonInvalid             = "Invalid"
+	ReasonAddressNotAllowed   = "AddressNotAllowed"
+	ReasonAddressTaken        = "AddressTaken"
+	ReasonSecretNotAllowed    = "SecretNotAllowed"
+	ReasonSecretMissing       = "SecretMissing"
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	ReasonSourceNotAllowed    = "SourceNotAllowed"
+	ReasonNameTaken           = "NameTaken"
+	ReasonTargetMissing       = "TargetMissing"
+	ReasonEntriesFailed       = "EntriesFailed"
+	ReasonIssuerUnknown       = "IssuerUnknown"
+	ReasonTooManyRules        = "TooManyRules"
 )

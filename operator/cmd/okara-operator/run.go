@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
 )
 
@@ -167,10 +166,8 @@ const readyTimeout = 500 * time.Millisecond
 // manager makes what runs the controllers. A leader that ends gives its lease back.
 func (f *flags) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	if err := registryctl.AddToScheme(scheme); err != nil {
+		return nil, err
 	}
 	renew, retry := f.lease*2/3, f.lease/6
 	options := ctrl.Options{

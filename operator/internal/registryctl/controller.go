@@ -94,16 +94,18 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 		})).
-		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(addressesChanged())).
+		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
 		Complete(r)
 }
 
-// addressesChanged is about namespaces that may use others than before.
-func addressesChanged() predicate.Predicate {
+// rightsChanged is about namespaces that may do something else than before.
+func rightsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: no[event.CreateEvent], DeleteFunc: no[event.DeleteEvent],
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
+			_, before := e.ObjectOld.GetLabels()[v1alpha1.LabelTenant]
+			_, now := e.ObjectNew.GetLabels()[v1alpha1.LabelTenant]
+			return before != now || e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationAddresses] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationAddresses]
 		},
 	}
 }

@@ -52,7 +52,7 @@ func (r *rules) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("accessrule").WithOptions(controller.Options{RateLimiter: limits()}).
 		Watches(&v1alpha1.AccessRule{}, wake, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, wake).
-		WatchesMetadata(ns, wake, builder.WithPredicates(addressesChanged())).
+		WatchesMetadata(ns, wake, builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			later(q) // there may be no rule, and the front-end waits for the file
 			return nil

@@ -3,6 +3,7 @@
 package registryctl
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,6 +48,9 @@ func (r *entries) origins(ctx context.Context, e *entry, ns *metav1.PartialObjec
 	name := e.spec.Auth.SecretRef.Name
 	var secret corev1.Secret
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: e.GetNamespace(), Name: name}, &secret); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = cmp.Or(r.bind(ctx, ns), err) // the next try reads it
+		}
 		return supply.Origins{}, &secretError{err}
 	}
 	credential, err := credentialOf(&secret)

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +104,9 @@ func (b *buffer) String() string {
 type site struct {
 	client.Client
 	t            *testing.T
-	config       *rest.Config
+	config       *rest.Config // of who looks at it
+	account      *rest.Config // of the operator
+	elect        bool
 	origin, fill string // HOST:PORT
 	from, to     *depot.Depot
 	out, in      gate // to the origin and to the registry that is filled
@@ -131,14 +132,14 @@ func newSite(t *testing.T, annotations map[string]string) *site {
 	if s.Client, err = client.New(s.config, client.Options{Scheme: s.scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	s.ns, s.home = s.namespace(annotations), cluster.Namespace(t, nil).Name
+	s.ns, s.home, s.account = s.namespace(annotations), cluster.Namespace(t, nil).Name, s.config
 	return s
 }
 
 func (s *site) scheme() *runtime.Scheme {
 	s.t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, eventsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			s.t.Fatal(err)
 		}
@@ -160,8 +161,9 @@ func (s *site) start() {
 	for _, name := range s.watched {
 		namespaces[name] = cache.Config{}
 	}
-	mgr, err := ctrl.NewManager(s.config, ctrl.Options{
+	mgr, err := ctrl.NewManager(s.account, ctrl.Options{
 		Scheme: s.scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
+		LeaderElection: s.elect, LeaderElectionID: "okara-operator", LeaderElectionNamespace: s.home, LeaderElectionReleaseOnCancel: true,
 		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: registryctl.Cached(s.home)},
 		Logger: logr.FromSlogHandler(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})),
 	})
