@@ -398,6 +398,11 @@ operator/internal/reference: it reads the CRDs, not the types
 operator/internal/chart: a test package: what helm makes of the chart
 	operator/api/v1alpha1
 	operator/internal/rig
+operator/internal/demo: a demonstration; it knows okara and the operator as processes
+	internal/scratch
+	operator/api/v1alpha1
+	operator/internal/chart
+	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
 	internal/scratch
 `

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/chart"
+)
+
+// cluster starts the control plane and installs the chart. There are no nodes: the two
+// programs of the chart run beside it, the operator with the rights that the chart gives.
+func (w *world) cluster(ctx context.Context) error {
+	admin, err := w.kube.Start()
+	if err != nil {
+		return err
+	}
+	set, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return err
+	}
+	for name, labels := range map[string]map[string]string{
+		system: {"pod-security.kubernetes.io/enforce": "restricted"}, tenant: {"okara.dev/tenant": ""},
+	} {
+		if _, err := set.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	if err := w.installChart(ctx, admin); err != nil {
+		return err
+	}
+	if err := w.people(ctx, set); err != nil {
+		return err
+	}
+	operator, err := token(ctx, set, admin, system, "okara-operator")
+	if err != nil {
+		return err
+	}
+	w.kubeconfig = w.path("kubeconfig")
+	if err := writeKubeconfig(w.kubeconfig, operator); err != nil {
+		return err
+	}
+	anna, err := token(ctx, set, admin, tenant, "anna")
+	if err != nil {
+		return err
+	}
+	w.tenant, err = connect(anna)
+	return err
+}
+
+// installChart creates the kinds, and then everything that helm would.
+func (w *world) installChart(ctx context.Context, admin *rest.Config) error {
+	dir := filepath.Join(w.root, "charts", "okara")
+	text, err := os.ReadFile(filepath.Join(dir, "crds.yaml"))
+	if err != nil {
+		return err
+	}
+	crds, err := chart.Parse(string(text))
+	if err != nil {
+		return err
+	}
+	objects, err := chart.Objects(chart.Options{Dir: dir, Namespace: system, Values: map[string]any{
+		"registry": "registry.okara.test", "frontEnd": map[string]any{"hostname": "okara.test"},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := chart.Create(ctx, admin, append(crds, objects...)); err != nil {
+		return err
+	}
+	c, err := connect(admin)
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, time.Minute, func() (bool, error) {
+		err := c.List(ctx, &v1alpha1.DepotList{})
+		return err == nil, ignoreMissing(err)
+	}); err != nil {
+		return err
+	}
+	fmt.Printf("%d kinds and %d objects of the chart are there\n", len(crds), len(objects))
+	return nil
+}
+
+// ignoreMissing takes a kind that is not served yet for no error.
+func ignoreMissing(err error) error {
+	if meta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil {
+		return nil
+	}
+	return err
+}
+
+// people gives a tenant the role of the chart in its namespace.
+func (w *world) people(ctx context.Context, set *kubernetes.Clientset) error {
+	if _, err := set.CoreV1().ServiceAccounts(tenant).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "anna"}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := set.RbacV1().RoleBindings(tenant).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "anna"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "okara-registry-edit"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "anna", Namespace: tenant}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// token is how a service account connects.
+func token(ctx context.Context, set *kubernetes.Clientset, admin *rest.Config, namespace, account string) (*rest.Config, error) {
+	r, err := set.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &authv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	c := rest.CopyConfig(admin)
+	c.BearerToken = r.Status.Token
+	return c, nil
+}
+
+func connect(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+func writeKubeconfig(file string, c *rest.Config) error {
+	const name = "demo"
+	k := clientcmdapi.NewConfig()
+	k.CurrentContext = name
+	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: system}
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthority: c.CAFile}
+	k.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
+	return clientcmd.WriteToFile(*k, file)
+}
+
+// startOperator starts it as its pod would, with a lease that is short enough to watch.
+func (w *world) startOperator() (err error) {
+	w.operator, err = w.start("operator", "okara-operator", "run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front,
+		"--front-end", "okara.test", "--allow-origin", w.origin, "--ca-file", w.path("ca.pem"), "--lease", "5s", "--metrics-address", "0", "--health-address", "0")
+	return err
+}
