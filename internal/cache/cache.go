@@ -254,6 +254,18 @@ func (c *Cache[V]) Peek(key string) (V, bool) {
 	return v, has
 }
 
+// Age is how long ago the value of key was loaded, or found unchanged.
+func (c *Cache[V]) Age(key string) (age time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.entries[key]
+	if !ok {
+		return 0, false
+	}
+	e := el.Value.(*entry[V])
+	return c.now().Sub(e.at), e.err == nil
+}
+
 // Forget drops the value of key, and the result of every load that runs now.
 func (c *Cache[V]) Forget(key string) {
 	c.mu.Lock()

@@ -3,8 +3,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -66,6 +68,27 @@ func (m *manifests) known(repository string, v addr.Version, l *Versions) (oci.D
 		return oci.Descriptor{}, false
 	}
 	return p.Index, true
+}
+
+// recheck has the tags of modules looked at again, in the background: those of all
+// that were not looked at for longest, and no more than most. Tags of providers do not
+// move.
+func (m *manifests) recheck(ctx context.Context, repository string, all []addr.Version, most int) {
+	type aged struct {
+		tag string
+		age time.Duration
+	}
+	var old []aged
+	for _, v := range all {
+		if age, ok := m.modules.Age(repository + ":" + v.Tag()); ok && age >= m.tagTTL {
+			old = append(old, aged{v.Tag(), age})
+		}
+	}
+	slices.SortStableFunc(old, func(a, b aged) int { return cmp.Compare(b.age, a.age) })
+	later := cache.Policy{Fresh: m.tagTTL, Grace: cache.Forever, Stale: cache.Forever}
+	for _, o := range old[:min(len(old), most)] {
+		_, _ = m.modules.Get(ctx, repository+":"+o.tag, later, m.loadModule(repository, o.tag)) // it is known, and waits for nothing
+	}
 }
 
 // forget drops what was under a tag.

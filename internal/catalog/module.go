@@ -44,8 +44,12 @@ func (c *Catalog) ModuleVersion(ctx context.Context, m addr.Module, v addr.Versi
 // module returns the manifest under a version tag. The tag may move, so it is
 // asked for again after the tag TTL; an unchanged digest keeps the value.
 func (m *manifests) module(ctx context.Context, repository string, v addr.Version) (*ModuleVersion, error) {
-	tag := v.Tag()
-	return m.modules.Get(ctx, repository+":"+tag, cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
+	return m.modules.Get(ctx, repository+":"+v.Tag(), cache.Policy{Fresh: m.tagTTL, Stale: staleFor}, m.loadModule(repository, v.Tag()))
+}
+
+// loadModule reads what is under a tag, unless that is known.
+func (m *manifests) loadModule(repository, tag string) cache.Loader[*ModuleVersion] {
+	return func(ctx context.Context, old *ModuleVersion, has bool) (*ModuleVersion, error) {
 		r, err := m.client.Repo(repository)
 		if err != nil {
 			return nil, err
@@ -69,7 +73,7 @@ func (m *manifests) module(ctx context.Context, repository string, v addr.Versio
 		}
 		m.blobs.KeepSize(repository, *parsed.Zip)
 		return &ModuleVersion{ModuleManifest: parsed, Repository: repository}, nil
-	})
+	}
 }
 
 // Description reads the description of a version; a module made by another tool has

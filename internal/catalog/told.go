@@ -40,9 +40,11 @@ func (c *Catalog) Told(it addr.Item, v addr.Version, l *Versions) (Told, bool) {
 
 // Tell has the manifests of versions of l read that nobody has read yet, the first
 // ones of all first and no more than most, as long as ctx. What cannot be read stays
-// unknown.
+// unknown. It waits for no tag that may have moved since it was read: who asks again
+// is told what is under it now.
 func (c *Catalog) Tell(ctx context.Context, it addr.Item, l *Versions, all []addr.Version, most int) {
 	repository := it.Repository(c.layout)
+	c.manifests.recheck(ctx, repository, all, most)
 	var g errgroup.Group
 	g.SetLimit(tellAtOnce)
 	for _, v := range all {

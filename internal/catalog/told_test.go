@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+)
+
+// TestToldMoved moves the tag of a version: who asks a list about it again is told so,
+// whether or not somebody has asked for the version itself, and the tags are looked at
+// one after the other, however few at a time.
+func TestToldMoved(t *testing.T) {
+	s := newStore(t, func(o *catalog.Options) { o.TagTTL = 10 * time.Second })
+	it := must(addr.ParseModule(vpc)).Item()
+	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		s.module(t, vpc, v)
+	}
+	l := must(s.Versions(t.Context(), it))
+	tell := func(most int) map[string]int {
+		return s.requests(func() { s.Tell(t.Context(), it, l, l.Listed, most) })
+	}
+	if n := tell(10); n["GET manifest"] != 3 {
+		t.Fatalf("asked %v", n)
+	}
+	last := l.Listed[2]
+	was, _ := s.Told(it, last, l)
+	r := s.repo(vpcRepo)
+	if err := r.PutTag(t.Context(), last.Tag(), must(r.Fetch(t.Context(), "1.2.0"))); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tell(10), map[string]int{}); diff != "" {
+		t.Errorf("within the time of a tag, got - want +:\n%s", diff)
+	}
+	s.pass(11 * time.Second)
+	until := time.Now().Add(time.Minute)
+	for {
+		s.Tell(t.Context(), it, l, l.Listed, 1)
+		if now, ok := s.Told(it, last, l); ok && now.Manifest.Digest != was.Manifest.Digest {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("the list never tells that the tag moved")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
