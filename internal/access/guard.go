@@ -252,7 +252,7 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 	if c.Mode == "anonymous" {
 		return Grant{}, &Refusal{Status: http.StatusUnauthorized, Text: "a token is needed: " + string(right.Action) + " " + string(right.Kind)}
 	}
-	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this token may not %s %s %s", right.Action, right.Kind, right.Address)}
+	return Grant{}, &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf("this token may not %s %s %s", right.Action, right.Kind, right.Address), Right: right}
 }
 
 // AllowLogin is for clients that ask whether their token is good: any valid one

@@ -14,6 +14,7 @@ import (
 type Refusal struct {
 	Status int
 	Text   string // for the client; it names no token
+	Right  Right  // that is missing; the zero value: it is not about one
 }
 
 func (e *Refusal) Error() string { return e.Text }

@@ -54,6 +54,9 @@ type Right struct {
 	Address string
 }
 
+// String writes a right as a rule that gives it would.
+func (r Right) String() string { return Scope{r.Action, r.Kind, r.Address}.String() }
+
 // Server is the right to what concerns the whole server.
 func Server() Right { return Right{Admin, AnyKind, Everything} }
 
