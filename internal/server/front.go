@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,11 +163,20 @@ func newFront(o Options) (*Front, error) {
 			}
 		}
 		f.pages, err = web.New(web.Options{
-			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version,
+			Kit: kit, Catalog: protocols.Catalog(), Archives: protocols, States: o.shownStates(), Off: o.off, Finder: f.finder, Downloads: protocols.Downloads(), Registry: o.Modules.Registry, Hostname: o.Hostname, Version: o.Version, Replica: machine(),
 			Instances: f.portal, Mine: own, Doctor: doctor, Depot: desk, Audit: o.trail, ImageHosts: o.imageHosts,
 		})
 	}
 	return f, err
+}
+
+// machine is the name of the one that this process runs on, "" where it has none.
+func machine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "" // the pages do without it
+	}
+	return name
 }
 
 // toPages leads a browser to the pages. Other clients find nothing here.

@@ -79,6 +79,15 @@ func color(w io.Writer, lexer chroma.Lexer, code string, o ...chromahtml.Option)
 	return chromahtml.New(append(o, chromahtml.WithClasses(true))...).Format(w, styles.Fallback, tokens)
 }
 
+// colored is code in the colors of its language. What has none is plain.
+func colored(code, language string) rendered {
+	var b strings.Builder
+	if lexer := lexerOf(language, code); lexer == nil || color(&b, lexer, code) != nil {
+		return asWritten(code)
+	}
+	return rendered{html: template.HTML(b.String())} // the formatter escapes
+}
+
 // numbered is a file with lines that have addresses, #L1 and so on. One that is too
 // large for that is plain.
 func numbered(code, language string) rendered {

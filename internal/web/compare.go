@@ -18,7 +18,8 @@ type compareBody struct {
 	From, To string
 	Choices  []string
 	Rows     []difference
-	Breaking int
+	Pages    pages
+	Breaking int // of all
 }
 
 // difference is one thing that is not the same.
@@ -55,12 +56,14 @@ func (s *server) compare(r *request) (*page, error) {
 			return nil, err
 		}
 	}
-	body.From, body.To, body.Rows = from, to, differences(sides[0], sides[1])
-	for _, d := range body.Rows {
+	all := differences(sides[0], sides[1])
+	for _, d := range all {
 		if d.Breaking {
 			body.Breaking++
 		}
 	}
+	body.From, body.To = from, to
+	body.Rows, body.Pages = onePage(r, "page", all)
 	return &page{
 		Template: "compare.html", Title: "Compare versions", Body: body,
 		Crumbs:  []link{{"Catalog", ""}, {m.Namespace, "modules/" + m.Namespace}, {m.String(), itemPath(m.Item())}},
@@ -94,6 +97,11 @@ func differences(a, b artifact.DescribedModule) []difference {
 		outputs[i].Breaking = d.Change == "removed"
 	}
 	return slices.Concat(rows, outputs, setDiff("provider", providerText(a), providerText(b)), setDiff("resource", resourceText(a), resourceText(b)))
+}
+
+// Mark is the change, as good or bad as it is for what is called.
+func (d difference) Mark() mark {
+	return mark{d.Change, map[string]string{"added": "good", "removed": "bad", "changed": "plain"}[d.Change]}
 }
 
 // setDiff compares two sets of texts by name.

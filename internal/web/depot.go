@@ -96,15 +96,6 @@ type depotBody struct {
 	Pages     pages
 }
 
-// From is the number of the first row that is shown, from 1.
-func (p pages) From() int { return p.First + 1 }
-
-// pages are the way through a list that is cut.
-type pages struct {
-	First, Last, Total int
-	Before, After      string
-}
-
 // depotRow is an entry.
 type depotRow struct {
 	entryName
@@ -168,11 +159,6 @@ func (s *server) depotShow(r *request) (*page, error) {
 
 // depotLock is the workspace whose lock a run holds.
 const depotLock = "depot"
-
-func pagesOf(r *request, name string, total int) pages {
-	first, last, before, after := cutBy(r, name, total)
-	return pages{first, last, total, before, after}
-}
 
 // depotCounts are the versions of all entries by what is with them.
 func depotCounts(all []DepotEntry) []fact {

@@ -9,12 +9,15 @@ import (
 	"strings"
 
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/prose"
 	"github.com/seed-141914ff/okara/internal/providerdoc"
 )
 
 // docsBody is one page of the documentation of a provider, and the way to all.
 type docsBody struct {
 	Groups   []docsGroup
+	All      int    // pages of the version
+	Query    string // that the names of Groups have in them
 	Title    string
 	Sort     string // what kind of page it is
 	Text     template.HTML
@@ -58,20 +61,36 @@ func (s *server) newDocs(r *request, pv *catalog.ProviderVersion, typ, base, at 
 		}
 		return root + escapePath(name)
 	}})
+	query := prose.Clip(r.URL.Query().Get("q"), maxQuery)
 	return docsBody{
-		Groups: docsGroups(docs.Docs, typ, base, p), Title: docsTitle(p, typ), Sort: string(p.Kind),
+		Groups: docsGroups(docs.Docs, typ, base, p, query), All: len(docs.Pages), Query: query, Title: docsTitle(p, typ), Sort: string(p.Kind),
 		Text: doc.html, Contents: doc.headings, Cut: p.Cut || doc.cut,
 	}, nil
 }
 
-// docsGroups are all pages, by kind and subcategory.
-func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page) []docsGroup {
+// Searched reports whether there are so many pages that a field to look for one helps.
+func (b docsBody) Searched() bool { return b.All > manyPages }
+
+// manyPages is how many fit beside a page.
+const manyPages = 30
+
+// docsGroups are the pages with the query in their names, by kind and subcategory. Links
+// keep the query.
+func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page, query string) []docsGroup {
 	plural := map[providerdoc.Kind]string{
 		providerdoc.Overview: "Overview", providerdoc.Guide: "Guides", providerdoc.Resource: "Resources", providerdoc.Data: "Data sources",
 		providerdoc.Ephemeral: "Ephemeral resources", providerdoc.Function: "Functions", providerdoc.List: "List resources", providerdoc.Act: "Actions",
 	}
+	with := ""
+	if query != "" {
+		with = "?q=" + escapeQuery(query)
+	}
 	var all []docsGroup
 	for _, p := range docs.Pages {
+		name := docsTitle(p, typ)
+		if !strings.Contains(strings.ToLower(name), strings.ToLower(query)) {
+			continue
+		}
 		title := plural[p.Kind]
 		if p.Subcategory != "" {
 			title += ": " + p.Subcategory
@@ -81,8 +100,8 @@ func docsGroups(docs *providerdoc.Docs, typ, base string, at providerdoc.Page) [
 		}
 		g := &all[len(all)-1]
 		here := p.Path == at.Path
-		g.Open = g.Open || here
-		g.Rows = append(g.Rows, tab{link: link{docsTitle(p, typ), base + "/docs/" + escapePath(p.Path)}, Here: here})
+		g.Open = g.Open || here || query != ""
+		g.Rows = append(g.Rows, tab{link: link{name, base + "/docs/" + escapePath(p.Path) + with}, Here: here})
 	}
 	return all
 }

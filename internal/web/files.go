@@ -124,7 +124,7 @@ type filesBody struct {
 	Path    string
 	Parents []link // of what is shown, from the root on
 	Rows    []fileRow
-	More    int // entries that are not shown
+	Pages   pages
 	Total   int // files in the archive
 	Bytes   int64
 	Problem string // why the archive is not shown
@@ -163,18 +163,13 @@ func (s *server) newFiles(r *request, mv *catalog.ModuleVersion, base, at string
 	if i, ok := slices.BinarySearchFunc(list, at, func(f archive.File, p string) int { return strings.Compare(f.Path, p) }); ok {
 		return body, s.oneFile(r, mv, base, list[i], &body)
 	}
-	body.Rows = directory(list, base, at)
-	if len(body.Rows) == 0 && at != "" {
+	rows := directory(list, base, at)
+	if len(rows) == 0 && at != "" {
 		return body, notFound("the module has no file %q", at)
 	}
-	if body.More = len(body.Rows) - maxRows; body.More > 0 {
-		body.Rows = body.Rows[:maxRows]
-	}
+	body.Rows, body.Pages = onePage(r, "page", rows)
 	return body, nil
 }
-
-// maxRows bounds a directory on a page: a file is found by its path all the same.
-const maxRows = 500
 
 // directory are the entries of one level, directories first.
 func directory(list []archive.File, base, at string) []fileRow {
@@ -253,7 +248,7 @@ func (s *server) oneFile(r *request, mv *catalog.ModuleVersion, base string, f a
 	if err != nil {
 		return err
 	}
-	if utf8.Valid(b) && !slices.Contains(b, 0) {
+	if isText(string(b)) {
 		body.Text = s.markdown.code(string(b), languageOf(f.Path)).html
 	}
 	return nil

@@ -96,13 +96,21 @@ func newGallery(t *testing.T) *site {
 	const day = 24 * time.Hour
 	for i, version := range []string{"1.9.0", "1.10.0", "2.0.0-rc.1", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.3.1"} {
 		s.described(t, "net/network/aws", version, time.Duration(300-40*i)*day, map[string]string{
-			"main.tf": networkCode, "README.md": networkReadme, "LICENSE": "Apache License\nVersion 2.0, January 2004\n", "examples/two-zones/main.tf": `module "x" { source = "../.." }`, "modules/subnets/main.tf": `variable "zone" {}`,
+			"main.tf": networkCode, "README.md": networkReadme, "LICENSE": "Apache License\nVersion 2.0, January 2004\n", "examples/two-zones/main.tf": zonesCode, "examples/two-zones/README.md": "# Two zones\n\nA network in two zones, with one way out for both.\n", "modules/subnets/main.tf": subnetsCode,
 		})
 	}
 	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: "1.9.0", Message: "It does not know zones. Move to 2.x by the end of March.", Replacement: "2.3.1"})
 	s.announce(t, "net/network/aws", depot.Announcement{Action: artifact.ActionYank, Version: "2.2.0", Message: "it loses routes when a zone is added"})
 	s.described(t, "net/legacy/aws", "0.9.4", 500*day, map[string]string{"main.tf": `variable "cidr" {}`, "README.md": "# Legacy network\n\nThe network of old accounts.\n"})
 	s.announce(t, "net/legacy/aws", depot.Announcement{Action: artifact.ActionDeprecate, Version: artifact.AllVersions, Message: "Nobody looks after this module any more.", Replacement: "net/network/aws"})
+	var wide strings.Builder
+	for i := range 130 {
+		fmt.Fprintf(&wide, "resource \"aws_part_%d\" \"this\" {}\noutput \"part_%03d\" {\n  description = \"The part %d.\"\n  value = 1\n}\n", i, i, i)
+	}
+	for i := range 40 {
+		fmt.Fprintf(&wide, "resource \"aws_route\" \"to_%d\" {}\n", i)
+	}
+	s.described(t, "net/wide/aws", "1.0.0", 20*day, map[string]string{"main.tf": wide.String(), "README.md": "# Wide\n\nHas many parts.\n"})
 	for i := range 34 {
 		s.described(t, fmt.Sprintf("team/service-%d/aws", i), "1.0.0", time.Duration(i)*day, map[string]string{"main.tf": `variable "name" {}`, "README.md": fmt.Sprintf("# Service %d\n\nRuns service %d behind a load balancer, with logs and alarms of the team.\n", i, i)})
 	}
@@ -147,6 +155,47 @@ func newGallery(t *testing.T) *site {
 	}
 	return s
 }
+
+const zonesCode = `provider "aws" {
+  region = "eu-central-1"
+}
+
+module "network" {
+  source = "../.."
+
+  cidr  = "10.20.0.0/16"
+  zones = ["eu-central-1a", "eu-central-1b"]
+}
+
+output "id" {
+  value = module.network.id
+}
+`
+
+const subnetsCode = `variable "zone" {
+  type        = string
+  description = "The zone of the subnets."
+}
+
+variable "cidrs" {
+  type        = list(string)
+  description = "Their ranges, one for each subnet."
+}
+
+variable "public" {
+  type        = bool
+  default     = false
+  nullable    = false
+  description = "They reach the internet, and it reaches them."
+}
+
+resource "aws_subnet" "this" {}
+
+output "ids" {
+  description = "Of the subnets, in the order of their ranges."
+  value       = aws_subnet.this[*].id
+}
+`
 
 const networkCode = `
 terraform {

@@ -44,9 +44,7 @@ func (in *inputs) cut(r *request) {
 	}
 	in.Total = len(in.Required) + len(in.Optional)
 	in.First, in.Last, in.Before, in.After = cut(r, in.Total)
-	n := len(in.Required)
-	in.Required = in.Required[min(in.First, n):min(in.Last, n)]
-	in.Optional = in.Optional[max(in.First-n, 0):max(in.Last-n, 0)]
+	in.Required, in.Optional = between(in.Required, in.Optional, in.First, in.Last)
 	in.First++
 }
 
@@ -61,6 +59,7 @@ type input struct {
 	Required                bool
 	Sensitive, Deprecated   bool
 	Ephemeral               bool
+	NotNull                 bool // it takes no null: nullable is false
 }
 
 // output is one value that a module gives.
@@ -96,6 +95,7 @@ const maxShown = 64 << 10
 func newInputs(d artifact.DescribedModule) inputs {
 	var schema struct {
 		Properties map[string]struct {
+			Accepts     json.RawMessage `json:"type"`
 			Description string          `json:"description"`
 			Default     json.RawMessage `json:"default"`
 			Type        string          `json:"x-okara-type"`
@@ -114,6 +114,7 @@ func newInputs(d artifact.DescribedModule) inputs {
 		in := input{
 			Name: name, Type: prose.Clip(p.Type, maxShown), Description: p.Description, Required: slices.Contains(schema.Required, name),
 			Sensitive: p.WriteOnly, Deprecated: p.Deprecated, Ephemeral: p.Ephemeral,
+			NotNull: bytes.HasPrefix(p.Accepts, []byte(`"`)), // a list of types has null in it
 		}
 		if in.Required {
 			all.Required = append(all.Required, in)

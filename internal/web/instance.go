@@ -235,7 +235,7 @@ func (s *server) newInstance(r *request, i portaldoc.Instance, now time.Time) in
 	if c := i.Connection; c != nil && i.Phase == string(instance.Ready) {
 		b.Open, b.Message = c.URL, clean(c.Message)
 	}
-	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", Time: i.CreatedAt}}
+	b.Facts = []fact{{Name: "Instance", Text: i.ID}, {Name: "Owner", Text: ownerName(i.Owner)}, {Name: "Made by", Text: personName(i.CreatedBy)}, {Name: "Made", When: s.when(i.CreatedAt)}}
 	b.Facts = append(b.Facts, fact{Name: "Module", Text: strings.TrimSpace(i.Source.Module + " " + i.Source.Version)})
 	if i.Source.Digest != "" {
 		b.Facts = append(b.Facts, fact{Name: "Digest", Digest: i.Source.Digest})

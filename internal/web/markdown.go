@@ -106,6 +106,11 @@ func (m *markdown) code(source, language string) rendered {
 	return m.once(source, "code "+language, func() rendered { return asWritten(source) }, func() rendered { return numbered(clean(source), language) })
 }
 
+// source returns code without numbers, likewise.
+func (m *markdown) source(code, language string) rendered {
+	return m.once(code, "source "+language, func() rendered { return asWritten(code) }, func() rendered { return colored(clean(code), language) })
+}
+
 // size is how much of memory it takes.
 func (r rendered) size() int {
 	n := len(r.html) + 256

@@ -37,6 +37,7 @@ type moduleBody struct {
 	Snippets             []snippet
 	Described            bool // by okara, when it was published
 	Requirements         []requirement
+	RequirementPages     pages
 	Callers              callers
 	Security             securityBody
 	Files                filesBody
@@ -54,6 +55,8 @@ type dirBody struct {
 	Data     []resources
 	Tool     []string // versions of the tool that it works with
 	Calls    []call
+
+	OutputPages, ResourcePages, CallPages pages // of a page that has cut them
 }
 
 // tab is a part of a page with an address of its own.
@@ -75,16 +78,26 @@ type notice struct {
 // fact is one line about a thing.
 type fact struct {
 	Name, Text, Href string
-	Time             time.Time // shown as a day
-	When             moment    // shown to the minute, with how long ago it was
+	Here             string // like Href, below Up
+	When             moment // shown to the minute, with how long ago it was
 	Digest           string
 }
 
 // resources are those of one type.
 type resources struct {
 	Type  string
-	Names []string
+	Names []string // the first ones
+	Count int
 }
+
+// Fold reports whether there are more names than a row should show.
+func (r resources) Fold() bool { return r.Count > manyNames }
+
+// More is how many are not named.
+func (r resources) More() int { return r.Count - len(r.Names) }
+
+// manyNames is how many fit in a row of a table.
+const manyNames = 12
 
 // call is a module block.
 type call struct {
@@ -182,11 +195,21 @@ func (s *server) module(r *request) (*page, error) {
 	switch body.Tab {
 	case "readme":
 		s.read(r, body.Base, &body.dirBody, x.d.Root)
-	case "inputs", "outputs":
+	case "inputs":
 		body.Inputs.cut(r)
+		body.Outputs = nil
 		s.descriptions(&body.dirBody)
+	case "outputs":
+		body.Inputs = inputs{}
+		body.cut(r)
+		s.descriptions(&body.dirBody)
+	case "resources":
+		body.cut(r)
 	case "dependencies":
-		body.Requirements = s.satisfied(r, x.d.Root.RequiredProviders)
+		body.cut(r)
+		var required []artifact.DescribedProvider
+		required, body.RequirementPages = onePage(r, "providers", x.d.Root.RequiredProviders)
+		body.Requirements = s.satisfied(r, required)
 		body.Callers = s.callersOf(r, x.m)
 	case "security":
 		body.Security, err = s.newSecurity(r, x.mv.Repository, body.vouched, body.Base+"/security", s.fileLinks(x.mv, body.Base))
@@ -228,9 +251,13 @@ func (s *server) newModule(r *request, x found) moduleBody {
 	b.Refused = x.refused
 	b.Snippets = s.moduleSnippets(r, m, v, mv, b.vouched)
 	b.Inputs.Block = block(m.Name, s.host(r)+"/"+m.String(), constraint(v), b.Inputs.Required)
-	b.Facts = facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
+	b.Facts = s.facts(mv.Annotations, mv.Manifest.Digest.String(), mv.Zip.Size)
 	if d.License != nil {
-		b.Facts = append(b.Facts, fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)})
+		licence := fact{Name: "Licence", Text: cmp.Or(d.License.SPDX, d.License.Path)}
+		if s.o.Archives != nil {
+			licence.Here = b.Base + "/files/" + escapePath(d.License.Path)
+		}
+		b.Facts = append(b.Facts, licence)
 	}
 	b.Deprecated = s.deprecation(l, v)
 	if b.Deprecated != nil {
@@ -277,10 +304,10 @@ func versionMarks(v addr.Version) []mark {
 }
 
 // facts are what the manifest of a version says.
-func facts(annotations map[string]string, digest string, size int64) []fact {
+func (s *server) facts(annotations map[string]string, digest string, size int64) []fact {
 	published := fact{Name: "Published", Text: "time not recorded"}
 	if at, err := time.Parse(time.RFC3339, annotations[artifact.AnnCreated]); err == nil {
-		published.Time = at
+		published.When = s.when(at)
 	}
 	all := []fact{published}
 	if src := annotations[artifact.AnnSource]; src != "" {
@@ -356,7 +383,10 @@ func (s *server) newDir(r *request, d artifact.DescribedModule) dirBody {
 			types[key] = &resources{Type: res.Type}
 			order = append(order, key)
 		}
-		types[key].Names = append(types[key].Names, res.Name)
+		of := types[key]
+		if of.Count++; of.Count <= rowsPerPage {
+			of.Names = append(of.Names, res.Name)
+		}
 	}
 	for _, key := range order {
 		if key[0] == "data" {
@@ -369,6 +399,14 @@ func (s *server) newDir(r *request, d artifact.DescribedModule) dirBody {
 		b.Calls = append(b.Calls, call{c, s.callPath(r, c.Source)})
 	}
 	return b
+}
+
+// cut leaves a page each of the outputs, resources and module blocks.
+func (b *dirBody) cut(r *request) {
+	b.Outputs, b.OutputPages = onePage(r, "outputs", b.Outputs)
+	b.ResourcePages = pagesOf(r, "resources", len(b.Managed)+len(b.Data))
+	b.Managed, b.Data = between(b.Managed, b.Data, b.ResourcePages.First, b.ResourcePages.Last)
+	b.Calls, b.CallPages = onePage(r, "calls", b.Calls)
 }
 
 // callPath is the page of a module that another one calls: "" if it is not of
@@ -407,28 +445,4 @@ func (s *server) inArchive(r *request, base, dir string) place {
 		}
 		return root + escapePath(name)
 	}}
-}
-
-func (s *server) submodule(r *request) (*page, error) {
-	x, err := s.versionIn(r)
-	if err != nil {
-		return nil, err
-	}
-	at := r.PathValue("path")
-	all := slices.Concat(x.d.Submodules, x.d.Examples)
-	i := slices.IndexFunc(all, func(d artifact.DescribedModule) bool { return d.Path == at })
-	if i < 0 {
-		return nil, notFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
-	}
-	body := s.newModule(r, x)
-	body.dirBody = s.newDir(r, all[i])
-	body.Inputs.Block = block(path.Base(at), s.host(r)+"/"+x.m.String()+"//"+at, constraint(x.v), body.Inputs.Required)
-	body.Inputs.cut(r)
-	s.descriptions(&body.dirBody)
-	s.read(r, body.Base, &body.dirBody, all[i])
-	return &page{
-		Template: "submodule.html", Title: at, Body: body,
-		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}, {x.m.String() + " " + x.v.String(), body.Base}},
-		Command: "okara show " + x.m.String() + "@" + x.v.String(),
-	}, nil
 }

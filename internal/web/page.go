@@ -46,6 +46,7 @@ type page struct {
 	Login   bool      // people can log in
 	Theme   string    // light, dark or ""
 	Version string
+	Replica string
 	Assets  assetNames
 }
 
@@ -104,7 +105,19 @@ func functions() template.FuncMap {
 			}{up, row}
 		},
 		"below": func(up string, of any) under { return under{up, of} },
+		"parts": parts,
 		"long":  func(s string) bool { return strings.Count(s, "\n") > 2 || len(s) > 160 },
+	}
+}
+
+// parts are an address or the name of a file, cut where a line may end.
+func parts(s string) (all []string) {
+	for {
+		i := strings.IndexAny(s, "/_")
+		if i < 0 {
+			return append(all, s)
+		}
+		all, s = append(all, s[:i+1]), s[i+1:]
 	}
 }
 
@@ -158,7 +171,8 @@ func (s *server) handle(h service.Handler) http.Handler {
 
 // write renders a page and then sends it, or 304 if the browser has it.
 func (s *server) write(w http.ResponseWriter, r *request, p *page) error {
-	p.Up, p.Path, p.Version, p.Assets, p.Theme = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.assets.names, s.theme(r.Request)
+	p.Up, p.Path, p.Version, p.Replica = up(r.URL.Path), strings.TrimPrefix(r.URL.Path, "/ui/"), s.o.Version, s.o.Replica
+	p.Assets, p.Theme = s.assets.names, s.theme(r.Request)
 	s.know(r, p)
 	p.Message, p.Menu, p.AsOf, p.Catalog = s.take(r), s.menu(r), r.asOf, !s.o.Off.Catalog
 	var b bytes.Buffer
@@ -188,7 +202,8 @@ type errorBody struct {
 	Text      string
 	Hint      string
 	RequestID string
-	Me        bool // with the way to what the caller may
+	Right     string // that is missing
+	Me        bool   // with the way to what the caller may
 }
 
 // fail shows an error as a page.
@@ -218,19 +233,40 @@ func (s *server) fail(w http.ResponseWriter, hr *http.Request, err error) {
 		body.Hint = "Nothing was changed."
 	case http.StatusForbidden:
 		body.Hint, body.Me = "Who runs this server can give you the right.", true
+		if no, ok := errors.AsType[*access.Refusal](err); ok && no.Right != (access.Right{}) {
+			body.Right = clip(clean(no.Right.String()))
+		}
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 		body.Hint = "Try again in a moment."
-	case http.StatusBadGateway:
-		body.Hint = "Try again in a moment; the log of the server has the reason under the number of this request."
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		body.Hint = "Try again in a moment. The log of the server has the reason, under the number of this request."
 	}
 	if status >= http.StatusInternalServerError {
 		s.o.Kit.Log(hr).Error("page failed", "path", service.LogPath(hr), "status", status, "error", err)
 	}
-	p := &page{Template: "error.html", Status: status, Title: http.StatusText(status), Body: body}
+	p := &page{Template: "error.html", Status: status, Title: errorTitle(status), Body: body}
 	if err := s.write(w, r, p); err != nil {
 		s.o.Kit.Fail(w, hr, err)
 	}
+}
+
+// errorTitle says what happened in fewer words than the error, and better known ones
+// than HTTP has.
+func errorTitle(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "A token is needed"
+	case http.StatusForbidden:
+		return "You may not open this"
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return "The registry does not answer"
+	case http.StatusServiceUnavailable:
+		return "Busy"
+	}
+	return http.StatusText(status)
 }
 
 func notFound(format string, args ...any) error {

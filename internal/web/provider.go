@@ -145,7 +145,7 @@ func (s *server) newProvider(r *request, p addr.Provider, v addr.Version, l *cat
 	for _, t := range pv.Platforms {
 		size += t.Size
 	}
-	b.Facts = facts(pv.Annotations, pv.Index.Digest.String(), size)
+	b.Facts = s.facts(pv.Annotations, pv.Index.Digest.String(), size)
 	if len(pv.Protocols) > 0 {
 		b.Facts = append(b.Facts, fact{Name: "Protocols", Text: strings.Join(pv.Protocols, ", ")})
 	}

@@ -129,7 +129,7 @@ func (s *server) runShow(r *request) (*page, error) {
 	if i.Run != nil && i.Run.N == u.N {
 		body.Next = nextSteps(i, now)
 	}
-	body.Facts = []fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", Time: u.QueuedAt}}
+	body.Facts = []fact{{Name: "What", Text: body.Kind}, {Name: "Asked for by", Text: body.By}, {Name: "Asked for", When: s.when(u.QueuedAt)}}
 	for _, f := range []fact{{Name: "Took", Text: body.Took}, {Name: "Changes", Text: body.Changes}, {Name: "Module", Text: strings.TrimSpace(u.Source.Module + " " + u.Source.Version)}} {
 		if f.Text != "" {
 			body.Facts = append(body.Facts, f)

@@ -5,7 +5,6 @@ package web
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -94,14 +93,14 @@ type resultRow struct {
 	Kind        string
 	Description string
 	Version     string
-	Time        time.Time
+	Time        moment
 	Marks       []mark
 	Downloads   int64 // of 30 days
 }
 
 func (s *server) rowOf(e *search.Entry) resultRow {
 	row := resultRow{
-		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: e.Time,
+		link: link{e.Address, entryPath(e.Kind, e.Address)}, Kind: e.Kind, Description: e.Description, Version: e.Version, Time: s.when(e.Time),
 		Downloads: s.month(e.Kind, e.Address),
 	}
 	if e.Deprecated {
@@ -132,6 +131,7 @@ type listBody struct {
 	Kinds              []choice
 	Scans, Sorts       []choice
 	Reading            *readingBody // the catalog has not been read yet; nil: it has
+	Wider              string       // the same in all namespaces and systems; "": it is
 }
 
 // choice is an option of a form.
@@ -178,6 +178,13 @@ func (s *server) search(r *request) (*page, error) {
 		Sorts: choose([]choice{
 			{Text: "Best first"}, {Value: search.ByName, Text: "By name"}, {Value: search.ByNewest, Text: "Newest first"}, {Value: search.ByDownloads, Text: "Most downloads first"},
 		}, q.Sort),
+	}
+	if q.Namespace+q.System != "" {
+		wider := r.URL.Query()
+		wider.Del("namespace")
+		wider.Del("system")
+		wider.Del("page")
+		body.Wider = "?" + wider.Encode()
 	}
 	s.fill(r, &body, v.Search(q, s.month))
 	if body.Total == 0 {

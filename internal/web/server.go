@@ -28,6 +28,7 @@ type Options struct {
 	Registry  string            // of the artifacts, for oci:// addresses: HOST[:PORT]; "": the host that the browser used
 	Hostname  string            // by which clients call this server; "": the host that the browser used
 	Version   string            // of okara
+	Replica   string            // that answers, by the name of its machine; "": no page names it
 	// ImageHosts are other hosts whose images READMEs show: HOST, *.DOMAIN, HOST:PORT, by
 	// https alone. Nil: there are none, and such an image is a link.
 	ImageHosts []string

@@ -3,7 +3,9 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -32,10 +34,11 @@ type versionRow struct {
 	link
 	Marks      []mark
 	Deprecated *notice
-	Time       time.Time // zero: nobody recorded it
-	Digest     string    // "": the version was not read yet
-	Size       int64     // of its archives, 0 if nobody says
-	Month      int64     // downloads in 30 days
+	Edition    bool   // of the version above it
+	Time       moment // zero: nobody recorded it
+	Digest     string // "": the version was not read yet
+	Size       int64  // of its archives, 0 if nobody says
+	Month      int64  // downloads in 30 days
 }
 
 // maxTold bounds the manifests that one view of a list has read.
@@ -53,7 +56,7 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 		}
 	}
 	body.First, body.Last, body.Before, body.After = cut(r, body.Total)
-	shown := l.Listed[body.First:body.Last]
+	shown := underTheirs(l.Listed)[body.First:body.Last]
 	body.First++
 	ctx, stop := context.WithTimeout(r.Context(), partTime)
 	defer stop()
@@ -61,7 +64,7 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 	month := s.monthByVersion(it)
 	latest, _ := l.Latest()
 	for _, v := range shown {
-		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Deprecated: s.deprecation(l, v), Month: month[v.String()]}
+		row := versionRow{link: link{v.String(), item + "/" + escapePath(v.String())}, Edition: v.Edition(), Deprecated: s.deprecation(l, v), Month: month[v.String()]}
 		if v == latest {
 			row.Marks = append(row.Marks, mark{"latest", "good"})
 		}
@@ -72,7 +75,7 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 		if told, ok := s.o.Catalog.Told(it, v, l); ok {
 			row.Digest, row.Size = told.Manifest.Digest.String(), told.Size
 			if at, err := time.Parse(time.RFC3339, told.Annotations[artifact.AnnCreated]); err == nil {
-				row.Time = at
+				row.Time = s.when(at)
 			}
 		} else {
 			body.Left++
@@ -80,6 +83,25 @@ func (s *server) newVersions(r *request, l *catalog.Versions, it addr.Item) vers
 		body.Rows = append(body.Rows, row)
 	}
 	return body
+}
+
+// underTheirs puts editions below the version that they are of. By precedence alone
+// they are among its pre-releases.
+func underTheirs(all []addr.Version) []addr.Version {
+	if !slices.ContainsFunc(all, addr.Version.Edition) {
+		return all
+	}
+	after := func(v addr.Version) int {
+		if v.Edition() {
+			return 1
+		}
+		return 0
+	}
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b addr.Version) int {
+		return cmp.Or(b.EditionOf().Compare(a.EditionOf()), cmp.Compare(after(a), after(b)))
+	})
+	return sorted
 }
 
 // monthByVersion is how often each version was downloaded lately.

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 // Copy buttons, and a theme that changes when it is chosen. Everything else works without.
+for (const pre of document.querySelectorAll(".markdown pre")) {
+  const box = document.createElement("div");
+  box.className = "copy";
+  pre.replaceWith(box);
+  box.append(pre);
+}
 for (const box of document.querySelectorAll(".copy")) {
   if (!navigator.clipboard) break;
-  const code = box.querySelector("code");
+  const code = box.querySelector("pre");
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = "Copy";

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"cmp"
+	"context"
+	"html/template"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// submoduleBody is a directory of a module that somebody calls or copies.
+type submoduleBody struct {
+	moduleBody
+	Example bool
+	Code    []codeFile // of an example; nil: it cannot be shown now
+	Called  bool       // the code names the module as a caller does, which its files do not
+	Files   string     // the page of its files, below Up; "": there is none
+}
+
+// codeFile is a file as a page shows it.
+type codeFile struct {
+	link
+	Code template.HTML
+}
+
+// Bounds of the code of an example on its page.
+const (
+	maxCodeFiles = 10
+	maxCode      = 64 << 10 // bytes of a file
+)
+
+func (s *server) submodule(r *request) (*page, error) {
+	x, err := s.versionIn(r)
+	if err != nil {
+		return nil, err
+	}
+	at := r.PathValue("path")
+	all := slices.Concat(x.d.Submodules, x.d.Examples)
+	i := slices.IndexFunc(all, func(d artifact.DescribedModule) bool { return d.Path == at })
+	if i < 0 {
+		return nil, notFound("module %s %s has no directory %q with configuration", x.m, x.v, at)
+	}
+	body := submoduleBody{moduleBody: s.newModule(r, x), Example: i >= len(x.d.Submodules)}
+	body.dirBody = s.newDir(r, all[i])
+	source := s.host(r) + "/" + x.m.String()
+	body.Inputs.Block = block(path.Base(at), source+"//"+at, constraint(x.v), body.Inputs.Required)
+	body.Inputs.cut(r)
+	body.cut(r)
+	s.descriptions(&body.dirBody)
+	s.read(r, body.Base, &body.dirBody, all[i])
+	if s.o.Archives != nil {
+		body.Files = body.Base + "/files/" + escapePath(at)
+	}
+	if body.Example && s.o.Archives != nil {
+		body.Code, body.Called = s.exampleCode(r, x.mv, body.Files, at, callable{source, constraint(x.v)})
+	}
+	return &page{
+		Template: "submodule.html", Title: at, Body: body,
+		Crumbs:  []link{{"Catalog", ""}, {x.m.Namespace, "modules/" + x.m.Namespace}, {x.m.String() + " " + x.v.String(), body.Base}},
+		Command: "okara show " + x.m.String() + "@" + x.v.String(),
+	}, nil
+}
+
+// exampleCode is the configuration in a directory of the archive, with main.tf first,
+// as far as it is there in time: the page is of use without, and has a link to it.
+func (s *server) exampleCode(r *request, mv *catalog.ModuleVersion, page, dir string, to callable) (all []codeFile, called bool) {
+	ctx, stop := context.WithTimeout(r.Context(), partTime)
+	defer stop()
+	soon := *r
+	soon.Request = r.WithContext(ctx)
+	list, err := s.files.list(&soon, mv)
+	if err != nil {
+		return nil, false
+	}
+	var names []string
+	for _, f := range list {
+		if name, ok := strings.CutPrefix(f.Path, dir+"/"); ok && isCode(name) && f.Size <= maxCode {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	for _, name := range names[:min(len(names), maxCodeFiles)] {
+		b, err := s.files.file(&soon, mv, dir+"/"+name)
+		if err != nil || !isText(string(b)) {
+			continue
+		}
+		code := to.called(string(b), dir)
+		called = called || code != string(b)
+		all = append(all, codeFile{link{name, page + "/" + escapePath(name)}, s.markdown.source(code, languageOf(name)).html})
+	}
+	return all, called
+}
+
+// isCode reports whether a file of a directory is configuration that a tool reads.
+func isCode(name string) bool {
+	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu"))
+}
+
+// order has the file first that people begin to read with.
+func order(name string) int {
+	if strings.HasPrefix(name, "main.") {
+		return 0
+	}
+	return 1
+}
+
+// callable is how a module block names a version of a module.
+type callable struct{ source, version string }
+
+var (
+	shortBlock     = regexp.MustCompile(`\{[ \t]*(source[ \t]*=[ \t]*"\.\.?(?:/[^"$%]*)?")[ \t]*\}`)
+	relativeSource = regexp.MustCompile(`(?m)^([ \t]*)source[ \t]*=[ \t]*"(\.\.?(?:/[^"$%]*)?)"`)
+)
+
+// called is the code of a directory with the addresses that somebody writes who calls
+// the module from elsewhere, in place of paths within it.
+func (c callable) called(code, dir string) string {
+	code = shortBlock.ReplaceAllString(code, "{\n  $1\n}")
+	return relativeSource.ReplaceAllStringFunc(code, func(found string) string {
+		m := relativeSource.FindStringSubmatch(found)
+		at := path.Join(dir, m[2])
+		if at == ".." || strings.HasPrefix(at, "../") {
+			return found
+		}
+		source := c.source
+		if at != "." {
+			source += "//" + at
+		}
+		return m[1] + "source  = " + quoted(source) + "\n" + m[1] + "version = " + quoted(c.version)
+	})
+}
