@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -24,8 +25,9 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// atOnce is how many entries of a kind are worked on at a time.
-const atOnce = 8
+// atOnce is how many entries of a kind are looked at at a time. Some workers are left
+// for those that need no run when there are as many runs as there may be.
+const atOnce = maxRuns + 4
 
 // Options say what the controllers work on.
 type Options struct {
@@ -47,6 +49,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Version{}, targetIndex, targetOf); err != nil {
 		return err
 	}
+	turns := newTurns()
 	for _, k := range []struct {
 		kind string
 		make func() client.Object
@@ -58,7 +61,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, k.make(), addressIndex, addressOf); err != nil {
 			return err
 		}
-		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: k.kind, make: k.make, list: k.list}
+		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: k.kind, make: k.make, list: k.list, turns: turns}
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -69,12 +72,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&rules{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator")}).setup(mgr)
 }
 
-// limits are the rates at which objects are worked on: a failed one again after 1 s to
-// 10 min, all together 20 a second.
+// limits are the rates at which objects are looked at again that could not be written:
+// each after 1 s to 10 min, all together 20 a second.
 func limits() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 10*time.Minute),
-		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(20, 100)},
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackOff, maxBackOff),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(maxStarts, maxStartBurst)},
 	)
 }
 
@@ -95,6 +98,10 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 		})).
 		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.queue = q // before there is a worker
+			return nil
+		})).
 		Complete(r)
 }
 

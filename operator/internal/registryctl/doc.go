@@ -27,6 +27,13 @@
 // address the oldest one that may have it does; the record in the registry names the
 // namespace by UID, so that one made anew under an old name does not inherit.
 //
+// # In turn
+//
+// A run takes a place, of which there are few, and fewer for each origin. An entry
+// without a place leaves its worker and is woken when it has one, in turn by namespace.
+// Places are those of runs and not of requests: a run that held one request and waited
+// for the next could wait for itself.
+//
 // # Rules
 //
 // All AccessRules become one file, which the front-end reads as its rules_file. Each is

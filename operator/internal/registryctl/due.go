@@ -14,6 +14,13 @@ import (
 // requestPause is how often a request by annotation is heard.
 const requestPause = 30 * time.Second
 
+// A run that failed is repeated after the least of these, then after twice as long, up
+// to the most.
+const (
+	minBackOff = time.Second
+	maxBackOff = 10 * time.Minute
+)
+
 // schedule knows when entries ran and when the next run is due. It is kept in memory:
 // after a start everything is due.
 type schedule struct {
@@ -28,7 +35,8 @@ type past struct {
 	request    string
 	at         time.Time
 	next       time.Time // zero: none by itself
-	again      bool      // it failed, or somebody changed a Version
+	again      bool      // somebody changed a Version, or what the namespace may
+	failed     int       // runs that failed in a row
 }
 
 // due reports whether a run is due, and else how long it takes until one is; 0 for
@@ -53,27 +61,42 @@ func (s *schedule) due(e *entry, now time.Time) (bool, time.Duration) {
 // ran notes a run, and returns how long it takes until the next one. A tenth of the
 // interval is by chance, so that entries made at once do not stay together.
 func (s *schedule) ran(e *entry, failed bool, now time.Time) time.Duration {
+	wait := e.run.Interval.Length()
+	wait = wait*9/10 + rand.N(wait/5+1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := s.note(e, now)
+	if failed {
+		wait = min(minBackOff<<min(p.failed, 20), maxBackOff)
+		p.failed++
+	} else {
+		p.failed = 0
+	}
+	if wait > 0 {
+		p.next = now.Add(wait)
+	}
+	return wait
+}
+
+// note is what there is to know of a run of an entry that was just now.
+func (s *schedule) note(e *entry, now time.Time) *past {
 	if s.runs == nil {
 		s.runs = map[types.NamespacedName]*past{}
 	}
-	p := &past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.request(), at: now, again: failed}
-	wait := e.run.Interval.Length()
-	if wait > 0 {
-		wait = wait*9/10 + rand.N(wait/5)
-		p.next = now.Add(wait)
+	name, failed := client.ObjectKeyFromObject(e), 0
+	if before := s.runs[name]; before != nil && before.uid == e.GetUID() && before.generation == e.GetGeneration() {
+		failed = before.failed
 	}
-	s.runs[client.ObjectKeyFromObject(e)] = p
-	return wait
+	p := &past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.request(), at: now, failed: failed}
+	s.runs[name] = p
+	return p
 }
 
 // park notes a run that met a limit: the next one is due after the pause.
 func (s *schedule) park(e *entry, now time.Time, pause time.Duration) {
-	s.ran(e, false, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.runs[client.ObjectKeyFromObject(e)].next = now.Add(pause)
+	s.note(e, now).next = now.Add(pause)
 }
 
 // ask makes a run due.

@@ -4,6 +4,7 @@ package registryctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,9 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/supply"
@@ -32,10 +36,24 @@ type entries struct {
 	make     func() client.Object
 	list     func() client.ObjectList
 	schedule schedule
+	turns    *turns // of all kinds
+	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Reconcile brings the registry and the status of one entry up to date.
 func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req)
+	if errors.Is(err, errNoPlace) {
+		return ctrl.Result{}, nil // it is woken when it has one
+	}
+	r.turns.leave(place{r.kind, req.NamespacedName})
+	return result, err
+}
+
+// errNoPlace says that an entry waits for its turn.
+var errNoPlace = errors.New("there is no place for a run")
+
+func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := r.make()
 	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
 		r.schedule.forget(req.NamespacedName)
@@ -49,11 +67,18 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	before := e.status.DeepCopy()
 	wait, err := r.work(ctx, e)
+	if errors.Is(err, errNoPlace) {
+		return ctrl.Result{}, err
+	}
 	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, e.status) {
 		if err := r.Status().Update(ctx, e.Object); err != nil {
 			r.schedule.ask(req.NamespacedName)
 			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
 		}
+	}
+	if err != nil && wait > 0 {
+		log.FromContext(ctx).Error(err, "a run failed", "again", wait)
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, err
 }
@@ -70,30 +95,19 @@ func quiet(err error) error {
 // work does what is due, and returns how long it takes until something is again. An
 // error is worth another try; a *problem is not, and is in the status only.
 func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
-	err := e.err
-	var ns *metav1.PartialObjectMetadata
-	if err != nil {
-		err = &problem{v1alpha1.ReasonInvalid, err.Error()}
-	} else {
-		ns, err = r.owns(ctx, e)
-	}
-	if err == nil && e.run.Suspend {
+	if e.err == nil && e.run.Suspend {
+		if err := r.hold(ctx, e); err != nil { // deletion is not suspended
+			return 0, err
+		}
 		e.status.ObservedGeneration = e.GetGeneration()
 		verdict{reason: v1alpha1.ReasonSuspended, message: "runs are stopped by spec.suspend"}.set(&e.status.Conditions, e.GetGeneration())
 		return 0, nil
 	}
-	var wait time.Duration
-	if err == nil {
-		var due bool
-		if due, wait = r.schedule.due(e, r.Now()); !due {
-			return wait, nil
-		}
-		wait, err = r.ranNow(ctx, e, ns)
+	wait, err := r.attempt(ctx, e)
+	if err == nil || errors.Is(err, errNoPlace) {
+		return wait, err
 	}
 	e.status.ObservedGeneration = e.GetGeneration()
-	if err == nil {
-		return wait, nil
-	}
 	verdictOf(err).set(&e.status.Conditions, e.GetGeneration())
 	if p, ok := asProblem(err); ok {
 		r.tell(e.Object, corev1.EventTypeWarning, p.reason, p.message)
@@ -102,7 +116,35 @@ func (r *entries) work(ctx context.Context, e *entry) (time.Duration, error) {
 	if pause, limited := pauseOf(err); limited {
 		return pause, nil
 	}
-	return 0, err
+	return wait, err
+}
+
+// attempt makes a run if one is due, and if it is the turn of the entry: else the error
+// is errNoPlace.
+func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) {
+	if e.err != nil {
+		return 0, &problem{v1alpha1.ReasonInvalid, e.err.Error()}
+	}
+	due, wait := r.schedule.due(e, r.Now())
+	if due {
+		name := client.ObjectKeyFromObject(e)
+		if pause := r.turns.pause(e.limitKey(), r.Now()); pause > 0 && e.request() == e.status.LastHandledRequest {
+			r.schedule.park(e, r.Now(), pause)
+			return pause, &limitError{pause}
+		}
+		if !r.turns.enter(place{r.kind, name}, e.origin(), func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+			return 0, errNoPlace
+		}
+	}
+	ns, err := r.owns(ctx, e)
+	if err != nil || !due {
+		return wait, err
+	}
+	wait, err = r.ranNow(ctx, e, ns)
+	if err == nil {
+		e.status.ObservedGeneration = e.GetGeneration()
+	}
+	return wait, err
 }
 
 // ranNow makes one run and notes that there was one.
@@ -113,8 +155,12 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 	err := problemOf(r.sync(ctx, e, ns))
 	e.status.LastHandledRequest = e.request()
 	if pause, limited := pauseOf(err); limited {
+		r.turns.limit(e.limitKey(), r.Now().Add(pause))
 		r.schedule.park(e, r.Now(), pause)
 		return 0, err
+	}
+	if err == nil {
+		r.turns.limit(e.limitKey(), time.Time{}) // somebody asked by hand, and was answered
 	}
 	_, hopeless := asProblem(err)
 	return r.schedule.ran(e, err != nil && !hopeless, r.Now()), err
@@ -143,7 +189,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 		return err
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
-		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now,
+		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
 		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
 	})
 	plan, err := s.Plan(ctx)

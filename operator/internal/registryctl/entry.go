@@ -4,6 +4,7 @@ package registryctl
 
 import (
 	"fmt"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,6 +74,30 @@ func number(p *int32) int {
 		return 0
 	}
 	return int(*p)
+}
+
+// origin is the host that the entry is from.
+func (e *entry) origin() string {
+	var from string
+	switch {
+	case len(e.set.Modules) > 0:
+		from = e.set.Modules[0].From()
+	case len(e.set.Providers) > 0:
+		from = e.set.Providers[0].From()
+	}
+	if _, rest, ok := strings.Cut(from, "://"); ok {
+		from = rest
+	}
+	host, _, _ := strings.Cut(from, "/")
+	return host
+}
+
+// limitKey is what the origin counts requests by: the credential, or this operator.
+func (e *entry) limitKey() string {
+	if e.spec.Auth == nil {
+		return e.origin()
+	}
+	return e.origin() + " " + e.GetNamespace() + "/" + e.spec.Auth.SecretRef.Name
 }
 
 // request is what somebody asks for by annotation.

@@ -30,6 +30,9 @@ const limitText = "the rate limit of the origin is reached: it is asked again la
 
 // pauseOf reports how long nobody should be asked after an error, if it says so.
 func pauseOf(err error) (time.Duration, bool) {
+	if limit, ok := errors.AsType[*limitError](err); ok {
+		return limit.pause, true
+	}
 	if !errors.Is(err, oci.ErrRateLimited) {
 		return 0, false
 	}
@@ -42,6 +45,11 @@ func pauseOf(err error) (time.Duration, bool) {
 	}
 	return min(pause, maxPause), true
 }
+
+// limitError says that another entry met the limit of the origin.
+type limitError struct{ pause time.Duration }
+
+func (e *limitError) Error() string { return limitText }
 
 // problemOf turns what trying again does not cure into a *problem.
 func problemOf(err error) error {

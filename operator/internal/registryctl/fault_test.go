@@ -4,9 +4,11 @@ package registryctl_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +52,17 @@ func TestOriginAtItsLimit(t *testing.T) {
 	if !trying(m) {
 		t.Errorf("%+v", m.Status)
 	}
-	// A second Module has the controller work meanwhile.
+	// A second Module of the origin has to wait, too; a third one has a credential.
 	runs, asked, revision := s.runs.Load(), s.out.asked.Load(), m.ResourceVersion
-	done := reconciled(t, "module")
-	second := s.module(s.ns, "second", func(m *v1alpha1.Module) { m.Spec.Suspend, m.Spec.Address = true, "net/other/aws" })
-	s.says(second, false, v1alpha1.ReasonSuspended)
-	s.until("reconciled", func() (bool, any) { return reconciled(t, "module") > done, nil })
+	second := s.module(s.ns, "second", func(m *v1alpha1.Module) { m.Spec.Address = "net/other/aws" })
+	s.says(second, false, v1alpha1.ReasonRateLimited)
+	if !trying(second) || second.Status.LastHandledRequest != "" {
+		t.Errorf("%+v", second.Status)
+	}
+	third := s.module(s.ns, "third", func(m *v1alpha1.Module) {
+		m.Spec.Address, m.Spec.Auth = "net/third/aws", &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "none"}}
+	})
+	s.says(third, false, v1alpha1.ReasonSecretMissing)
 	s.read(m)
 	if s.runs.Load() != runs || s.out.asked.Load() != asked || m.ResourceVersion != revision {
 		t.Errorf("%d more runs, %d more requests, revision %s after %s", s.runs.Load()-runs, s.out.asked.Load()-asked, m.ResourceVersion, revision)
@@ -138,5 +145,64 @@ func TestSecretsHaveToAgree(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), token) {
 		t.Error("the log shows the token")
+	}
+}
+
+// TestASlowOriginHoldsUpNobodyElse has one namespace wait for an origin that does not
+// answer, with more Modules than there are places, and another one go on.
+func TestASlowOriginHoldsUpNobodyElse(t *testing.T) {
+	s := newSite(t, nil)
+	other := s.namespace(nil)
+	s.publish("1.0.0")
+	fast := strings.Replace(s.origin, "127.0.0.1", "localhost", 1)
+	s.alsoInside = []string{fast}
+	release := make(chan struct{})
+	var hanging atomic.Int64
+	s.out.close(func(r *http.Request, base http.RoundTripper) (*http.Response, error) {
+		if r.URL.Host != fast {
+			hanging.Add(1)
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		return base.RoundTrip(r)
+	})
+	var slow []*v1alpha1.Module
+	for i := range 30 {
+		slow = append(slow, s.module(s.ns, fmt.Sprint("m", i), func(m *v1alpha1.Module) { m.Spec.Address = fmt.Sprintf("%s/m%d/aws", s.ns, i) }))
+	}
+	s.start()
+	s.until("runs of the slow origin", func() (bool, any) { return hanging.Load() > 0, nil })
+	m := s.module(other, "m", func(m *v1alpha1.Module) {
+		m.Spec.Address, m.Spec.Source = other+"/vpc/aws", "oci://"+fast+"/p/modules/"+vpc
+	})
+	s.says(m, true, v1alpha1.ReasonSynced)
+	if n := hanging.Load(); n > 4 {
+		t.Errorf("%d requests to the slow origin at a time", n)
+	}
+	close(release)
+	for _, m := range slow {
+		s.says(m, true, v1alpha1.ReasonSynced)
+	}
+}
+
+// TestSuspendedModulesAreHeld has a Module be suspended, and then get another deletion
+// policy: it is carried out all the same.
+func TestSuspendedModulesAreHeld(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	s.change(m, func() { m.Spec.Suspend = true })
+	s.says(m, false, v1alpha1.ReasonSuspended)
+	s.change(m, func() { m.Spec.DeletionPolicy = v1alpha1.DeletionYank })
+	s.until("held", func() (bool, any) { s.read(m); return len(m.Finalizers) > 0, m })
+	s.says(m, false, v1alpha1.ReasonSuspended)
+	if err := s.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(m)
+	if s.yanked("1.0.0") == nil {
+		t.Error("the version is not yanked")
 	}
 }

@@ -107,7 +107,8 @@ type site struct {
 	config       *rest.Config // of who looks at it
 	account      *rest.Config // of the operator
 	elect        bool
-	origin, fill string // HOST:PORT
+	alsoInside   []string // hosts that may be origins, besides the origin
+	origin, fill string   // HOST:PORT
 	from, to     *depot.Depot
 	out, in      gate // to the origin and to the registry that is filled
 	runs         atomic.Int64
@@ -170,7 +171,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	guard := upstream.NewGuard([]string{s.origin})
+	guard := upstream.NewGuard(append(s.alsoInside, s.origin))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext, transport.Proxy = guard.Dial, nil
 	s.out.base = transport

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// How many runs there are at a time, of all entries and of those of one origin, and how
+// many may begin in a second.
+const (
+	maxRuns       = 16
+	maxOriginRuns = 4
+	maxStarts     = 20
+	maxStartBurst = 100
+)
+
+// turns gives entries their places among the runs. Namespaces take turns, and in each
+// of them the origins, so that neither a namespace with many entries nor an origin that
+// is slow holds up the others. An entry that has no place leaves its worker and is woken
+// later.
+type turns struct {
+	mu      sync.Mutex // guards the fields below
+	starts  *rate.Limiter
+	held    map[place]string // entries that have a place, with their origin
+	busy    map[string]int   // places by origin
+	waits   map[place]*waiter
+	lines   []*line              // those that wait, in turn
+	limited map[string]time.Time // until when nobody asks, by origin and credential
+	alarm   *time.Timer          // when the next run may begin; nil: none waits for that alone
+}
+
+// place is an entry, of which there is one run at a time.
+type place struct {
+	kind string
+	name types.NamespacedName
+}
+
+// waiter is an entry that waits for a place.
+type waiter struct {
+	place
+	wake func() // nil while its worker looks
+}
+
+// line is those of a namespace that wait for an origin.
+type line struct {
+	namespace, origin string
+	list              []*waiter
+}
+
+func newTurns() *turns {
+	return &turns{
+		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[place]string{}, busy: map[string]int{},
+		waits: map[place]*waiter{}, limited: map[string]time.Time{},
+	}
+}
+
+// enter takes a place, or has the entry be woken when it has one.
+func (t *turns) enter(p place, origin string, wake func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.held[p]; ok {
+		return true // that is what it was woken for
+	}
+	w := t.waits[p]
+	if w == nil {
+		w = &waiter{place: p}
+		t.waits[p] = w
+		t.lineOf(p.name.Namespace, origin).add(w)
+	}
+	w.wake = nil
+	t.deal()
+	w.wake = wake
+	_, ok := t.held[p]
+	return ok
+}
+
+func (l *line) add(w *waiter) { l.list = append(l.list, w) }
+
+// lineOf finds the line of an origin, or opens it at the end.
+func (t *turns) lineOf(namespace, origin string) *line {
+	i := slices.IndexFunc(t.lines, func(l *line) bool { return l.namespace == namespace && l.origin == origin })
+	if i < 0 {
+		i = len(t.lines)
+		t.lines = append(t.lines, &line{namespace: namespace, origin: origin})
+	}
+	return t.lines[i]
+}
+
+// leave gives back the place of an entry, if it has one.
+func (t *turns) leave(p place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	origin, ok := t.held[p]
+	if !ok {
+		return
+	}
+	delete(t.held, p)
+	if t.busy[origin]--; t.busy[origin] == 0 {
+		delete(t.busy, origin)
+	}
+	t.deal()
+}
+
+// deal gives away the places that there are. The lines of a namespace that got one go
+// to the end.
+func (t *turns) deal() {
+	for len(t.held) < maxRuns {
+		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < maxOriginRuns })
+		if i < 0 {
+			return
+		}
+		if !t.starts.Allow() {
+			t.wait()
+			return
+		}
+		l := t.lines[i]
+		w := l.list[0]
+		if l.list = l.list[1:]; len(l.list) == 0 {
+			t.lines = slices.Delete(t.lines, i, i+1)
+		}
+		delete(t.waits, w.place)
+		t.held[w.place] = l.origin
+		t.busy[l.origin]++
+		t.toEnd(l)
+		if w.wake != nil {
+			w.wake()
+		}
+	}
+}
+
+// toEnd puts the other lines of the namespace behind those of others, and last the one
+// that got a place.
+func (t *turns) toEnd(got *line) {
+	behind := func(l *line) int {
+		switch {
+		case l == got:
+			return 2
+		case l.namespace == got.namespace:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(t.lines, func(a, b *line) int { return behind(a) - behind(b) })
+}
+
+// wait deals again when the next run may begin.
+func (t *turns) wait() {
+	if t.alarm != nil {
+		return
+	}
+	next := t.starts.Reserve()
+	delay := next.Delay()
+	next.Cancel()
+	t.alarm = time.AfterFunc(delay, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.alarm = nil
+		t.deal()
+	})
+}
+
+// limit has nobody ask an origin before a time; the zero time ends that.
+func (t *turns) limit(origin string, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if until.IsZero() {
+		delete(t.limited, origin)
+	} else {
+		t.limited[origin] = until
+	}
+}
+
+// pause is how long an origin is not asked.
+func (t *turns) pause(origin string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until, ok := t.limited[origin]
+	if ok && !now.Before(until) {
+		delete(t.limited, origin)
+	}
+	return max(until.Sub(now), 0)
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// queue is what turns wake.
+type queue struct {
+	*turns
+	woken []place
+}
+
+func newQueue() *queue { return &queue{turns: newTurns()} }
+
+func entryAt(namespace string, number int) place {
+	return place{kindModule, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
+}
+
+func (q *queue) ask(p place, origin string) bool {
+	return q.enter(p, origin, func() { q.woken = append(q.woken, p) })
+}
+
+// fill has entries of a namespace ask for places, and counts those that got one.
+func (q *queue) fill(namespace, origin string, n int) int {
+	got := 0
+	for i := range n {
+		if q.ask(entryAt(namespace, i), origin) {
+			got++
+		}
+	}
+	return got
+}
+
+// TestTurns has a namespace with many entries and another one with few.
+func TestTurns(t *testing.T) {
+	q := newQueue()
+	if got := q.fill("many", "slow.example.com", 50); got != maxOriginRuns {
+		t.Fatalf("%d runs of one origin", got)
+	}
+	if !q.ask(entryAt("few", 0), "other.example.com") {
+		t.Error("an origin that is slow holds up another one")
+	}
+	for i := range 3 { // they wait for the slow one, behind 46
+		if q.ask(entryAt("few", 1+i), "slow.example.com") {
+			t.Error("too many runs of one origin")
+		}
+	}
+	for i := range 4 {
+		q.leave(entryAt("many", i))
+	}
+	want := []place{entryAt("many", 4), entryAt("few", 1), entryAt("many", 5), entryAt("few", 2)}
+	if fmt.Sprint(q.woken) != fmt.Sprint(want) {
+		t.Errorf("woken %v, want %v", q.woken, want)
+	}
+	if !q.ask(want[0], "slow.example.com") || q.ask(entryAt("many", 40), "slow.example.com") {
+		t.Error("who was woken has a place, who waits has not")
+	}
+	q.leave(entryAt("nobody", 0))
+	if len(q.held) != 5 {
+		t.Errorf("%d places are held", len(q.held))
+	}
+}
+
+// TestTurnsOfOrigins has the origins of one namespace take turns, and bounds them all.
+func TestTurnsOfOrigins(t *testing.T) {
+	q := newQueue()
+	got := 0
+	for i := range 10 {
+		if q.ask(entryAt("a", i), fmt.Sprint("origin-", i/3)) {
+			got++
+		}
+	}
+	got += q.fill("b", "origin-x", 3) + q.fill("c", "origin-y", 3)
+	if got != maxRuns || q.ask(entryAt("d", 0), "origin-z") {
+		t.Errorf("%d runs at a time", got)
+	}
+	q.leave(entryAt("a", 0))
+	q.ask(entryAt("a", 10), "origin-4")
+	q.leave(entryAt("d", 0))
+	if len(q.held) != maxRuns || len(q.lines) != 0 {
+		t.Errorf("%d runs, %d lines", len(q.held), len(q.lines))
+	}
+}
+
+// TestStartsPerSecond has as many runs begin at once as a burst has, and then no more
+// than the rate allows.
+func TestStartsPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		begun := 0
+		for i := range 200 {
+			p := entryAt("a", i)
+			if q.ask(p, "o") {
+				begun++
+				q.leave(p)
+			}
+		}
+		if begun != maxStartBurst {
+			t.Errorf("%d runs began at once", begun)
+		}
+		for second := range 5 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for len(q.woken) > 0 { // each run is over at once
+				p := q.woken[0]
+				q.woken = q.woken[1:]
+				if q.ask(p, "o") {
+					begun++
+					q.leave(p)
+				}
+			}
+			if most := maxStartBurst + maxStarts*(second+1); begun > most {
+				t.Errorf("after %d s %d runs have begun", second+1, begun)
+			}
+		}
+		if begun < maxStartBurst+maxStarts {
+			t.Errorf("%d runs have begun", begun)
+		}
+	})
+}
+
+// TestLimitOfAnOrigin has nobody ask until the time that an origin names.
+func TestLimitOfAnOrigin(t *testing.T) {
+	q, now := newQueue(), time.Unix(1_800_000_000, 0)
+	q.limit("o", now.Add(time.Hour))
+	if got := q.pause("o", now.Add(time.Minute)); got != 59*time.Minute || q.pause("other", now) != 0 {
+		t.Errorf("pause %s", got)
+	}
+	if q.pause("o", now.Add(time.Hour)) != 0 || len(q.limited) != 0 {
+		t.Error("it does not end")
+	}
+	q.limit("o", now.Add(time.Hour))
+	q.limit("o", time.Time{})
+	if q.pause("o", now) != 0 {
+		t.Error("it does not end by hand")
+	}
+}
