@@ -14,7 +14,7 @@ KO      := $(CACHE)/ko/0.19.1/ko
 TAG     := devel
 NESTED  := internal/e2e internal/conformance operator
 
-.PHONY: build image tools generate test lint race cover bench fuzz demo demo-instances demo-kube interop models mutants docs screenshots vuln year
+.PHONY: build image tools generate test lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -22,6 +22,9 @@ demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime
 demo-kube: build $(TOFU)
 	$(MAKE) -C operator etcd kube-apiserver
 	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && go run ./internal/demo
+scale-kube: build # one operator with many Modules: what it keeps, and what an idle hour asks of whom
+	$(MAKE) -C operator etcd kube-apiserver
+	cd operator && go build -o ../bin/okara-operator ./cmd/okara-operator && OKARA_SCALE=5000 go run ./internal/demo
 test: tools
 	$(MAKE) -C operator etcd kube-apiserver
 	go test -timeout 30m ./...

@@ -32,6 +32,7 @@ func (w *world) cluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.admin = admin
 	set, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
@@ -149,9 +150,15 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return clientcmd.WriteToFile(*k, file)
 }
 
-// startOperator starts it as its pod would, with a lease that is short enough to watch.
+// startOperator starts it as its pod would.
 func (w *world) startOperator() (err error) {
-	w.operator, err = w.start("operator", "okara-operator", "run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front,
-		"--front-end", "okara.test", "--allow-origin", w.origin, "--ca-file", w.path("ca.pem"), "--lease", "5s", "--metrics-address", "0", "--health-address", "0")
+	args := []string{
+		"run", "--kubeconfig", w.kubeconfig, "--namespace", system, "--registry", w.front, "--front-end", "okara.test",
+		"--allow-origin", w.origin, "--lease", w.lease, "--metrics-address", w.metrics, "--health-address", "0",
+	}
+	if w.server != nil {
+		args = append(args, "--ca-file", w.path("ca.pem"))
+	}
+	w.operator, err = w.start("operator", "okara-operator", args...)
 	return err
 }

@@ -4,4 +4,7 @@
 // runs it. The chart's objects, a Depot that a tenant writes, an operator that is killed
 // in the middle of its work, and tofu that installs what came of it. It knows okara and
 // the operator as processes, and leaves nothing behind.
+//
+// With OKARA_SCALE=N it has the operator work on N Modules instead, and prints what an
+// idle hour costs: make scale-kube.
 package main

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,13 +21,26 @@ import (
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
-// releases is how many versions the module has.
-const releases = 12
+// releases is how many versions the module of the demonstration has, and scaleReleases
+// how many each Module of many.
+const (
+	releases      = 12
+	scaleReleases = 3
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := demo(ctx); err != nil {
+	run := demo
+	if modules := os.Getenv("OKARA_SCALE"); modules != "" {
+		n, err := strconv.Atoi(modules)
+		if err != nil || n < 1 {
+			fmt.Fprintln(os.Stderr, "OKARA_SCALE is no number of Modules:", modules)
+			os.Exit(2)
+		}
+		run = func(ctx context.Context) error { return scale(ctx, n, scaleReleases) }
+	}
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\nthe demo stopped:", err)
 		os.Exit(1)
 	}

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/scratch"
@@ -38,6 +39,7 @@ type world struct {
 	root, dir  string
 	remove     func() error
 	kube       rig.Cluster
+	admin      *rest.Config
 	kubeconfig string // of the operator
 	tenant     client.Client
 	server     *httptest.Server // git
@@ -45,6 +47,8 @@ type world struct {
 	git        string           // source of the module
 	front      string           // HOST:PORT of the registry and its front-end
 	operator   *process
+	lease      string // of the operator
+	metrics    string // HOST:PORT of it
 	processes  []*process
 	before     map[string]string
 }
@@ -54,7 +58,7 @@ func newWorld() (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{root: rig.Root(), dir: dir, remove: remove}
+	w := &world{root: rig.Root(), dir: dir, remove: remove, lease: "5s", metrics: "0"}
 	for _, d := range []string{"home", "app", "tmp"} {
 		if err := os.Mkdir(w.path(d), 0o700); err != nil {
 			return nil, errors.Join(err, remove())
@@ -122,8 +126,8 @@ func (w *world) start(name, program string, args ...string) (*process, error) {
 var listening = regexp.MustCompile(`http://(127\.0\.0\.1:[0-9]+)`)
 
 // serve starts a registry with a front-end, and returns HOST:PORT.
-func (w *world) serve(name string) (string, error) {
-	p, err := w.start(name, "okara", "serve", "--listen", "127.0.0.1:0", "--storage", w.path(name))
+func (w *world) serve(name string, flags ...string) (string, error) {
+	p, err := w.start(name, "okara", append([]string{"serve", "--listen", "127.0.0.1:0", "--storage", w.path(name)}, flags...)...)
 	if err != nil {
 		return "", err
 	}
@@ -236,7 +240,7 @@ func (w *world) close(failed bool) error {
 	for _, p := range w.processes {
 		if failed {
 			b, _ := os.ReadFile(p.log) // shown as far as it can be read
-			fmt.Fprintf(os.Stderr, "\nthe log of %s:\n%s", p.name, b[max(0, len(b)-8192):])
+			fmt.Fprintf(os.Stderr, "\nthe log of %s:\n%s", p.name, b[max(0, len(b)-4096):])
 		}
 		p.kill()
 	}

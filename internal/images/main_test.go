@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/seed-141914ff/okara/internal/bundle"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// TestBase wants the image below the programs to stay what it is, and ko to find all of
+// it without a registry.
+func TestBase(t *testing.T) {
+	dir := t.TempDir()
+	got, err := seed(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "okara.invalid/empty@sha256:7863d89ec1a350c0f53f23abb010fbb11c3c30ea9e1bdb642b8599e63ffb4df6"; got != want {
+		t.Errorf("the base is %s, want %s", got, want)
+	}
+	src, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(src, &index); err != nil {
+		t.Fatal(err)
+	}
+	if len(index.Manifests) != 1+len(platforms()) {
+		t.Errorf("the cache lists %d manifests", len(index.Manifests))
+	}
+	for _, d := range index.Manifests {
+		if b, err := os.ReadFile(filepath.Join(dir, "blobs", "sha256", d.Digest.Encoded())); err != nil || int64(len(b)) != d.Size {
+			t.Errorf("manifest %s: %d bytes, %v", d.Digest, len(b), err)
+		}
+	}
+}
+
+// TestImages builds the images twice, compares every byte, loads them into a registry,
+// and looks at what it has then.
+func TestImages(t *testing.T) {
+	ko := os.Getenv("OKARA_TEST_KO")
+	if ko == "" {
+		t.Skip("two programs for two platforms take minutes to build: make interop-kube does, with OKARA_TEST_KO")
+	}
+	t.Chdir("../..")
+	dir := t.TempDir()
+	var files [2]string
+	for i := range files {
+		files[i] = filepath.Join(dir, string(rune('a'+i)))
+		if err := run(t.Context(), ko, files[i], "1.2.3"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, errA := os.ReadFile(files[0])
+	b, errB := os.ReadFile(files[1])
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Fatalf("two builds differ: %d and %d bytes, %v, %v", len(a), len(b), errA, errB)
+	}
+	f, err := bundle.Open(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, client := depottest.NewDepot(t, ocitest.New(t, ocitest.Quirks{}), oci.Options{})
+	if _, err := bundle.Load(t.Context(), d, f, bundle.LoadOptions{Images: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"okara", "okara-operator"} {
+		looksRight(t, depottest.MustRepo(t, client, "p/images/"+name), name)
+	}
+}
+
+// looksRight looks at one image.
+func looksRight(t *testing.T, r *oci.Repo, name string) {
+	t.Helper()
+	m := depottest.MustFetch(t, r, "1.2.3")
+	index, err := m.Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, d := range index.Manifests {
+		have = append(have, d.Platform.OS+"/"+d.Platform.Architecture)
+		image, err := depottest.MustFetch(t, r, d.Digest.String()).Image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config ocispec.Image
+		if err := json.Unmarshal(blob(t.Context(), t, r, image.Config), &config); err != nil {
+			t.Fatal(err)
+		}
+		if config.Config.User != user || len(config.Config.Entrypoint) != 1 || filepath.Base(config.Config.Entrypoint[0]) != name || config.Architecture != d.Platform.Architecture {
+			t.Errorf("%s for %s is %+v", name, config.Architecture, config.Config)
+		}
+	}
+	if got, want := strings.Join(have, " "), strings.Join(platforms(), " "); got != want {
+		t.Errorf("%s is for %s, want %s", name, got, want)
+	}
+	refs, err := r.Referrers(t.Context(), m.Descriptor, mediaSBOM)
+	if err != nil || len(refs) != len(platforms()) {
+		t.Fatalf("%s has %d documents of what it is made of, %v", name, len(refs), err)
+	}
+	for _, d := range refs {
+		document, err := depottest.MustFetch(t, r, d.Digest.String()).Image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spdx struct {
+			SPDXVersion string
+			Packages    []struct{ Name string }
+		}
+		if err := json.Unmarshal(blob(t.Context(), t, r, document.Layers[0]), &spdx); err != nil || spdx.SPDXVersion == "" || len(spdx.Packages) < 50 {
+			t.Errorf("%s: %s with %d packages, %v", name, spdx.SPDXVersion, len(spdx.Packages), err)
+		}
+	}
+}
+
+func blob(ctx context.Context, t *testing.T, r *oci.Repo, d oci.Descriptor) []byte {
+	t.Helper()
+	b, err := r.ReadBlob(ctx, d, 4<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
