@@ -390,6 +390,7 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/access
 	internal/addr
 	internal/depot
+	internal/scan
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1

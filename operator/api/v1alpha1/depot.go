@@ -78,6 +78,10 @@ type DepotDefaults struct {
 	// +optional
 	Ignore []string `json:"ignore,omitempty"`
 
+	// Scan versions before they are published.
+	// +optional
+	Scan *ScanPolicy `json:"scan,omitempty"`
+
 	// Which new versions wait for the approval of a person.
 	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`

@@ -51,14 +51,31 @@ type EntrySpec struct {
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
 
+	// Scan versions before they are published, and hold back what the scan blocks.
+	// +optional
+	Scan *ScanPolicy `json:"scan,omitempty"`
+
 	// Which new versions wait for the approval of a person.
 	// +optional
 	Approval *ApprovalPolicy `json:"approval,omitempty"`
 }
 
+// ScanPolicy says what a scan does. Which scanner it is says the operator.
+type ScanPolicy struct {
+	// Lowest level of a finding that holds a version back. Empty: none does.
+	// +kubebuilder:validation:Enum=low;medium;high;critical
+	// +optional
+	Block string `json:"block,omitempty"`
+
+	// Scan a version again when its newest report is older, such as 168h.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="1h and more"
+	// +optional
+	MaxAge *Duration `json:"maxAge,omitempty"`
+}
+
 // Auth names a credential.
 type Auth struct {
-	// A Secret of the same namespace with the key token, or with githubAppID, githubInstallID and githubPrivateKey. Its annotation okara.dev/use lists the hosts that it may be sent to.
+	// A Secret of the same namespace with the key token, or with githubAppID, githubInstallID and githubPrivateKey, or with ssh-privatekey and known_hosts. Its annotation okara.dev/use lists the hosts that it may be sent to.
 	SecretRef SecretRef `json:"secretRef"`
 }
 

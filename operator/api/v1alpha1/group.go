@@ -68,5 +68,6 @@ const (
 	ReasonTargetMissing       = "TargetMissing"
 	ReasonEntriesFailed       = "EntriesFailed"
 	ReasonIssuerUnknown       = "IssuerUnknown"
+	ReasonScannerMissing      = "ScannerMissing"
 	ReasonTooManyRules        = "TooManyRules"
 )

@@ -76,6 +76,7 @@ func objects() []client.Object {
 	entry := v1alpha1.EntrySpec{
 		Versions: "~> 1.0", Limit: new(int32(3)), Keep: new(int32(2)), Pin: []string{"1.0.0"},
 		Auth:     &v1alpha1.Auth{SecretRef: v1alpha1.SecretRef{Name: "forge"}},
+		Scan:     &v1alpha1.ScanPolicy{Block: "high", MaxAge: new(v1alpha1.Duration("168h"))},
 		Approval: &v1alpha1.ApprovalPolicy{Required: true, Patch: true, SignedBy: []string{"0123456789ABCDEF"}, OlderThan: new(v1alpha1.Duration("72h"))},
 	}
 	run := v1alpha1.RunSpec{Interval: new(v1alpha1.Duration("1h30m")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete, VersionObjects: new(int32(0))}
@@ -89,7 +90,7 @@ func objects() []client.Object {
 	depot := v1alpha1.DepotSpec{
 		Interval: new(v1alpha1.Duration("0s")), Suspend: true, DeletionPolicy: v1alpha1.DeletionDelete,
 		Defaults: v1alpha1.DepotDefaults{
-			Auth: entry.Auth, Policy: "immutable", Limit: entry.Limit, Keep: entry.Keep, Platforms: provider.Platforms, Ignore: module.Ignore, Approval: entry.Approval,
+			Auth: entry.Auth, Policy: "immutable", Limit: entry.Limit, Keep: entry.Keep, Platforms: provider.Platforms, Ignore: module.Ignore, Scan: entry.Scan, Approval: entry.Approval,
 		},
 		Modules: []v1alpha1.ModuleEntry{module, {Address: "net/dns/aws", Source: "net/dns/aws"}}, Providers: []v1alpha1.ProviderEntry{provider},
 	}
@@ -148,6 +149,8 @@ func TestObjectsRefused(t *testing.T) {
 		"spec.claims":         rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
 		"spec.groups[0]":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
 		"spec.interval":       module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
+		"spec.scan.block":     module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{Block: "all"} }),
+		"spec.scan.maxAge":    module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{MaxAge: new(v1alpha1.Duration("59m"))} }),
 		"spec.limit":          module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
 		"spec.keep":           module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
 		"spec.address":        module(func(s *v1alpha1.ModuleSpec) { s.Address = "vpc" }),

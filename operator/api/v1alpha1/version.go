@@ -88,6 +88,72 @@ type VersionStatus struct {
 	// +listType=set
 	// +optional
 	Platforms []string `json:"platforms,omitempty"`
+
+	// The newest scan of a module, or of each platform of a provider, the worst first. The full report is in the registry.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	// +optional
+	Scans []Scan `json:"scans,omitempty"`
+
+	// There are more findings than are listed.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Scan is what a scan report says.
+type Scan struct {
+	// Platform of a provider that was scanned. Empty: the module.
+	// +optional
+	Subject string `json:"subject,omitempty"`
+
+	// Name of the scanner.
+	Tool string `json:"tool"`
+
+	// When it was scanned.
+	Time metav1.Time `json:"time"`
+
+	// Number of critical findings.
+	Critical int32 `json:"critical"`
+
+	// Number of high findings.
+	High int32 `json:"high"`
+
+	// Number of medium findings.
+	Medium int32 `json:"medium"`
+
+	// Number of low findings.
+	Low int32 `json:"low"`
+
+	// What was found, the worst first, at most 50 of all scans.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	// +optional
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Finding is one thing that a scanner found, in the words of its report.
+type Finding struct {
+	// critical, high, medium or low.
+	Level string `json:"level"`
+
+	// Name of the rule, or of a vulnerability.
+	Rule string `json:"rule"`
+
+	// What it is about.
+	// +optional
+	Title string `json:"title,omitempty"`
+
+	// File, with the line where the report names one.
+	// +optional
+	File string `json:"file,omitempty"`
+
+	// Package with its version, of a vulnerability.
+	// +optional
+	Package string `json:"package,omitempty"`
+
+	// Version of the package that does not have it.
+	// +optional
+	Fixed string `json:"fixed,omitempty"`
 }
 
 // Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be made by hand, to have a say about an older one.
@@ -100,6 +166,8 @@ type VersionStatus struct {
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.status.digest`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Critical",type=integer,priority=1,JSONPath=`.status.scans[0].critical`
+// +kubebuilder:printcolumn:name="High",type=integer,priority=1,JSONPath=`.status.scans[0].high`
 type Version struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

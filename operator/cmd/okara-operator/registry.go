@@ -32,6 +32,7 @@ type registrySite struct {
 	plainHTTP bool
 	allowed   []string
 	scratch   string
+	scanner   registryctl.Scanner
 }
 
 func (s *registrySite) add(f *pflag.FlagSet) {
@@ -40,6 +41,9 @@ func (s *registrySite) add(f *pflag.FlagSet) {
 	f.StringVar(&s.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
 	f.BoolVar(&s.plainHTTP, "plain-http", false, "speak http to a registry that is not on loopback")
 	f.StringArrayVar(&s.allowed, "allow-origin", nil, "`HOST[:PORT]` at a private or loopback address that objects may name as origin (repeatable)")
+	f.StringVar(&s.scanner.Command, "scanner", "", "`COMMAND` that scans versions of objects with spec.scan: trivy, or one that writes SARIF to stdout")
+	f.StringVar(&s.scanner.Database, "scan-database", "", "`FOLDER` with trivy's offline database")
+	f.IntVar(&s.scanner.Jobs, "scan-jobs", 1, "`NUMBER` of objects that are scanned at a time")
 	f.StringVar(&s.scratch, "temp-dir", "", "`FOLDER` for temporary files (default the system's)")
 }
 
@@ -62,6 +66,9 @@ func (s *registrySite) check() error {
 				return usagef("--%s %q is no HOST[:PORT]: give the name alone, without https:// and without a path", f.flag, host)
 			}
 		}
+	}
+	if s.scanner.Jobs < 1 {
+		return usagef("--scan-jobs %d is less than 1", s.scanner.Jobs)
 	}
 	if s.scratch != "" {
 		if info, err := os.Stat(s.scratch); err != nil || !info.IsDir() {
@@ -120,7 +127,8 @@ func (s *registrySite) open(log *slog.Logger) (registryctl.Options, error) {
 		return registryctl.Options{}, err
 	}
 	return registryctl.Options{
-		Depot: depot.New(depot.Options{Client: c, Layout: layout, TempDir: s.scratch}),
+		Scanner: s.scanner,
+		Depot:   depot.New(depot.Options{Client: c, Layout: layout, TempDir: s.scratch}),
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			return tenants.Origins(ctx, secret, may)
 		},

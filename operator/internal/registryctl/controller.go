@@ -38,7 +38,15 @@ type Options struct {
 	// one, and never with what the operator has for itself. may says which addresses of
 	// the registry its namespace may use.
 	Origins func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error)
+	Scanner Scanner
 	Now     func() time.Time // nil: time.Now
+}
+
+// Scanner is what scans versions of entries that want it.
+type Scanner struct {
+	Command  string // "trivy", or a command that writes SARIF to stdout; "": there is none
+	Database string // folder of its offline database
+	Jobs     int    // runs of entries that are scanned, at a time
 }
 
 // Setup adds the controllers to a manager.
@@ -49,7 +57,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Version{}, targetIndex, targetOf); err != nil {
 		return err
 	}
-	turns := newTurns()
+	turns := newTurns(o.Scanner.Jobs)
 	for _, k := range []struct {
 		kind string
 		make func() client.Object

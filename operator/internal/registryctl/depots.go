@@ -141,7 +141,8 @@ func wanted(d *v1alpha1.Depot) []client.Object {
 }
 
 func withDefaults(e v1alpha1.EntrySpec, d v1alpha1.DepotDefaults) v1alpha1.EntrySpec {
-	e.Auth, e.Limit, e.Keep, e.Approval = cmp.Or(e.Auth, d.Auth), cmp.Or(e.Limit, d.Limit), cmp.Or(e.Keep, d.Keep), cmp.Or(e.Approval, d.Approval)
+	e.Auth, e.Limit, e.Keep = cmp.Or(e.Auth, d.Auth), cmp.Or(e.Limit, d.Limit), cmp.Or(e.Keep, d.Keep)
+	e.Scan, e.Approval = cmp.Or(e.Scan, d.Scan), cmp.Or(e.Approval, d.Approval)
 	return e
 }
 

@@ -132,11 +132,14 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 			r.schedule.park(e, r.Now(), pause)
 			return pause, &limitError{pause}
 		}
-		if !r.turns.enter(place{r.kind, name}, e.origin(), func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+		if !r.turns.enter(place{r.kind, name}, e.line(), func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
 			return 0, errNoPlace
 		}
 	}
 	ns, err := r.owns(ctx, e)
+	if err == nil && due {
+		err = e.scanWith(r.Scanner)
+	}
 	if err != nil || !due {
 		return wait, err
 	}

@@ -66,7 +66,39 @@ func (e *entry) common() supply.EntrySpec {
 	if a := e.spec.Approval; a != nil {
 		s.Approval = supply.ApprovalPolicy{Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
 	}
+	if p := e.spec.Scan; p != nil {
+		s.Scan = supply.ScanPolicy{Block: p.Block, MaxAge: p.MaxAge.Length()}
+	}
 	return s
+}
+
+// scanLine is where entries wait that are scanned. No host has this name.
+const scanLine = "the scanner"
+
+// line is what the entry waits for: its origin, or the scanner.
+func (e *entry) line() string {
+	if e.spec.Scan != nil {
+		return scanLine
+	}
+	return e.origin()
+}
+
+// scanWith names the scanner to the entry, if it wants one.
+func (e *entry) scanWith(s Scanner) error {
+	if e.spec.Scan == nil {
+		return nil
+	}
+	if s.Command == "" {
+		return &problem{v1alpha1.ReasonScannerMissing, "spec.scan: the operator has no scanner: an administrator names one by --scanner"}
+	}
+	name := func(p *supply.ScanPolicy) { p.Scanner, p.Database = s.Command, s.Database }
+	for i := range e.set.Modules {
+		name(&e.set.Modules[i].Scan)
+	}
+	for i := range e.set.Providers {
+		name(&e.set.Providers[i].Scan)
+	}
+	return nil
 }
 
 func number(p *int32) int {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/scan"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/internal/upstream"
 	"github.com/seed-141914ff/okara/oci"
@@ -56,6 +57,9 @@ func problemOf(err error) error {
 	if taken, ok := errors.AsType[*supply.OwnerError](err); ok {
 		return &problem{v1alpha1.ReasonAddressTaken, taken.Entry +
 			" has versions of another namespace, perhaps of an earlier one of this name: an administrator can give the address to this one by " + v1alpha1.AnnotationAddresses}
+	}
+	if errors.Is(err, scan.ErrMissing) {
+		return &problem{v1alpha1.ReasonScannerMissing, "spec.scan: the scanner of the operator is not there: " + err.Error()}
 	}
 	if inside, ok := errors.AsType[*upstream.InsideError](err); ok {
 		return &problem{v1alpha1.ReasonSourceNotAllowed, inside.Host + " is not a public address: an administrator can allow it by --allow-origin"}

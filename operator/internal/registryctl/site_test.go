@@ -116,6 +116,7 @@ type site struct {
 	log          buffer
 	ns, home     string // of the objects and of the operator
 	issuers      []string
+	scanner      registryctl.Scanner
 	watched      []string
 	stop         func()
 	asked        int
@@ -178,7 +179,7 @@ func (s *site) start() {
 	tenants := supply.NewTenants(supply.TenantsOptions{Guard: guard, Transport: &s.out, Registry: s.fill, Layout: s.to.Options().Layout})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	if err := registryctl.Setup(ctx, mgr, registryctl.Options{
-		Depot: s.to, Namespace: s.home, Issuers: s.issuers, Now: s.now,
+		Depot: s.to, Namespace: s.home, Issuers: s.issuers, Scanner: s.scanner, Now: s.now,
 		Origins: func(ctx context.Context, secret supply.TenantSecret, may func(addr.Item) bool) (supply.Origins, error) {
 			s.runs.Add(1)
 			return tenants.Origins(ctx, secret, may)

@@ -26,6 +26,7 @@ const (
 // later.
 type turns struct {
 	mu      sync.Mutex // guards the fields below
+	scans   int        // places of the line that waits for the scanner
 	starts  *rate.Limiter
 	held    map[place]string // entries that have a place, with their origin
 	busy    map[string]int   // places by origin
@@ -53,8 +54,9 @@ type line struct {
 	list              []*waiter
 }
 
-func newTurns() *turns {
+func newTurns(scans int) *turns {
 	return &turns{
+		scans:  max(scans, 1),
 		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[place]string{}, busy: map[string]int{},
 		waits: map[place]*waiter{}, limited: map[string]time.Time{},
 	}
@@ -111,7 +113,7 @@ func (t *turns) leave(p place) {
 // to the end.
 func (t *turns) deal() {
 	for len(t.held) < maxRuns {
-		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < maxOriginRuns })
+		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < t.most(l.origin) })
 		if i < 0 {
 			return
 		}
@@ -132,6 +134,14 @@ func (t *turns) deal() {
 			w.wake()
 		}
 	}
+}
+
+// most is how many places there are for an origin, or for the scanner.
+func (t *turns) most(origin string) int {
+	if origin == scanLine {
+		return t.scans
+	}
+	return maxOriginRuns
 }
 
 // toEnd puts the other lines of the namespace behind those of others, and last the one

@@ -17,7 +17,7 @@ type queue struct {
 	woken []place
 }
 
-func newQueue() *queue { return &queue{turns: newTurns()} }
+func newQueue() *queue { return &queue{turns: newTurns(1)} }
 
 func entryAt(namespace string, number int) place {
 	return place{kindModule, types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(number)}}
@@ -62,6 +62,12 @@ func TestTurns(t *testing.T) {
 	if !q.ask(want[0], "slow.example.com") || q.ask(entryAt("many", 40), "slow.example.com") {
 		t.Error("who was woken has a place, who waits has not")
 	}
+	if got := q.fill("scanned", scanLine, 3); got != 1 {
+		t.Errorf("%d runs that scan", got)
+	}
+	q.leave(entryAt("scanned", 0))
+	q.leave(entryAt("scanned", 1))
+	q.leave(entryAt("scanned", 2))
 	q.leave(entryAt("nobody", 0))
 	if len(q.held) != 5 {
 		t.Errorf("%d places are held", len(q.held))

@@ -222,7 +222,7 @@ func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.
 	}
 	before := v.Status.DeepCopy()
 	s := f.summary(version)
-	if s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != "" && v.Status.Digest != s.Digest {
+	if s.State != v1alpha1.StateUnknown && s.State != v1alpha1.StateWithdrawn && s.Digest != "" && (v.Status.Digest != s.Digest || scannedSince(&v.Status, f.known[s.Version].Scanned)) {
 		if err := r.measure(ctx, f, s.Digest, &v.Status); err != nil {
 			return err
 		}
@@ -250,6 +250,9 @@ func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.
 func (r *entries) measure(ctx context.Context, f *found, digest string, s *v1alpha1.VersionStatus) error {
 	m, err := f.listing.Repository.Fetch(ctx, digest)
 	if err != nil {
+		return err
+	}
+	if err := readScans(ctx, f.listing.Repository, m, s); err != nil {
 		return err
 	}
 	s.ContentDigest, s.SizeBytes, s.Platforms = "", 0, nil

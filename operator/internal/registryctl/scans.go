@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Bounds of what a status tells of scans.
+const (
+	maxFindings = 50 // of all scans of a version
+	maxScans    = 50
+	maxReport   = 8 << 20 // bytes of a report whose findings are listed
+)
+
+// scannedSince reports whether a version was scanned again after its status was written.
+func scannedSince(s *v1alpha1.VersionStatus, scanned time.Time) bool {
+	if scanned.IsZero() {
+		return false
+	}
+	return !slices.ContainsFunc(s.Scans, func(has v1alpha1.Scan) bool { return !has.Time.Time.Before(scanned) })
+}
+
+// readScans reads the newest scan reports of a version, the worst first.
+func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.VersionStatus) error {
+	subjects := []artifact.ProviderPlatform{{Manifest: m.Descriptor}} // the module
+	if index, err := artifact.ParseProviderIndex(m); err == nil {
+		subjects = index.Platforms[:min(len(index.Platforms), maxScans)]
+	}
+	s.Scans, s.Truncated = nil, false
+	room := maxFindings
+	for _, t := range subjects {
+		one, more, err := readScan(ctx, repo, t.Manifest, room)
+		if err != nil {
+			return err
+		}
+		if one == nil {
+			continue
+		}
+		if t.Platform.OS != "" {
+			one.Subject = t.Platform.String()
+		}
+		room -= len(one.Findings)
+		s.Scans, s.Truncated = append(s.Scans, *one), s.Truncated || more
+	}
+	slices.SortStableFunc(s.Scans, func(a, b v1alpha1.Scan) int {
+		return cmp.Or(cmp.Compare(b.Critical, a.Critical), cmp.Compare(b.High, a.High), cmp.Compare(b.Medium, a.Medium), cmp.Compare(b.Low, a.Low))
+	})
+	return nil
+}
+
+// readScan reads the newest report about a manifest, nil if there is none, and reports
+// whether it has more findings than there is room for.
+func readScan(ctx context.Context, repo *oci.Repo, subject oci.Descriptor, room int) (*v1alpha1.Scan, bool, error) {
+	refs, err := artifact.ReadNewest(ctx, repo, subject)
+	if err != nil {
+		return nil, false, err
+	}
+	i := slices.IndexFunc(refs.Reports, func(r artifact.Report) bool { return r.Scan != nil })
+	if i < 0 {
+		return nil, false, nil
+	}
+	report := refs.Reports[i]
+	out := &v1alpha1.Scan{
+		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),
+		Critical: int32(report.Scan.Critical), High: int32(report.Scan.High), Medium: int32(report.Scan.Medium), Low: int32(report.Scan.Low),
+	}
+	total := report.Scan.Critical + report.Scan.High + report.Scan.Medium + report.Scan.Low
+	if room == 0 || total == 0 {
+		return out, total > 0, nil
+	}
+	b, err := repo.ReadBlob(ctx, report.Document, maxReport)
+	if errors.Is(err, oci.ErrTooLarge) {
+		return out, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	found, _, err := scan.Findings(b, room)
+	if err != nil {
+		return out, true, nil // its numbers are what there is to tell
+	}
+	for _, f := range found {
+		out.Findings = append(out.Findings, findingOf(f))
+	}
+	return out, total > len(found), nil
+}
+
+func findingOf(f scan.Finding) v1alpha1.Finding {
+	out := v1alpha1.Finding{Level: f.Level, Rule: cut(f.Rule), Title: cut(f.Title), File: cut(f.File), Package: cut(f.Package), Fixed: cut(f.Fixed)}
+	if f.Line > 0 {
+		out.File = fmt.Sprintf("%s:%d", out.File, f.Line)
+	}
+	return out
+}
+
+// cut bounds a text of a finding, of which a status has many.
+func cut(s string) string {
+	const most = 200 // bytes
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// newScanner writes a scanner that finds one high problem in files that say so.
+func newScanner(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scanner")
+	script := `#!/bin/sh
+results=
+if grep -qr insecure "$1"; then results='{"ruleId":"X","level":"error","message":{"text":"it says so"}}'; fi
+printf '{"version":"2.1.0","runs":[{"tool":{"driver":{"rules":[]}},"results":[%s]}]}' "$results"
+`
+	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestScans has a version be scanned before it is published, and one be held back by
+// what the scan finds. Without a scanner nothing is published.
+func TestScans(t *testing.T) {
+	s := newNet(t, "1.0.0")
+	if _, err := s.from.PublishModule(t.Context(), depottest.NewModule("# insecure"), depottest.MustModule(t, vpc, "1.1.0"), depot.ModuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Scan = &v1alpha1.ScanPolicy{Block: "high"} })
+	if message := s.says(m, false, v1alpha1.ReasonScannerMissing); !stalled(m) || !strings.Contains(message, "--scanner") {
+		t.Errorf("%q, stalled %t", message, stalled(m))
+	}
+	s.stop()
+	s.scanner.Command = filepath.Join(t.TempDir(), "none")
+	s.start()
+	s.until("looked for", func() (bool, any) {
+		return strings.Contains(s.says(m, false, v1alpha1.ReasonScannerMissing), "scanner not found"), m.Status
+	})
+	if l := s.listing(); len(l.Versions) != 0 || !stalled(m) {
+		t.Errorf("without a scanner there is %v, stalled %t", l.Versions, stalled(m))
+	}
+	s.stop()
+	s.scanner.Command = newScanner(t)
+	s.start()
+	s.says(m, true, v1alpha1.ReasonSynced)
+	if states(m) != "1.1.0 Blocked, 1.0.0 Published" || m.Status.Latest != "1.0.0" {
+		t.Errorf("%s, latest %s", states(m), m.Status.Latest)
+	}
+	good, bad := s.version("1.0.0"), s.version("1.1.0")
+	s.says(good, true, v1alpha1.ReasonSynced)
+	s.says(bad, false, v1alpha1.ReasonHeld)
+	if len(good.Status.Scans) != 1 || good.Status.Scans[0].High != 0 || good.Status.Scans[0].Tool != "scanner" || len(good.Status.Scans[0].Findings) != 0 {
+		t.Errorf("the good one: %+v", good.Status)
+	}
+	if len(bad.Status.Scans) != 1 || bad.Status.Scans[0].High != 1 || len(bad.Status.Scans[0].Findings) != 1 || bad.Status.Scans[0].Findings[0].Rule != "X" || bad.Status.Truncated {
+		t.Errorf("the bad one: %+v", bad.Status)
+	}
+	writes, before := s.in.writes.Load(), s.revisions()
+	s.again(m)
+	delete(before, string(m.UID)+" m")
+	after := s.revisions()
+	for name, revision := range before {
+		if after[name] != revision {
+			t.Errorf("%s was written again", name)
+		}
+	}
+	if n := s.in.writes.Load() - writes; n != 0 {
+		t.Errorf("%d writes to the registry", n)
+	}
+}
