@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/ledger"
 	"github.com/seed-141914ff/okara/internal/stateview"
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 )
 
@@ -26,12 +27,13 @@ type doctor struct {
 	certificate time.Time
 	ledger      func() ledger.Status // nil: nothing is launched here
 	states      *stateview.States    // nil: there are none
+	trail       *trail.Trail         // of changes; nil: none is kept
 }
 
 // newDoctor reads when the certificate ends once, since it is served as it was at
 // the start.
 func newDoctor(o Options, m *Metrics) *doctor {
-	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger, states: o.States}
+	d := &doctor{metrics: m, queue: len(o.GitHub)+len(o.PullThrough) > 0, ledger: o.ledger, states: o.States, trail: o.trail}
 	if o.Sessions != nil {
 		d.shared = o.BasePath
 	}
@@ -67,10 +69,18 @@ func (d *doctor) Findings(ctx context.Context, now time.Time) []web.Finding {
 	if d.shared != "" {
 		all = append(all, sharedFinding(d.shared))
 	}
+	if d.trail != nil {
+		wait, cancel := context.WithTimeout(ctx, partTime)
+		all = append(all, replicaFindings(d.trail.View(wait), now)...)
+		cancel()
+	}
 	all = append(all, contentFindings(m)...)
 	all = append(all, cacheFindings(m)...)
 	return append(all, d.diskFindings(m)...)
 }
+
+// partTime is how long the doctor waits for what it does without.
+const partTime = 2 * time.Second
 
 // sharedFinding is that the pages share their host with other applications.
 func sharedFinding(path string) web.Finding {

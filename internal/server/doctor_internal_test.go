@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/blobcache"
 	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -77,7 +78,13 @@ func TestFindings(t *testing.T) {
 		"leads":            {fixed(ledgerFindings(ledger.Status{Leading: true, Held: "the clock jumped"})...), "0 this replica leads;2 the clock jumped"},
 		"follows":          {fixed(ledgerFindings(ledger.Status{Leader: "https://a.example.com", Aside: map[string]string{"x": "y"}})...), "0 led by https://a.example.com;2 1 are set aside"},
 		"refused to lead":  {fixed(ledgerFindings(ledger.Status{Refused: errors.New("no keys")})...), "2 nobody leads: no keys"},
-		"no leader":        {fixed(ledgerFindings(ledger.Status{})...), "1 no leader is known"},
+		"replicas": {fixed(replicaFindings(trail.View{Read: now, Entries: []*trail.Entry{
+			{Process: "a", Record: trail.Record{Time: now}}, {Process: "b", Record: trail.Record{Time: now.Add(-12 * time.Hour)}},
+			{Process: "a", Record: trail.Record{Time: now}}, {Process: "c", Record: trail.Record{Time: now.AddDate(0, 0, -1)}},
+		}}, now)...), "0 2 changed something today"},
+		"no replica":      {fixed(replicaFindings(trail.View{Read: now}, now)...), "0 0 changed something"},
+		"replicas unread": {fixed(replicaFindings(trail.View{}, now)...), ""},
+		"no leader":       {fixed(ledgerFindings(ledger.Status{})...), "1 no leader is known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.got(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-141914ff/okara/internal/ledger"
+	"github.com/seed-141914ff/okara/internal/trail"
 	"github.com/seed-141914ff/okara/internal/web"
 	"github.com/seed-141914ff/okara/registry"
 )
@@ -95,4 +96,22 @@ func ledgerFindings(s ledger.Status) []web.Finding {
 		})
 	}
 	return all
+}
+
+// replicaFindings are the processes that changed something on the day of now, by what
+// they left in the registry.
+func replicaFindings(v trail.View, now time.Time) []web.Finding {
+	seen := map[string]bool{}
+	for _, e := range v.Entries {
+		if e.Time.UTC().Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
+			seen[e.Process] = true
+		}
+	}
+	if v.Read.IsZero() && len(seen) == 0 {
+		return nil // the registry did not tell in time
+	}
+	return []web.Finding{{
+		About: "Replicas", State: fmt.Sprintf("%d changed something today", len(seen)),
+		Meaning: "Each process of the server counts, so one that was started again counts twice. One that changed nothing is not known.",
+	}}
 }
