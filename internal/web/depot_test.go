@@ -202,7 +202,7 @@ func TestDepotEnds(t *testing.T) {
 			}
 		}
 	}
-	says("depot", "runs no depot file", "No depot has filled this registry yet", "okara serve --depot depot.hcl")
+	says("depot", "No depot has filled this registry yet, and this replica runs no depot file", "okara serve --depot depot.hcl")
 	s.depots.view.Runs = true
 	says("depot", "names no module and no provider yet", "Nothing waits", "Nobody runs now", "None of its own has ended", "Run now")
 	s.depots.view.Problem = "depot.hcl:3,1-2: Unsupported argument"

@@ -129,6 +129,13 @@ func newGallery(t *testing.T) *site {
 	if _, err := trust.SignCosign(t.Context(), subject, signer); err != nil {
 		t.Fatal(err)
 	}
+	summary := &artifact.ScanSummary{Tool: "trivy", Time: clock().Add(-2 * day), High: 1, Medium: 2, Low: 2}
+	if _, err := artifact.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, artifact.ReportSARIF, []byte(networkReport), summary); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := artifact.AttachReport(t.Context(), subject.Repository, subject.Manifest.Descriptor, artifact.ReportCycloneDX, []byte(`{"bomFormat":"CycloneDX","specVersion":"1.6"}`), nil); err != nil {
+		t.Fatal(err)
+	}
 	for ago := range downloads.Days {
 		now = clock().Add(-time.Duration(ago) * day)
 		for i := range (ago*7 + 13) % 11 * (1 + (downloads.Days-ago)/20) {
@@ -155,6 +162,23 @@ func newGallery(t *testing.T) *site {
 	}
 	return s
 }
+
+// networkReport is what a scanner finds in most networks.
+const networkReport = `{"version": "2.1.0", "runs": [{
+  "tool": {"driver": {"name": "trivy", "rules": [
+    {"id": "AWS-0102", "helpUri": "https://avd.example.com/aws-0102", "shortDescription": {"text": "A network ACL lets every port in"}, "properties": {"security-severity": "8.0"}},
+    {"id": "AWS-0178", "helpUri": "https://avd.example.com/aws-0178", "shortDescription": {"text": "VPC flow logs are not kept for all traffic"}, "properties": {"security-severity": "5.5"}},
+    {"id": "AWS-0164", "helpUri": "https://avd.example.com/aws-0164", "shortDescription": {"text": "Machines in a public subnet get a public address"}, "properties": {"security-severity": "5.5"}},
+    {"id": "AWS-0017", "helpUri": "https://avd.example.com/aws-0017", "shortDescription": {"text": "The log group has no key of the customer"}, "properties": {"security-severity": "2.0"}}
+  ]}},
+  "results": [
+    {"ruleId": "AWS-0102", "ruleIndex": 0, "message": {"text": "Every port is open."}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "main.tf"}, "region": {"startLine": 32}}}]},
+    {"ruleId": "AWS-0178", "ruleIndex": 1, "message": {"text": "No flow log."}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "main.tf"}, "region": {"startLine": 31}}}]},
+    {"ruleId": "AWS-0164", "ruleIndex": 2, "message": {"text": "Public addresses."}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "modules/subnets/main.tf"}, "region": {"startLine": 18}}}]},
+    {"ruleId": "AWS-0017", "ruleIndex": 3, "message": {"text": "No key."}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "main.tf"}, "region": {"startLine": 34}}}]},
+    {"ruleId": "AWS-0017", "ruleIndex": 3, "message": {"text": "No key."}, "locations": [{"physicalLocation": {"artifactLocation": {"uri": "modules/subnets/main.tf"}, "region": {"startLine": 18}}}]}
+  ]
+}]}`
 
 const zonesCode = `provider "aws" {
   region = "eu-central-1"

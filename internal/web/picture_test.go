@@ -84,7 +84,7 @@ func (a *album) catalog(t *testing.T) {
 		"module": network + "2.3.1", "module-hostile": vpc + "1.10.0", "module-bare": "modules/net/bare/aws/1.0.0", "module-deprecated": "modules/net/legacy/aws", "module-yanked": network + "2.2.0",
 		"inputs": vpc + "1.10.0/inputs", "inputs-many": "modules/net/large/aws/1.0.0/inputs", "inputs-none": "modules/net/bare/aws/1.0.0/inputs",
 		"outputs": vpc + "1.10.0/outputs", "resources": vpc + "1.10.0/resources", "outputs-many": "modules/net/wide/aws/1.0.0/outputs", "resources-many": "modules/net/wide/aws/1.0.0/resources?resources=2", "dependencies": vpc + "1.10.0/dependencies", "dependencies-none": "modules/net/bare/aws/1.0.0/dependencies",
-		"usage": vpc + "1.10.0/usage", "security": vpc + "1.10.0/security", "security-level": vpc + "1.10.0/security?level=critical", "security-none": "modules/net/bare/aws/1.0.0/security",
+		"usage": vpc + "1.10.0/usage", "security": vpc + "1.10.0/security", "security-usual": network + "2.3.1/security", "security-level": vpc + "1.10.0/security?level=critical", "security-none": "modules/net/bare/aws/1.0.0/security",
 		"files": vpc + "1.10.0/files", "files-folder": vpc + "1.10.0/files/docs", "file": vpc + "1.10.0/files/main.tf", "file-picture": vpc + "1.10.0/files/docs/net.svg", "file-binary": vpc + "1.10.0/files/docs/data.bin",
 		"submodule": network + "2.3.1/submodules/modules/subnets", "submodule-bare": "modules/net/bare/aws/1.0.0/submodules/modules/a", "example": network + "2.3.1/examples/examples/two-zones",
 		"versions": "modules/net/network/aws/versions", "compare": "modules/net/vpc/aws/compare?from=1.0.0&to=1.10.0", "compare-same": "modules/net/vpc/aws/compare?from=1.0.0&to=1.0.0",

@@ -89,7 +89,10 @@ func (s *server) providerSnippets(r *request, p addr.Provider, v addr.Version, b
 	}}
 	if p.Hostname != "" {
 		all = append(all, snippet{
-			Title: "Install it from here", Note: "In the CLI configuration; okara cli-config writes all of it.",
+			Title: "Install it from here, with its signatures", Note: "This writes the configuration that has the tools check the keys of its publisher, as its own registry would.",
+			Text: "okara cli-config https://" + s.host(r) + " --origin " + p.Hostname + "\n",
+		}, snippet{
+			Title: "Install it from here, as a mirror", Note: "In the CLI configuration; okara cli-config writes all of it.",
 			Text: "provider_installation {\n  network_mirror {\n    url     = " + quoted("https://"+s.host(r)+"/mirror/") + "\n    include = [" + quoted(p.Hostname+"/*/*") + "]\n  }\n}\n",
 		})
 	}
