@@ -40,9 +40,9 @@ lint:
 	@out=$$(gofmt -l .) && test -z "$$out" || { echo "gofmt: $$out"; exit 1; }
 	for m in . $(NESTED); do (cd $$m && go vet ./... && go fix -diff ./...) || exit 1; done
 	$(MAKE) -C operator generated
-	go tool staticcheck -checks inherit,-ST1005 ./... # ST1005: repotest holds error texts to the stricter rule
-	@out=$$(go tool errcheck -ignoretests -exclude .ci/errcheck ./...) || test $$? = 1 || exit 1; \
-		! echo "$$out" | grep -v -e '^$$' -e 'defer .*Close()' # a deferred Close is for what was only read
+	@for m in . operator; do cd "$(CURDIR)/$$m" && go tool -modfile="$(CURDIR)/go.mod" staticcheck -checks inherit,-ST1005 ./... || exit 1; done # ST1005: repotest holds error texts to the stricter rule
+	@for m in . operator; do cd "$(CURDIR)/$$m" && { out=$$(go tool -modfile="$(CURDIR)/go.mod" errcheck -ignoretests -exclude "$(CURDIR)/.ci/errcheck" ./...) || test $$? = 1; } && \
+		! echo "$$out" | grep -v -e '^$$' -e 'defer .*Close()' || exit 1; done # a deferred Close is for what was only read
 	@w=$$(mktemp -d) && trap 'rm -rf "$$w"' EXIT && export GOWORK=$$w/go.work && go work init . operator && \
 		out=$$(go tool deadcode -filter ^github.com/seed-141914ff/okara/ ./cmd/okara ./operator/cmd/okara-operator ./operator/internal/reference) && \
 		test -z "$$out" || { echo "no command reaches: $$out"; exit 1; }

@@ -34,7 +34,6 @@ type site struct {
 	set                     *kubernetes.Clientset
 	system, tenants         string
 	admin, tenant, operator client.Client
-	n                       int
 }
 
 func newSite(t *testing.T) *site {
