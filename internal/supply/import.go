@@ -145,8 +145,13 @@ type openProvider struct {
 	Storage          map[string]any `yaml:"storageConfig"`
 }
 
-// maxManifests bounds a YAML file.
-const maxManifests = 16 << 20
+// Bounds of a YAML file, and of the lists in it that are multiplied by each other or
+// looked through for each entry. Okara's own kinds take no more.
+const (
+	maxManifests   = 16 << 20 // bytes
+	maxOpenEntries = 1000     // modules, providers and versions of an object
+	maxOpenNames   = 50       // operating systems, architectures, groups and rights
+)
 
 // ImportOpenDepot reads OpenDepot's Depot, Module and Provider resources, any
 // number of YAML documents; other kinds are passed over. A module keeps its
@@ -175,11 +180,29 @@ func readOpenDepot(src []byte) (all []openDepot, err error) {
 			return nil, fmt.Errorf("reading YAML: %w: %w", err, oci.ErrCorrupt)
 		}
 		for _, d := range append(doc.Items, doc) { // kubectl prints a List
-			if strings.HasPrefix(d.APIVersion, "opendepot.defdev.io/") {
-				all = append(all, d)
+			if !strings.HasPrefix(d.APIVersion, "opendepot.defdev.io/") {
+				continue
 			}
+			if err := d.bounded(); err != nil {
+				return nil, fmt.Errorf("%s %s/%s: %w", d.Kind, d.Metadata.Namespace, d.Metadata.Name, err)
+			}
+			all = append(all, d)
 		}
 	}
+}
+
+// bounded refuses lists that are too long to be meant.
+func (d openDepot) bounded() error {
+	s := d.Spec
+	if max(len(s.ModuleConfigs), len(s.ProviderConfigs), len(s.Versions), len(s.ModuleResources), len(s.ProviderResources)) > maxOpenEntries {
+		return fmt.Errorf("a list of more than %d: %w", maxOpenEntries, oci.ErrTooLarge)
+	}
+	for _, p := range slices.Concat(s.ProviderConfigs, []openProvider{s.ProviderConfig}) {
+		if max(len(p.OperatingSystems), len(p.Architectures)) > maxOpenNames {
+			return fmt.Errorf("provider %q has more than %d operating systems or architectures: %w", p.Name, maxOpenNames, oci.ErrTooLarge)
+		}
+	}
+	return nil
 }
 
 func (d openDepot) entries() []Imported {

@@ -71,6 +71,7 @@ type kubeRule struct {
 type kubeImport struct {
 	declared map[string]string          // NAMESPACE/NAME of what a Depot makes, to the Depot
 	mirrors  map[string]map[string]bool // by namespace, the addresses of mirrored providers
+	types    map[string][]string        // the same by namespace and type, or *
 	secrets  map[string]bool            // namespaces whose Secret is named
 	objects  []kubeObject
 }
@@ -86,7 +87,7 @@ func KubernetesFromOpenDepot(manifests ...[]byte) (string, error) {
 		}
 		all = append(all, found...)
 	}
-	im := kubeImport{declared: map[string]string{}, mirrors: map[string]map[string]bool{}, secrets: map[string]bool{}}
+	im := kubeImport{declared: map[string]string{}, mirrors: map[string]map[string]bool{}, types: map[string][]string{}, secrets: map[string]bool{}}
 	for _, d := range all {
 		if d.Kind == "Depot" {
 			im.declare(d)
@@ -248,7 +249,12 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 	if im.mirrors[d.Metadata.Namespace] == nil {
 		im.mirrors[d.Metadata.Namespace] = map[string]bool{}
 	}
-	im.mirrors[d.Metadata.Namespace][parsed.Address.String()] = true
+	if address := parsed.Address.String(); !im.mirrors[d.Metadata.Namespace][address] {
+		im.mirrors[d.Metadata.Namespace][address] = true
+		for _, name := range []string{parsed.Address.Type, "*"} {
+			im.types[d.Metadata.Namespace+" "+name] = append(im.types[d.Metadata.Namespace+" "+name], address)
+		}
+	}
 	return spec, true
 }
 

@@ -5,6 +5,7 @@ package supply_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/oci"
 )
 
 // TestKubernetesFromOpenDepot compares with testdata/opendepot/want.yaml, which is
@@ -115,6 +117,31 @@ func check(t *testing.T, o object) {
 		}
 	default:
 		t.Errorf("kind %q", o.Kind)
+	}
+}
+
+// TestOpenDepotBounds: lists that are multiplied by each other do not make a small file
+// a large one.
+func TestOpenDepotBounds(t *testing.T) {
+	const head = "apiVersion: opendepot.defdev.io/v1alpha1\n"
+	many := "[" + strings.Repeat("x, ", 2000) + "x]"
+	for _, text := range []string{
+		"kind: Provider\nspec: {providerConfig: {name: aws, operatingSystems: " + many + ", architectures: " + many + "}}\n",
+		"kind: Depot\nspec: {providerConfigs: [{name: aws, operatingSystems: &a " + many + ", architectures: *a}]}\n",
+		"kind: GroupBinding\nspec: {providerResources: " + many + "}\n",
+	} {
+		if _, err := supply.KubernetesFromOpenDepot([]byte(head + text)); !errors.Is(err, oci.ErrTooLarge) {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%skind: GroupBinding\nmetadata: {name: all, namespace: a}\nspec: {expression: \"'x' in groups\", providerResources: ['*']}\n", head)
+	for i := range 60 {
+		fmt.Fprintf(&b, "---\n%skind: Provider\nmetadata: {name: p%d, namespace: a}\nspec: {providerConfig: {name: p%d}}\n", head, i, i)
+	}
+	got, err := supply.KubernetesFromOpenDepot([]byte(b.String()))
+	if err != nil || strings.Count(got, "read:mirror:") != 50 || !strings.Contains(got, "it gives more than 50 rights") {
+		t.Errorf("%v, %d rights in\n%s", err, strings.Count(got, "read:mirror:"), got)
 	}
 }
 

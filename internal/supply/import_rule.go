@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/seed-141914ff/okara/internal/addr"
 )
 
 // Expressions of a GroupBinding that name groups, any of which will do.
@@ -33,11 +31,19 @@ func (im *kubeImport) rule(d openDepot, o *kubeObject) any {
 			spec.Groups = append(spec.Groups, name)
 		}
 	}
+	if len(spec.Groups) > maxOpenNames {
+		o.note("expression: more than %d groups", maxOpenNames)
+		return nil
+	}
 	for _, glob := range d.Spec.ModuleResources {
 		im.allowModules(&spec, d.Metadata.Namespace, glob, o)
 	}
 	for _, name := range d.Spec.ProviderResources {
 		im.allowProviders(&spec, d.Metadata.Namespace, name, o)
+	}
+	if len(spec.Allow) > maxOpenNames {
+		spec.Allow = spec.Allow[:maxOpenNames]
+		o.note("it gives more than %d rights: make another rule of those that are missing here", maxOpenNames)
 	}
 	if len(spec.Allow) == 0 {
 		o.note("it gives nothing")
@@ -66,19 +72,18 @@ func (im *kubeImport) allowProviders(spec *kubeRule, namespace, name string, o *
 	if name == "*" {
 		o.note("providerResources \"*\": the providers there are now, others need a line of their own")
 	}
-	for address := range im.mirrors[namespace] {
-		if p, err := addr.ParseProvider(address); err == nil && (name == "*" || p.Type == strings.ToLower(name)) {
-			spec.allow("read:mirror:" + address)
-			found = true
-		}
+	for _, address := range im.types[namespace+" "+strings.ToLower(name)] {
+		spec.allow("read:mirror:" + address)
+		found = true
 	}
 	if !found {
 		o.note("providerResources %q: no Provider here has this name", name)
 	}
 }
 
+// allow adds a right, but for one that nobody would read.
 func (s *kubeRule) allow(scope string) {
-	if !slices.Contains(s.Allow, scope) {
+	if len(s.Allow) <= maxOpenNames && !slices.Contains(s.Allow, scope) {
 		s.Allow = append(s.Allow, scope)
 		slices.Sort(s.Allow)
 	}
