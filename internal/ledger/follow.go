@@ -49,6 +49,7 @@ func (l *Ledger) poll(ctx context.Context) error {
 	b, v, err := s.Newer(ctx, workspace, seen.version)
 	switch {
 	case errors.Is(err, oci.ErrNotFound):
+		l.unwritten(asOf)
 		return nil
 	case err != nil:
 		return err
@@ -79,6 +80,16 @@ func (l *Ledger) confirm(at time.Time, number int, version int64) {
 	}
 }
 
+// unwritten notes that there is no document.
+func (l *Ledger) unwritten(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.empty.IsZero() {
+		l.notify()
+	}
+	l.empty = at
+}
+
 // learn makes a snapshot the newest that is known, unless it is not.
 func (l *Ledger) learn(s snapshot) error {
 	l.mu.Lock()
@@ -89,7 +100,7 @@ func (l *Ledger) learn(s snapshot) error {
 	if err := l.memory.known.older(s.page); err != nil {
 		return err
 	}
-	l.seen = s
+	l.seen, l.empty = s, time.Time{}
 	l.memory.see(s.page)
 	l.notify()
 	return nil

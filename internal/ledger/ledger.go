@@ -111,6 +111,7 @@ type Ledger struct {
 	seen     snapshot      // the newest document that is known to count
 	tenure   *tenure       // nil: this replica does not lead
 	leader   string        // address of who does, "" if unknown
+	empty    time.Time     // when there was no document; zero: there was one, or nobody could tell
 	refused  error         // why this replica does not lead though nobody does
 	changed  chan struct{} // closed when any of the above changes
 	memory   *memory
@@ -187,7 +188,11 @@ func (l *Ledger) View(ctx context.Context) (instance.View, error) {
 		return instance.View{Document: t.committed.doc, AsOf: t.clock.now(), Leading: true}, nil
 	}
 	v := instance.View{Document: l.seen.page.doc, AsOf: l.seen.asOf, Leader: l.leader}
-	if v.Document == nil {
+	switch {
+	case v.Document != nil:
+	case v.Leader != "" && !l.empty.IsZero(): // who leads has committed nothing yet
+		v.Document, v.AsOf = &instance.Document{Version: 1}, l.empty
+	default:
 		return v, l.noLeader()
 	}
 	return v, nil

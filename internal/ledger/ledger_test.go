@@ -270,6 +270,11 @@ func TestTwoReplicas(t *testing.T) {
 		a := start(t, direct{h}, ledger.Options{Address: "https://a.example.com", AddressKeys: keys})
 		leads(t, a)
 		b := start(t, direct{h}, ledger.Options{Address: "https://b.example.com", AddressKeys: keys})
+		if v, err := b.View(t.Context()); err == nil {
+			t.Errorf("before anything was read: %+v", v)
+		}
+		time.Sleep(10 * time.Second)
+		mustHave(t, b) // nothing was committed
 		mustDo(t, a, "one", 201)
 		mustDo(t, a, "one", 201)
 		if _, err := a.Do(t.Context(), create("!")); !errors.Is(err, instance.ErrNotFound) {
