@@ -90,8 +90,14 @@ func (l *launcher) forwardRuns(kit *service.Kit, own http.Handler) (http.Handler
 	if err != nil {
 		return nil, err
 	}
+	refuse := func(r *http.Request) error {
+		if tfe.Signed(r.URL.Path) {
+			return nil // the leader looks at its signature
+		}
+		return kit.Guard.AllowLogin(r)
+	}
 	forward := portal.NewForward(portal.ForwardOptions{
-		Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: kit.Guard.AllowLogin, Transport: transport, Plain: l.o.forwardPlain,
+		Kit: kit, Leader: l.ledger.Leader, View: l.ledger.View, Own: own, Refuse: refuse, Transport: transport, Plain: l.o.forwardPlain,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if tfe.ForLeader(r, r.URL.Path) {

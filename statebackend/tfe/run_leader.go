@@ -38,3 +38,9 @@ func ForLeader(r *http.Request, path string) bool {
 	}
 	return false
 }
+
+// Signed reports whether the right to a path is in the path, such as that to a log: the
+// tools send no token there.
+func Signed(path string) bool {
+	return strings.HasPrefix(path, prefix+"logs/") || strings.HasPrefix(path, prefix+"uploads/")
+}

@@ -33,3 +33,14 @@ func TestForLeader(t *testing.T) {
 		t.Error("another prefix is handed on")
 	}
 }
+
+func TestSigned(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/api/v2/logs/token": true, "/api/v2/uploads/token": true,
+		"/api/v2/logs": false, "/api/v2/plans/plan-x": false, "/api/v2/workspaces/logs/": false, "/logs/token": false,
+	} {
+		if got := tfe.Signed(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
