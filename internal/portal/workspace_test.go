@@ -97,7 +97,11 @@ func TestWorkspaceRun(t *testing.T) {
 		}
 		kept := artifact.InstanceRepo{Repo: repo}
 		for n := range 14 {
-			w.must(t, enqueue(id, instance.Ask{Destroy: true, AutoApply: n > 0}), anna)
+			input, err := kept.PutInput(t.Context(), id, fmt.Appendf(nil, `{"targets":["x[%d]"]}`, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.must(t, enqueue(id, instance.Ask{Destroy: true, AutoApply: n > 0, Input: input}), anna)
 			if n == 0 {
 				w.until(t, id, 5*time.Minute, instance.Planned)
 				w.must(t, instance.Confirm{ID: id, N: 1, Plan: "sha256:p"}, anna)
@@ -112,7 +116,8 @@ func TestWorkspaceRun(t *testing.T) {
 		}
 		plan, apply := w.program.started[0], w.program.started[1]
 		if plan.Ref.Kind != instance.RunPlan || plan.State != run.StateTFE || plan.Workspace != "run" || plan.Took != "" || plan.Plan != "" || len(plan.Variables) != 0 ||
-			plan.Remote == nil || *plan.Remote != (run.Remote{Organization: "acme", Workspace: "prod", RunID: "run-acme/prod." + id + ".1", Destroy: true}) ||
+			plan.Remote == nil || plan.Remote.Input == "" ||
+			*plan.Remote != (run.Remote{Organization: "acme", Workspace: "prod", RunID: "run-acme/prod." + id + ".1", Input: plan.Remote.Input, Destroy: true}) ||
 			plan.Limits.Timeout != time.Hour || len(plan.Credentials) != 1 {
 			t.Errorf("the plan is %+v", plan)
 		}
@@ -123,10 +128,17 @@ func TestWorkspaceRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		inputs := 0
 		for _, tag := range list.Tags { // at the last begin ten had ended
-			if at, ok := artifact.ParseInstanceTag(tag); !ok || at.N < 4 {
+			at, ok := artifact.ParseInstanceTag(tag)
+			if at.Kind == artifact.TagInput {
+				inputs++
+			} else if !ok || at.N < 4 {
 				t.Errorf("%s is left", tag)
 			}
+		}
+		if inputs != 1 { // that of the last run
+			t.Errorf("%d inputs are left", inputs)
 		}
 		if len(list.Tags) < 20 {
 			t.Errorf("left are %v", list.Tags)

@@ -7,14 +7,17 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
 	"github.com/seed-141914ff/okara/statebackend/tfe"
 )
 
@@ -113,15 +116,65 @@ func TestConfigurationUpload(t *testing.T) {
 // TestTooManyConfigurations bounds what nobody uses, for a day.
 func TestTooManyConfigurations(t *testing.T) {
 	clock := &clock{}
-	c, _, id := newRemote(t, setup{clock: clock})
+	c, f, id := newRemote(t, setup{clock: clock})
 	_, spare := c.announceConfiguration(id, nil)
+	c.run(id, nil) // which goes on needing its own
 	for range 20 {
 		c.configure(id)
 	}
 	c.want(http.StatusConflict, http.MethodPost, "workspaces/"+id+"/configuration-versions", `{}`)
 	c.as("").want(http.StatusConflict, http.MethodPut, spare, folder(t, "main.tf", ""))
 	clock.advance(25 * time.Hour)
-	c.configure(id)
+	var last string
+	for range 2 { // some go with each
+		last = c.configure(id)
+	}
+	repo, err := f.Repository(acmeProd(), record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := artifact.Configurations(t.Context(), repo, record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, l := range left {
+		if strings.Contains(last, l.ID) || l.ID == f.new[0].Configuration {
+			kept++
+		}
+	}
+	if len(left) != 3 || kept != 2 { // that of the run, and the new ones
+		t.Errorf("left are %v", left)
+	}
+}
+
+// TestRacingUploads sends two configurations to one address at once, through two
+// servers: of two that are accepted neither is run.
+func TestRacingUploads(t *testing.T) {
+	c, f, id := newRemote(t, setup{})
+	two := newServer(t, f.host, setup{change: func(o *tfe.Options) { o.Runs, o.RunTime = f, time.Hour }})
+	for range 5 {
+		cv, upload := c.announceConfiguration(id, nil)
+		_, token, _ := strings.Cut(upload, "/uploads/")
+		var status [2]int
+		var group sync.WaitGroup
+		for i, base := range []string{c.base, two} {
+			body := folder(t, "main.tf", base)
+			group.Go(func() {
+				status[i] = c.as("").do(http.MethodPut, base+"/api/v2/uploads/"+token, body).status
+			})
+		}
+		group.Wait()
+		got := c.want(http.StatusOK, http.MethodGet, "configuration-versions/"+cv, nil).item().Attributes["status"]
+		slices.Sort(status[:])
+		switch {
+		case got == "uploaded" && status == [2]int{http.StatusOK, http.StatusConflict}:
+		case got == "errored" && status[1] == http.StatusConflict:
+			c.want(http.StatusConflict, http.MethodPost, "runs", runBody(id, cv, nil))
+		default:
+			t.Errorf("answered %v, and it is %v", status, got)
+		}
+	}
 }
 
 // TestRun takes a run through its life.
