@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The callers of servers that execute runs: one who runs, and one who administers.
+const (
+	runnerToken = "oks_runner_0123456789abcdefghij"
+	adminToken  = "oks_admin_0123456789abcdefghij"
+)
+
+const runsConfig = `
+access_log = true
+anonymous  = []
+archives {
+  key_files = [%q]
+}
+tfe {
+  runs              = "local"
+  run_timeout       = "10m"
+  snapshot_interval = "0s"
+}
+instances {
+  advertise = "http://%s"
+  unsealed  = true
+}
+executor "local" {
+  program = %q
+  %s
+}
+organization "acme" {
+  execution_mode = "remote"
+}
+`
+
+// wrapped has the tool run as the server's own user, in no sandbox: what it does can be
+// seen from the test.
+const wrapped = `isolation = "wrap"
+  wrap      = ["/usr/bin/env", "WRAPPED=1"]`
+
+// serveRuns starts a server that executes the runs of acme, at an address, in the
+// isolation of a block executor. Commands of c are the runner's from then on.
+func (c *cloud) serveRuns(name, registry, listen, isolation string) *process {
+	c.t.Helper()
+	key := filepath.Join(c.dir, "archive.key")
+	for file, text := range map[string]string{
+		key:                               strings.Repeat("0123456789abcdef", 4),
+		filepath.Join(c.dir, "tokens"):    runnerToken + " write:state:acme run:state:acme\n" + adminToken + " admin:instance:**\n",
+		filepath.Join(c.dir, name+".hcl"): fmt.Sprintf(runsConfig, key, listen, c.tool, isolation),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.env = []string{"TF_TOKEN_okara_test=" + runnerToken}
+	cmd := exec.Command(c.set.okara, "serve", "--config", filepath.Join(c.dir, name+".hcl"), "--listen", listen, "--registry", registry,
+		"--storage", filepath.Join(c.dir, name), "--token-file", filepath.Join(c.dir, "tokens"))
+	cmd.Env = append(os.Environ(), "HOME="+c.dir)
+	p, _, err := start(cmd)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		p.kill()
+		if c.t.Failed() {
+			log := p.log.String()
+			c.t.Logf("server %s:\n%s", name, log[max(0, len(log)-8192):])
+		}
+	})
+	return p
+}
+
+// ask sends a request with a token, and returns the status; 0 is no answer.
+func ask(ctx context.Context, token, method, url string, header ...string) int {
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return 0
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// leads waits until one of some servers executes runs, and returns its place.
+func leads(t *testing.T, servers ...string) int {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+		for i, server := range servers {
+			// What was handed on is refused by who does not lead.
+			if ask(t.Context(), runnerToken, http.MethodGet, "http://"+server+"/api/v2/organizations/acme/capacity", "Okara-Hop", "1") == http.StatusOK {
+				return i
+			}
+		}
+	}
+	t.Fatal("nobody leads")
+	return 0
+}
+
+// TestCloudRunReplicas plans and applies at the replica that executes no runs, and with
+// each request at the other one of two.
+func TestCloudRunReplicas(t *testing.T) { eachTool(t, testCloudRunReplicas) }
+
+func testCloudRunReplicas(t *testing.T, c *cloud) {
+	registry := c.registry()
+	servers := []string{freeAddress(t), freeAddress(t)}
+	var up []*process
+	for i, server := range servers {
+		up = append(up, c.serveRuns([]string{"one", "two"}[i], registry, server, ""))
+	}
+	leader := leads(t, servers...)
+	other := servers[1-leader]
+	proxies := []*httputil.ReverseProxy{towards(t, servers[0]), towards(t, servers[1])}
+	var n atomic.Int64
+	turns := inFront(t, func(w http.ResponseWriter, r *http.Request) { proxies[n.Add(1)%2].ServeHTTP(w, r) })
+	for name, at := range map[string]string{"other": other, "turns": turns} {
+		c.folder(name, "cloud", `name = "`+name+`"`, "echo applied on the server")
+		c.must(name, at, "init")
+		if out := c.must(name, at, "plan", "-no-color"); !strings.Contains(out, "Plan: 1 to add") {
+			t.Errorf("%s: the plan is\n%s", name, out)
+		}
+		if out := c.must(name, at, "apply", "-auto-approve", "-no-color"); !strings.Contains(out, "applied on the server") || !strings.Contains(out, "Apply complete!") {
+			t.Errorf("%s: the apply is\n%s", name, out)
+		}
+		if got := c.must(name, at, "output", "-no-color", "-raw", "text"); got != "first" {
+			t.Errorf("%s: the output is %q", name, got)
+		}
+	}
+	for i, p := range up {
+		if !strings.Contains(p.log.String(), "method=POST path=/api/v2/runs status=201") {
+			t.Errorf("no run was asked of server %d, where %d leads", i, leader)
+		}
+	}
+}
+
+// TestCloudRunIsolation runs a plan and an apply as a user of the machine, and in what
+// the operator wraps around the tool. The sandbox is that of the scripts.
+func TestCloudRunIsolation(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ isolation, command, want string }{
+		"user": {"isolation = \"user\"\n  users     = [61235]", `echo "as $(id -u)"; cat ../../process.json && echo "read a secret"; true`, "as 61235"},
+		"wrap": {wrapped, `echo "wrapped $WRAPPED"`, "wrapped 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "user" && os.Geteuid() != 0 {
+				t.Skip("only root can become another user")
+			}
+			c := newCloud(t, set, set.tofu)
+			storage := filepath.Join(c.dir, "one")
+			if err := os.Mkdir(storage, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range []string{filepath.Dir(c.dir), c.dir, storage} { // which the user has to pass
+				if err := os.Chmod(dir, 0o711); err != nil {
+					t.Fatal(err)
+				}
+			}
+			at := freeAddress(t)
+			c.serveRuns("one", c.registry(), at, tt.isolation)
+			c.folder("app", "cloud", `name = "shop"`, tt.command)
+			c.must("app", at, "init")
+			c.must("app", at, "plan")
+			out := c.must("app", at, "apply", "-auto-approve", "-no-color")
+			if !strings.Contains(out, "(local-exec): "+tt.want) || strings.Contains(out, "(local-exec): read a secret") {
+				t.Errorf("the run tells\n%s", out)
+			}
+		})
+	}
+}
+
+// TestCloudRunDecided cancels a run that waits for somebody, confirms it and discards it
+// at once: one wins. The record that keeps it is none of the instances.
+func TestCloudRunDecided(t *testing.T) {
+	set, err := findTools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCloud(t, set, set.tofu)
+	registry, at := c.registry(), freeAddress(t)
+	c.serveRuns("one", registry, at, "")
+	c.folder("app", "cloud", `name = "shop"`, "true")
+	c.must("app", at, "init")
+	out := c.must("app", at, "plan", "-no-color", "-out=saved")
+	_, rest, _ := strings.Cut(out, "/runs/")
+	run, _, _ := strings.Cut(rest, "\n")
+	actions := []string{"apply", "discard", "cancel", "force-cancel"}
+	won := map[string]bool{}
+	var mu sync.Mutex // guards won
+	var group sync.WaitGroup
+	for _, action := range actions {
+		group.Go(func() {
+			status := ask(t.Context(), runnerToken, http.MethodPost, "http://"+at+"/api/v2/runs/"+run+"/actions/"+action)
+			if status != http.StatusAccepted && status != http.StatusConflict {
+				t.Errorf("%s is answered %d", action, status)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			won[action] = status == http.StatusAccepted
+		})
+	}
+	group.Wait()
+	// What was confirmed may be cancelled, and what was cancelled may be forced to end.
+	if n := len(slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return !won[a] })); n == 0 ||
+		won["discard"] && n > 1 || won["cancel"] && n > 1 && !won["apply"] || won["force-cancel"] && !won["cancel"] {
+		t.Errorf("accepted were %v", won)
+	}
+	record := strings.Split(run, ".")[1]
+	for token, want := range map[string]int{runnerToken: http.StatusNotFound, adminToken: http.StatusOK} {
+		if got := ask(t.Context(), token, http.MethodGet, "http://"+at+"/api/v1/instances/"+record); got != want {
+			t.Errorf("%s gets the record of the workspace with status %d, want %d", token[:10], got, want)
+		}
+	}
+}
+
+// TestCloudRunLost kills the server in an apply, alone or with all that its machine has
+// of the run. When it is there again the run goes on; or it is lost, its lock can be
+// ended, and the next run has its turn.
+func TestCloudRunLost(t *testing.T) {
+	if os.Getenv(rivalsVar) == "" {
+		t.Skip(rivalsVar + " is not set; `make interop` sets it: a lease passes until the next server leads, which is too long for `make test`")
+	}
+	for name, whole := range map[string]bool{"server": false, "machine": true} {
+		t.Run(name, func(t *testing.T) { eachTool(t, func(t *testing.T, c *cloud) { testCloudRunLost(t, c, whole) }) })
+	}
+}
+
+func testCloudRunLost(t *testing.T, c *cloud, whole bool) {
+	registry, at := c.registry(), freeAddress(t)
+	server := c.serveRuns("one", registry, at, wrapped)
+	hold, inside := c.held("first")
+	c.must("first", at, "init")
+	first := c.begin("first", at, inside)
+	if out, err := c.run("first", at, "force-unlock", "-force", "acme/shop"); err == nil {
+		t.Errorf("the lock of a run at work is ended:\n%s", out)
+	}
+	server.kill()
+	if whole {
+		killBelow(t, filepath.Join(c.dir, "one", "runs"))
+	}
+	c.serveRuns("one", registry, at, wrapped)
+	if !whole {
+		c.release(hold)
+	}
+	if e := <-first; (e.err != nil) != whole {
+		t.Errorf("%v\n%s", e.err, e.out)
+	}
+	if whole {
+		c.release(hold)
+		c.must("first", at, "force-unlock", "-force", "acme/shop")
+	}
+	if out := c.must("first", at, "apply", "-auto-approve", "-no-color", "-var", "text=second"); !strings.Contains(out, "Apply complete!") {
+		t.Errorf("the next apply is\n%s", out)
+	}
+	c.unlocked(registry)
+}
+
+// killBelow ends every process that has to do with a folder, as a machine does that
+// loses its power.
+func killBelow(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")) // it may be gone, or not ours
+		if !strings.Contains(string(env), dir) {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+		killed++
+	}
+	if killed < 2 { // the tool, and who serves it
+		t.Fatalf("%d processes of the run were found", killed)
+	}
+}
