@@ -205,8 +205,9 @@ func templateText(name string, body []byte) string {
 }
 
 var (
-	markdownLink = regexp.MustCompile(`\[([^\]\[]*)\]\([^)]*\)`)
-	markdownTag  = regexp.MustCompile(`<[^>]*>`)
+	markdownImage = regexp.MustCompile(`!\[[^\]\[]*\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownLink  = regexp.MustCompile(`\[([^\]\[]*)\]\((?:[^()]|\([^()]*\))*\)`)
+	markdownTag   = regexp.MustCompile(`<[^>]*>`)
 )
 
 // firstWords are those of the first paragraph of a readme: no heading, badge, table
@@ -230,6 +231,8 @@ func firstWords(markdown string) string {
 		}
 		text = append(text, line)
 	}
-	joined := markdownTag.ReplaceAllString(markdownLink.ReplaceAllString(strings.Join(text, " "), "$1"), "")
-	return strings.NewReplacer("`", "", "**", "", "__", "").Replace(joined)
+	joined := markdownImage.ReplaceAllString(strings.Join(text, " "), "")
+	joined = markdownTag.ReplaceAllString(markdownLink.ReplaceAllString(joined, "$1"), "")
+	joined = strings.NewReplacer("`", "", "**", "", "__", "").Replace(joined)
+	return strings.Join(strings.Fields(joined), " ")
 }
