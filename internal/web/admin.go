@@ -24,7 +24,7 @@ type approvalsBody struct {
 type approvalRow struct {
 	instanceRow
 	By      string
-	Since   time.Time
+	Since   moment
 	Changes string
 	Look    string // page on which it is approved
 }
@@ -41,9 +41,9 @@ func (s *server) approvals(r *request) (*page, error) {
 	}
 	var body approvalsBody
 	for _, i := range doc.Instances {
-		row := approvalRow{instanceRow: instanceRowOf(i, s.o.Now()), By: personName(i.CreatedBy), Since: i.CreatedAt}
+		row := approvalRow{instanceRow: instanceRowOf(i, s.o.Now()), By: personName(i.CreatedBy), Since: s.when(i.CreatedAt)}
 		if i.Run != nil {
-			row.By, row.Since, row.Changes = personName(i.Run.By), i.Run.QueuedAt, changesOf(i.Run.Counts)
+			row.By, row.Since, row.Changes = personName(i.Run.By), s.when(i.Run.QueuedAt), changesOf(i.Run.Counts)
 		}
 		if i.Plan != "" {
 			row.Look = row.Href + "/approve"

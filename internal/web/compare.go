@@ -96,7 +96,8 @@ func differences(a, b artifact.DescribedModule) []difference {
 	for i, d := range outputs {
 		outputs[i].Breaking = d.Change == "removed"
 	}
-	return slices.Concat(rows, outputs, setDiff("provider", providerText(a), providerText(b)), setDiff("resource", resourceText(a), resourceText(b)))
+	return slices.Concat(rows, outputs, setDiff("provider", providerText(a), providerText(b)), setDiff("resource", resourceText(a, "managed"), resourceText(b, "managed")),
+		setDiff("data source", resourceText(a, "data"), resourceText(b, "data")))
 }
 
 // Mark is the change, as good or bad as it is for what is called.
@@ -161,10 +162,12 @@ func providerText(d artifact.DescribedModule) map[string]string {
 	return texts
 }
 
-func resourceText(d artifact.DescribedModule) map[string]string {
+func resourceText(d artifact.DescribedModule, mode string) map[string]string {
 	texts := map[string]string{}
 	for _, res := range d.Resources {
-		texts[res.Type+"."+res.Name] = ""
+		if res.Mode == mode {
+			texts[res.Type+"."+res.Name] = ""
+		}
 	}
 	return texts
 }

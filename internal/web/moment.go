@@ -14,11 +14,14 @@ type moment struct {
 }
 
 // when is the moment of a time, as seen now.
-func (s *server) when(t time.Time) moment {
+func (s *server) when(t time.Time) moment { return seenAt(t, s.o.Now()) }
+
+// seenAt is that of a time as seen at now.
+func seenAt(t, now time.Time) moment {
 	if t.IsZero() {
 		return moment{}
 	}
-	return moment{t, ago(s.o.Now().Sub(t))}
+	return moment{t, ago(now.Sub(t))}
 }
 
 // ago says how long ago something was, in the largest unit that fits.

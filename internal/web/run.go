@@ -19,7 +19,7 @@ type runRow struct {
 	Kind    string
 	Result  mark
 	By      string
-	Queued  time.Time
+	Queued  moment
 	Took    string
 	Changes string
 	Error   string
@@ -36,7 +36,7 @@ func runRows(i portaldoc.Instance, runs []portaldoc.Run, now time.Time) []runRow
 func runRowOf(i portaldoc.Instance, u portaldoc.Run, now time.Time) runRow {
 	row := runRow{
 		link: link{fmt.Sprintf("Run %d", u.N), fmt.Sprintf("%s/runs/%d", instancePath(i.ID), u.N)}, N: u.N, Kind: kindOfRun(u.Kind),
-		Result: resultOf(i, u), By: personName(u.By), Queued: u.QueuedAt, Changes: changesOf(u.Counts), Error: clean(u.Error),
+		Result: resultOf(i, u), By: personName(u.By), Queued: seenAt(u.QueuedAt, now), Changes: changesOf(u.Counts), Error: clean(u.Error),
 	}
 	switch {
 	case u.StartedAt.IsZero():
