@@ -284,6 +284,9 @@ func bundleLoad(ctx context.Context, reg *registries, file string, keys []string
 	}
 	defer b.Close()
 	report, err := bundle.Load(ctx, d, b, o)
+	if errors.Is(err, bundle.ErrImage) {
+		return withHint(err, "--images takes container images too")
+	}
 	if err != nil {
 		return err
 	}

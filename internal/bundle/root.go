@@ -60,6 +60,8 @@ func (l *loader) parseRoot(desc oci.Descriptor) (x root, skip bool, err error) {
 	switch {
 	case l.images && !ok && isImage(l.d.Options().Layout, ref.repository, name):
 		kind, known = kindOfImageTag(ref.tag)
+	case !l.images && !ok && isImage(l.d.Options().Layout, ref.repository, name):
+		return root{}, false, fmt.Errorf("index.json: %q: %w: %w", ref.repository, ErrImage, oci.ErrCorrupt)
 	case !ok, !item.Versioned() && item.Kind != addr.KindCatalog:
 		return root{}, false, fmt.Errorf("index.json: %q is no repository of a module or provider in this layout: %w", ref.repository, oci.ErrCorrupt)
 	case item.Kind == addr.KindCatalog && artifact.IsCatalogTag(ref.tag):
@@ -91,6 +93,9 @@ func kindOfTag(tag string) (rootKind, bool) {
 	}
 	return rootVersion, isVersion(tag)
 }
+
+// ErrImage says that a bundle brings a container image, and that none is wanted.
+var ErrImage = errors.New("it is a container image, and these are not asked for")
 
 // images is the folder below the prefix where images are: images/okara.
 const images = "images/"
