@@ -213,7 +213,7 @@ func TestDownloadsPage(t *testing.T) {
 	}
 	_, body := s.get(t, "/ui/modules/net/vpc/aws/downloads")
 	for text, want := range map[string]bool{
-		"3 in 30 days, 3 in 400 days": true, ">1.10.0</th>": true, "OpenTofu": true, "other": true, "7.7.7": false, "evil": false, "<rect ": true,
+		"3 in 30 days, 3 in 400 days": true, "/1.10.0\">1.10.0</a></th>": true, "OpenTofu": true, "other": true, "7.7.7": false, "evil": false, "<rect ": true,
 		time.Now().UTC().Format("2 Jan 2006") + "</time></th><td class=\"num\">3</td>": true,
 	} {
 		if strings.Contains(body, text) != want {
