@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,11 @@ type Issuer struct {
 	URL         string   // exactly as in the tokens' iss
 	Audiences   []string // one of them must be in aud
 	GroupsClaim string   // empty: "groups"
+
+	// KeysFile is a JWKS document with the keys, read again when it changes. The issuer
+	// is not asked for anything then, and URL is any string. Empty: they are fetched.
+	KeysFile  string
+	Transport http.RoundTripper // for fetching them; nil: that of the [Guard]
 }
 
 // Rule gives rights to the tokens that fulfil all its conditions. All rules
@@ -44,7 +50,8 @@ const (
 	keysGrace    = 24 * time.Hour   // how long, if the issuer does not answer
 	keysAgain    = time.Minute      // how soon an unknown key makes us ask again
 	clockSkew    = time.Minute
-	maxKeys      = 1 << 20 // bytes of a JWKS document
+	keysFileRead = 2 * time.Second // how long those of a file are
+	maxKeys      = 1 << 20         // bytes of a JWKS document
 	maxTokenSize = 16 << 10
 	oidcTimeout  = 5 * time.Second
 )
@@ -183,6 +190,11 @@ func algorithms() []jose.SignatureAlgorithm {
 // keysFor returns the keys of an issuer. A key that is not among them makes us
 // ask again, at most once a minute.
 func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys, error) {
+	if i.KeysFile != "" {
+		return s.keys.Get(ctx, "file "+i.URL, cache.Policy{Fresh: keysFileRead, Stale: keysGrace}, func(context.Context, *issuerKeys, bool) (*issuerKeys, error) {
+			return readKeysFile(i.KeysFile)
+		})
+	}
 	keys, err := s.keys.Get(ctx, i.URL, cache.Policy{Fresh: keysFresh, Grace: keysGrace, Stale: cache.Forever}, s.fetch(i))
 	if err != nil || id == "" || slices.Contains(keys.ids, id) {
 		return keys, err
@@ -192,7 +204,11 @@ func (s *issuers) keysFor(ctx context.Context, i Issuer, id string) (*issuerKeys
 
 func (s *issuers) fetch(i Issuer) cache.Loader[*issuerKeys] {
 	return func(ctx context.Context, _ *issuerKeys, _ bool) (*issuerKeys, error) {
-		p, err := oidc.NewProvider(oidc.ClientContext(ctx, s.client), i.URL)
+		client := s.client
+		if i.Transport != nil {
+			client = &http.Client{Transport: i.Transport, Timeout: oidcTimeout}
+		}
+		p, err := oidc.NewProvider(oidc.ClientContext(ctx, client), i.URL)
 		if err != nil {
 			return nil, fmt.Errorf("issuer %s: %w", i.URL, err)
 		}
@@ -203,25 +219,71 @@ func (s *issuers) fetch(i Issuer) cache.Loader[*issuerKeys] {
 			return nil, fmt.Errorf("issuer %s: %w", i.URL, err)
 		}
 		var set jose.JSONWebKeySet
-		if err := s.read(ctx, doc.Keys, &set); err != nil {
+		if err := read(ctx, client, doc.Keys, &set); err != nil {
 			return nil, fmt.Errorf("keys of issuer %s: %w", i.URL, err)
 		}
-		keys := &issuerKeys{set: &oidc.StaticKeySet{}, endpoint: endpoint{p.Endpoint().AuthURL, p.Endpoint().TokenURL}}
-		for _, k := range set.Keys {
-			if k.IsPublic() && k.Use != "enc" {
-				keys.ids, keys.set.PublicKeys = append(keys.ids, k.KeyID), append(keys.set.PublicKeys, k.Key)
-			}
-		}
+		keys := keysOf(set)
+		keys.endpoint = endpoint{p.Endpoint().AuthURL, p.Endpoint().TokenURL}
 		return keys, nil
 	}
 }
 
-func (s *issuers) read(ctx context.Context, url string, v any) error {
+// keysOf are the keys that sign.
+func keysOf(set jose.JSONWebKeySet) *issuerKeys {
+	keys := &issuerKeys{set: &oidc.StaticKeySet{}}
+	for _, k := range set.Keys {
+		if k.IsPublic() && k.Use != "enc" {
+			keys.ids, keys.set.PublicKeys = append(keys.ids, k.KeyID), append(keys.set.PublicKeys, k.Key)
+		}
+	}
+	return keys
+}
+
+// CheckKeysFile says what is wrong with a file of [Issuer.KeysFile].
+func CheckKeysFile(file string) error {
+	_, err := readKeysFile(file)
+	return err
+}
+
+func readKeysFile(file string) (*issuerKeys, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKeys+1))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseKeys(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return keys, nil
+}
+
+// parseKeys reads a JWKS document with at least one public key.
+func parseKeys(b []byte) (*issuerKeys, error) {
+	if len(b) > maxKeys {
+		return nil, fmt.Errorf("a file of keys has at most %d bytes", maxKeys)
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(b, &set); err != nil {
+		return nil, fmt.Errorf("no JSON Web Key Set: %w", err)
+	}
+	keys := keysOf(set)
+	if len(keys.ids) == 0 {
+		return nil, errors.New("no public key that signs is in it")
+	}
+	return keys, nil
+}
+
+func read(ctx context.Context, client *http.Client, url string, v any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := s.client.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		return err
 	}

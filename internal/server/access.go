@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/access"
 	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/internal/netaddr"
 	"github.com/seed-141914ff/okara/internal/trust"
 )
@@ -34,7 +35,31 @@ type Issuer struct {
 	URL         string    `hcl:"url,label"`
 	Audiences   []string  `hcl:"audiences"`             // one of which a token must have
 	GroupsClaim string    `hcl:"groups_claim,optional"` // where the groups are
+	KeysFile    string    `hcl:"jwks_file,optional"`    // with its keys: nothing is fetched then
+	CAFile      string    `hcl:"ca_file,optional"`      // PEM to trust, besides the system's, where they are fetched
 	Range       hcl.Range `hcl:",def_range"`
+}
+
+// policy is the issuer as package access knows it.
+func (i Issuer) policy() (access.Issuer, error) {
+	out := access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim, KeysFile: i.KeysFile}
+	switch {
+	case len(i.Audiences) == 0:
+		return out, settingError(i.Range, errors.New("an issuer needs at least one audience"))
+	case i.KeysFile != "" && i.CAFile != "":
+		return out, settingError(i.Range, errors.New("with jwks_file nothing is fetched: leave ca_file out"))
+	case i.KeysFile != "":
+		if err := access.CheckKeysFile(i.KeysFile); err != nil {
+			return out, settingError(i.Range, fmt.Errorf("jwks_file: %w", err))
+		}
+	case i.CAFile != "":
+		transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: i.CAFile})
+		if err != nil {
+			return out, settingError(i.Range, fmt.Errorf("ca_file: %w", err))
+		}
+		out.Transport = transport
+	}
+	return out, nil
 }
 
 // Rule gives rights to tokens of issuers; all that match add up.
@@ -110,10 +135,11 @@ func (s *Settings) access() (access.Policy, error) {
 		policy.Tokens = append(policy.Tokens, token)
 	}
 	for _, i := range s.Issuers {
-		if len(i.Audiences) == 0 {
-			return policy, settingError(i.Range, errors.New("an issuer needs at least one audience"))
+		issuer, err := i.policy()
+		if err != nil {
+			return policy, err
 		}
-		policy.Issuers = append(policy.Issuers, access.Issuer{URL: i.URL, Audiences: i.Audiences, GroupsClaim: i.GroupsClaim})
+		policy.Issuers = append(policy.Issuers, issuer)
 	}
 	for _, r := range s.Rules {
 		allow, err := s.ruleScopes(r.Range, r.Allow)

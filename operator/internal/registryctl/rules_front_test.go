@@ -20,6 +20,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 	"github.com/seed-141914ff/okara/operator/internal/registryctl"
@@ -124,13 +127,41 @@ func (f *frontEnd) ask(t *testing.T, address, token string) int {
 	return resp.StatusCode
 }
 
+// clusterKeys is a file with the keys of the cluster, as kubectl get --raw writes it.
+func (s *site) clusterKeys() string {
+	s.t.Helper()
+	keys, err := s.clientset().RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	file := filepath.Join(s.t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, keys, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return file
+}
+
+// podToken is one of a service account, as a kubelet gives it to a pod.
+func (s *site) podToken(namespace string) string {
+	s.t.Helper()
+	accounts := s.clientset().CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.Create(s.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "ci"}}, metav1.CreateOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(s.t.Context(), "ci", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"okara"}}}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
 // TestRulesCountInTheFrontEnd has a new rule count in an okara serve that has the
 // ConfigMap as a file, as a kubelet mounts it. A broken file keeps the rules from
 // before.
 func TestRulesCountInTheFrontEnd(t *testing.T) {
 	s := newSite(t, nil)
 	issuer := newIssuer(t)
-	s.issuers = []string{issuer.URL}
+	s.issuers = []string{issuer.URL, rig.Issuer}
 	s.start()
 	file := filepath.Join(t.TempDir(), "rules.json")
 	put := func(text string) {
@@ -148,7 +179,7 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 	}
 	s.rulesAre(`{"rules":[]}`)
 	mount()
-	front := newFrontEnd(t, fmt.Sprintf("rules_file = %q\nissuer %q {\n  audiences = [\"okara\"]\n}\n", file, issuer.URL))
+	front := newFrontEnd(t, fmt.Sprintf("rules_file = %q\nissuer %q {\n  audiences = [\"okara\"]\n}\nissuer %q {\n  audiences = [\"okara\"]\n  jwks_file = %q\n}\n", file, issuer.URL, rig.Issuer, s.clusterKeys()))
 	alice, bob := issuer.token(t, "alice", "people"), issuer.token(t, "bob", "others")
 	own := s.ns + "/vpc/aws"
 	if got := front.ask(t, own, alice); got != http.StatusForbidden {
@@ -156,12 +187,21 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 	}
 
 	r := s.rule(s.ns, "readers", func(r *v1alpha1.AccessRuleSpec) { r.Issuer = issuer.URL }, v1alpha1.Right("read:module:"+s.ns+"/**"))
+	pods := s.rule(s.ns, "pods", func(r *v1alpha1.AccessRuleSpec) {
+		r.Issuer, r.Groups, r.Claims = rig.Issuer, nil, map[string]v1alpha1.ClaimGlob{"sub": v1alpha1.ClaimGlob("system:serviceaccount:" + s.ns + ":*")}
+	}, v1alpha1.Right("read:module:"+s.ns+"/**"))
+	s.says(pods, true, v1alpha1.ReasonSynced)
 	beyond := s.rule(s.ns, "beyond", nil, "read:module:**")
 	s.says(r, true, v1alpha1.ReasonSynced)
 	s.says(beyond, false, v1alpha1.ReasonAddressNotAllowed)
 	mount()
 	s.until("a new rule counts", func() (bool, any) { return front.ask(t, own, alice) == http.StatusNotFound, front.log.String() })
-	for what, got := range map[string]int{"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice)} {
+	if got := front.ask(t, own, s.podToken(s.ns)); got != http.StatusNotFound {
+		t.Errorf("a service account of the namespace: %d", got)
+	}
+	for what, got := range map[string]int{
+		"another person": front.ask(t, own, bob), "another address": front.ask(t, "net/vpc/aws", alice), "a service account elsewhere": front.ask(t, own, s.podToken(s.home)),
+	} {
 		if got != http.StatusForbidden {
 			t.Errorf("%s: %d", what, got)
 		}
@@ -175,8 +215,10 @@ func TestRulesCountInTheFrontEnd(t *testing.T) {
 		t.Errorf("a broken file: %d and %d, want the old rules", own, other)
 	}
 
-	if err := s.Delete(t.Context(), r); err != nil {
-		t.Fatal(err)
+	for _, r := range []*v1alpha1.AccessRule{r, pods} {
+		if err := s.Delete(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.rulesAre(`{"rules":[]}`)
 	mount()

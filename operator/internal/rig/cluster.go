@@ -27,6 +27,9 @@ import (
 	"github.com/seed-141914ff/okara/internal/scratch"
 )
 
+// Issuer is the one of tokens of service accounts.
+const Issuer = "https://rig.invalid"
+
 // startTimeout bounds how long a program may take until it answers. Machines that
 // build something else meanwhile are slow.
 const startTimeout = 4 * time.Minute
@@ -136,7 +139,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 	p, err := launch(c.dir, path,
 		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
-		"--service-account-issuer", "https://rig.invalid", "--service-account-key-file", key, "--service-account-signing-key-file", key,
+		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
 		"--token-auth-file", tokens, "--authorization-mode", "RBAC", "--anonymous-auth=false")
 	if err != nil {
 		return err

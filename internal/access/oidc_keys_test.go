@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// signer is a key of an issuer.
+type signer struct {
+	jose.Signer
+	public jose.JSONWebKey
+}
+
+func newSigner(t *testing.T, id string) signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{s, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"}}
+}
+
+func (s signer) set() []byte {
+	b, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.public}}) // keys of its own making
+	return b
+}
+
+// token is one of an issuer, good for an hour from a time on.
+func (s signer) token(t *testing.T, issuer string, now time.Time) string {
+	t.Helper()
+	token, err := jwt.Signed(s).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": "run", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// newKeysGuard is one that lets tokens of an issuer read modules.
+func newKeysGuard(t *testing.T, i access.Issuer, now func() time.Time) *access.Guard {
+	t.Helper()
+	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Audiences = []string{"okara"}
+	g, err := access.New(access.Options{Keyring: ring, Now: now, Policy: access.Policy{
+		Issuers: []access.Issuer{i},
+		Rules:   []access.Rule{{Name: "all", Issuer: i.URL, Allow: []access.Scope{{Action: access.Read, Kind: "module", Glob: "**"}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func allowed(g *access.Guard, token string) error {
+	r := httptest.NewRequest(http.MethodGet, "https://okara.example.com/v1/modules/a/b/c/versions", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, err := g.Allow(r, access.Right{Action: access.Read, Kind: "module", Address: "a/b/c"})
+	return err
+}
+
+// TestKeysOfAFile has the keys of an issuer be a file, which changes, breaks and goes.
+func TestKeysOfAFile(t *testing.T) {
+	const issuer = "okara-operator.prod"
+	file := filepath.Join(t.TempDir(), "keys.json")
+	put := func(b []byte) {
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	old, next := newSigner(t, "old"), newSigner(t, "next")
+	put(old.set())
+	g := newKeysGuard(t, access.Issuer{URL: issuer, KeysFile: file}, func() time.Time { return now })
+	oldToken, nextToken := old.token(t, issuer, now), next.token(t, issuer, now)
+	if err := allowed(g, oldToken); err != nil {
+		t.Fatal(err)
+	}
+	if allowed(g, nextToken) == nil || allowed(g, old.token(t, "else", now)) == nil || allowed(g, newSigner(t, "old").token(t, issuer, now)) == nil {
+		t.Error("a token of another key or issuer is taken")
+	}
+	put(next.set())
+	now = now.Add(3 * time.Second)
+	if err := allowed(g, nextToken); err != nil || allowed(g, oldToken) == nil {
+		t.Errorf("after a change: the new key %v, the old one %v", err, allowed(g, oldToken))
+	}
+	for _, b := range [][]byte{[]byte(`{"keys": [`), []byte(`{"keys": []}`), bytes.Repeat([]byte(" "), 2<<20)} {
+		put(b)
+		if access.CheckKeysFile(file) == nil {
+			t.Errorf("%.20q is a file of keys", b)
+		}
+		now = now.Add(10 * time.Second)
+		if err := allowed(g, nextToken); err != nil {
+			t.Errorf("with a broken file: %v", err)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(10 * time.Second)
+	if err := allowed(g, nextToken); err != nil {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
+// TestIssuerOfAnotherAuthority fetches the keys of an issuer whose certificate only its
+// own authority vouches for.
+func TestIssuerOfAnotherAuthority(t *testing.T) {
+	s := newSigner(t, "k")
+	var url string
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			_, _ = w.Write(s.set()) // the client may be gone
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": url, "jwks_uri": url + "/keys"}) // likewise
+	}))
+	t.Cleanup(server.Close)
+	url = server.URL
+	token := s.token(t, url, time.Now())
+	if allowed(newKeysGuard(t, access.Issuer{URL: url}, nil), token) == nil {
+		t.Error("an authority that nobody named is trusted")
+	}
+	if err := allowed(newKeysGuard(t, access.Issuer{URL: url, Transport: server.Client().Transport}, nil), token); err != nil {
+		t.Error(err)
+	}
+}
