@@ -56,13 +56,14 @@ bench: tools
 fuzz:
 	@for f in $$(grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func |:|'); do \
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 10s -fuzzminimizetime 10x "$${f%:*}" || exit 1; done
-interop: tools $(OTHERS) $(TRIVY) $(COSIGN)
+interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
 	for v in $(OTHERS); do export OKARA_TEST_TOFU="$(CURDIR)/$$v"; \
 		go test -count=1 -run 'TestTofu' ./registry ./cmd/okara && (cd internal/e2e && OKARA_TEST_RIVALS=1 go test -count=1 -timeout 30m -run 'TestTofu|TestCloud|TestCrash$$' .) || exit 1; done
 	cd internal/e2e && OKARA_TEST_CRASH=1 go test -count=1 -run 'TestCrashTerraform' .
 	cd internal/e2e && OKARA_TEST_TRIVY="$(CURDIR)/$(TRIVY)" go test -count=1 -run 'TestTrivy' .
 	cd internal/e2e && OKARA_TEST_COSIGN="$(CURDIR)/$(COSIGN)" go test -count=1 -run 'TestCosign' .
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
+	OKARA_TEST_KO="$(CURDIR)/$(KO)" go test -count=1 -timeout 30m -run TestImages ./internal/images
 	cd internal/conformance && go test -count=1 ./...
 mutants: # one guard after another is taken from the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance

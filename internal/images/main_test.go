@@ -53,7 +53,7 @@ func TestBase(t *testing.T) {
 func TestImages(t *testing.T) {
 	ko := os.Getenv("OKARA_TEST_KO")
 	if ko == "" {
-		t.Skip("two programs for two platforms take minutes to build: make interop-kube does, with OKARA_TEST_KO")
+		t.Skip("two programs for two platforms take minutes to build: make interop does, with OKARA_TEST_KO")
 	}
 	t.Chdir("../..")
 	dir := t.TempDir()
