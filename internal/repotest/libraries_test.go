@@ -100,10 +100,12 @@ github.com/go-logr/logr: the log of the controllers
 helm.sh/helm: the chart as helm renders it
 k8s.io/api: objects of Kubernetes itself
 	operator/cmd/okara-operator
+	operator/internal/fluxexec
 	operator/internal/registryctl
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
+	operator/internal/fluxexec
 	operator/internal/registryctl
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/internal/reference
@@ -114,6 +116,7 @@ k8s.io/client-go/tools/events: events of objects
 k8s.io/client-go/util/workqueue: when a failed object is tried again
 	operator/internal/registryctl
 sigs.k8s.io/yaml: manifests, which are JSON written as YAML
+	operator/cmd/okara-operator
 	operator/internal/reference
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/cmd/okara-operator

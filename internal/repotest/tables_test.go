@@ -383,7 +383,10 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
+	operator/internal/fluxexec
 	operator/internal/registryctl
+operator/internal/fluxexec: pure: a run becomes objects of Flux
+	internal/addr
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact

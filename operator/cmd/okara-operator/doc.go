@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command okara-operator makes a registry hold what the objects of a Kubernetes
-// cluster say. Its one command, run, starts the controllers; what they do is said in
-// package registryctl.
+// cluster say. Its command run starts the controllers; what they do is said in package
+// registryctl. Its command render prints the objects by which Flux runs a module, as
+// package fluxexec builds them, and connects to nothing.
 //
 // Flags are checked before anything is connected to. Exit codes are those of okara:
 // 1 is a failure, 2 a mistake on the command line. A process that is told to end ends

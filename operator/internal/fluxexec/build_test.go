@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// TestBuild compares the objects of runs with files; OKARA_UPDATE writes these.
+func TestBuild(t *testing.T) {
+	for _, name := range []string{"small", "whole"} {
+		objects, err := fluxexec.Build(run(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		for _, o := range objects {
+			b, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.WriteString("---\n")
+			got.Write(b)
+		}
+		golden := filepath.Join("testdata", name+".golden")
+		if os.Getenv("OKARA_UPDATE") != "" {
+			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s became\n%s", name, got.Bytes())
+		}
+	}
+}
+
+// TestBuildRefuses wants each mistake to be named by its field.
+func TestBuildRefuses(t *testing.T) {
+	const sum = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	for _, c := range []struct{ field, change string }{
+		{"name", "name: vpc.prod"},
+		{"name", "name: 1vpc"},
+		{"name", "name: " + strings.Repeat("a", 54)},
+		{"namespace", "namespace: Team"},
+		{"namespace", "namespace: ''"},
+		{"module.repository", "module: {repository: 'https://r.example.com/x', digest: '" + sum + "'}"},
+		{"module.repository", "module: {repository: 'r.example.com/x:1.0.0', digest: '" + sum + "'}"},
+		{"module.repository", "module: {repository: 'r.example.com', digest: '" + sum + "'}"},
+		{"module.repository", "module: {repository: 'u:p@r.example.com/x', digest: '" + sum + "'}"},
+		{"module.digest", "module: {repository: r.example.com/x, digest: 1.4.0}"},
+		{"module.digest", "module: {repository: r.example.com/x, digest: ''}"},
+		{"module.size", "module: {repository: r.example.com/x, digest: '" + sum + "', size: 4823450}"},
+		{"module.path", "module: {repository: r.example.com/x, digest: '" + sum + "', path: ../x}"},
+		{"module.path", "module: {repository: r.example.com/x, digest: '" + sum + "', path: /x}"},
+		{"module.path", "module: {repository: r.example.com/x, digest: '" + sum + "', path: ..}"},
+		{"module.pullSecret", "module: {repository: r.example.com/x, digest: '" + sum + "', pullSecret: a/b}"},
+		{"state.address", "state: {address: okara.example.com/state/a/b}"},
+		{"state.address", "state: {address: 'https://okara.example.com/other/a'}"},
+		{"state.address", "state: {address: 'https://t@okara.example.com/state/a/b'}"},
+		{"state.address", "state: {address: 'https://okara.example.com/state/a/b?x'}"},
+		{"state.address", "state: {address: 'https://okara.example.com/state/a\"'}"},
+		{"state.address", "state: {address: 'https://okara.example.com/state/${a}'}"},
+		{"state.address", "state: {address: 'https://okara.example.com/state/a%{b}'}"},
+		{"state.ca", "state: {address: 'https://okara.example.com/state/a/b', ca: {configMap: ca}}"},
+		{"state.tokenSecret", "state: {address: 'https://okara.example.com/state/a/b', tokenSecret: A}"},
+		{"variables", "variables: {'a b': 1}"},
+		{"variablesFrom[0]", "variablesFrom: [{secret: a}]"},
+		{"variablesFrom[0].keys", "variablesFrom: [{secret: a, keys: {'a:b': c}}]"},
+		{"variablesFrom[0].keys", "variablesFrom: [{secret: a, keys: {a: 'b:c'}}]"},
+		{"variablesFrom[0].secret", "variablesFrom: [{secret: a b, keys: {a: b}}]"},
+		{"serviceAccountName", "serviceAccountName: a b"},
+		{"cliConfigSecret", "cliConfigSecret: A"},
+		{"outputs", "outputs: [a]"},
+		{"drift", "drift: Report"},
+		{"interval, retries", "interval: -1m"},
+		{"interval, retries", "retries: -1"},
+	} {
+		s := run(t, "small")
+		if err := yaml.UnmarshalStrict([]byte(c.change), &s); err != nil {
+			t.Fatal(err)
+		}
+		_, err := fluxexec.Build(s)
+		e, ok := errors.AsType[*fluxexec.FieldError](err)
+		if !ok || e.Field != c.field {
+			t.Errorf("%s: %v, want an error of %s", c.change, err, c.field)
+		}
+	}
+}
+
+func run(t *testing.T, name string) fluxexec.Spec {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s fluxexec.Spec
+	if err := yaml.UnmarshalStrict(src, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
