@@ -14,7 +14,7 @@ KO      := $(CACHE)/ko/0.19.1/ko
 TAG     := devel
 NESTED  := internal/e2e internal/conformance operator
 
-.PHONY: build image tools generate test lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop models mutants docs screenshots vuln year
+.PHONY: build image tools generate test lint race cover bench fuzz demo demo-instances demo-kube scale-kube interop interop-kube models mutants docs screenshots vuln year
 demo: build $(TOFU) $(TIME)
 	sh testdata/demo/demo.sh
 demo-instances: build $(TOFU) $(TIME) $(REG) # a quarter of an hour: no lifetime is shorter than ten minutes
@@ -65,6 +65,9 @@ interop: tools $(OTHERS) $(TRIVY) $(COSIGN) $(KO)
 	cd internal/e2e && OKARA_TEST_INSTANCES=1 go test -count=1 -timeout 30m -run 'TestLeader' .
 	OKARA_TEST_KO="$(CURDIR)/$(KO)" go test -count=1 -timeout 30m -run TestImages ./internal/images
 	cd internal/conformance && go test -count=1 ./...
+interop-kube: build $(TOFU) # ten minutes of builds at first
+	$(MAKE) -C operator etcd kube-apiserver controllers
+	cd operator && OKARA_TEST_TOFU="$(CURDIR)/$(TOFU)" go test -count=1 -p 1 -timeout 30m ./internal/rig
 mutants: # one guard after another is taken from the machine of instances; then a million random steps of it
 	OKARA_TEST_MUTANTS=1 go test -count=1 -timeout 1h -run TestMutants ./internal/instance
 	OKARA_TEST_STEPS=1000000 go test -count=1 -timeout 1h -run TestRandomSteps -v ./internal/instance

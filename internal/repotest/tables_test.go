@@ -408,5 +408,9 @@ operator/internal/demo: a demonstration; it knows okara and the operator as proc
 	operator/internal/chart
 	operator/internal/rig
 operator/internal/rig: a test package: real programs of a cluster
+	internal/depot
+	internal/depottest
 	internal/scratch
+	oci
+	operator/internal/fluxexec
 `

@@ -23,8 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/depot"
@@ -137,12 +135,7 @@ func freeAddress(t *testing.T) string {
 func writeConfig(t *testing.T, admin *rest.Config) string {
 	t.Helper()
 	file := t.TempDir() + "/kubeconfig"
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		CurrentContext: "rig",
-		Clusters:       map[string]*clientcmdapi.Cluster{"rig": {Server: admin.Host, CertificateAuthority: admin.CAFile}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"rig": {Token: admin.BearerToken}},
-		Contexts:       map[string]*clientcmdapi.Context{"rig": {Cluster: "rig", AuthInfo: "rig"}},
-	}, file); err != nil {
+	if err := rig.WriteConfig(file, admin); err != nil {
 		t.Fatal(err)
 	}
 	return file

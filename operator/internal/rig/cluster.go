@@ -34,13 +34,32 @@ const Issuer = "https://rig.invalid"
 // build something else meanwhile are slow.
 const startTimeout = 4 * time.Minute
 
-// Cluster is etcd and an API server. The zero value is one that has not started.
+// Cluster is etcd and an API server, and what [Cluster.With] starts. The zero value is
+// one that has not started.
 type Cluster struct {
-	once   sync.Once // for the fields below
-	err    error
+	server, manager, source, helm, tofu started
+
 	dir    string
 	admin  *rest.Config
 	ending []func()
+}
+
+// started is what starts once, if at all.
+type started struct {
+	once sync.Once
+	err  error
+}
+
+// by starts it for the first test that needs it. Others get what came of that.
+func (s *started) by(t testing.TB, start func() error) {
+	t.Helper()
+	s.once.Do(func() { s.err = start() })
+	if missing, ok := errors.AsType[*missingError](s.err); ok {
+		t.Skip(missing)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
 }
 
 // Main runs the tests of a package and ends the cluster that they started.
@@ -53,13 +72,7 @@ func Main(m *testing.M, c *Cluster) int {
 // starts it.
 func (c *Cluster) Admin(t testing.TB) *rest.Config {
 	t.Helper()
-	c.once.Do(func() { c.err = c.start() })
-	if missing, ok := errors.AsType[*missingError](c.err); ok {
-		t.Skip(missing)
-	}
-	if c.err != nil {
-		t.Fatal(c.err)
-	}
+	c.server.by(t, c.start)
 	return rest.CopyConfig(c.admin)
 }
 
@@ -97,7 +110,10 @@ func (c *Cluster) start() error {
 	if err != nil {
 		return err
 	}
-	return c.startServer(server, etcdURL)
+	if err := c.startServer(server, etcdURL); err != nil {
+		return err
+	}
+	return WriteConfig(c.kubeconfig(), c.admin)
 }
 
 func (c *Cluster) startEtcd(path string) (string, error) {
@@ -106,7 +122,7 @@ func (c *Cluster) startEtcd(path string) (string, error) {
 		return "", err
 	}
 	client, peer := "http://"+port[0], "http://"+port[1]
-	p, err := launch(c.dir, path,
+	p, err := launch(c.dir, path, nil,
 		"--data-dir", filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
@@ -136,7 +152,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		return err
 	}
 	certs := filepath.Join(c.dir, "certs")
-	p, err := launch(c.dir, path,
+	p, err := launch(c.dir, path, nil,
 		"--etcd-servers", etcdURL, "--cert-dir", certs, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", number,
 		"--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
 		"--service-account-issuer", Issuer, "--service-account-key-file", key, "--service-account-signing-key-file", key,
@@ -149,14 +165,7 @@ func (c *Cluster) startServer(path, etcdURL string) error {
 		Host: "https://" + port[0], BearerToken: token, QPS: -1, // no bound of our own: tests wait for what happens
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(certs, "apiserver.crt")},
 	}
-	if err := p.wait(func() bool { _, err := os.Stat(c.admin.CAFile); return err == nil }); err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(c.admin)
-	if err != nil {
-		return err
-	}
-	return p.answers(client, c.admin.Host+"/readyz")
+	return p.answersTLS(c.admin, "/readyz")
 }
 
 // write makes a file that only this user reads.

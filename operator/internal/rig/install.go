@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -22,35 +24,49 @@ import (
 // are there stay as they are.
 func Install(t testing.TB, config *rest.Config) {
 	t.Helper()
-	set, err := clientset.NewForConfig(config)
-	if err != nil {
+	if err := install(t.Context(), config, filepath.Join(Root(), "charts", "okara", "crds")); err != nil {
 		t.Fatal(err)
 	}
-	crds := set.ApiextensionsV1().CustomResourceDefinitions()
-	names, err := filepath.Glob(filepath.Join(Root(), "charts", "okara", "crds", "*.yaml"))
-	if err != nil || len(names) == 0 {
-		t.Fatal("the chart has no CRD", err)
+}
+
+// install is [Install] for the CRDs of a folder.
+func install(ctx context.Context, config *rest.Config, dir string) error {
+	set, err := clientset.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("no CRD is in %s", dir)
+	}
+	if err != nil {
+		return err
 	}
 	for _, name := range names {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd apiextensions.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(src, &crd); err != nil {
-			t.Fatal(err)
-		}
-		_, err = crds.Create(t.Context(), &crd, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-		if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-			got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-			return err == nil && established(got), err
-		}); err != nil {
-			t.Fatalf("%s is not served: %v", crd.Name, err)
+		if err := installFile(ctx, set.ApiextensionsV1().CustomResourceDefinitions(), name); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 	}
+	return nil
+}
+
+func installFile(ctx context.Context, crds client.CustomResourceDefinitionInterface, name string) error {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var crd apiextensions.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(src, &crd); err != nil {
+		return err
+	}
+	_, err = crds.Create(ctx, &crd, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
+		return err == nil && established(got), err
+	})
 }
 
 func established(crd *apiextensions.CustomResourceDefinition) bool {

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // program finds a program that make has built.
@@ -42,8 +44,9 @@ type process struct {
 	ended chan struct{} // closed when it has
 }
 
-// launch starts a program that writes its log below dir.
-func launch(dir, path string, args ...string) (*process, error) {
+// launch starts a program that writes its log below dir. Without an environment it has
+// that of the tests.
+func launch(dir, path string, env []string, args ...string) (*process, error) {
 	name := filepath.Base(path)
 	log, err := os.Create(filepath.Join(dir, name+".log"))
 	if err != nil {
@@ -52,7 +55,7 @@ func launch(dir, path string, args ...string) (*process, error) {
 	defer log.Close()
 	p := &process{cmd: exec.Command(path, args...), log: log.Name(), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.Env, p.cmd.SysProcAttr = env, dieWithParent()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -94,6 +97,19 @@ func (p *process) answers(client *http.Client, url string) error {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
+}
+
+// answersTLS waits until the program answers a path with 200. It makes the certificate
+// that the config names itself.
+func (p *process) answersTLS(config *rest.Config, path string) error {
+	if err := p.wait(func() bool { _, err := os.Stat(config.CAFile); return err == nil }); err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	return p.answers(client, config.Host+path)
 }
 
 // tail is the end of the log.

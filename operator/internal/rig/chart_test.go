@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/depottest"
+	"github.com/seed-141914ff/okara/oci"
+)
+
+// chartSource and release are what Flux takes of a chart. %s: namespace, repository,
+// digest; namespace.
+const (
+	chartSource = `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {namespace: %s, name: hello}
+spec:
+  url: oci://%s
+  ref: {digest: %q}
+  layerSelector: {mediaType: application/vnd.cncf.helm.chart.content.v1.tar+gzip, operation: copy}
+  interval: 24h
+  insecure: true
+`
+	release = `
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {namespace: %[1]s, name: hello}
+spec:
+  interval: 10m
+  chartRef: {kind: OCIRepository, name: hello}
+  serviceAccountName: runner
+  releaseName: hello
+  targetNamespace: %[1]s
+  storageNamespace: %[1]s
+  values: {text: hello}
+`
+)
+
+// template is all that the chart has.
+const template = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}"}
+data: {text: "{{ .Values.text }}"}
+`
+
+// TestFluxInstallsAChart shows a chart of okara's registry, installed by an account
+// that may edit its namespace, and uninstalled.
+func TestFluxInstallsAChart(t *testing.T) {
+	f := newFlux(t, Manager, Source, Helm)
+	ns := cluster.Namespace(t, nil).Name
+	account := metav1.ObjectMeta{Namespace: ns, Name: "runner"}
+	for _, o := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: account}, // without it nothing is uninstalled, and the release goes
+		&rbacv1.RoleBinding{
+			ObjectMeta: account,
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account.Name}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		},
+	} {
+		if err := f.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, c := depottest.NewDepot(t, serve(t), oci.Options{})
+	repo := depottest.MustRepo(t, c, "charts/hello")
+	pushed, err := repo.Push(t.Context(), chart(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := f.create(t, object(t, fmt.Sprintf(chartSource, ns, repo, pushed.Digest.String())))
+	installed := f.create(t, object(t, fmt.Sprintf(release, ns)))
+	f.ready(t, installed)
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hello"}}
+	f.read(t, made)
+	if got := made.Data["text"]; got != "hello" {
+		t.Errorf("the chart made %q", got)
+	}
+	f.delete(t, installed)
+	f.gone(t, installed)
+	f.gone(t, made)
+	f.delete(t, repository)
+	f.gone(t, repository)
+}
+
+// chart packs one, as `helm push` stores it.
+func chart(t *testing.T) oci.Artifact {
+	t.Helper()
+	const config = `{"apiVersion":"v2","name":"hello","version":"1.0.0"}`
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, f := range []struct{ name, content string }{{"Chart.yaml", config}, {"templates/hello.yaml", template}} {
+		if err := w.WriteHeader(&tar.Header{Name: "hello/" + f.name, Mode: 0o644, Size: int64(len(f.content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, f.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []io.Closer{w, z} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	about := oci.BytesBlob("application/vnd.cncf.helm.config.v1+json", []byte(config))
+	layer := oci.BytesBlob("application/vnd.cncf.helm.chart.content.v1.tar+gzip", b.Bytes())
+	m, err := oci.NewManifest(ocispec.Manifest{Config: about.Descriptor, Layers: []oci.Descriptor{layer.Descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return oci.Artifact{Blobs: []oci.Blob{about, layer}, Root: m}
+}

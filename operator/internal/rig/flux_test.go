@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestFluxRunsAModule is a run without the operator: Flux fetches a module of okara's
+// registry by its digest, tofu applies it with its state in okara, and destroys it.
+func TestFluxRunsAModule(t *testing.T) {
+	r := newTrial(t)
+	repository := r.source()
+	r.ready(t, repository)
+	if revision := text(t, repository, "status", "artifact", "revision"); !strings.HasSuffix(revision, r.digest) {
+		t.Errorf("fetched %s, want %s", revision, r.digest)
+	}
+
+	terraform := r.run(nil)
+	r.ready(t, terraform)
+	if revision := text(t, terraform, "status", "lastAppliedRevision"); !strings.HasSuffix(revision, r.digest) {
+		t.Errorf("applied %s, want %s", revision, r.digest)
+	}
+	outputs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.ns, Name: rawOutputs}}
+	r.read(t, outputs)
+	if got := string(outputs.Data["text"]); got != "hello, okara" {
+		t.Errorf("the output is %q", got)
+	}
+	if len(outputs.Data["list__type"]) == 0 { // T6: what is no string has a type beside it
+		t.Errorf("the outputs are %q", outputs.Data)
+	}
+	if !r.applied() {
+		t.Error("the state has no resource")
+	}
+
+	r.delete(t, terraform)
+	r.gone(t, terraform)
+	if r.applied() {
+		t.Error("nothing was destroyed")
+	}
+	r.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.ns}})
+	r.gone(t, repository)
+}
+
+// TestGarbageIsCollected shows what kube-controller-manager does here: what is owned
+// goes with its owner, and a namespace with all that is in it.
+func TestGarbageIsCollected(t *testing.T) {
+	f := newFlux(t, Manager)
+	ns := cluster.Namespace(t, nil)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "owner"}}
+	if err := f.Create(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns.Name, Name: "owned",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}},
+	}}
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "other"}}
+	for _, o := range []client.Object{owned, other} {
+		if err := f.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.delete(t, owner)
+	f.gone(t, owned)
+	f.read(t, other)
+	f.delete(t, ns)
+	f.gone(t, ns)
+}

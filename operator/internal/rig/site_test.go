@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+var cluster Cluster
+
+func TestMain(m *testing.M) { os.Exit(Main(m, &cluster)) }
+
+// patience bounds each wait. Slow machines need much of it; a test that passes does not.
+const patience = 4 * time.Minute
+
+// flux reads and writes objects of a cluster that has controllers.
+type flux struct{ client.WithWatch }
+
+func newFlux(t *testing.T, controllers ...string) flux {
+	t.Helper()
+	c, err := client.NewWithWatch(cluster.With(t, controllers...), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return flux{c}
+}
+
+// object reads the YAML of one.
+func object(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// create makes an object. Fields that the cluster does not know are errors.
+func (f flux) create(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if err := client.WithFieldValidation(f, metav1.FieldValidationStrict).Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (f flux) read(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change changes an object as it is now.
+func (f flux) change(t *testing.T, o client.Object, how func()) {
+	t.Helper()
+	f.read(t, o)
+	before := o.DeepCopyObject().(client.Object)
+	how()
+	if err := f.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f flux) delete(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := f.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ready waits until an object of Flux is Ready as it is now.
+func (f flux) ready(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	f.says(t, o, "Ready", "True")
+}
+
+// says waits until a condition has a status. Where an object tells which generation it
+// is about, that must be the present one.
+func (f flux) says(t *testing.T, o *unstructured.Unstructured, condition, status string) {
+	t.Helper()
+	until(t, o.GetName()+" has "+condition+"="+status, func() (bool, any) {
+		f.read(t, o)
+		list, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list, func(c any) bool {
+			m, ok := c.(map[string]any)
+			return ok && m["type"] == condition && m["status"] == status && about(m["observedGeneration"], o)
+		}), o.Object["status"]
+	})
+}
+
+func about(generation any, o client.Object) bool {
+	return generation == nil || generation == o.GetGeneration()
+}
+
+// gone waits until an object is not there.
+func (f flux) gone(t *testing.T, o client.Object) {
+	t.Helper()
+	until(t, o.GetName()+" is gone", func() (bool, any) {
+		err := f.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		return apierrors.IsNotFound(err), o
+	})
+}
+
+// okaraPath is the okara that make builds.
+func okaraPath() string { return filepath.Join(Root(), "bin", "okara") }
+
+// serve starts okara with its own registry and returns where it listens.
+func serve(t *testing.T, args ...string) string {
+	t.Helper()
+	port, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"serve", "--listen", port[0], "--storage", t.TempDir()}, args...)
+	p, err := launch(t.TempDir(), okaraPath(), nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	if err := p.answers(http.DefaultClient, "http://"+port[0]+"/readyz"); err != nil {
+		t.Fatal(err)
+	}
+	return port[0]
+}
+
+// text is a string of an object.
+func text(t *testing.T, o *unstructured.Unstructured, path ...string) string {
+	t.Helper()
+	s, _, err := unstructured.NestedString(o.Object, path...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// until waits until something is so; what it looks at is told if that never comes.
+func until(t *testing.T, what string, is func() (bool, any)) {
+	t.Helper()
+	var last any
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		var ok bool
+		ok, last = is()
+		return ok, nil
+	}); err != nil {
+		t.Fatalf("never: %s: %+v", what, last)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What tofu-controller does that those who write its objects have to know. The numbers
+// are those by which the rules of okara's operator name it.
+
+// name is the variables of a run.
+func name(value string) []any { return []any{map[string]any{"name": "name", "value": value}} }
+
+// TestTrapSource (T1): a Terraform goes only while its source is there.
+func TestTrapSource(t *testing.T) {
+	r := newTrial(t)
+	repository, terraform := r.source(), r.run(nil)
+	r.ready(t, terraform)
+	r.delete(t, repository)
+	r.gone(t, repository)
+	r.delete(t, terraform)
+	r.says(t, terraform, "Stalled", "True")
+	if !r.applied() {
+		t.Error("it was destroyed without a source")
+	}
+	r.source()
+	r.gone(t, terraform)
+	if r.applied() {
+		t.Error("nothing was destroyed")
+	}
+}
+
+// TestTrapNamespace (T2): a source of another namespace is refused.
+func TestTrapNamespace(t *testing.T) {
+	r := newTrial(t)
+	terraform := r.run(func(spec map[string]any) {
+		spec["sourceRef"].(map[string]any)["namespace"] = "default"
+	})
+	r.says(t, terraform, "Stalled", "True")
+}
+
+// TestTrapTag (T3): behind a tag a run takes what the tag names by now, without asking.
+func TestTrapTag(t *testing.T) {
+	r := newTrial(t)
+	next := r.publish("1.1.0", greeting+"# more")
+	repository := r.source()
+	terraform := r.run(func(spec map[string]any) { spec["approvePlan"] = "" })
+	r.waits(terraform)
+	if revision := text(t, terraform, "status", "lastPlannedRevision"); !strings.HasSuffix(revision, r.digest) {
+		t.Errorf("planned %s, want %s", revision, r.digest)
+	}
+	r.set(repository, func(spec map[string]any) { spec["ref"] = map[string]any{"semver": "1.x"} })
+	until(t, "the next version is planned", func() (bool, any) {
+		r.read(t, terraform)
+		revision := text(t, terraform, "status", "lastPlannedRevision")
+		return strings.HasSuffix(revision, next.Digest), revision
+	})
+}
+
+// TestTrapApproval (T4): an approval that is left in place approves what comes next.
+func TestTrapApproval(t *testing.T) {
+	r := newTrial(t)
+	r.source()
+	terraform := r.run(func(spec map[string]any) { spec["approvePlan"] = "" })
+	id := r.waits(terraform)
+	if r.applied() {
+		t.Fatal("it was applied without approval")
+	}
+	r.set(terraform, func(spec map[string]any) { spec["approvePlan"] = id })
+	r.ready(t, terraform)
+	r.set(terraform, func(spec map[string]any) { spec["vars"] = name("unseen") })
+	until(t, "the next plan is applied", func() (bool, any) { s := r.stored(); return strings.Contains(s, "hello, unseen"), s })
+	r.ready(t, terraform)
+
+	// The same write has to take it away.
+	r.set(terraform, func(spec map[string]any) { spec["vars"], spec["approvePlan"] = name("seen"), "" })
+	r.waits(terraform)
+	if strings.Contains(r.stored(), "hello, seen") {
+		t.Error("it was applied without approval")
+	}
+}
+
+// TestTrapPending (T8): a plan is pending for a moment where nobody has to approve it.
+func TestTrapPending(t *testing.T) {
+	r := newTrial(t)
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	list.SetKind("TerraformList")
+	w, err := r.Watch(t.Context(), list, client.InNamespace(r.ns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	r.source()
+	r.run(nil)
+	seen := false
+	for e := range w.ResultChan() {
+		o, ok := e.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("%+v", e.Object)
+		}
+		seen = seen || text(t, o, "status", "plan", "pending") != ""
+		if text(t, o, "status", "lastAppliedRevision") != "" {
+			break
+		}
+	}
+	if !seen {
+		t.Error("no plan was ever pending")
+	}
+}
+
+// TestTrapSettings (T11, T16): the repair of a Secret is seen when somebody asks for a
+// run. A CLI configuration that tofu cannot read stops nothing: it does not count.
+func TestTrapSettings(t *testing.T) {
+	r := newTrial(t)
+	r.source()
+	settings := r.secret("cli", "okara.hcl", "")
+	terraform := r.run(func(spec map[string]any) {
+		spec["cliConfigSecretRef"] = map[string]any{"name": settings.Name, "namespace": r.ns}
+	})
+	r.says(t, terraform, "Ready", "False")
+	r.change(t, settings, func() { settings.Data = map[string][]byte{"okara.tfrc": []byte("credentials {")} })
+	r.again(terraform)
+	r.ready(t, terraform)
+}
+
+// TestTrapEnvironment (T12, T16): what the environment takes of a Secret is read for
+// each run.
+func TestTrapEnvironment(t *testing.T) {
+	r := newTrial(t)
+	r.source()
+	tokens, token := filepath.Join(t.TempDir(), "tokens"), filepath.Join(t.TempDir(), "token")
+	okara := exec.CommandContext(t.Context(), okaraPath(), "token", "new", "run", "write:state:rig/**", "--token-file", tokens, "--write", token)
+	if out, err := okara.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	right, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.token = "run"
+	r.state = "http://" + serve(t, "--token-file", tokens) + "/state/rig/" + r.ns
+	secret := r.secret(r.token, "token", "another")
+	terraform := r.run(nil)
+	r.says(t, terraform, "Ready", "False")
+	r.change(t, secret, func() { secret.Data = map[string][]byte{"token": bytes.TrimSpace(right)} })
+	r.again(terraform)
+	r.ready(t, terraform)
+}
