@@ -4,10 +4,16 @@ package rig
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -155,4 +161,91 @@ func TestTrapEnvironment(t *testing.T) {
 	r.change(t, secret, func() { secret.Data = map[string][]byte{"token": bytes.TrimSpace(right)} })
 	r.again(terraform)
 	r.ready(t, terraform)
+}
+
+// TestTrapSuspend (T13): a suspended Terraform stays, though it is deleted.
+func TestTrapSuspend(t *testing.T) {
+	r, other := newTrial(t), newTrial(t)
+	r.source()
+	other.source()
+	terraform, next := r.run(nil), other.run(nil)
+	r.ready(t, terraform)
+	other.ready(t, next)
+	r.set(terraform, func(spec map[string]any) { spec["suspend"] = true })
+	r.delete(t, terraform)
+	other.delete(t, next) // the controller takes one after the other
+	other.gone(t, next)
+	r.read(t, terraform)
+	if !r.applied() {
+		t.Error("it was destroyed")
+	}
+	r.set(terraform, func(spec map[string]any) { spec["suspend"] = false })
+	r.gone(t, terraform)
+	if r.applied() {
+		t.Error("nothing was destroyed")
+	}
+}
+
+// TestTrapSize (T14): a module travels in one message of 4 MiB.
+func TestTrapSize(t *testing.T) {
+	r := newTrial(t)
+	b := make([]byte, 5<<20) // nothing packs it smaller
+	if _, err := rand.Read(b); err != nil {
+		t.Fatal(err)
+	}
+	r.digest = r.publish("1.1.0", greeting+"# "+base64.StdEncoding.EncodeToString(b)+"\n").Digest
+	r.ready(t, r.source())
+	r.says(t, r.run(nil), "Ready", "False")
+	if r.applied() {
+		t.Error("it was applied")
+	}
+}
+
+// TestTrapGate (T17): what is applied was planned anew, and a webhook sees that plan
+// first.
+func TestTrapGate(t *testing.T) {
+	r := newTrial(t)
+	r.source()
+	var mu sync.Mutex // guards the fields below
+	passes, plans := false, 0
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		var payload struct {
+			Status struct {
+				Plan struct {
+					Changes []any `json:"resource_changes"`
+				} `json:"tfplan"`
+			} `json:"status"`
+		}
+		if err := json.NewDecoder(req.Body).Decode(&payload); err != nil || len(payload.Status.Plan.Changes) != 1 {
+			t.Errorf("the gate was shown %+v: %v", payload, err)
+		}
+		plans++
+		if err := json.NewEncoder(w).Encode(map[string]bool{"passed": passes}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer gate.Close()
+	terraform := r.run(func(spec map[string]any) {
+		spec["webhooks"] = []any{map[string]any{
+			"stage": "post-planning", "url": gate.URL, "payloadType": "SpecAndPlan",
+			"testExpression": "${{ .passed }}", "errorMessageTemplate": "refused",
+		}}
+	})
+	r.says(t, terraform, "Ready", "False")
+	if r.applied() {
+		t.Error("it was applied against the gate")
+	}
+	mu.Lock()
+	passes = true
+	before := plans
+	mu.Unlock()
+	r.again(terraform)
+	r.ready(t, terraform)
+	mu.Lock()
+	defer mu.Unlock()
+	if before == 0 || plans == before {
+		t.Errorf("the gate saw %d plans, %d before it was open", plans, before)
+	}
 }
