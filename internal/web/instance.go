@@ -212,6 +212,7 @@ func (s *server) instanceShow(r *request) (*page, error) {
 	}
 	now := s.o.Now()
 	body := s.newInstance(r, i, now)
+	body.Template = s.templateLink(r, i.Template)
 	body.Runs = runRows(i, runs.Runs, now)
 	if i.Run != nil && (i.Role == "owner" || i.Role == "admin") && i.Phase != string(instance.Planned) {
 		if body.Log, err = s.log(r, i.ID, *i.Run); err != nil {
@@ -226,10 +227,20 @@ func (s *server) instanceShow(r *request) (*page, error) {
 	}, nil
 }
 
+// templateLink is the name of a template, with its page where there is one that the
+// caller may see: an instance outlives its template, and who approves it may not use it.
+func (s *server) templateLink(r *request, name string) link {
+	l := link{Text: name}
+	if _, err := get[portaldoc.Template](s, r, "templates/"+escapePath(name), nil); err == nil {
+		l.Href = "templates/" + escapePath(name)
+	}
+	return l
+}
+
 // newInstance is what all pages of an instance show.
 func (s *server) newInstance(r *request, i portaldoc.Instance, now time.Time) instanceBody {
 	b := instanceBody{
-		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID), Template: link{i.Template, "templates/" + escapePath(i.Template)},
+		Doc: i, Name: nameOfInstance(i), Base: instancePath(i.ID),
 		Marks: append([]mark{phaseMark(i.Phase)}, conditions(i)...), Next: nextSteps(i, now), Left: timeLeft(i, now), Cost: costs(i, now), Reason: clean(i.Reason),
 	}
 	if c := i.Connection; c != nil && i.Phase == string(instance.Ready) {

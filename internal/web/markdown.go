@@ -83,6 +83,7 @@ func policy(images imageHosts) *bluemonday.Policy {
 	p.AllowAttrs("open").Matching(regexp.MustCompile(`^$`)).OnElements("details")
 	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[0-9]{1,6}$`)).OnElements("ol")
 	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
+	p.AllowAttrs("aria-label").Matching(regexp.MustCompile(`^(done|to do)$`)).OnElements("input")
 	p.AllowAttrs("checked", "disabled").Matching(regexp.MustCompile(`^$`)).OnElements("input")
 	p.AllowElements("img")
 	p.AllowAttrs("alt").OnElements("img")

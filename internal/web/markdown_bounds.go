@@ -8,6 +8,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
@@ -93,8 +94,26 @@ func (github) Extend(m goldmark.Markdown) {
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
 	)
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(
+		util.Prioritized(tasks{}, 400), // before that of the extension
 		util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), 500),
 	))
+}
+
+// tasks renders the boxes of a list of tasks, with a name for who does not see them.
+type tasks struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (tasks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(extast.KindTaskCheckBox, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		box := `<input type="checkbox" disabled="" aria-label="to do"> `
+		if n.(*extast.TaskCheckBox).IsChecked {
+			box = `<input type="checkbox" disabled="" checked="" aria-label="done"> `
+		}
+		if entering {
+			_, _ = w.WriteString(box) // to memory
+		}
+		return ast.WalkContinue, nil
+	})
 }
 
 // strike is text that is struck through.
