@@ -3,30 +3,115 @@
 package web_test
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/portaltest"
 	"github.com/seed-141914ff/okara/internal/webtest"
 )
 
-// TestBrowser follows every link in a real browser, in both themes, on a wide and
-// a narrow screen.
+// newBusy is a server with everything that a page can be made of: modules and providers,
+// states, a depot, instances in each phase, and records of changes, with what somebody
+// put there who wants to get out of a page.
+func newBusy(t *testing.T) *whole {
+	t.Helper()
+	w := newWholeOf(t, shop, map[string][]string{
+		reader:    {"read:module:team/**", "read:state:shop", "use:instance:lab/*"},
+		publisher: {"publish:module:net/vpc/*", "read:provider:**", "approve:instance:lab/*"},
+		wrong:     {"read:module:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
+	})
+	w.full(t)
+	w.module(t, "net/old/aws", "0.1.0", map[string]string{"main.tf": ""}) // of which the depot knows
+	w.module(t, "team/tool/aws", "1.0.0", map[string]string{"main.tf": `variable "name" {}`, "README.md": "# Tool\n"})
+	w.mirror(t)
+	w.shop(t)
+	w.depots.fill(w.now)
+	d := &desk{Server: w.api, who: map[string]string{"anna": callerToken(reader), "ben": w.api.Issuer.Token(t, "ben", "use", "team-b")}}
+	d.full(t)
+	w.start(t)
+	return w
+}
+
+// TestBrowser follows every link in a real browser as five kinds of callers who log in
+// by keyboard, each page in both themes from a wide to a narrow screen, with script and
+// without. Nothing is wrong with a page, nothing stays in the browser that script could
+// read, and looking changes no tag of the registry.
 func TestBrowser(t *testing.T) {
 	b := webtest.New(t)
-	s := newSite(t, access.AnonymousRead()...)
-	s.full(t)
-	for _, look := range []webtest.Look{{Width: 1280, Theme: "light", Script: true}, {Width: 375, Theme: "dark", Script: true}, {Width: 320, Theme: "light"}} {
-		t.Run(fmt.Sprintf("%s %d", look.Theme, look.Width), func(t *testing.T) {
-			pages := b.Crawl(t, s.URL+"/ui/", look, 200)
-			if len(pages) < 25 {
-				t.Errorf("only %d pages were found", len(pages))
+	w := newBusy(t)
+	tags, commits := w.tags(t), w.api.Store.Commits()
+	for _, c := range []struct {
+		caller string
+		script bool
+		least  int // pages
+	}{{nobody, true, 3}, {wrong, true, 4}, {publisher, false, 50}, {reader, false, 50}, {admin, true, 150}} {
+		t.Run("as "+c.caller, func(t *testing.T) {
+			p := b.Tab(t, w.URL+"/ui/login", webtest.Look{Width: 1280, Theme: "light", Script: c.script})
+			if c.caller != nobody {
+				logIn(p, callerToken(c.caller))
 			}
-			for _, p := range pages {
-				if p.Bytes > 100<<10 {
-					t.Errorf("%s loads %d bytes", p.URL, p.Bytes)
-				}
+			pages := p.Crawl(w.URL+"/ui/", 400)
+			bytes := 0
+			for _, page := range pages {
+				bytes = max(bytes, page.Bytes)
 			}
+			t.Logf("%d pages, %d bytes the largest", len(pages), bytes)
+			if len(pages) < c.least || bytes > 100<<10 {
+				t.Errorf("%d pages, at least %d, %d bytes the largest", len(pages), c.least, bytes)
+			}
+			p.Untraced(c.caller != nobody, callerToken(c.caller))
 		})
 	}
+	w.unchanged(t, tags, commits)
+}
+
+// logIn brings a token to the page of the login, by keyboard.
+func logIn(p *webtest.Tab, token string) {
+	p.Wait("A token of this server")
+	p.To("Token")
+	p.Press(token)
+	p.Enter()
+	p.Wait("Me: ")
+}
+
+// TestBrowserLogin logs in, comes back to the page that it began at, and out again, with
+// a token and at an issuer: no token is ever in an address, on a page or in what the
+// browser keeps.
+func TestBrowserLogin(t *testing.T) {
+	b := webtest.New(t)
+	sessions := func() *access.Sessions { return &access.Sessions{Keyring: ring(t, "s"), Plain: true} }
+	for _, script := range []bool{true, false} {
+		look := webtest.Look{Width: 375, Theme: "dark", Script: script}
+		t.Run("token", func(t *testing.T) {
+			h := newHouse(t, access.Options{Policy: access.Policy{Tokens: tokens()}, Sessions: sessions()}, "")
+			p := b.Tab(t, h.URL+"/ui/search?q=vpc", look)
+			logIn(p, annaToken)
+			cameBack(t, p, annaToken)
+		})
+		t.Run("issuer", func(t *testing.T) {
+			i := portaltest.NewIssuer(t)
+			i.Says = teamed
+			h := brokered(t, i, sessions(), func(o *access.Options) { o.Login.PublicURL = "" })
+			look.Hosts = []string{strings.TrimPrefix(i.URL, "http://")}
+			p := b.Tab(t, h.URL+"/ui/search?q=vpc", look)
+			p.Wait("Me: Anna")
+			cameBack(t, p, "eyJ") // as each token of an issuer begins
+		})
+	}
+}
+
+// cameBack is somebody who has logged in on his way to a search, and logs out.
+func cameBack(t *testing.T, p *webtest.Tab, secret string) {
+	t.Helper()
+	if path := p.Path(); path != "/ui/search?q=vpc" {
+		t.Errorf("the login led to %s", path)
+	}
+	p.Untraced(true, secret)
+	p.To("Me: ")
+	p.Enter()
+	p.To("Log out")
+	p.Enter()
+	p.Wait("You are logged out")
+	p.Untraced(false, secret)
 }

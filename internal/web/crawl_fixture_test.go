@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,13 +44,7 @@ const owner = "owner"
 
 func newWhole(t *testing.T) *whole {
 	t.Helper()
-	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
-	w.layout = addr.Layout{Prefix: "acme"}
-	w.client = mustClient(t, w.host, oci.Options{PlainHTTP: true})
-	w.depot = depot.New(depot.Options{Client: w.client, Layout: w.layout})
-	w.findings = []web.Finding{{About: "gammafinding", State: "well"}}
-	w.api = portaltest.NewServer(t, func(o *portal.Options, p *access.Policy) {
-		o.Catalog = portaltest.NewCatalog(t, `
+	w := newWholeOf(t, `
 template "open/alphatemplate" {
   module { address = "net/vpc/aws" }
   per_owner = 3
@@ -58,17 +53,31 @@ template "shut/gammatemplate" {
   module { address = "net/vpc/aws" }
   per_owner = 3
 }
-`)
-		for name, scopes := range map[string][]string{
-			reader:    {"read:module:open/**", "read:state:alphastate", "read:instance:open/*"},
-			publisher: {"publish:module:mid/**"},
-			wrong:     {"read:module:elsewhere/**", "read:provider:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
-			owner:     {"use:instance:*/*"},
-		} {
+`, map[string][]string{
+		reader:    {"read:module:open/**", "read:state:alphastate", "read:instance:open/*"},
+		publisher: {"publish:module:mid/**"},
+		wrong:     {"read:module:elsewhere/**", "read:provider:elsewhere/**", "read:state:elsewhere", "use:instance:elsewhere/*"},
+		owner:     {"use:instance:*/*"},
+	})
+	w.findings = []web.Finding{{About: "gammafinding", State: "well"}}
+	return w
+}
+
+// newWholeOf has templates, and callers with these rights beside the admin.
+func newWholeOf(t *testing.T, templates string, rights map[string][]string) *whole {
+	t.Helper()
+	w := &whole{host: ocitest.New(t, ocitest.Quirks{})}
+	w.layout = addr.Layout{Prefix: "acme"}
+	w.client = mustClient(t, w.host, oci.Options{PlainHTTP: true})
+	w.depot = depot.New(depot.Options{Client: w.client, Layout: w.layout})
+	w.api = portaltest.NewServer(t, func(o *portal.Options, p *access.Policy) {
+		o.Catalog = portaltest.NewCatalog(t, templates)
+		for name, scopes := range rights {
 			p.Tokens = append(p.Tokens, tokenOf(t, name, portaltest.Rule(t, name, scopes...).Allow))
 		}
 		p.Tokens = append(p.Tokens, tokenOf(t, admin, access.AnonymousAll()))
 	})
+	w.now = w.api.Store.Now()
 	queue, err := w.client.Repo(w.layout.QueueRepo())
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +114,15 @@ func (w *whole) start(t *testing.T) {
 	}
 	pages, err := web.New(web.Options{
 		Kit: w.api.Kit, Catalog: protocols.Catalog(), Finder: catalog.NewFinder(protocols.Catalog(), true), Downloads: protocols.Downloads(), Archives: protocols,
-		States: states, Doctor: w, Audit: w.trail, Instances: w.api.API, Mine: w.api.API, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
+		States: states, Doctor: w, Audit: w.trail, Depot: &w.depots, Instances: w.api.API, Mine: w.api.API, Hostname: "okara.example.com", Version: "1.2.3", Now: w.api.Store.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Server = httptest.NewServer(pages)
+	mux := http.NewServeMux()
+	mux.Handle("/", pages)
+	mux.Handle("/api/v1/", w.api.API)
+	w.Server = httptest.NewServer(mux)
 	t.Cleanup(w.Close)
 }
 
@@ -169,6 +181,16 @@ func (w *whole) tags(t *testing.T) (all []string) {
 		}
 	}
 	return all
+}
+
+// unchanged wants the registry and the ledger to be as they were.
+func (w *whole) unchanged(t *testing.T, tags []string, commits int) {
+	t.Helper()
+	w.trail.Finish(t.Context())                                                                              // writes what was changed, if something was
+	after := slices.DeleteFunc(w.tags(t), func(tag string) bool { return strings.Contains(tag, ":audit-") }) // of what the fixture recorded
+	if !slices.Equal(after, tags) || w.api.Store.Commits() != commits {
+		t.Errorf("looking changed something: tags were\n%v\nand are\n%v", tags, after)
+	}
 }
 
 // visitor is somebody with a session, or nobody.

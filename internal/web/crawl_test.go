@@ -107,11 +107,7 @@ func TestCrawl(t *testing.T) {
 			}
 		}
 	}
-	w.trail.Finish(t.Context())                                                                              // writes what they changed, if they did
-	after := slices.DeleteFunc(w.tags(t), func(tag string) bool { return strings.Contains(tag, ":audit-") }) // of the record in [whole.shut]
-	if !slices.Equal(after, tags) || w.api.Store.Commits() != commits {
-		t.Errorf("looking changed something: tags were\n%v\nand are\n%v", tags, after)
-	}
+	w.unchanged(t, tags, commits)
 }
 
 // look is every page that a caller finds, and the probes. It looks twice: a page

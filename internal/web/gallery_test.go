@@ -85,6 +85,17 @@ func (s *site) announce(t *testing.T, address string, a depot.Announcement) {
 	}
 }
 
+// mirror brings in the provider of [depottest.UpstreamDNS], but for a platform.
+func (s *site) mirror(t *testing.T) {
+	t.Helper()
+	key := depottest.NewKey(t, signing.KeyOptions{Name: "Example Registry", Email: "security@registry.example.com", ECC: true})
+	release := depottest.NewRelease(t, key, "linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64")
+	release.Has = release.Has[:3]
+	if _, err := s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newGallery is a site with what a company has after a year, and with what is hard to
 // show: read by callers with the token of the admin alone.
 func newGallery(t *testing.T) *site {
@@ -117,12 +128,7 @@ func newGallery(t *testing.T) *site {
 	for _, address := range []string{"data/postgres/aws", "data/queue/aws", "security/keys/aws", "observability/alarms/datadog", "a-namespace-with-a-very-long-name-that-somebody-chose/a-module-with-a-name-of-many-words-too/kubernetes"} {
 		s.described(t, address, "0.1.0", 3*day, map[string]string{"main.tf": "", "README.md": "# " + address + "\n\nWhat the name says.\n"})
 	}
-	key := depottest.NewKey(t, signing.KeyOptions{Name: "Example Registry", Email: "security@registry.example.com", ECC: true})
-	release := depottest.NewRelease(t, key, "linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64")
-	release.Has = release.Has[:3]
-	if _, err := s.depot.MirrorProvider(t.Context(), release, depottest.UpstreamDNS(), depottest.MustVersion(t, "1.2.3"), depot.MirrorOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.mirror(t)
 	signer, _ := depottest.NewCosignKey(t)
 	m := depottest.MustModule(t, "net/network/aws", "2.3.1")
 	subject := depottest.MustSubject(t, s.depot, m.Item(), m.Version)

@@ -69,30 +69,3 @@ func TestBrowserLaunch(t *testing.T) {
 		})
 	}
 }
-
-// TestBrowserInstances follows every link as several kinds of callers.
-func TestBrowserInstances(t *testing.T) {
-	b := webtest.New(t)
-	d := newDesk(t, func(o *portal.Options, _ *access.Policy) { o.Catalog = portaltest.NewCatalog(t, shop) })
-	d.full(t)
-	before := d.Store.Commits()
-	for who, look := range map[string]webtest.Look{
-		"anna": {Width: 1280, Theme: "light", Script: true}, "admin": {Width: 375, Theme: "dark", Script: true}, "approver": {Width: 320, Theme: "light"},
-	} {
-		t.Run(who, func(t *testing.T) {
-			look.Token = d.who[who]
-			pages := b.Crawl(t, d.pages.URL+"/ui/", look, 200)
-			most := 0
-			for _, p := range pages {
-				most = max(most, p.Bytes)
-			}
-			t.Logf("%d pages, %d bytes the largest", len(pages), most)
-			if most > 100<<10 || len(pages) < 15 {
-				t.Errorf("%d pages, %d bytes the largest", len(pages), most)
-			}
-		})
-	}
-	if d.Store.Commits() != before {
-		t.Error("looking at pages changed something")
-	}
-}

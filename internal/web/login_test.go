@@ -73,6 +73,11 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 	if o.Keyring == nil {
 		o.Keyring = ring(t, "a")
 	}
+	h.Server = httptest.NewUnstartedServer(nil)
+	h.URL = "http://" + h.Listener.Addr().String()
+	if o.Login != nil && o.Login.PublicURL == "" {
+		o.Login.PublicURL = h.URL + base
+	}
 	o.Audit = slog.New(slog.NewJSONHandler(h.audit, nil))
 	o.Logger = slog.New(slog.NewTextHandler(h.audit, nil))
 	guard, err := access.New(o)
@@ -92,7 +97,9 @@ func newHouseWith(t testing.TB, o access.Options, base string, api http.Handler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Server = httptest.NewServer(http.StripPrefix(base, pages))
+	h.Config.Handler = http.StripPrefix(base, pages)
+	h.URL = "" // which Start sets
+	h.Start()
 	t.Cleanup(h.Close)
 	return h
 }

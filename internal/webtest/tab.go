@@ -17,29 +17,26 @@ import (
 // Tab is a page that a test works with as a person does who has no mouse. What is
 // wrong with a page on the way is an error of the test.
 type Tab struct {
-	t   *testing.T
-	ctx context.Context
-	w   *watcher
+	t      *testing.T
+	ctx    context.Context
+	w      *watcher
+	script bool
 }
 
 // patience is how long a tab waits for what has to come.
 const patience = 3 * time.Minute
 
-// Tab opens a page.
+// Tab opens a page for somebody of whom the browser knows nothing yet.
 func (b *Browser) Tab(t *testing.T, at string, look Look) *Tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(b.ctx)
+	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	p := &Tab{t: t, ctx: ctx, w: &watcher{host: hostOf(at)}}
+	p := &Tab{t: t, ctx: ctx, script: look.Script, w: newWatcher(append(look.Hosts, hostOf(at))...)}
 	if err := look.apply(ctx, p.w); err != nil {
 		t.Fatal(err)
 	}
 	p.Go(at)
-	t.Cleanup(func() {
-		if _, problems := p.w.result(); len(problems) > 0 {
-			t.Error(strings.Join(problems, "\n"))
-		}
-	})
+	t.Cleanup(func() { p.report(p.w.take()) })
 	return p
 }
 

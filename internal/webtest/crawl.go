@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webtest
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// View is a width and a theme in which a page is looked at.
+type View struct {
+	Width int    // of the window, in CSS pixels
+	Theme string // light or dark
+}
+
+// Views are those in which a page has to be as good: a desk and a phone, by day and by
+// night, and the narrowest window that WCAG 2.2 asks for.
+func Views() []View { return []View{{1280, "light"}, {1280, "dark"}, {375, "dark"}, {320, "light"}} }
+
+// Page is what there was to see.
+type Page struct {
+	URL    string // without the host
+	Bytes  int    // of everything that was loaded for it, as it came over the network
+	Loaded int    // requests, without images that the page is about and streams
+}
+
+// maxLoaded is the files of a page: itself, its style and its script.
+const maxLoaded = 3
+
+// alike is how many pages of one path are looked at whose parameters have the same
+// names: what else differs is data.
+const alike = 2
+
+// Crawl follows every link that the pages below a path have, each once, as the person
+// of the tab, but for those of [alike] pages, and as long as not more than most were
+// seen. It looks at each page in all [Views]; whatever is wrong with one is an error of
+// the test.
+func (p *Tab) Crawl(below string, most int) []Page {
+	p.t.Helper()
+	root, err := url.Parse(below)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	seen, queue := map[string]int{below: 1}, []string{below}
+	p.report(p.w.take()) // of what came before
+	var pages []Page
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if len(pages) == most {
+			p.t.Errorf("more than %d pages", most)
+			break
+		}
+		page, links := p.look(at)
+		pages = append(pages, page)
+		for _, l := range links {
+			u, err := url.Parse(l)
+			if err != nil || u.Host != root.Host || !strings.HasPrefix(u.Path, root.Path) {
+				continue
+			}
+			u.Fragment = ""
+			text, kind := u.String(), u.Path+"?"+strings.Join(slices.Sorted(maps.Keys(u.Query())), "&")
+			if seen[text] > 0 || seen[kind] == alike {
+				continue
+			}
+			seen[text]++
+			if kind != text {
+				seen[kind]++
+			}
+			queue = append(queue, text)
+		}
+	}
+	return pages
+}
+
+// found is what is wrong with a page, and where it leads to.
+type found struct {
+	Problems []string `json:"problems"`
+	Links    []string `json:"links"`
+}
+
+// look loads a page and says what is wrong with it.
+func (p *Tab) look(at string) (Page, []string) {
+	p.t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, late := context.WithTimeout(p.ctx, patience)
+	defer late()
+	f, err := p.examine(ctx, at)
+	if err != nil {
+		p.t.Errorf("%s: %v", u.RequestURI(), err)
+	}
+	page, problems := p.w.take()
+	page.URL = u.RequestURI()
+	if page.Loaded > maxLoaded {
+		problems = append(problems, fmt.Sprintf("it loads %d files, more than %d", page.Loaded, maxLoaded))
+	}
+	p.report(page, append(problems, f.Problems...))
+	return page, f.Links
+}
+
+// report makes an error of each problem of a page.
+func (p *Tab) report(page Page, problems []string) {
+	p.t.Helper()
+	for _, problem := range problems {
+		p.t.Errorf("%s: %s", page.URL, problem)
+	}
+}
+
+//go:embed audit.js
+var audit string
+
+// examine loads a page in a tab and looks at it in every view.
+func (p *Tab) examine(ctx context.Context, at string) (found, error) {
+	if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
+		return found{}, err
+	}
+	if !p.script { // it would be loaded anew while it is looked at
+		if err := chromedp.Do(ctx, chromedp.Stop()); err != nil {
+			return found{}, err
+		}
+	}
+	all, err := chromedp.Run(ctx, chromedp.Evaluate[found](audit+".structure()"))
+	if err != nil {
+		return all, err
+	}
+	tree, err := chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		return all, err
+	}
+	all.Problems = append(all.Problems, heard(tree.Nodes)...)
+	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil { // from here on the keyboard moves the focus
+		return all, err
+	}
+	for _, v := range Views() {
+		if err := v.apply(ctx); err != nil {
+			return all, err
+		}
+		f, err := chromedp.Run(ctx, chromedp.Evaluate[found](audit+".look()"))
+		if err != nil {
+			return all, err
+		}
+		for _, problem := range f.Problems {
+			all.Problems = append(all.Problems, fmt.Sprintf("at %d px, %s: %s", v.Width, v.Theme, problem))
+		}
+	}
+	return all, Views()[0].apply(ctx)
+}
+
+// height of the window, in CSS pixels.
+const height = 900
+
+func (v View) apply(ctx context.Context) error {
+	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.Theme}},
+	})
+	if err != nil {
+		return err
+	}
+	return chromedp.Do(ctx, chromedp.EmulateViewport(int64(v.Width), height))
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webtest
+
+import (
+	"context"
+	"strings"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// Untraced wants the browser of a tab to keep a session, or none, that no script can
+// read, and nothing else; and no secret to be in a cookie, on the page, or in an address
+// that the tab ever asked for.
+func (p *Tab) Untraced(session bool, secrets ...string) {
+	p.t.Helper()
+	ctx, late := context.WithTimeout(p.ctx, patience)
+	defer late()
+	kept, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](audit+".kept()", chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(kept) > 0 {
+		p.t.Errorf("the browser keeps %v", kept)
+	}
+	got, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if session != (len(got.Cookies) > 0) {
+		p.t.Errorf("there is a session: %v, with %d cookies", session, len(got.Cookies))
+	}
+	places := append(p.w.requested(), p.Text())
+	for _, c := range got.Cookies {
+		if !c.HTTPOnly || c.SameSite != network.CookieSameSiteLax || c.Session {
+			p.t.Errorf("%s: HttpOnly %v, SameSite %q, as long as the browser runs: %v", c.Name, c.HTTPOnly, c.SameSite, c.Session)
+		}
+		places = append(places, c.Value)
+	}
+	for _, place := range places {
+		for _, secret := range secrets {
+			if strings.Contains(place, secret) {
+				p.t.Errorf("a secret is in %.300s", place)
+			}
+		}
+	}
+}

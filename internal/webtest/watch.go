@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webtest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+)
+
+// watcher hears what happens in a tab. Whatever a browser has to say of a page is a
+// problem, and so is each request that fails.
+type watcher struct {
+	hosts []string // that pages may ask
+
+	mu       sync.Mutex // guards the fields below
+	problems []string
+	page     Page
+	asked    map[network.RequestID]*network.Request
+	urls     []string // of all requests
+}
+
+func newWatcher(hosts ...string) *watcher {
+	return &watcher{hosts: hosts, asked: map[network.RequestID]*network.Request{}}
+}
+
+func (w *watcher) hear(event any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		w.add("exception: %s", e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		w.add("console: %s", e.Type)
+	case *log.EventEntryAdded:
+		if e.Entry.Source != log.EntrySourceNetwork { // which the answers below tell
+			w.add("console: %s: %s", e.Entry.Level, e.Entry.Text)
+		}
+	case *audits.EventIssueAdded:
+		w.add("issue: %s", issue(e.Issue))
+	case *network.EventRequestWillBeSent:
+		w.request(e)
+	case *network.EventResponseReceived:
+		if e.Response.Status >= http.StatusBadRequest && !w.formWithMistake(e) {
+			w.add("%s is %d", e.Response.URL, e.Response.Status)
+		}
+	case *network.EventLoadingFailed:
+		if r := w.asked[e.RequestID]; r != nil && !e.Canceled {
+			w.add("%s: %s %s", r.URL, e.ErrorText, e.BlockedReason)
+		}
+	case *network.EventLoadingFinished:
+		w.page.Bytes += int(e.EncodedDataLength)
+	}
+}
+
+// issue is what the browser says of a page, with the details of the kind that has many.
+func issue(i *audits.InspectorIssue) string {
+	if i.Details != nil && i.Details.GenericIssueDetails != nil {
+		return fmt.Sprintf("%s: %s", i.Code, i.Details.GenericIssueDetails.ErrorType)
+	}
+	return string(i.Code)
+}
+
+func (w *watcher) request(e *network.EventRequestWillBeSent) {
+	w.asked[e.RequestID] = e.Request
+	w.urls = append(w.urls, e.Request.URL+e.Request.URLFragment)
+	u, err := url.Parse(e.Request.URL)
+	if err != nil || !slices.Contains(w.hosts, u.Host) {
+		w.add("it asks another host: %s", e.Request.URL)
+		return
+	}
+	asset := strings.Contains(u.Path, "/assets/")
+	picture := e.Type == network.ResourceTypeImage && !asset
+	icon := e.Type == network.ResourceTypeOther && asset // of the tab, which the browser loads once for all pages
+	if !picture && !icon && e.Type != network.ResourceTypeEventSource && e.RedirectResponse == nil {
+		w.page.Loaded++
+	}
+}
+
+// formWithMistake reports whether an answer is a form that was sent and comes back with
+// what is wrong in it, the one failure that a page may have.
+func (w *watcher) formWithMistake(e *network.EventResponseReceived) bool {
+	r := w.asked[e.RequestID]
+	return e.Response.Status == http.StatusUnprocessableEntity && e.Type == network.ResourceTypeDocument && r != nil && r.Method == http.MethodPost
+}
+
+func (w *watcher) add(format string, args ...any) {
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+// take returns what was heard since it was asked last.
+func (w *watcher) take() (Page, []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, problems := w.page, w.problems
+	w.page, w.problems = Page{}, nil
+	return p, problems
+}
+
+func (w *watcher) requested() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.urls)
+}
