@@ -15,7 +15,8 @@ import (
 )
 
 // ArtifactRecord is the type of a depot's record: what it published, from which
-// origin, and what waits. Its only layer is JSON of MediaRecord.
+// origin, and what waits. Its only layer is JSON of MediaRecord, which the manifest
+// repeats where it is small: who asks for a record again and again asks once each time.
 const (
 	ArtifactRecord = "application/vnd.okara.depot.v1"
 	MediaRecord    = "application/vnd.okara.depot.v1+json"
@@ -65,7 +66,7 @@ func ReadRecord(ctx context.Context, r *oci.Repo, tag string) ([]byte, error) {
 
 // PutRecord replaces a record of the depot.
 func PutRecord(ctx context.Context, r *oci.Repo, tag string, b []byte) error {
-	blob := oci.BytesBlob(MediaRecord, b)
+	blob := inlined(oci.BytesBlob(MediaRecord, b), b)
 	m, err := oci.NewManifest(ocispec.Manifest{ArtifactType: ArtifactRecord, Config: emptyConfig(), Layers: []oci.Descriptor{blob.Descriptor}})
 	if err != nil {
 		return err
