@@ -58,3 +58,7 @@ func (p *Plan) Known(entry string) map[string]VersionRecord {
 	}
 	return maps.Clone(rec.Entries[entry])
 }
+
+// Listing is what the registry lists of an entry, as Plan read it; nil where it could not
+// be read, and after Apply where that changed something.
+func (p *Plan) Listing(entry string) *depot.Listing { return p.listings[entry] }

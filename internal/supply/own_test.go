@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -31,7 +32,7 @@ func (r *runner) own(o *origin, own supply.OwnRecord) (*supply.Plan, []string, e
 	}
 	from := supply.Origins{Client: &upstream.Client{}, Git: &upstream.Git{}}
 	s := supply.NewSyncer(r.depot, supply.SyncOptions{
-		Set: &supply.Set{Modules: []supply.ModuleEntry{e}}, Own: &own,
+		Set: &supply.Set{Modules: []supply.ModuleEntry{e}}, Own: &own, Examined: r.examined, Now: func() time.Time { return r.now },
 		Origins: func(string) (supply.Origins, error) { return from, nil },
 	})
 	p, err := s.Plan(r.t.Context())

@@ -38,6 +38,11 @@ type SyncOptions struct {
 	Own     *OwnRecord                              // each entry has a record of its own; nil: the common one
 	Once    bool                                    // the set is of this run only: the record is neither read nor written, and what is there is examined again
 	Now     func() time.Time
+
+	// Examined is when the run before this one began, if nothing in it failed: of the
+	// versions that were published, this run examines the newest, and those others whose
+	// turn has come since, see [ExamineWithin]. Zero: all.
+	Examined time.Time
 }
 
 // Syncer makes a registry hold what a depot file says.
@@ -100,7 +105,8 @@ func (s Step) Changes() bool { return s.run != nil }
 type Plan struct {
 	Steps []Step `json:"steps"`
 
-	records map[string]*Record // by entry; nil where it could not be read
+	records  map[string]*Record        // by entry; nil where it could not be read
+	listings map[string]*depot.Listing // as records
 }
 
 // item is one entry with what is special to modules or providers.
@@ -130,7 +136,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, records := make([][]Step, len(items)), make([]*Record, len(items))
+	steps, records, listings := make([][]Step, len(items)), make([]*Record, len(items)), make([]*depot.Listing, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(s.o.Jobs)
 	for i, it := range items {
@@ -139,7 +145,7 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 			rec, err := s.record(gctx, it.key, common)
 			if err == nil {
 				records[i] = rec
-				found, err = s.plan(gctx, it, rec)
+				found, listings[i], err = s.plan(gctx, it, rec)
 			}
 			if err != nil && gctx.Err() == nil {
 				found, err = []Step{failedStep(err)}, nil
@@ -154,9 +160,9 @@ func (s *Syncer) Plan(ctx context.Context) (*Plan, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Steps: slices.Concat(steps...), records: map[string]*Record{}}
+	p := &Plan{Steps: slices.Concat(steps...), records: map[string]*Record{}, listings: map[string]*depot.Listing{}}
 	for i, it := range items {
-		p.records[it.key] = records[i]
+		p.records[it.key], p.listings[it.key] = records[i], listings[i]
 	}
 	return p, nil
 }
@@ -183,8 +189,8 @@ func (s *Syncer) record(ctx context.Context, entry string, common *Record) (*Rec
 
 func failedStep(err error) Step { return Step{Action: ActionFailed, Reason: err.Error(), err: err} }
 
-// plan decides on every version of one entry.
-func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error) {
+// plan decides on every version of one entry, by what the registry lists.
+func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, *depot.Listing, error) {
 	var offers []offer
 	for _, v := range it.Exact {
 		offers = append(offers, offer{version: v})
@@ -192,18 +198,18 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error)
 	var err error
 	if len(offers) == 0 {
 		if offers, err = it.list(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	l, err := depot.ReadListing(ctx, it.repo, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keep := s.retention(it, rec)
 	wanted := it.wanted(offers, l, keep)
 	if s.o.Once && len(wanted) == 0 {
 		address, versions, _ := strings.Cut(it.Where, "@")
-		return nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
+		return nil, nil, fmt.Errorf("no version of %s matches %q: %w", address, versions, oci.ErrNotFound)
 	}
 	steps := make([]Step, len(wanted))
 	g, gctx := errgroup.WithContext(ctx)
@@ -216,9 +222,9 @@ func (s *Syncer) plan(ctx context.Context, it item, rec *Record) ([]Step, error)
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...), nil
+	return append(steps, s.prunable(it, with(l, s.coming(it, l, steps)), keep)...), l, nil
 }
 
 // wanted returns the offers that the entry's constraint and limit select and
@@ -263,7 +269,11 @@ func (s *Syncer) step(ctx context.Context, it item, o offer, l *depot.Listing, r
 	st := Step{known: known}
 	switch {
 	case slices.Contains(have, o.version):
-		return s.present(ctx, it, o, st, recorded)
+		found, err := s.examine(ctx, it, o.version, known, o.version == have[0])
+		if err != nil {
+			return st, err
+		}
+		return s.present(it, o, st, recorded, found), nil
 	case recorded && (known.State == StateWaiting || known.State == StateBlocked):
 		return s.candidate(it, o, st, have), nil
 	}
@@ -308,22 +318,18 @@ func constraintText(e Entry) string {
 	return "default: every release"
 }
 
-// present compares what is there with the record and with the origin. Drift is
-// reported, never repaired: what was published does not change.
-func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorded bool) (Step, error) {
-	d, err := it.repo.Resolve(ctx, o.version.Tag())
-	if err != nil {
-		return st, err
-	}
-	now := VersionRecord{State: StatePublished, Digest: d.Digest.String(), Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
+// present compares what is there, by its digest, with the record and with the origin.
+// Drift is reported, never repaired: what was published does not change.
+func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string) Step {
+	now := VersionRecord{State: StatePublished, Digest: found, Origin: o.commit, Since: s.o.Now().UTC().Truncate(time.Second)}
 	switch {
 	case !recorded || st.known.State == StateWaiting || st.known.State == StateBlocked:
 		st.Action, st.Reason = ActionAdopt, "published by somebody else"
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case st.known.Digest != now.Digest:
-		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since), nil
+		return st.drift(fmt.Sprintf("the registry has %s, %s was published", now.Digest, st.known.Digest), now.Since)
 	case st.known.Origin != "" && o.commit != "" && st.known.Origin != o.commit:
-		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since), nil
+		return st.drift(fmt.Sprintf("tag %s of the origin moved from %s to %s", o.ref, st.known.Origin, o.commit), now.Since)
 	case st.known.State == StateDrift:
 		now.Since, now.Scanned = st.known.Since, st.known.Scanned
 		st.Action, st.Reason = ActionAdopt, "the drift is over: "+st.known.Reason
@@ -334,7 +340,7 @@ func (s *Syncer) present(ctx context.Context, it item, o offer, st Step, recorde
 	default:
 		st.Action = ActionPresent
 	}
-	return st, nil
+	return st
 }
 
 // drift turns a step into an alarm; the record remembers it.

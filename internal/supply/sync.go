@@ -38,7 +38,7 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 		return nil, err
 	}
 	results := make([]Result, len(p.Steps))
-	var mu sync.Mutex                             // guards the records and notify
+	var mu sync.Mutex                             // guards the records, the listings and notify
 	for _, pruning := range []bool{false, true} { // what is to go waits for what takes its place
 		var g errgroup.Group
 		g.SetLimit(s.o.Jobs)
@@ -51,6 +51,9 @@ func (s *Syncer) Apply(ctx context.Context, p *Plan, notify func(Result)) ([]Res
 				mu.Lock()
 				defer mu.Unlock()
 				results[i] = p.records[st.Entry].apply(st, vr, err)
+				if st.Changes() {
+					delete(p.listings, st.Entry)
+				}
 				if notify != nil {
 					notify(results[i])
 				}

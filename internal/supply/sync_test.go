@@ -91,6 +91,8 @@ type runner struct {
 	src    depot.Source
 	used   func(string, addr.Version) bool
 	now    time.Time
+
+	examined time.Time
 }
 
 func newRunner(t *testing.T) *runner {

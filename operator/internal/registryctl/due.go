@@ -37,6 +37,7 @@ type past struct {
 	next       time.Time // zero: none by itself
 	again      bool      // somebody changed a Version, or what the namespace may
 	failed     int       // runs that failed in a row
+	examined   time.Time // when the last run began in which nothing failed; zero: there was none
 }
 
 // due reports whether a run is due, and else how long it takes until one is; 0 for
@@ -83,13 +84,37 @@ func (s *schedule) note(e *entry, now time.Time) *past {
 	if s.runs == nil {
 		s.runs = map[types.NamespacedName]*past{}
 	}
-	name, failed := client.ObjectKeyFromObject(e), 0
-	if before := s.runs[name]; before != nil && before.uid == e.GetUID() && before.generation == e.GetGeneration() {
-		failed = before.failed
+	name := client.ObjectKeyFromObject(e)
+	p := &past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.request(), at: now}
+	if before := s.runs[name]; before != nil && before.uid == p.uid && before.generation == p.generation {
+		p.failed = before.failed
+		if before.request == p.request {
+			p.examined = before.examined
+		}
 	}
-	p := &past{uid: e.GetUID(), generation: e.GetGeneration(), request: e.request(), at: now, failed: failed}
 	s.runs[name] = p
 	return p
+}
+
+// examine notes a run in which nothing failed.
+func (s *schedule) examine(e *entry, began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.runs[client.ObjectKeyFromObject(e)]; p != nil {
+		p.examined = began
+	}
+}
+
+// examined is when the last run began in which nothing failed, of this object as it is
+// and as somebody asked for it: else it is zero, and the run examines everything.
+func (s *schedule) examined(e *entry) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.runs[client.ObjectKeyFromObject(e)]
+	if p == nil || p.uid != e.GetUID() || p.generation != e.GetGeneration() || p.request != e.request() {
+		return time.Time{}
+	}
+	return p.examined
 }
 
 // park notes a run that met a limit: the next one is due after the pause.

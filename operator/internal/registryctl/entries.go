@@ -155,6 +155,7 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 	if err := r.hold(ctx, e); err != nil {
 		return 0, err
 	}
+	began := r.Now()
 	err := problemOf(r.sync(ctx, e, ns))
 	e.status.LastHandledRequest = e.request()
 	if pause, limited := pauseOf(err); limited {
@@ -166,7 +167,11 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 		r.turns.limit(e.limitKey(), time.Time{}) // somebody asked by hand, and was answered
 	}
 	_, hopeless := asProblem(err)
-	return r.schedule.ran(e, err != nil && !hopeless, r.Now()), err
+	wait := r.schedule.ran(e, err != nil && !hopeless, r.Now())
+	if err == nil {
+		r.schedule.examine(e, began)
+	}
+	return wait, err
 }
 
 // hold adds the finalizer before the registry is touched, where the deletion policy
@@ -193,7 +198,8 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
 		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
-		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
+		Examined: r.schedule.examined(e),
+		Own:      &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
 	})
 	plan, err := s.Plan(ctx)
 	if err != nil {
@@ -207,7 +213,7 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	if _, hopeless := asProblem(problemOf(failed)); hopeless {
 		return failed
 	}
-	found, err := r.look(ctx, e, plan.Known(e.key))
+	found, err := r.after(ctx, e, plan)
 	if err == nil {
 		found, err = r.versions(ctx, e, found)
 	}

@@ -23,6 +23,15 @@ type found struct {
 	all     []v1alpha1.VersionSummary       // newest first
 }
 
+// after is what the registry has after a run. It is read again only where the run
+// changed something.
+func (r *entries) after(ctx context.Context, e *entry, p *supply.Plan) (*found, error) {
+	if l := p.Listing(e.key); l != nil {
+		return newFound(l, p.Known(e.key)), nil
+	}
+	return r.look(ctx, e, p.Known(e.key))
+}
+
 // look reads what the registry has.
 func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.VersionRecord) (*found, error) {
 	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
@@ -33,6 +42,11 @@ func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.Ve
 	if err != nil {
 		return nil, err
 	}
+	return newFound(l, known), nil
+}
+
+// newFound joins what the registry lists with what the record says.
+func newFound(l *depot.Listing, known map[string]supply.VersionRecord) *found {
 	f := &found{listing: l, known: known}
 	versions := slices.Clone(l.Versions)
 	for text, vr := range known {
@@ -47,7 +61,7 @@ func (r *entries) look(ctx context.Context, e *entry, known map[string]supply.Ve
 			f.all = append(f.all, f.summary(v))
 		}
 	}
-	return f, nil
+	return f
 }
 
 // summary is what is known of one version.
