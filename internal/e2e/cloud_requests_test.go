@@ -3,14 +3,19 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-tfe"
 )
 
 // recorder passes requests on and remembers their shapes.
@@ -49,33 +54,199 @@ func (r *recorder) take() []string {
 func TestCloudRequests(t *testing.T) { eachTool(t, testCloudRequests) }
 
 func testCloudRequests(t *testing.T, c *cloud) {
-	var asked atomic.Int64
-	registry := towards(t, c.registry())
-	_, addr := c.serve("one", inFront(t, func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		registry.ServeHTTP(w, r)
-	}), "127.0.0.1:0")
-	r := &recorder{proxy: towards(t, addr)}
-	at := inFront(t, r.ServeHTTP)
+	w := watch(c)
 	for _, block := range []string{"cloud", `backend "remote"`} {
-		folder := strings.Fields(block)[0]
-		c.folder(folder, block, `name = "`+folder+`"`, "true")
-		for _, cmd := range cloudCommands(block == "cloud") {
-			asked.Store(0)
-			began := time.Now()
-			c.must(folder, at, cmd.args...)
-			most := cmd.budget
-			if time.Since(began) > sameList {
-				most += 2
-			}
-			if n := int(asked.Load()); n > most {
-				t.Errorf("%s %v cost %d requests at the registry, want at most %d", block, cmd.args, n, most)
-			}
-			got := strings.ReplaceAll(strings.Join(r.take(), "\n"), "workspaces/"+folder, "workspaces/NAME")
-			if want := strings.Join(cmd.sends, "\n"); got != want {
-				t.Errorf("%s %v sent\n%s\nwant\n%s", block, cmd.args, got, want)
-			}
+		kind := strings.Fields(block)[0]
+		s := shapesOf(block == "cloud", c.tool == c.set.tofu)
+		c.folder(kind, block, `name = "`+kind+`"`, "true")
+		w.wants(kind, s.commands()...)
+		w.raise(kind)
+		w.wants(kind, s.push())
+		w.lock(kind)
+		w.wants(kind, s.forceUnlock("acme/"+kind))
+		w.unnamed(kind, block == "cloud")
+
+		many, selects, prefix := kind+"-many", `tags = ["many"]`, ""
+		if block != "cloud" {
+			selects, prefix = `prefix = "many-"`, "many-"
 		}
+		c.folder(many, block, selects, "true")
+		w.create(prefix+"first", "many")
+		c.env = []string{"TF_WORKSPACE=first"} // nobody is there to be asked
+		c.must(many, w.at, "init")
+		c.env = nil
+		w.wants(many, s.workspaces()...)
+
+		c.must(kind, w.at, "apply", "-auto-approve") // an import takes outputs away
+		w.reader(kind+"-reader", kind)
+		w.wants(kind+"-reader", reading()...)
+	}
+}
+
+// unnamed runs the commands for many workspaces in a folder with one by name. With
+// `cloud` the tools show and select that one themselves, without asking for it; else
+// they do none of it.
+func (w *watched) unnamed(folder string, cloud bool) {
+	w.t.Helper()
+	for _, args := range [][]string{{"workspace", "list"}, {"workspace", "select", folder}} {
+		if cloud {
+			w.wants(folder, cloudCommand{args, begin, 0})
+		} else {
+			w.refuses(folder, "workspaces not supported", args...)
+		}
+	}
+	w.refuses(folder, "workspaces not supported", "workspace", "new", "other")
+	why := "workspaces not supported"
+	if cloud {
+		why = "doesn't exist"
+	}
+	w.refuses(folder, why, "workspace", "delete", "other")
+}
+
+// watched is a server whose requests are counted: those it gets, and those it sends to
+// the registry.
+type watched struct {
+	*cloud
+	recorder
+	client *tfe.Client // past the recorder
+	at     string      // before the recorder
+	asked  recorder    // before the registry
+}
+
+func watch(c *cloud) *watched {
+	c.t.Helper()
+	w := &watched{cloud: c}
+	w.asked.proxy = towards(c.t, c.registry())
+	_, addr := c.serve("one", inFront(c.t, w.asked.ServeHTTP), "127.0.0.1:0")
+	w.proxy = towards(c.t, addr)
+	w.at = inFront(c.t, w.ServeHTTP)
+	client, err := tfe.NewClient(&tfe.Config{Address: "http://" + addr, BasePath: "/api/v2/", Token: "any"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w.client = client
+	return w
+}
+
+// workspaceName is a name in the shape of a request.
+var workspaceName = regexp.MustCompile(`(organizations/acme/workspaces/)[^/\s]+`)
+
+// anew forgets what was counted. The server knows a command by its connection, so the
+// next one does not get that of the last one, which the recorder would keep open.
+func (w *watched) anew() {
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	w.take()
+	w.asked.take()
+}
+
+// states are the requests at the registry since the last call, without those of the
+// server's own queue of jobs, which end when they end.
+func (w *watched) states() []string {
+	return slices.DeleteFunc(w.asked.take(), func(sent string) bool { return strings.Contains(sent, " /v2/queue/") })
+}
+
+// wants runs commands in a folder, and wants of each what it says.
+func (w *watched) wants(folder string, commands ...cloudCommand) {
+	w.t.Helper()
+	for _, cmd := range commands {
+		w.anew()
+		began := time.Now()
+		w.must(folder, w.at, cmd.args...)
+		most := cmd.budget
+		if time.Since(began) > sameList {
+			most += 2
+		}
+		asked := w.states()
+		w.t.Logf("%s: %v: %d requests at the registry", folder, cmd.args, len(asked))
+		if len(asked) > most {
+			w.t.Errorf("%s: %v cost %d requests at the registry, want at most %d\n%s", folder, cmd.args, len(asked), most, strings.Join(asked, "\n"))
+		}
+		w.sentIs(folder, cmd.args, cmd.sends)
+	}
+}
+
+// sentIs wants the requests since the last call.
+func (w *watched) sentIs(folder string, args, want []string) {
+	w.t.Helper()
+	got := workspaceName.ReplaceAllString(strings.Join(w.take(), "\n"), "${1}NAME")
+	if want := strings.Join(want, "\n"); got != want {
+		w.t.Errorf("%s: %v sent\n%s\nwant\n%s", folder, args, got, want)
+	}
+}
+
+// refuses runs a command that the tool refuses for a reason of its own, without a
+// request for it.
+func (w *watched) refuses(folder, why string, args ...string) {
+	w.t.Helper()
+	w.anew()
+	if out, err := w.run(folder, w.at, args...); err == nil || !strings.Contains(out, why) {
+		w.t.Errorf("%s: %v: %v, want %q in\n%s", folder, args, err, why, out)
+	}
+	if asked := w.states(); len(asked) > 0 {
+		w.t.Errorf("%s: %v is refused by the tool, and cost\n%s", folder, args, strings.Join(asked, "\n"))
+	}
+	w.sentIs(folder, args, begin)
+}
+
+var serialOf = regexp.MustCompile(`"serial": *[0-9]+`)
+
+// raise writes the state of a folder to raised.tfstate, with a serial that is higher.
+func (w *watched) raise(folder string) {
+	w.t.Helper()
+	state := w.must(folder, w.at, "state", "pull")
+	raised := serialOf.ReplaceAllString(state, `"serial": 1000`)
+	if raised == state {
+		w.t.Fatalf("%s: a state without a serial:\n%s", folder, state)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, folder, "raised.tfstate"), []byte(raised), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// lock locks a workspace as a script does.
+func (w *watched) lock(name string) {
+	w.t.Helper()
+	found, err := w.client.Workspaces.Read(w.t.Context(), "acme", name)
+	if err == nil {
+		_, err = w.client.Workspaces.Lock(w.t.Context(), found.ID, tfe.WorkspaceLockOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// create makes a workspace with a tag.
+func (w *watched) create(name, tag string) {
+	w.t.Helper()
+	_, err := w.client.Workspaces.Create(w.t.Context(), "acme", tfe.WorkspaceCreateOptions{Name: &name, Tags: []*tfe.Tag{{Name: tag}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// remoteState shows an output of a workspace, which a `cloud` block may keep as well.
+const remoteState = `data "terraform_remote_state" "of" {
+  backend = "remote"
+  config = {
+    hostname     = "okara.test"
+    organization = "acme"
+    workspaces   = { name = %q }
+  }
+}
+
+output "text" {
+  value = data.terraform_remote_state.of.outputs.text
+}
+`
+
+// reader makes a folder that reads the outputs of a workspace.
+func (w *watched) reader(folder, workspace string) {
+	w.t.Helper()
+	if err := os.Mkdir(filepath.Join(w.dir, folder), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, folder, "main.tf"), fmt.Appendf(nil, remoteState, workspace), 0o644); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -90,46 +261,97 @@ type cloudCommand struct {
 	budget      int
 }
 
-func cloudCommands(cloud bool) []cloudCommand {
-	begin := []string{"GET ping", "GET organizations/acme/entitlement-set"}
-	read, lock := "GET organizations/acme/workspaces/NAME", "POST workspaces/*/actions/lock"
-	current, download, unlock := "GET workspaces/*/current-state-version", "GET state-versions/*/download", "POST workspaces/*/actions/unlock"
-	made := []string{read, "POST organizations/acme/workspaces", current}
-	write := []string{"POST workspaces/*/state-versions", "PUT uploads/*", "GET state-versions/*"}
-	outputs := []string{read, current, download}
-	if cloud { // which sends a second copy, and asks for outputs
-		made = []string{read, "POST organizations/acme/workspaces", "PATCH workspaces/*", current}
-		write = []string{"POST workspaces/*/state-versions", "PUT uploads/*", "PUT uploads/*", "GET state-versions/*"}
-		outputs = []string{read, "GET workspaces/*/current-state-version-outputs"}
-	}
-	join := func(parts ...any) []string {
-		list := slices.Clone(begin)
-		for _, p := range parts {
-			switch p := p.(type) {
-			case string:
-				list = append(list, p)
-			case []string:
-				list = append(list, p...)
-			}
+// The shapes of requests.
+const (
+	read     = "GET organizations/acme/workspaces/NAME"
+	list     = "GET organizations/acme/workspaces"
+	lock     = "POST workspaces/*/actions/lock"
+	current  = "GET workspaces/*/current-state-version"
+	download = "GET state-versions/*/download"
+	unlock   = "POST workspaces/*/actions/unlock"
+)
+
+// begin is what each process of a tool begins with.
+var begin = []string{"GET ping", "GET organizations/acme/entitlement-set"}
+
+// join puts requests behind those of the beginning.
+func join(parts ...[]string) []string {
+	return slices.Concat(append([][]string{begin}, parts...)...)
+}
+
+// shapes are what `cloud` and backend "remote" send otherwise.
+type shapes struct {
+	made, write, outputs, tags, deleted []string
+}
+
+func shapesOf(cloud, tofu bool) shapes {
+	if !cloud {
+		return shapes{
+			made:    []string{read, "POST organizations/acme/workspaces"},
+			write:   []string{"POST workspaces/*/state-versions", "PUT uploads/*", "GET state-versions/*"},
+			outputs: []string{read, current, download},
+			deleted: []string{"DELETE organizations/acme/workspaces/NAME"},
 		}
-		return list
 	}
-	plan := join(read, read, lock, current, download, unlock)
-	change := join(read, read, lock, current, download, begin, write, unlock) // the tools begin twice
+	s := shapes{ // which sends a second copy, asks for outputs, and deletes only what manages nothing
+		made:    []string{read, "POST organizations/acme/workspaces", "PATCH workspaces/*"},
+		write:   []string{"POST workspaces/*/state-versions", "PUT uploads/*", "PUT uploads/*", "GET state-versions/*"},
+		outputs: []string{read, "GET workspaces/*/current-state-version-outputs"},
+		deleted: []string{read, "POST organizations/acme/workspaces/NAME/actions/safe-delete"},
+	}
+	if !tofu { // Terraform's tags may have values
+		s.tags = []string{"GET workspaces/*/tag-bindings"}
+	}
+	return s
+}
+
+// commands are those of one workspace, by name.
+func (s shapes) commands() []cloudCommand {
+	inspect := join([]string{read, current, download})
+	plan := join([]string{read, read, lock, current, download, unlock})
+	change := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools begin twice
 	return []cloudCommand{
-		{[]string{"init"}, join(made), 11},
-		{[]string{"apply", "-auto-approve"}, join(read, read, lock, current, current, write, unlock), 20}, // the first of a server, which finds out what the registry can
+		{[]string{"init"}, join(s.made, []string{current}), 11},
+		{[]string{"apply", "-auto-approve"}, join([]string{read, read, lock, current, current}, s.write, []string{unlock}), 20}, // the first of a server, which finds out what the registry can
 		{[]string{"plan"}, plan, 9},
 		{[]string{"apply", "-auto-approve"}, plan, 9},
-		{[]string{"apply", "-auto-approve", "-var", "text=second"}, join(read, read, lock, current, download, write, unlock), 14},
+		{[]string{"apply", "-auto-approve", "-var", "text=second"}, join([]string{read, read, lock, current, download}, s.write, []string{unlock}), 14},
 		{[]string{"refresh", "-var", "text=second"}, plan, 9},
-		{[]string{"console"}, join(read, lock, current, download, unlock), 9},
-		{[]string{"state", "list"}, join(read, current, download), 5},
-		{[]string{"state", "pull"}, join(read, current, download), 5},
-		{[]string{"output"}, join(outputs), 5},
+		{[]string{"console"}, join([]string{read, lock, current, download, unlock}), 9},
+		{[]string{"state", "list"}, inspect, 5},
+		{[]string{"state", "pull"}, inspect, 5},
+		{[]string{"output"}, join(s.outputs), 5},
 		{[]string{"state", "mv", "terraform_data.one", "terraform_data.two"}, change, 14},
 		{[]string{"state", "rm", "terraform_data.two"}, change, 14},
-		{[]string{"import", "-var", "text=second", "terraform_data.one", "x"}, join(read, read, lock, current, download, read, read, write, unlock), 17},
+		{[]string{"import", "-var", "text=second", "terraform_data.one", "x"}, join([]string{read, read, lock, current, download, read, read}, s.write, []string{unlock}), 17},
 		{[]string{"workspace", "show"}, nil, 0},
+	}
+}
+
+// push stores what raise wrote.
+func (s shapes) push() cloudCommand {
+	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, join([]string{read, read, lock, current, download}, s.write, []string{unlock}), 14}
+}
+
+func (s shapes) forceUnlock(id string) cloudCommand {
+	return cloudCommand{[]string{"force-unlock", "-force", id}, join([]string{read, "POST workspaces/*/actions/force-unlock"}), 8}
+}
+
+// workspaces are the commands of a folder that selects many, one of them "first".
+func (s shapes) workspaces() []cloudCommand {
+	return []cloudCommand{
+		{[]string{"workspace", "list"}, join([]string{list}), 1},
+		{[]string{"workspace", "new", "second"}, join([]string{list}, s.made, s.tags), 6},
+		{[]string{"workspace", "select", "first"}, join([]string{list}), 1},
+		{[]string{"plan"}, join([]string{read, read}, s.tags, []string{lock, current, unlock}), 9},
+		{[]string{"workspace", "delete", "second"}, join([]string{list, read}, s.tags, []string{lock, current, unlock}, s.deleted), 20},
+	}
+}
+
+// reading are the commands of a folder that reads what another one keeps.
+func reading() []cloudCommand {
+	return []cloudCommand{
+		{[]string{"init"}, nil, 0},
+		{[]string{"plan"}, join([]string{read, current, download}), 5},
 	}
 }
