@@ -77,7 +77,7 @@ func testCloudRequests(t *testing.T, c *cloud) {
 		c.env = nil
 		w.wants(many, s.workspaces()...)
 
-		c.must(kind, w.at, "apply", "-auto-approve") // an import takes outputs away
+		c.must(kind, w.at, "apply", "-auto-approve") // there is nothing since the destroy
 		w.reader(kind+"-reader", kind)
 		w.wants(kind+"-reader", reading()...)
 	}
@@ -305,32 +305,42 @@ func shapesOf(cloud, tofu bool) shapes {
 	return s
 }
 
+// change is a command that writes a state.
+func (s shapes) change() []string {
+	return join([]string{read, read, lock, current, download}, s.write, []string{unlock})
+}
+
 // commands are those of one workspace, by name.
 func (s shapes) commands() []cloudCommand {
-	inspect := join([]string{read, current, download})
+	look := []string{read, current, download}
 	plan := join([]string{read, read, lock, current, download, unlock})
-	change := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools begin twice
+	move := join([]string{read, read, lock, current, download}, begin, s.write, []string{unlock}) // the tools begin twice
 	return []cloudCommand{
 		{[]string{"init"}, join(s.made, []string{current}), 11},
 		{[]string{"apply", "-auto-approve"}, join([]string{read, read, lock, current, current}, s.write, []string{unlock}), 20}, // the first of a server, which finds out what the registry can
 		{[]string{"plan"}, plan, 9},
 		{[]string{"apply", "-auto-approve"}, plan, 9},
-		{[]string{"apply", "-auto-approve", "-var", "text=second"}, join([]string{read, read, lock, current, download}, s.write, []string{unlock}), 14},
+		{[]string{"apply", "-auto-approve", "-var", "text=second"}, s.change(), 14},
 		{[]string{"refresh", "-var", "text=second"}, plan, 9},
 		{[]string{"console"}, join([]string{read, lock, current, download, unlock}), 9},
-		{[]string{"state", "list"}, inspect, 5},
-		{[]string{"state", "pull"}, inspect, 5},
+		{[]string{"state", "list"}, join(look), 5},
+		{[]string{"state", "pull"}, join(look), 5},
+		{[]string{"state", "show", "terraform_data.one"}, join(look, look), 9},
+		{[]string{"show"}, join(look), 5},
+		{[]string{"taint", "terraform_data.one"}, s.change(), 14},
+		{[]string{"untaint", "terraform_data.one"}, s.change(), 14},
 		{[]string{"output"}, join(s.outputs), 5},
-		{[]string{"state", "mv", "terraform_data.one", "terraform_data.two"}, change, 14},
-		{[]string{"state", "rm", "terraform_data.two"}, change, 14},
+		{[]string{"state", "mv", "terraform_data.one", "terraform_data.two"}, move, 14},
+		{[]string{"state", "rm", "terraform_data.two"}, move, 14},
 		{[]string{"import", "-var", "text=second", "terraform_data.one", "x"}, join([]string{read, read, lock, current, download, read, read}, s.write, []string{unlock}), 17},
+		{[]string{"destroy", "-auto-approve"}, s.change(), 14},
 		{[]string{"workspace", "show"}, nil, 0},
 	}
 }
 
 // push stores what raise wrote.
 func (s shapes) push() cloudCommand {
-	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, join([]string{read, read, lock, current, download}, s.write, []string{unlock}), 14}
+	return cloudCommand{[]string{"state", "push", "raised.tfstate"}, s.change(), 14}
 }
 
 func (s shapes) forceUnlock(id string) cloudCommand {
