@@ -149,8 +149,8 @@ type RunSpec struct {
 	VersionObjects *int32 `json:"versionObjects,omitempty"`
 }
 
-// EntryStatus is what the last run of a Module or Provider found.
-type EntryStatus struct {
+// RunStatus is what every object says whose versions are taken by runs.
+type RunStatus struct {
 	// Generation that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -165,6 +165,11 @@ type EntryStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	LastHandledRequest string `json:"lastHandledRequest,omitempty"`
+}
+
+// EntryStatus is what the last run of a Module or Provider found.
+type EntryStatus struct {
+	RunStatus `json:",inline"`
 
 	// Newest version that clients choose: the highest release that is not yanked.
 	// +optional

@@ -65,9 +65,12 @@ func TestObjects(t *testing.T) {
 
 func fill(s *v1alpha1.EntryStatus) {
 	*s = v1alpha1.EntryStatus{
-		ObservedGeneration: 1, LastHandledRequest: "now", Latest: "1.0.0", Published: 1, Truncated: true,
-		Versions:   []v1alpha1.VersionSummary{{Version: "1.0.0", Digest: "sha256:0", State: v1alpha1.StatePublished}},
-		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced, LastTransitionTime: metav1.Now()}},
+		RunStatus: v1alpha1.RunStatus{
+			ObservedGeneration: 1, LastHandledRequest: "now",
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced, LastTransitionTime: metav1.Now()}},
+		},
+		Latest: "1.0.0", Published: 1, Truncated: true,
+		Versions: []v1alpha1.VersionSummary{{Version: "1.0.0", Digest: "sha256:0", State: v1alpha1.StatePublished}},
 	}
 }
 
@@ -100,8 +103,10 @@ func objects() []client.Object {
 		&v1alpha1.Provider{Spec: v1alpha1.ProviderSpec{ProviderEntry: provider, RunSpec: run}},
 		&v1alpha1.Version{Spec: smallVersion()},
 		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{
-			Target: v1alpha1.Target{Kind: "Provider", Name: "aws"}, Version: "1.0.0-rc.1+build.5", State: v1alpha1.ListDeprecated, Message: "old", Replacement: "2.0.0",
+			Target: &v1alpha1.Target{Kind: "Provider", Name: "aws"}, Version: "1.0.0-rc.1+build.5", State: v1alpha1.ListDeprecated, Message: "old", Replacement: "2.0.0",
 		}},
+		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{Address: "registry.opentofu.org/hashicorp/aws", Version: "1.0.0"}},
+		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{Address: "net/vpc/aws", Source: "github.com/acme/vpc", Auth: entry.Auth, Version: "1.0.0", State: v1alpha1.ListYanked}},
 		&v1alpha1.Depot{}, &v1alpha1.Depot{Spec: depot},
 		&v1alpha1.AccessRule{Spec: smallRule()},
 		&v1alpha1.AccessRule{Spec: v1alpha1.AccessRuleSpec{
@@ -116,7 +121,7 @@ func smallModule() v1alpha1.ModuleSpec {
 }
 
 func smallVersion() v1alpha1.VersionSpec {
-	return v1alpha1.VersionSpec{Target: v1alpha1.Target{Kind: "Module", Name: "vpc"}, Version: "1.0.0"}
+	return v1alpha1.VersionSpec{Target: &v1alpha1.Target{Kind: "Module", Name: "vpc"}, Version: "1.0.0"}
 }
 
 func smallRule() v1alpha1.AccessRuleSpec {
@@ -141,18 +146,31 @@ func TestObjectsRefused(t *testing.T) {
 		change(&r.Spec)
 		return r
 	}
+	both := version(func(s *v1alpha1.VersionSpec) { s.Address = "net/vpc/aws" })
+	neither := version(func(s *v1alpha1.VersionSpec) { s.Target = nil })
+	sourced := version(func(s *v1alpha1.VersionSpec) { s.Source = "github.com/acme/vpc" })
+	for o, want := range map[client.Object]string{both: "exactly one of", neither: "exactly one of", sourced: "a target has its own"} {
+		o.SetNamespace(ns)
+		o.SetGenerateName("o-")
+		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
 	for name, o := range map[string]client.Object{
-		"spec":                rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups = nil }),
-		"spec.allow":          rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = []v1alpha1.Right{} }),
-		"spec.allow[0]":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow[0] = "admin:module:net/**" }),
-		"spec.allow[1]":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = append(s.Allow, "read:state:net") }),
-		"spec.claims":         rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
-		"spec.groups[0]":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
-		"spec.interval":       module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
-		"spec.scan.block":     module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{Block: "all"} }),
-		"spec.scan.maxAge":    module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{MaxAge: new(v1alpha1.Duration("59m"))} }),
-		"spec.limit":          module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
-		"spec.keep":           module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
+		"spec":             rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups = nil }),
+		"spec.allow":       rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = []v1alpha1.Right{} }),
+		"spec.allow[0]":    rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow[0] = "admin:module:net/**" }),
+		"spec.allow[1]":    rule(func(s *v1alpha1.AccessRuleSpec) { s.Allow = append(s.Allow, "read:state:net") }),
+		"spec.claims":      rule(func(s *v1alpha1.AccessRuleSpec) { s.Claims = map[string]v1alpha1.ClaimGlob{"": "x"} }),
+		"spec.groups[0]":   rule(func(s *v1alpha1.AccessRuleSpec) { s.Groups[0] = "" }),
+		"spec.interval":    module(func(s *v1alpha1.ModuleSpec) { s.Interval = new(v1alpha1.Duration("59s")) }),
+		"spec.scan.block":  module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{Block: "all"} }),
+		"spec.scan.maxAge": module(func(s *v1alpha1.ModuleSpec) { s.Scan = &v1alpha1.ScanPolicy{MaxAge: new(v1alpha1.Duration("59m"))} }),
+		"spec.limit":       module(func(s *v1alpha1.ModuleSpec) { s.Limit = new(int32(-1)) }),
+		"spec.keep":        module(func(s *v1alpha1.ModuleSpec) { s.Keep = new(int32(-1)) }),
+		"spec.auth.secretRef.name": version(func(s *v1alpha1.VersionSpec) {
+			*s = v1alpha1.VersionSpec{Address: "hashicorp/aws", Auth: &v1alpha1.Auth{}, Version: "1.0.0"}
+		}),
 		"spec.address":        module(func(s *v1alpha1.ModuleSpec) { s.Address = "vpc" }),
 		"spec.pin[1]":         module(func(s *v1alpha1.ModuleSpec) { s.Pin = []string{"1.0.0", "1.0.0"} }),
 		"spec.source":         module(func(s *v1alpha1.ModuleSpec) { s.Source = "" }),
@@ -184,16 +202,32 @@ func TestImmutable(t *testing.T) {
 	c, ns := newClient(t), cluster.Namespace(t, nil).Name
 	m := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vpc"}, Spec: smallModule()}
 	v := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vpc"}, Spec: smallVersion()}
-	for _, o := range []client.Object{m, v} {
+	alone := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "alone"}, Spec: v1alpha1.VersionSpec{
+		Address: "net/vpc/aws", Source: "github.com/acme/vpc", Version: "1.0.0",
+	}}
+	other, targeted, provider := alone.DeepCopy(), alone.DeepCopy(), alone.DeepCopy()
+	for _, o := range []client.Object{m, v, alone} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.Spec.Address, v.Spec.Version = "net/other/aws", "2.0.0"
-	for o, want := range map[client.Object]string{m: "make another Module", v: "make another Version"} {
+	for _, o := range []*v1alpha1.Version{other, targeted, provider} {
+		o.ResourceVersion = alone.ResourceVersion
+	}
+	other.Spec.Address, provider.Spec.Source = "net/other/aws", ""
+	targeted.Spec = smallVersion()
+	for o, want := range map[client.Object]string{
+		m: "make another Module", v: "make another Version",
+		other: "make another Version", targeted: "make another Version", provider: "make another Version",
+	} {
 		if err := c.Update(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v", o, err)
 		}
+	}
+	alone.Spec.Source, alone.Spec.State = "github.com/acme/moved", v1alpha1.ListYanked
+	if err := c.Update(t.Context(), alone); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -18,10 +18,29 @@ const (
 )
 
 // VersionSpec is what somebody wants of a version.
-// +kubebuilder:validation:XValidation:rule="self.target == oldSelf.target && self.version == oldSelf.version",message="target and version cannot change: make another Version"
+// +kubebuilder:validation:XValidation:rule="has(self.target) != has(self.address)",message="exactly one of target and address"
+// +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth)",message="source and auth are for an address: a target has its own"
+// +kubebuilder:validation:XValidation:rule="has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && (!has(self.address) || self.address == oldSelf.address) && has(self.source) == has(oldSelf.source) && self.version == oldSelf.version",message="target, address and version cannot change: make another Version"
 type VersionSpec struct {
 	// The Module or Provider of the same namespace that this is a version of.
-	Target Target `json:"target"`
+	// +optional
+	Target *Target `json:"target,omitempty"`
+
+	// In place of a target, for this one version alone: NAMESPACE/NAME/SYSTEM of a module, with its source, or [HOST/]NAMESPACE/TYPE of a provider. Without a host it is one of registry.opentofu.org.
+	// +kubebuilder:validation:MaxLength=380
+	// +kubebuilder:validation:Pattern=`^([0-9A-Za-z_.:-]+/)?[0-9A-Za-z_-]+/[0-9A-Za-z_-]+$`
+	// +optional
+	Address string `json:"address,omitempty"`
+
+	// Where the version of a module is, as in a Module. A provider is taken from the registry that its address names.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Source string `json:"source,omitempty"`
+
+	// Credential for the origin of an address. None: it is read anonymously.
+	// +optional
+	Auth *Auth `json:"auth,omitempty"`
 
 	// The version, as semantic versioning writes it.
 	// +kubebuilder:validation:MaxLength=128
@@ -57,15 +76,7 @@ type Target struct {
 
 // VersionStatus is what the registry has of a version.
 type VersionStatus struct {
-	// Generation that this status is about.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// Ready, Reconciling and Stalled, as kstatus has them.
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	RunStatus `json:",inline"`
 
 	// What the registry has.
 	// +optional
@@ -156,7 +167,7 @@ type Finding struct {
 	Fixed string `json:"fixed,omitempty"`
 }
 
-// Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be made by hand, to have a say about an older one.
+// Version is one version of a Module or Provider. The operator makes one for each of the newest versions; others may be made by hand, to have a say about an older one. One with an address in place of a target is taken from its origin by itself.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -166,6 +177,7 @@ type Finding struct {
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.status.digest`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.spec.address`
 // +kubebuilder:printcolumn:name="Critical",type=integer,priority=1,JSONPath=`.status.scans[0].critical`
 // +kubebuilder:printcolumn:name="High",type=integer,priority=1,JSONPath=`.status.scans[0].high`
 type Version struct {

@@ -257,7 +257,7 @@ func (s *site) versions() {
 	ctx := s.t.Context()
 	v := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{GenerateName: "v-", Namespace: s.tenants}}
 	managed(v)
-	v.Spec.Target, v.Spec.Version = v1alpha1.Target{Kind: "Module", Name: "m"}, "1.0.0"
+	v.Spec.Target, v.Spec.Version = &v1alpha1.Target{Kind: "Module", Name: "m"}, "1.0.0"
 	s.must(s.operator.Create(ctx, v))
 	s.allows("how it is listed", patch(ctx, s.tenant, v, `{"spec":{"state":"Yanked","message":"broken"}}`))
 	s.refuses("okara-managed", "its labels", patch(ctx, s.tenant, v, `{"metadata":{"labels":{"okara.dev/uid":"x"}}}`))

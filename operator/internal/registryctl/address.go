@@ -82,35 +82,63 @@ func (r *entries) owns(ctx context.Context, e *entry) (*metav1.PartialObjectMeta
 	if may := r.addresses(ns); !permitted(may, e.item) {
 		return nil, &problem{v1alpha1.ReasonAddressNotAllowed, notAllowed(ns.Name, may)}
 	}
-	others, err := r.sharing(ctx, e)
+	holder, err := r.holder(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range others {
-		if !older(other, e) {
-			continue
-		}
-		theirs, err := r.namespace(ctx, other.GetNamespace())
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
-		}
-		if err == nil && permitted(r.addresses(theirs), other.item) {
-			return nil, &problem{v1alpha1.ReasonAddressTaken, fmt.Sprintf("%s belongs to %s %s/%s", e.key, other.kind, other.GetNamespace(), other.GetName())}
-		}
+	if holder != nil {
+		return nil, &problem{v1alpha1.ReasonAddressTaken, fmt.Sprintf("%s belongs to %s", e.key, holder.where())}
 	}
 	return ns, nil
 }
 
-// sharing lists the other entries with the address of one.
-func (r *entries) sharing(ctx context.Context, e *entry) ([]*entry, error) {
-	list := r.list()
-	if err := r.List(ctx, list, client.MatchingFields{addressIndex: e.key}); err != nil {
+// holder finds the object that has the address in place of an entry, nil if there is
+// none: the oldest one that may have it. If that may be beside the entry, so is each but
+// one of the same version.
+func (r *entries) holder(ctx context.Context, e *entry) (*entry, error) {
+	others, err := r.sharing(ctx, e)
+	if err != nil {
 		return nil, err
 	}
+	others = slices.DeleteFunc(others, func(other *entry) bool { return !older(other, e) })
+	slices.SortFunc(others, func(a, b *entry) int {
+		if older(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for i, other := range others {
+		theirs, err := r.namespace(ctx, other.GetNamespace())
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		case err != nil || !permitted(r.addresses(theirs), other.item):
+			continue
+		case !e.beside(other):
+			return other, nil
+		}
+		same := slices.IndexFunc(others[i:], func(o *entry) bool {
+			return o.kind == kindVersion && o.GetNamespace() == e.GetNamespace() && !e.beside(o)
+		})
+		if same >= 0 {
+			return others[i+same], nil
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// sharing lists the other entries with the address of one.
+func (r *entries) sharing(ctx context.Context, e *entry) ([]*entry, error) {
 	var all []*entry
-	for _, o := range itemsOf(list) {
-		if o.GetUID() != e.GetUID() {
-			all = append(all, entryOf(o))
+	for _, list := range entryLists() {
+		if err := r.List(ctx, list, client.MatchingFields{addressIndex: e.key}); err != nil {
+			return nil, err
+		}
+		for _, o := range itemsOf(list) {
+			if o.GetUID() != e.GetUID() {
+				all = append(all, entryOf(o))
+			}
 		}
 	}
 	return all, nil

@@ -54,7 +54,7 @@ func TestTheOlderObjectOwnsAnAddress(t *testing.T) {
 	s.publish("1.0.0")
 	s.module(barred, "barred", nil) // the oldest, but it may not have the address
 	first := s.module(s.ns, "first", nil)
-	s.until("older", func() (bool, any) { return metav1.Now().Unix() > first.CreationTimestamp.Unix(), nil })
+	s.older(first)
 	late := s.module(second, "late", nil)
 	s.start()
 	s.says(first, true, v1alpha1.ReasonSynced)

@@ -58,18 +58,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	turns := newTurns(o.Scanner.Jobs)
-	for _, k := range []struct {
-		kind string
-		make func() client.Object
-		list func() client.ObjectList
-	}{
-		{kindModule, func() client.Object { return &v1alpha1.Module{} }, func() client.ObjectList { return &v1alpha1.ModuleList{} }},
-		{kindProvider, func() client.Object { return &v1alpha1.Provider{} }, func() client.ObjectList { return &v1alpha1.ProviderList{} }},
-	} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, k.make(), addressIndex, addressOf); err != nil {
+	for kind, object := range entryKinds() {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, object, addressIndex, addressOf); err != nil {
 			return err
 		}
-		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: k.kind, make: k.make, list: k.list, turns: turns}
+		r := &entries{Client: mgr.GetClient(), Options: o, reader: mgr.GetAPIReader(), events: mgr.GetEventRecorder("okara-operator"), kind: kind, turns: turns}
 		if err := r.setup(mgr); err != nil {
 			return err
 		}
@@ -96,11 +89,15 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 	}}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(namespaceKind())
-	return ctrl.NewControllerManagedBy(mgr).For(r.make(), builder.WithPredicates(asked)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: limits()}).
-		Watches(r.make(), handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(predicate.Funcs{
+	entry := predicate.NewPredicateFuncs(alone)
+	b := ctrl.NewControllerManagedBy(mgr).For(entryKinds()[r.kind], builder.WithPredicates(entry, asked)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce, RateLimiter: limits()})
+	for _, object := range entryKinds() {
+		b.Watches(object, handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(entry, predicate.Funcs{
 			CreateFunc: no[event.CreateEvent], UpdateFunc: no[event.UpdateEvent], GenericFunc: no[event.GenericEvent],
-		})).
+		}))
+	}
+	return b.
 		Watches(&v1alpha1.Version{}, handler.EnqueueRequestsFromMapFunc(r.targets), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
@@ -138,7 +135,9 @@ func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Reques
 	}
 	var all []reconcile.Request
 	for _, other := range others {
-		all = append(all, requestFor(other))
+		if other.kind == r.kind {
+			all = append(all, requestFor(other))
+		}
 	}
 	return all
 }
@@ -146,7 +145,7 @@ func (r *entries) freed(ctx context.Context, o client.Object) []reconcile.Reques
 // targets wakes the target of a Version.
 func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Request {
 	v, ok := o.(*v1alpha1.Version)
-	if !ok || v.Spec.Target.Kind != r.kind {
+	if !ok || alone(v) || v.Spec.Target.Kind != r.kind {
 		return nil
 	}
 	name := client.ObjectKey{Namespace: v.Namespace, Name: v.Spec.Target.Name}
@@ -157,15 +156,18 @@ func (r *entries) targets(_ context.Context, o client.Object) []reconcile.Reques
 // within wakes the entries of a namespace whose rights have changed, and those that
 // another one took an address from.
 func (r *entries) within(ctx context.Context, ns client.Object) []reconcile.Request {
-	list := r.list()
-	if err := r.List(ctx, list, client.InNamespace(ns.GetName())); err != nil {
-		return nil // the cache has stopped
-	}
 	var all []reconcile.Request
-	for _, o := range itemsOf(list) {
-		r.schedule.ask(client.ObjectKeyFromObject(o))
-		all = append(all, requestFor(o))
-		all = append(all, r.freed(ctx, o)...)
+	for _, list := range entryLists() {
+		if err := r.List(ctx, list, client.InNamespace(ns.GetName())); err != nil {
+			return nil // the cache has stopped
+		}
+		for _, o := range itemsOf(list) {
+			if entryOf(o).kind == r.kind {
+				r.schedule.ask(client.ObjectKeyFromObject(o))
+				all = append(all, requestFor(o))
+			}
+			all = append(all, r.freed(ctx, o)...)
+		}
 	}
 	return all
 }

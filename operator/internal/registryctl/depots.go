@@ -178,7 +178,7 @@ func (r *depots) child(ctx context.Context, d *v1alpha1.Depot, want client.Objec
 	if changed := align(is, want); changed {
 		return line, r.Update(ctx, is)
 	}
-	s := entryOf(is).status
+	s := entryOf(is).list
 	line.Latest = s.Latest
 	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady); c != nil && c.ObservedGeneration == is.GetGeneration() {
 		line.Reason = ""

@@ -16,16 +16,17 @@
 // # One writer
 //
 // The controller of an entry also makes and reads its Versions, and writes their
-// statuses; a Version that changes wakes the controller of its target. A Depot only
-// makes entries. When a run is due is kept in memory: a new leader looks at
-// everything once.
+// statuses; a Version that changes wakes the controller of its target. One without a
+// target is an entry itself, and says what came of it. A Depot only makes entries. When a
+// run is due is kept in memory: a new leader looks at everything once.
 //
 // # Whose address
 //
 // The address of a module begins with its namespace. What else a namespace may use
 // says an annotation of it that administrators set. Of several objects with one
-// address the oldest one that may have it does; the record in the registry names the
-// namespace by UID, so that one made anew under an old name does not inherit.
+// address the oldest one that may have it does, but Versions of one namespace share it
+// and take turns with its record. The record in the registry names the namespace by
+// UID, so that one made anew under an old name does not inherit.
 //
 // # In turn
 //

@@ -3,6 +3,7 @@
 package registryctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,6 @@ type entries struct {
 	reader   client.Reader // not cached, for Secrets
 	events   events.EventRecorder
 	kind     string
-	make     func() client.Object
-	list     func() client.ObjectList
 	schedule schedule
 	turns    *turns // of all kinds
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -54,7 +53,7 @@ func (r *entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 var errNoPlace = errors.New("there is no place for a run")
 
 func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	o := r.make()
+	o := entryKinds()[r.kind]
 	if err := r.Get(ctx, req.NamespacedName, o); apierrors.IsNotFound(err) {
 		r.schedule.forget(req.NamespacedName)
 		return ctrl.Result{}, r.untargeted(ctx, req.NamespacedName)
@@ -65,12 +64,12 @@ func (r *entries) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !e.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, quiet(r.remove(ctx, e))
 	}
-	before := e.status.DeepCopy()
+	before := statusOf(o.DeepCopyObject())
 	wait, err := r.work(ctx, e)
 	if errors.Is(err, errNoPlace) {
 		return ctrl.Result{}, err
 	}
-	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, e.status) {
+	if e.status.ObservedGeneration == e.GetGeneration() && !equality.Semantic.DeepEqual(before, statusOf(o)) {
 		if err := r.Status().Update(ctx, e.Object); err != nil {
 			r.schedule.ask(req.NamespacedName)
 			return ctrl.Result{RequeueAfter: time.Second}, quiet(err)
@@ -132,7 +131,7 @@ func (r *entries) attempt(ctx context.Context, e *entry) (time.Duration, error) 
 			r.schedule.park(e, r.Now(), pause)
 			return pause, &limitError{pause}
 		}
-		if !r.turns.enter(place{r.kind, name}, e.line(), func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
+		if !r.turns.enter(place{r.kind, name}, e.line(), e.key, func() { r.queue.Add(reconcile.Request{NamespacedName: name}) }) {
 			return 0, errNoPlace
 		}
 	}
@@ -217,13 +216,14 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	if err == nil {
 		found, err = r.versions(ctx, e, found)
 	}
-	if err == nil {
-		found.fill(e.status)
-		if err = failed; err == nil {
-			found.verdict().set(&e.status.Conditions, e.GetGeneration())
-		}
+	if err != nil || e.list == nil { // a Version says of itself what there is to say
+		return cmp.Or(err, failed)
 	}
-	return err
+	found.fill(e.list)
+	if failed == nil {
+		found.verdict().set(&e.status.Conditions, e.GetGeneration())
+	}
+	return failed
 }
 
 // report tells what a run changed, and returns the first failure.

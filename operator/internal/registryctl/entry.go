@@ -17,16 +17,21 @@ import (
 const (
 	kindModule   = "Module"
 	kindProvider = "Provider"
+	kindVersion  = "Version" // without a target
 )
 
-// entry is a Module or Provider as this package works on it. Its status is that of
-// the object.
+// versionInterval is how often a Version without a target is compared with its origin.
+const versionInterval v1alpha1.Duration = "1h"
+
+// entry is a Module, a Provider, or a Version without a target as this package works on
+// it. Its status is that of the object.
 type entry struct {
 	client.Object
 	kind   string
 	spec   *v1alpha1.EntrySpec
 	run    *v1alpha1.RunSpec
-	status *v1alpha1.EntryStatus
+	status *v1alpha1.RunStatus
+	list   *v1alpha1.EntryStatus // of which status is a part; nil for a Version
 
 	item addr.Item  // what it is in the registry
 	key  string     // its name in a record
@@ -36,29 +41,68 @@ type entry struct {
 
 // entryOf looks at an object.
 func entryOf(o client.Object) *entry {
-	where := func(kind string) string { return kind + " " + o.GetNamespace() + "/" + o.GetName() }
 	switch o := o.(type) {
 	case *v1alpha1.Module:
-		e := &entry{Object: o, kind: kindModule, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status}
-		s := o.Spec.ModuleEntry
-		m, err := supply.ModuleSpec{
-			EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
-			Releases: s.Releases, Policy: string(s.Policy), Ignore: s.Ignore,
-		}.Entry(where(kindModule))
-		e.item, e.key, e.err = m.Address.Item(), m.Key(), err
-		e.set.Modules = []supply.ModuleEntry{m}
+		e := &entry{Object: o, kind: kindModule, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status.RunStatus, list: &o.Status}
+		e.module(o.Spec.ModuleEntry)
 		return e
 	case *v1alpha1.Provider:
-		e := &entry{Object: o, kind: kindProvider, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status}
-		s := o.Spec.ProviderEntry
-		p, err := supply.ProviderSpec{
-			EntrySpec: e.common(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
-		}.Entry(where(kindProvider))
-		e.item, e.key, e.err = p.Address.Item(), p.Key(), err
-		e.set.Providers = []supply.ProviderEntry{p}
+		e := &entry{Object: o, kind: kindProvider, spec: &o.Spec.EntrySpec, run: &o.Spec.RunSpec, status: &o.Status.RunStatus, list: &o.Status}
+		e.provider(o.Spec.ProviderEntry)
 		return e
+	case *v1alpha1.Version:
+		if alone(o) {
+			return entryOfVersion(o)
+		}
 	}
 	return &entry{Object: o, err: fmt.Errorf("%T is no entry", o)}
+}
+
+// alone reports whether an object is an entry, and not a Version of one.
+func alone(o client.Object) bool {
+	v, ok := o.(*v1alpha1.Version)
+	return !ok || v.Spec.Target == nil
+}
+
+// entryOfVersion makes an entry of one version. The origin lists what it has, since a
+// tag is not always named as its version is.
+func entryOfVersion(o *v1alpha1.Version) *entry {
+	e := &entry{
+		Object: o, kind: kindVersion, spec: &v1alpha1.EntrySpec{Versions: o.Spec.Version, Auth: o.Spec.Auth},
+		run: &v1alpha1.RunSpec{Interval: new(versionInterval)}, status: &o.Status.RunStatus,
+	}
+	if o.Spec.Source != "" {
+		e.module(v1alpha1.ModuleEntry{Address: o.Spec.Address, Source: o.Spec.Source})
+	} else {
+		e.provider(v1alpha1.ProviderEntry{Address: o.Spec.Address})
+	}
+	return e
+}
+
+func (e *entry) module(s v1alpha1.ModuleEntry) {
+	m, err := supply.ModuleSpec{
+		EntrySpec: e.common(), Address: s.Address, Source: s.Source, Subdir: s.Subdir, TagPrefix: s.TagPrefix,
+		Releases: s.Releases, Policy: string(s.Policy), Ignore: s.Ignore,
+	}.Entry(e.where())
+	e.item, e.key, e.err = m.Address.Item(), m.Key(), err
+	e.set.Modules = []supply.ModuleEntry{m}
+}
+
+func (e *entry) provider(s v1alpha1.ProviderEntry) {
+	p, err := supply.ProviderSpec{
+		EntrySpec: e.common(), Address: s.Address, Origin: s.Origin, Platforms: s.Platforms, AllowUnsigned: s.AllowUnsigned,
+	}.Entry(e.where())
+	e.item, e.key, e.err = p.Address.Item(), p.Key(), err
+	e.set.Providers = []supply.ProviderEntry{p}
+}
+
+// where names the object to people.
+func (e *entry) where() string { return e.kind + " " + e.GetNamespace() + "/" + e.GetName() }
+
+// beside reports whether two entries may have one address: Versions of one namespace, of
+// different versions.
+func (e *entry) beside(other *entry) bool {
+	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
 func (e *entry) common() supply.EntrySpec {
@@ -141,11 +185,16 @@ const addressIndex = "okara.dev/address"
 // targetIndex is the index of Versions by target.
 const targetIndex = "okara.dev/target"
 
-func addressOf(o client.Object) []string { return []string{entryOf(o).key} }
+func addressOf(o client.Object) []string {
+	if !alone(o) {
+		return nil
+	}
+	return []string{entryOf(o).key}
+}
 
 func targetOf(o client.Object) []string {
 	v, ok := o.(*v1alpha1.Version)
-	if !ok {
+	if !ok || alone(v) {
 		return nil
 	}
 	return []string{v.Spec.Target.Kind + "/" + v.Spec.Target.Name}

@@ -28,8 +28,9 @@ type turns struct {
 	mu      sync.Mutex // guards the fields below
 	scans   int        // places of the line that waits for the scanner
 	starts  *rate.Limiter
-	held    map[place]string // entries that have a place, with their origin
-	busy    map[string]int   // places by origin
+	held    map[place]*waiter // entries that have a place
+	busy    map[string]int    // places by origin
+	used    map[string]bool   // records that a run reads and writes
 	waits   map[place]*waiter
 	lines   []*line              // those that wait, in turn
 	limited map[string]time.Time // until when nobody asks, by origin and credential
@@ -42,10 +43,12 @@ type place struct {
 	name types.NamespacedName
 }
 
-// waiter is an entry that waits for a place.
+// waiter is an entry that waits for a place, or has one.
 type waiter struct {
 	place
-	wake func() // nil while its worker looks
+	origin string
+	record string // Versions of one address have one record, so they take turns
+	wake   func() // nil while its worker looks
 }
 
 // line is those of a namespace that wait for an origin.
@@ -57,13 +60,13 @@ type line struct {
 func newTurns(scans int) *turns {
 	return &turns{
 		scans:  max(scans, 1),
-		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[place]string{}, busy: map[string]int{},
-		waits: map[place]*waiter{}, limited: map[string]time.Time{},
+		starts: rate.NewLimiter(maxStarts, maxStartBurst), held: map[place]*waiter{}, busy: map[string]int{},
+		used: map[string]bool{}, waits: map[place]*waiter{}, limited: map[string]time.Time{},
 	}
 }
 
 // enter takes a place, or has the entry be woken when it has one.
-func (t *turns) enter(p place, origin string, wake func()) bool {
+func (t *turns) enter(p place, origin, record string, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.held[p]; ok {
@@ -71,7 +74,7 @@ func (t *turns) enter(p place, origin string, wake func()) bool {
 	}
 	w := t.waits[p]
 	if w == nil {
-		w = &waiter{place: p}
+		w = &waiter{place: p, origin: origin, record: record}
 		t.waits[p] = w
 		t.lineOf(p.name.Namespace, origin).add(w)
 	}
@@ -98,13 +101,14 @@ func (t *turns) lineOf(namespace, origin string) *line {
 func (t *turns) leave(p place) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	origin, ok := t.held[p]
+	w, ok := t.held[p]
 	if !ok {
 		return
 	}
 	delete(t.held, p)
-	if t.busy[origin]--; t.busy[origin] == 0 {
-		delete(t.busy, origin)
+	delete(t.used, w.record)
+	if t.busy[w.origin]--; t.busy[w.origin] == 0 {
+		delete(t.busy, w.origin)
 	}
 	t.deal()
 }
@@ -113,7 +117,7 @@ func (t *turns) leave(p place) {
 // to the end.
 func (t *turns) deal() {
 	for len(t.held) < maxRuns {
-		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < t.most(l.origin) })
+		i := slices.IndexFunc(t.lines, func(l *line) bool { return t.busy[l.origin] < t.most(l.origin) && t.next(l) >= 0 })
 		if i < 0 {
 			return
 		}
@@ -122,18 +126,25 @@ func (t *turns) deal() {
 			return
 		}
 		l := t.lines[i]
-		w := l.list[0]
-		if l.list = l.list[1:]; len(l.list) == 0 {
+		next := t.next(l)
+		w := l.list[next]
+		if l.list = slices.Delete(l.list, next, next+1); len(l.list) == 0 {
 			t.lines = slices.Delete(t.lines, i, i+1)
 		}
 		delete(t.waits, w.place)
-		t.held[w.place] = l.origin
+		t.held[w.place] = w
 		t.busy[l.origin]++
+		t.used[w.record] = true
 		t.toEnd(l)
 		if w.wake != nil {
 			w.wake()
 		}
 	}
+}
+
+// next is the first of a line whose record nobody uses, -1 if there is none.
+func (t *turns) next(l *line) int {
+	return slices.IndexFunc(l.list, func(w *waiter) bool { return !t.used[w.record] })
 }
 
 // most is how many places there are for an origin, or for the scanner.

@@ -24,7 +24,7 @@ func entryAt(namespace string, number int) place {
 }
 
 func (q *queue) ask(p place, origin string) bool {
-	return q.enter(p, origin, func() { q.woken = append(q.woken, p) })
+	return q.enter(p, origin, p.name.String(), func() { q.woken = append(q.woken, p) })
 }
 
 // fill has entries of a namespace ask for places, and counts those that got one.
@@ -130,6 +130,30 @@ func TestStartsPerSecond(t *testing.T) {
 			t.Errorf("%d runs have begun", begun)
 		}
 	})
+}
+
+// TestTurnsOfARecord has one run at a time of those that write one record, which holds up
+// nobody behind them.
+func TestTurnsOfARecord(t *testing.T) {
+	q := newQueue()
+	for i, want := range []bool{true, false, false} {
+		if got := q.enter(entryAt("a", i), "o", "module a/b/c", func() { q.woken = append(q.woken, entryAt("a", i)) }); got != want {
+			t.Errorf("entry %d has a place: %t", i, got)
+		}
+	}
+	if !q.ask(entryAt("a", 3), "o") {
+		t.Error("those of one record hold up another one")
+	}
+	q.leave(entryAt("a", 0))
+	if len(q.woken) != 1 || q.woken[0] != entryAt("a", 1) {
+		t.Errorf("woken %v", q.woken)
+	}
+	q.leave(entryAt("a", 1))
+	q.leave(entryAt("a", 2))
+	q.leave(entryAt("a", 3))
+	if len(q.woken) != 2 || len(q.held)+len(q.used)+len(q.busy)+len(q.lines) != 0 {
+		t.Errorf("woken %v, left %+v", q.woken, q.turns)
+	}
 }
 
 // TestLimitOfAnOrigin has nobody ask until the time that an origin names.

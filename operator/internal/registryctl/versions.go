@@ -33,6 +33,9 @@ func (r *entries) versions(ctx context.Context, e *entry, f *found) (*found, err
 	if err != nil {
 		return nil, err
 	}
+	if v, ok := e.Object.(*v1alpha1.Version); ok {
+		have = append(have, v)
+	}
 	failures := map[types.UID]error{}
 	asked := false
 	for _, v := range have {
@@ -114,7 +117,7 @@ func (r *entries) makeVersion(ctx context.Context, e *entry, version string) (*v
 			Namespace: e.GetNamespace(), Name: objectName(strings.ToLower(e.kind), e.GetName(), version),
 			Labels: map[string]string{v1alpha1.LabelManaged: "", v1alpha1.LabelUID: string(e.GetUID())},
 		},
-		Spec: v1alpha1.VersionSpec{Target: v1alpha1.Target{Kind: e.kind, Name: e.GetName()}, Version: version},
+		Spec: v1alpha1.VersionSpec{Target: &v1alpha1.Target{Kind: e.kind, Name: e.GetName()}, Version: version},
 	}
 	if err := controllerutil.SetControllerReference(e.Object, v, r.Scheme()); err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func (r *entries) makeVersion(ctx context.Context, e *entry, version string) (*v
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(v), &there); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if there.Spec.Target == v.Spec.Target && there.Spec.Version == version {
+	if !alone(&there) && *there.Spec.Target == *v.Spec.Target && there.Spec.Version == version {
 		return &there, nil // the cache did not have it yet
 	}
 	r.tell(e.Object, corev1.EventTypeWarning, v1alpha1.ReasonNameTaken, fmt.Sprintf("Version %s exists and is not okara's: delete or rename it", v.Name))
@@ -238,10 +241,13 @@ func (r *entries) describe(ctx context.Context, e *entry, f *found, v *v1alpha1.
 		result = verdict{reason: v1alpha1.ReasonHeld, message: cmp.Or(f.known[s.Version].Reason, "it is held back")}
 	case s.State == v1alpha1.StateUnknown:
 		result = verdict{reason: v1alpha1.ReasonTargetMissing, message: fmt.Sprintf("%s %s has no such version", e.kind, e.GetName()), retry: true}
+		if v == e.Object {
+			result.reason, result.message = v1alpha1.ReasonFailed, "the origin has no such version"
+		}
 	}
 	result.set(&v.Status.Conditions, v.Generation)
-	if equality.Semantic.DeepEqual(before, &v.Status) {
-		return nil
+	if v == e.Object || equality.Semantic.DeepEqual(before, &v.Status) {
+		return nil // that of an entry is written after the run
 	}
 	return r.Status().Update(ctx, v)
 }
