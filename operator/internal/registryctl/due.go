@@ -24,8 +24,9 @@ const (
 // schedule knows when entries ran and when the next run is due. It is kept in memory:
 // after a start everything is due.
 type schedule struct {
-	mu   sync.Mutex // guards the field below
-	runs map[types.NamespacedName]*past
+	mu    sync.Mutex // guards the fields below
+	runs  map[types.NamespacedName]*past
+	asked map[types.NamespacedName]bool // somebody changed a Version, or what the namespace may, since the last run began
 }
 
 // past is the last run of an entry.
@@ -35,7 +36,6 @@ type past struct {
 	request    string
 	at         time.Time
 	next       time.Time // zero: none by itself
-	again      bool      // somebody changed a Version, or what the namespace may
 	failed     int       // runs that failed in a row
 	examined   time.Time // when the last run began in which nothing failed; zero: there was none
 }
@@ -45,9 +45,10 @@ type past struct {
 func (s *schedule) due(e *entry, now time.Time) (bool, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.runs[client.ObjectKeyFromObject(e)]
+	name := client.ObjectKeyFromObject(e)
+	p := s.runs[name]
 	switch {
-	case p == nil || p.uid != e.GetUID() || p.again || p.generation != e.GetGeneration():
+	case p == nil || p.uid != e.GetUID() || s.asked[name] || p.generation != e.GetGeneration():
 		return true, 0
 	case e.request() != p.request:
 		wait := p.at.Add(requestPause).Sub(now)
@@ -57,6 +58,13 @@ func (s *schedule) due(e *entry, now time.Time) (bool, time.Duration) {
 	}
 	wait := p.next.Sub(now)
 	return wait <= 0, max(wait, 0)
+}
+
+// begin notes that a run begins: who asks from now on asks for another one.
+func (s *schedule) begin(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, name)
 }
 
 // ran notes a run, and returns how long it takes until the next one. A tenth of the
@@ -124,17 +132,19 @@ func (s *schedule) park(e *entry, now time.Time, pause time.Duration) {
 	s.note(e, now).next = now.Add(pause)
 }
 
-// ask makes a run due.
+// ask makes a run due, also while one goes on.
 func (s *schedule) ask(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.runs[name]; p != nil {
-		p.again = true
+	if s.asked == nil {
+		s.asked = map[types.NamespacedName]bool{}
 	}
+	s.asked[name] = true
 }
 
 func (s *schedule) forget(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runs, name)
+	delete(s.asked, name)
 }

@@ -154,6 +154,7 @@ func (r *entries) ranNow(ctx context.Context, e *entry, ns *metav1.PartialObject
 	if err := r.hold(ctx, e); err != nil {
 		return 0, err
 	}
+	r.schedule.begin(client.ObjectKeyFromObject(e))
 	began := r.Now()
 	err := problemOf(r.sync(ctx, e, ns))
 	e.status.LastHandledRequest = e.request()
