@@ -166,6 +166,7 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer s.recent.forget(p)
 	id := lockIDOf(h, g.Caller)
 	err = at.store.Release(r.Context(), at.workspace, id)
 	if e, ok := errors.AsType[*statebackend.LockedError](err); ok {
@@ -236,6 +237,7 @@ func (s *server) forceUnlock(w http.ResponseWriter, r *http.Request) error {
 	if held == nil {
 		return conflict("workspace is not locked", "workspace %q is not locked", p)
 	}
+	defer s.recent.forget(p)
 	if err := at.store.ForceUnlock(r.Context(), at.workspace, held.Info.ID); err != nil {
 		return err
 	}

@@ -67,6 +67,29 @@ func TestReadTwice(t *testing.T) {
 	}
 }
 
+// TestReadAfterUnlock has the next command come by the connection of the one that
+// read the workspace while it was locked, as it does behind a proxy.
+func TestReadAfterUnlock(t *testing.T) {
+	now := time.Now()
+	tool := newTool(t, newServer(t, newRegistry(t), setup{change: func(o *tfe.Options) { o.Now = func() time.Time { return now } }}))
+	const path = workspaces + "/prod"
+	tool.create("prod")
+	id := tool.read("prod")
+	for name, unlock := range map[string]func(){
+		"unlock": func() { tool.unlock(http.StatusOK, id) },
+		"force":  func() { tool.want(http.StatusOK, http.MethodPost, "workspaces/"+id+"/actions/force-unlock", nil) },
+	} {
+		tool.lock(http.StatusOK, id)
+		if held := tool.want(http.StatusOK, http.MethodGet, path, nil).item(); held.Attributes["locked"] != true {
+			t.Fatalf("%s: not locked", name)
+		}
+		unlock()
+		if left := tool.want(http.StatusOK, http.MethodGet, path, nil).item(); left.Attributes["locked"] != false {
+			t.Errorf("%s: still locked for who reads it next", name)
+		}
+	}
+}
+
 // TestReadAgain shows who looks: a command a moment later, a script, and who comes
 // after a change through the same server.
 func TestReadAgain(t *testing.T) {
