@@ -154,9 +154,10 @@ func shape(t *testing.T, text string) []string {
 		if n.Data == "wbr" { // where a long word may break
 			continue
 		}
-		names := n.Data
+		var names strings.Builder
+		names.WriteString(n.Data)
 		for _, a := range n.Attr {
-			names += " " + a.Key
+			names.WriteString(" " + a.Key)
 			if at := strings.ToLower(strings.TrimSpace(a.Val)); (a.Key == "href" || a.Key == "src" || a.Key == "action") && strings.HasPrefix(at, "javascript:") || strings.HasPrefix(a.Key, "on") || a.Key == "style" {
 				t.Errorf("%s acts by %s=%.60q", n.Data, a.Key, a.Val)
 			}
@@ -164,7 +165,7 @@ func shape(t *testing.T, text string) []string {
 		if n.Data == "script" || n.Data == "style" {
 			t.Errorf("an element %s", n.Data)
 		}
-		all = append(all, names)
+		all = append(all, names.String())
 	}
 	return all
 }
