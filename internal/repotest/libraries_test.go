@@ -99,6 +99,7 @@ github.com/go-logr/logr: the log of the controllers
 	operator/cmd/okara-operator
 helm.sh/helm: the chart as helm renders it
 k8s.io/api: objects of Kubernetes itself
+	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
 	operator/internal/registryctl
@@ -108,6 +109,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxexec
 	operator/internal/registryctl
 k8s.io/apiextensions-apiserver: what a CRD is
+	operator/api/v1alpha1
 	operator/internal/reference
 k8s.io/client-go: how a cluster is reached is a flag
 	operator/cmd/okara-operator

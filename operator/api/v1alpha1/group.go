@@ -19,7 +19,7 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme tells a scheme the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{},
-		&AccessRule{}, &AccessRuleList{})
+		&AccessRule{}, &AccessRuleList{}, &ModuleKind{}, &ModuleKindList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }
@@ -37,6 +37,8 @@ const (
 
 	// FinalizerRegistry keeps an object until its deletion policy was carried out.
 	FinalizerRegistry = "okara.dev/registry"
+	// FinalizerDefinition keeps a ModuleKind until no object of its kind is left.
+	FinalizerDefinition = "okara.dev/definition"
 )
 
 // Types of conditions.
@@ -44,6 +46,8 @@ const (
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
+	// ConditionEstablished of a ModuleKind: its CRD, its roles and the watch of its objects are there.
+	ConditionEstablished = "Established"
 )
 
 // Reasons of conditions and events.
@@ -70,4 +74,13 @@ const (
 	ReasonIssuerUnknown       = "IssuerUnknown"
 	ReasonScannerMissing      = "ScannerMissing"
 	ReasonTooManyRules        = "TooManyRules"
+	ReasonEstablished         = "Established"
+	ReasonVersionMissing      = "VersionMissing"
+	ReasonNotVerified         = "NotVerified"
+	ReasonModuleTooLarge      = "ModuleTooLarge"
+	ReasonSchemaInvalid       = "SchemaInvalid"
+	ReasonSchemaNarrowed      = "SchemaNarrowed"
+	ReasonObjectsExist        = "ObjectsExist"
+	ReasonExecutorMissing     = "ExecutorMissing"
+	ReasonUpgradeStopped      = "UpgradeStopped"
 )
