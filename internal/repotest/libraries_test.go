@@ -24,9 +24,10 @@ github.com/felixge/httpsnoop: what a handler answered
 	internal/httpserve
 github.com/go-git/go-git: git sources
 	internal/upstream
-github.com/go-jose/go-jose: tokens of an issuer; a GitHub app's token
+github.com/go-jose/go-jose: tokens of an issuer, which the operator is too; a GitHub app's token
 	internal/access
 	internal/upstream
+	operator/internal/runtoken
 github.com/gofrs/flock: locks on files
 	*
 github.com/google/go-cmp: differences in tests
@@ -103,11 +104,14 @@ k8s.io/api: objects of Kubernetes itself
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
 	operator/internal/registryctl
+	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
+	operator/internal/owned
 	operator/internal/registryctl
+	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
 	operator/internal/reference
@@ -122,5 +126,7 @@ sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 	operator/internal/reference
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/cmd/okara-operator
+	operator/internal/owned
 	operator/internal/registryctl
+	operator/internal/runtoken
 `

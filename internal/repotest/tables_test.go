@@ -397,6 +397,11 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
+operator/internal/owned: objects that are the operator's, told from those of others
+	operator/api/v1alpha1
+operator/internal/runtoken: an issuer of tokens, and its keys
+	internal/addr
+	operator/internal/owned
 operator/api/v1alpha1: leaf: what objects look like
 operator/internal/reference: it reads the CRDs, not the types
 operator/internal/chart: a test package: what helm makes of the chart
