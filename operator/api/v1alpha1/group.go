@@ -19,7 +19,8 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme tells a scheme the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &Depot{}, &DepotList{}, &Module{}, &ModuleList{}, &Provider{}, &ProviderList{}, &Version{}, &VersionList{},
-		&AccessRule{}, &AccessRuleList{}, &ModuleKind{}, &ModuleKindList{})
+		&AccessRule{}, &AccessRuleList{}, &ModuleKind{}, &ModuleKindList{}, &Template{}, &TemplateList{}, &Instance{}, &InstanceList{},
+		&Approval{}, &ApprovalList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Decision is what somebody says to a plan.
+// +kubebuilder:validation:Enum=Approve;Reject
+type Decision string
+
+// Decisions.
+const (
+	DecisionApprove Decision = "Approve"
+	DecisionReject  Decision = "Reject"
+)
+
+// PlanRequest is the plan of an approval that lets a request through, before anything
+// was planned.
+const PlanRequest = "request"
+
+// ApprovalSpec is a decision. It never changes.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Approval never changes: make another one"
+type ApprovalSpec struct {
+	// What it is about, in the same namespace.
+	Target ApprovalTarget `json:"target"`
+
+	// The plan that was looked at: the id that the target shows, the digest of a Version that waits, or request.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Plan string `json:"plan"`
+
+	// Generation of the target that was looked at.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
+	// Who decides: the user who makes this object, or portal:ISSUER#SUBJECT, which only the portal writes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1100
+	Approver string `json:"approver"`
+
+	// Approve or Reject.
+	// +kubebuilder:default=Approve
+	// +optional
+	Decision Decision `json:"decision,omitempty"`
+
+	// Why.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// ApprovalTarget names an object of the same namespace.
+type ApprovalTarget struct {
+	// Instance, Version, or a kind of apps.okara.dev.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	Kind string `json:"kind"`
+
+	// Its name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ApprovalResult is what became of an Approval.
+// +kubebuilder:validation:Enum=Accepted;Applied;Failed;Rejected;Refused;Stale
+type ApprovalResult string
+
+// What becomes of an Approval.
+const (
+	ApprovalAccepted ApprovalResult = "Accepted" // it is being applied
+	ApprovalApplied  ApprovalResult = "Applied"
+	ApprovalFailed   ApprovalResult = "Failed"
+	ApprovalRejected ApprovalResult = "Rejected" // the plan was, as the decision says
+	ApprovalRefused  ApprovalResult = "Refused"  // the approver may not
+	ApprovalStale    ApprovalResult = "Stale"    // the target has another plan by now
+)
+
+// ApprovalStatus is what became of an Approval.
+type ApprovalStatus struct {
+	// Accepted, then Applied or Failed; Rejected; Refused; Stale.
+	// +optional
+	Result ApprovalResult `json:"result,omitempty"`
+
+	// Why.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Approval approves or rejects exactly one plan, or one request. It goes after 30 days.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=okapp,categories=okara
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.name`
+// +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.spec.plan`
+// +kubebuilder:printcolumn:name="Approver",type=string,JSONPath=`.spec.approver`
+// +kubebuilder:printcolumn:name="Result",type=string,JSONPath=`.status.result`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Approval struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ApprovalSpec `json:"spec"`
+	// +optional
+	Status ApprovalStatus `json:"status,omitempty"`
+}
+
+// ApprovalList is a list of Approvals.
+//
+// +kubebuilder:object:root=true
+type ApprovalList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Approval `json:"items"`
+}

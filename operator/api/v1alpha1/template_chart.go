@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Chart says where a Helm chart is: exactly one of oci, helm and git.
+// +kubebuilder:validation:XValidation:rule="[has(self.oci), has(self.helm), has(self.git)].filter(x, x).size() == 1",message="exactly one of oci, helm and git"
+type Chart struct {
+	// An OCI repository, oci://HOST/NAME, and a version or constraint of its tags, or a digest.
+	// +optional
+	OCI *ChartOCI `json:"oci,omitempty"`
+
+	// A Helm repository over HTTPS.
+	// +optional
+	Helm *ChartHelm `json:"helm,omitempty"`
+
+	// A git repository.
+	// +optional
+	Git *ChartGit `json:"git,omitempty"`
+}
+
+// ChartOCI is a chart in an OCI registry.
+// +kubebuilder:validation:XValidation:rule="has(self.version) != has(self.digest)",message="exactly one of version and digest"
+type ChartOCI struct {
+	// oci://HOST/NAME
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^oci://[^/ ]+/.+$`
+	URL string `json:"url"`
+
+	// Exact version, or a range as Helm has them.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Digest of the manifest.
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// ChartHelm is a chart of a Helm repository.
+type ChartHelm struct {
+	// https://HOST/PATH
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https://.+$`
+	URL string `json:"url"`
+
+	// Name of the chart.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+
+	// Exact version, or a range as Helm has them.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version"`
+}
+
+// ChartGit is a chart in a git repository.
+// +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.semver), has(self.commit)].filter(x, x).size() == 1",message="exactly one of branch, tag, semver and commit"
+type ChartGit struct {
+	// https://HOST/PATH or ssh://HOST/PATH
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^(https|ssh)://.+$`
+	URL string `json:"url"`
+
+	// Folder of the chart. Empty: the top.
+	// +kubebuilder:validation:MaxLength=200
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// Head of a branch.
+	// +kubebuilder:validation:MaxLength=200
+	// +optional
+	Branch string `json:"branch,omitempty"`
+
+	// A tag.
+	// +kubebuilder:validation:MaxLength=200
+	// +optional
+	Tag string `json:"tag,omitempty"`
+
+	// The highest tag of a range.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Semver string `json:"semver,omitempty"`
+
+	// A commit, in full.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
