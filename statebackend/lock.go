@@ -35,6 +35,7 @@ type Lock struct {
 	uncertain bool // a write may still arrive
 	lost      bool
 	released  bool
+	owner     string // whom the record named when somebody asked; "": nobody did
 }
 
 // Info returns who holds the lock.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/httpserve"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -238,13 +239,17 @@ func (g *Guard) allow(r *http.Request, now *rules, right Right) (Grant, error) {
 	if right.Action == List {
 		rule, ok = "what may be read", true
 	}
-	if c.portal && !ofPortal(right.Kind) {
+	stray := right.Kind == addr.KindState && c.strays(r)
+	if c.portal && !ofPortal(right.Kind) || stray {
 		rule, ok = "", false
 	}
 	g.Record(r, Record{Caller: c, Right: right, Rule: rule})
 	if ok {
 		_, public := Caller{scopes: now.Anonymous}.may(right)
 		return Grant{Caller: c, Public: public && c.Credential == nil, guard: g, r: r, right: right, rule: rule}, nil
+	}
+	if stray {
+		return Grant{}, &Refusal{Status: http.StatusConflict, Text: "a run reaches its own state alone, and by /state/ only", Right: right}
 	}
 	if c.portal && !ofPortal(right.Kind) {
 		return Grant{}, &Refusal{Status: http.StatusForbidden, Text: "you have logged in at a portal, and may use templates and instances only"}
@@ -280,6 +285,9 @@ func (g *Guard) known(r *http.Request, now *rules, right Right) (Caller, error) 
 	c, err := g.caller(r, now)
 	if err != nil {
 		g.Record(r, Record{Caller: Caller{Mode: "refused"}, Right: right})
+	}
+	if c.strays(r) {
+		c = c.only(func(k Kind) bool { return k != addr.KindState })
 	}
 	return c, err
 }

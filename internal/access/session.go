@@ -198,19 +198,7 @@ func (g *Guard) lasts(by *rules, issuer, subject string, issued int64) (until ti
 // atPortal leaves a caller the rights that a portal is for.
 func (c Caller) atPortal() Caller {
 	c.portal = true
-	var scopes []Scope
-	var rules []string
-	for i, s := range c.scopes {
-		if !ofPortal(s.Kind) {
-			continue
-		}
-		scopes = append(scopes, s)
-		if c.rules != nil {
-			rules = append(rules, c.rules[i])
-		}
-	}
-	c.scopes, c.rules = scopes, rules
-	return c
+	return c.only(ofPortal)
 }
 
 // ofPortal reports whether portals are for things of a kind.

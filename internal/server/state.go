@@ -77,18 +77,20 @@ func (f *Front) state(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		action = access.Read
 	}
-	if _, err := f.kit.Guard.Allow(r, access.StateRight(f.o.Layout, action, r.PathValue("name"), r.PathValue("workspace"))); err != nil {
+	grant, err := f.kit.Guard.Allow(r, access.StateRight(f.o.Layout, action, r.PathValue("name"), r.PathValue("workspace")))
+	if err != nil {
 		return err
 	}
+	states := f.states.For(grant.Run())
 	if err := f.kit.OpenBody(r); err != nil {
 		return err
 	}
 	if r.Method != http.MethodPost || f.o.States == nil {
-		f.states.ServeHTTP(w, r)
+		states.ServeHTTP(w, r)
 		return nil
 	}
 	rec := &service.Recorder{ResponseWriter: w}
-	f.states.ServeHTTP(rec, r)
+	states.ServeHTTP(rec, r)
 	if status := rec.Status(); status == 0 || status == http.StatusOK { // 0: nothing was written, which is 200
 		f.o.States.Wrote(r.Context(), r.PathValue("name"))
 	}

@@ -42,6 +42,13 @@
 // empty body from Terraform. Both end the lock with a forced tombstone; the
 // empty one ends whatever lock is held, since it names none.
 //
+// # Owners
+//
+// The state of an object of Kubernetes has one owner, whom the record of its workspace
+// names. [Server.For] answers its run, and every other run 409, on each route. Who has
+// taken the lock is known from the list by which it was taken, so that a run costs no
+// more requests than that of anybody else.
+//
 // # Limits
 //
 // Access is decided before this handler. A state is held in memory while it is

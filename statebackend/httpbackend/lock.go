@@ -13,7 +13,7 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func (s *server) lock(w http.ResponseWriter, r *http.Request, t target) error {
+func (s *Server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	info, err := readLockInfo(w, r)
 	if err != nil {
 		return err
@@ -21,16 +21,19 @@ func (s *server) lock(w http.ResponseWriter, r *http.Request, t target) error {
 	if info.ID == "" {
 		return fmt.Errorf("%w: lock information has no ID", errBody)
 	}
-	if _, err := t.store.Lock(r.Context(), t.workspace, info); err != nil {
+	if _, err := s.take(r.Context(), t, info); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-func (s *server) unlock(w http.ResponseWriter, r *http.Request, t target) error {
+func (s *Server) unlock(w http.ResponseWriter, r *http.Request, t target) error {
 	info, err := readLockInfo(w, r)
 	if err != nil {
+		return err
+	}
+	if err := s.checkOwner(r.Context(), t, info.ID); err != nil {
 		return err
 	}
 	switch {
@@ -48,13 +51,29 @@ func (s *server) unlock(w http.ResponseWriter, r *http.Request, t target) error 
 	return nil
 }
 
-func (s *server) force(ctx context.Context, t target, id string) error {
+// take locks for whom the server is.
+func (s *Server) take(ctx context.Context, t target, info statebackend.LockInfo) (*statebackend.Lock, error) {
+	if s.owner == "" {
+		return t.store.Lock(ctx, t.workspace, info)
+	}
+	return t.store.LockOwned(ctx, t.workspace, s.owner, info)
+}
+
+// checkOwner is before anything is done under the lock of an id.
+func (s *Server) checkOwner(ctx context.Context, t target, id string) error {
+	if s.owner == "" {
+		return nil
+	}
+	return t.store.CheckOwner(ctx, t.workspace, id, s.owner)
+}
+
+func (s *Server) force(ctx context.Context, t target, id string) error {
 	s.o.Logger.Warn("lock ended by force", "state", t.name, "workspace", t.workspace, "lock", id)
 	return t.store.ForceUnlock(ctx, t.workspace, id)
 }
 
 // forceHeld ends whatever lock the workspace has.
-func (s *server) forceHeld(ctx context.Context, t target) error {
+func (s *Server) forceHeld(ctx context.Context, t target) error {
 	locks, err := t.store.Locks(ctx)
 	if err != nil {
 		return err

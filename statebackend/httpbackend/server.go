@@ -44,20 +44,26 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-type server struct {
-	o Options
+// Server is the handler of /state/{name}/{workspace}.
+type Server struct {
+	o     Options
+	owner string
 }
 
-// New returns the handler of /state/{name}/{workspace}.
-func New(o Options) http.Handler {
+// New returns a server for whom no state belongs to anybody.
+func New(o Options) *Server {
 	if o.MaxState == 0 {
 		o.MaxState = defaultMaxState
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &server{o: o}
+	return &Server{o: o}
 }
+
+// For is the server for a run, which may use the states that name it as their owner,
+// and no other: it gets 409 there.
+func (s *Server) For(owner string) *Server { return &Server{s.o, owner} }
 
 // target is what one request is about.
 type target struct {
@@ -66,13 +72,13 @@ type target struct {
 	workspace string
 }
 
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.serve(w, r); err != nil {
 		s.writeError(w, r, err)
 	}
 }
 
-func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	name, workspace, err := parsePath(r.URL.EscapedPath())
 	if err != nil {
 		return err
@@ -131,7 +137,7 @@ var (
 )
 
 // writeError is the only place that decides a status.
-func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	status := status(err)
 	text := remedy.Text(err)
 	s.o.Logger.Warn("state request refused", "request_id", r.Header.Get(httpserve.RequestID), "method", r.Method, "path", r.URL.EscapedPath(), "status", status, "error", text)
@@ -156,7 +162,7 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func status(err error) int {
-	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica, statebackend.ErrUnsealed} {
+	for _, conflict := range [...]error{statebackend.ErrLockLost, statebackend.ErrStale, statebackend.ErrReplica, statebackend.ErrUnsealed, statebackend.ErrOwner} {
 		if errors.Is(err, conflict) {
 			return http.StatusConflict
 		}

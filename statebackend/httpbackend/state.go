@@ -18,12 +18,18 @@ import (
 	"github.com/seed-141914ff/okara/statebackend"
 )
 
-func (s *server) get(w http.ResponseWriter, r *http.Request, t target) error {
-	_, err := t.store.View(r.Context(), t.workspace, func(state []byte, _ statebackend.Version) error {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, t target) error {
+	show := func(state []byte, _ statebackend.Version) error {
 		w.Header().Set("Content-MD5", checksum(state))
 		writeBytes(w, r, http.StatusOK, state)
 		return nil
-	})
+	}
+	var err error
+	if s.owner == "" {
+		_, err = t.store.View(r.Context(), t.workspace, show)
+	} else {
+		_, err = t.store.ViewOwned(r.Context(), t.workspace, s.owner, show)
+	}
 	if errors.Is(err, oci.ErrNotFound) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)
@@ -32,7 +38,11 @@ func (s *server) get(w http.ResponseWriter, r *http.Request, t target) error {
 	return err
 }
 
-func (s *server) post(w http.ResponseWriter, r *http.Request, t target) error {
+func (s *Server) post(w http.ResponseWriter, r *http.Request, t target) error {
+	id := r.URL.Query().Get("ID")
+	if err := s.checkPost(r, t, id); err != nil {
+		return err
+	}
 	release, err := t.store.Reserve(r.Context(), r.ContentLength)
 	if err != nil {
 		return err
@@ -45,9 +55,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, t target) error {
 	if err := statebackend.CheckState(state); err != nil {
 		return fmt.Errorf("%w: %w", errBody, err)
 	}
-	q := r.URL.Query()
-	force := q.Get("force") == "true"
-	return s.underLock(w, r, t, q.Get("ID"), "write", func(ctx context.Context, l *statebackend.Lock) error {
+	force := r.URL.Query().Get("force") == "true"
+	return s.underLock(w, r, t, id, "write", func(ctx context.Context, l *statebackend.Lock) error {
 		return put(ctx, l, state, force)
 	})
 }
@@ -66,8 +75,12 @@ func put(ctx context.Context, l *statebackend.Lock, state []byte, force bool) er
 	return err
 }
 
-func (s *server) delete(w http.ResponseWriter, r *http.Request, t target) error {
-	return s.underLock(w, r, t, r.URL.Query().Get("ID"), "delete", func(ctx context.Context, l *statebackend.Lock) error {
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, t target) error {
+	id := r.URL.Query().Get("ID")
+	if err := s.checkPost(r, t, id); err != nil {
+		return err
+	}
+	return s.underLock(w, r, t, id, "delete", func(ctx context.Context, l *statebackend.Lock) error {
 		if _, err := l.Head(ctx); errors.Is(err, oci.ErrNotFound) {
 			return nil // there is nothing, or this is a repetition
 		}
@@ -75,12 +88,21 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request, t target) error 
 	})
 }
 
+// checkPost finds out who owns the state before its body is read, if there is a lock:
+// without one its owner is asked for when it is taken.
+func (s *Server) checkPost(r *http.Request, t target, id string) error {
+	if id == "" {
+		return nil
+	}
+	return s.checkOwner(r.Context(), t, id)
+}
+
 // underLock runs do with the lock of id, or with one of its own for an empty
 // id, and answers 200.
-func (s *server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
+func (s *Server) underLock(w http.ResponseWriter, r *http.Request, t target, id, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	var err error
 	if id == "" {
-		err = underOwnLock(r, t, operation, do)
+		err = s.underOwnLock(r, t, operation, do)
 	} else {
 		err = overtaken(t.store.Resumed(r.Context(), t.workspace, id, func(l *statebackend.Lock) error { return do(r.Context(), l) }))
 	}
@@ -90,9 +112,9 @@ func (s *server) underLock(w http.ResponseWriter, r *http.Request, t target, id,
 	return err
 }
 
-func underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
+func (s *Server) underOwnLock(r *http.Request, t target, operation string, do func(context.Context, *statebackend.Lock) error) error {
 	ctx := r.Context()
-	l, err := t.store.Lock(ctx, t.workspace, statebackend.LockInfo{
+	l, err := s.take(ctx, t, statebackend.LockInfo{
 		ID: uuid.NewString(), Operation: operation, Info: "http request without a lock", Who: r.UserAgent(), Path: r.URL.EscapedPath(),
 	})
 	if err != nil {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-141914ff/okara/internal/access"
+)
+
+// TestRunDoors: whatever right to states a run has, no door but /state/ opens, and that
+// one for who owns the state only. Others of its issuer are not held to that.
+func TestRunDoors(t *testing.T) {
+	front := doorsFront(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const issuer = "okara-operator.prod"
+	var allow []access.Scope
+	for _, right := range []string{"write:state:**", "run:state:**", "read:module:**"} {
+		s, err := access.ParseScope(right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allow = append(allow, s)
+	}
+	if err := front.kit.Guard.Replace(access.Policy{
+		Issuers: []access.Issuer{{URL: issuer, Audiences: []string{"okara"}, KeysFile: file}}, Rules: []access.Rule{{Name: "runs", Issuer: issuer, Allow: allow}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(subject string, d door) *httptest.ResponseRecorder {
+		t.Helper()
+		token, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer, "aud": "okara", "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(t.Context(), d.method, "http://localhost"+d.path, strings.NewReader(d.body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/vnd.api+json")
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, r)
+		return w
+	}
+	for _, d := range doors() {
+		want := "by /state/ only"
+		if strings.HasPrefix(d.path, "/state/") {
+			want = "not this object's state"
+		}
+		if w := ask("run:acme/5f0c", d); w.Code != http.StatusConflict || !strings.HasPrefix(d.path, "/ui/") && !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s %s is %d %s, want 409 with %q", d.method, d.path, w.Code, w.Body, want)
+		}
+		if w := ask("okara-operator", d); strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s %s of somebody else is %d %s", d.method, d.path, w.Code, w.Body)
+		}
+	}
+	if w := ask("run:acme/5f0c", door{method: "GET", path: "/v1/modules/net/vpc/aws/versions"}); w.Code != http.StatusNotFound {
+		t.Errorf("a module that is not there is %d %s", w.Code, w.Body)
+	}
+	if w := ask("run:acme/5f0c", door{method: "GET", path: "/api/v2/organizations"}); strings.Contains(w.Body.String(), "shop") {
+		t.Errorf("states are listed: %s", w.Body)
+	}
+}
