@@ -109,6 +109,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
+	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runtoken
@@ -117,6 +118,8 @@ k8s.io/apiextensions-apiserver: what a CRD is
 	operator/internal/reference
 k8s.io/client-go: how a cluster is reached is a flag
 	operator/cmd/okara-operator
+k8s.io/client-go/util/csaupgrade: how a create becomes an apply
+	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
 	operator/internal/registryctl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
@@ -126,6 +129,8 @@ sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 	operator/internal/reference
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/cmd/okara-operator
+	operator/internal/fluxexec
+	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runtoken

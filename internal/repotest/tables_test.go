@@ -385,8 +385,13 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/api/v1alpha1
 	operator/internal/fluxexec
 	operator/internal/registryctl
-operator/internal/fluxexec: pure: a run becomes objects of Flux
+operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
+	operator/api/v1alpha1
+	operator/internal/fluxobj
+	operator/internal/owned
+operator/internal/fluxobj: objects of Flux; it knows no runs
+	operator/internal/owned
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact

@@ -13,10 +13,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
 )
 
 // Object is one of Flux's, which can be encoded as JSON.
 type Object any
+
+// What approvePlan of a Terraform may be beside the id of a plan.
+const (
+	approveAuto = "auto"
+	approveNone = "disable"
+)
+
+// rarely is an interval that does not end.
+const rarely = 365 * 24 * time.Hour
 
 // Build returns the objects of a run, in the order in which they are made: the source
 // first, since a Terraform needs it as long as it lives. Deleting goes the other way,
@@ -33,15 +44,23 @@ func Build(s Spec) ([]Object, error) {
 }
 
 func (s *Spec) meta(apiVersion, kind string) meta {
-	return meta{
+	m := meta{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
 		Metadata: objectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels},
 	}
+	if s.UID != "" {
+		m.Metadata.Labels = maps.Clone(s.Labels)
+		if m.Metadata.Labels == nil {
+			m.Metadata.Labels = map[string]string{}
+		}
+		m.Metadata.Labels[v1alpha1.LabelManaged], m.Metadata.Labels[v1alpha1.LabelUID] = "", string(s.UID)
+	}
+	return m
 }
 
 func (s *Spec) source() *ociRepository {
 	return &ociRepository{
-		meta: s.meta("source.toolkit.fluxcd.io/v1", "OCIRepository"),
+		meta: s.meta(sourceVersion, sourceKind),
 		Spec: ociRepositorySpec{
 			URL:           "oci://" + strings.TrimSuffix(s.Module.Repository, "/"),
 			Ref:           ociRef{Digest: s.Module.Digest},
@@ -50,32 +69,40 @@ func (s *Spec) source() *ociRepository {
 			SecretRef:     named(s.Module.PullSecret),
 			CertSecretRef: named(s.Module.CASecret),
 			Insecure:      s.Module.PlainHTTP,
+			Verify:        s.Module.Verify.object(),
+			Provider:      s.Module.Provider,
+			Account:       s.Module.ServiceAccountName,
 		},
 	}
+}
+
+func (v *Verify) object() *verify {
+	if v == nil {
+		return nil
+	}
+	return &verify{Provider: "cosign", SecretRef: named(v.Secret), Identities: v.Identities}
 }
 
 func (s *Spec) terraform(vars []tfVar) *terraform {
 	spec := terraformSpec{
 		Interval:                   s.Interval,
+		RetryInterval:              optional(s.RetryInterval),
 		Path:                       s.Module.Path,
-		ApprovePlan:                "auto",
+		Suspend:                    s.Suspend,
 		DestroyResourcesOnDeletion: !s.Keep,
-		DisableDriftDetection:      s.Drift == DriftOff,
 		ServiceAccountName:         s.ServiceAccountName,
-		SourceRef:                  sourceRef{Kind: "OCIRepository", Name: s.Name},
+		SourceRef:                  sourceRef{Kind: sourceKind, Name: s.Name},
 		Vars:                       vars,
+		TFState:                    s.tfState(),
 		BackendConfig:              backendConfig{CustomConfiguration: s.State.backend()},
-		RunnerPodTemplate:          podTemplate(s.State.env()),
+		RunnerPodTemplate:          s.podTemplate(),
 	}
 	if spec.Interval.Duration == 0 {
 		spec.Interval.Duration = 10 * time.Minute
 	}
+	s.approval(&spec)
 	for _, from := range s.VariablesFrom {
-		one := varsFrom{Kind: "Secret", Name: from.Secret}
-		for _, name := range slices.Sorted(maps.Keys(from.Keys)) {
-			one.VarsKeys = append(one.VarsKeys, from.Keys[name]+":"+name)
-		}
-		spec.VarsFrom = append(spec.VarsFrom, one)
+		spec.VarsFrom = append(spec.VarsFrom, from.object())
 	}
 	if s.CLIConfigSecret != "" {
 		spec.CLIConfigSecretRef = &secretReference{Name: s.CLIConfigSecret, Namespace: s.Namespace}
@@ -86,7 +113,61 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 	if s.OutputsSecret != "" {
 		spec.WriteOutputsToSecret = &outputs{Name: s.OutputsSecret, Outputs: s.Outputs}
 	}
-	return &terraform{meta: s.meta("infra.contrib.fluxcd.io/v1alpha2", "Terraform"), Spec: spec}
+	for _, h := range s.HealthChecks {
+		spec.HealthChecks = append(spec.HealthChecks, healthCheck{h.Name, h.Type, h.Address, h.URL, optional(h.Timeout)})
+	}
+	o := &terraform{meta: s.meta(terraformVersion, terraformKind), Spec: spec}
+	if s.Attempt != "" {
+		o.Metadata.Annotations = map[string]string{AnnotationAttempt: s.Attempt}
+	}
+	return o
+}
+
+// approval says who lets plans be applied, and when one is made. Without tofu-controller's
+// look for drift each run plans: with it, a manual one would tell of drift and never plan
+// its repair.
+func (s *Spec) approval(spec *terraformSpec) {
+	switch s.Approval {
+	case ApprovalManual:
+		spec.ApprovePlan, spec.StoreReadablePlan = "", "human"
+		spec.DisableDriftDetection = s.Drift != DriftReport
+		if s.Gate != "" {
+			spec.Webhooks = []webhook{{
+				Stage: "post-planning", URL: s.Gate, PayloadType: "SpecAndPlan",
+				TestExpression: "${{ .passed }}", ErrorMessageTemplate: "${{ .message }}",
+			}}
+		}
+	case ApprovalNone:
+		spec.ApprovePlan = approveNone
+	default:
+		spec.ApprovePlan = approveAuto
+	}
+	if s.Drift == DriftOff {
+		spec.DisableDriftDetection, spec.Interval.Duration = true, rarely
+	}
+}
+
+// tfState is nil where tofu-controller's own way with locks does.
+func (s *Spec) tfState() *tfState {
+	if s.ForceUnlock == "" && s.LockTimeout.Duration == 0 {
+		return nil
+	}
+	state := &tfState{LockTimeout: optional(s.LockTimeout)}
+	if s.ForceUnlock != "" {
+		state.ForceUnlock, state.LockIdentifier = "yes", s.ForceUnlock
+	}
+	return state
+}
+
+func (v VariablesFrom) object() varsFrom {
+	one := varsFrom{Kind: "Secret", Name: v.Secret}
+	if v.ConfigMap != "" {
+		one.Kind, one.Name = "ConfigMap", v.ConfigMap
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Keys)) {
+		one.VarsKeys = append(one.VarsKeys, v.Keys[name]+":"+name)
+	}
+	return one
 }
 
 // vars are the variables in the order of their names.
@@ -100,6 +181,21 @@ func (s *Spec) vars() ([]tfVar, error) {
 		list = append(list, tfVar{Name: name, Value: b.Bytes()})
 	}
 	return list, nil
+}
+
+// podTemplate is nil where the runner is as tofu-controller starts it.
+func (s *Spec) podTemplate() *runnerPodTemplate {
+	spec := runnerPodSpec{Env: s.State.env()}
+	if key := s.Encryption; key != nil {
+		spec.Env = append(spec.Env, fromSecret("TF_ENCRYPTION", key.Secret, key.Key))
+	}
+	if r := s.Runner; r != nil {
+		spec.Image, spec.NodeSelector, spec.Tolerations, spec.Resources = r.Image, r.NodeSelector, r.Tolerations, r.Resources
+		spec.Env = append(spec.Env, r.Env...)
+	} else if len(spec.Env) == 0 {
+		return nil
+	}
+	return &runnerPodTemplate{Spec: spec}
 }
 
 // backend is the block of HCL that names the state. [State.check] lets no address pass
@@ -124,9 +220,7 @@ func (s State) backend() string {
 func (s State) env() []corev1.EnvVar {
 	var list []corev1.EnvVar
 	if s.TokenSecret != "" {
-		list = append(list, corev1.EnvVar{Name: "TF_HTTP_PASSWORD", ValueFrom: &corev1.EnvVarSource{
-			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: s.TokenSecret}, Key: "token"},
-		}})
+		list = append(list, fromSecret("TF_HTTP_PASSWORD", s.TokenSecret, "token"))
 	}
 	if s.CA != nil {
 		list = append(list, corev1.EnvVar{Name: "TF_HTTP_CLIENT_CA_CERTIFICATE_PEM", ValueFrom: &corev1.EnvVarSource{
@@ -136,9 +230,22 @@ func (s State) env() []corev1.EnvVar {
 	return list
 }
 
+func fromSecret(variable, secret, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key},
+	}}
+}
+
 func named(name string) *nameRef {
 	if name == "" {
 		return nil
 	}
 	return &nameRef{Name: name}
+}
+
+func optional(d metav1.Duration) *metav1.Duration {
+	if d.Duration == 0 {
+		return nil
+	}
+	return &d
 }

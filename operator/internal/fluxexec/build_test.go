@@ -17,7 +17,7 @@ import (
 
 // TestBuild compares the objects of runs with files; OKARA_UPDATE writes these.
 func TestBuild(t *testing.T) {
-	for _, name := range []string{"small", "whole"} {
+	for _, name := range []string{"small", "whole", "off", "compare"} {
 		objects, err := fluxexec.Build(run(t, name))
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,23 @@ func TestBuildRefuses(t *testing.T) {
 		{"serviceAccountName", "serviceAccountName: a b"},
 		{"cliConfigSecret", "cliConfigSecret: A"},
 		{"outputs", "outputs: [a]"},
-		{"drift", "drift: Report"},
+		{"drift", "drift: Never"},
+		{"drift", "{approval: None, drift: 'Off'}"},
+		{"approval", "approval: Always"},
+		{"gate", "gate: okara-operator"},
+		{"gate", "gate: 'https://a@b/plan'"},
+		{"healthChecks[0]", "healthChecks: [{name: a, type: http, address: b}]"},
+		{"healthChecks[0]", "healthChecks: [{name: a, type: grpc, url: b}]"},
+		{"encryption", "encryption: {secret: a}"},
+		{"encryption.secret", "encryption: {secret: A, key: b}"},
+		{"variablesFrom[0]", "variablesFrom: [{secret: a, configMap: b, keys: {a: b}}]"},
+		{"variablesFrom[0].configMap", "variablesFrom: [{configMap: a b, keys: {a: b}}]"},
+		{"runner.env[0].name", "runner: {env: [{name: 'a=b', value: c}]}"},
+		{"runner.env[0].name", "runner: {env: [{name: TF_HTTP_PASSWORD, value: c}]}"},
+		{"runner.env[0].name", "runner: {env: [{name: TF_LOG, value: debug}]}"},
+		{"module.provider", "module: {repository: r.example.com/x, digest: '" + sum + "', provider: oracle}"},
+		{"module.verify.secret", "module: {repository: r.example.com/x, digest: '" + sum + "', verify: {secret: A}}"},
+		{"retryInterval, lockTimeout", "lockTimeout: -1m"},
 		{"interval, retries", "interval: -1m"},
 		{"interval, retries", "retries: -1"},
 	} {

@@ -15,9 +15,10 @@ type meta struct {
 }
 
 type objectMeta struct {
-	Namespace string            `json:"namespace"`
-	Name      string            `json:"name"`
-	Labels    map[string]string `json:"labels,omitempty"`
+	Namespace   string            `json:"namespace"`
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // ociRepository is source-controller's v1.
@@ -34,6 +35,15 @@ type ociRepositorySpec struct {
 	SecretRef     *nameRef        `json:"secretRef,omitempty"`
 	CertSecretRef *nameRef        `json:"certSecretRef,omitempty"`
 	Insecure      bool            `json:"insecure,omitempty"`
+	Verify        *verify         `json:"verify,omitempty"`
+	Provider      string          `json:"provider,omitempty"`
+	Account       string          `json:"serviceAccountName,omitempty"`
+}
+
+type verify struct {
+	Provider   string     `json:"provider"`
+	SecretRef  *nameRef   `json:"secretRef,omitempty"`
+	Identities []Identity `json:"matchOIDCIdentity,omitempty"`
 }
 
 type ociRef struct {
@@ -57,8 +67,12 @@ type terraform struct {
 
 type terraformSpec struct {
 	Interval                   metav1.Duration    `json:"interval"`
+	RetryInterval              *metav1.Duration   `json:"retryInterval,omitempty"`
 	Path                       string             `json:"path,omitempty"`
+	Suspend                    bool               `json:"suspend"` // written out, or who applies the object would not undo it
 	ApprovePlan                string             `json:"approvePlan"`
+	StoreReadablePlan          string             `json:"storeReadablePlan,omitempty"`
+	Webhooks                   []webhook          `json:"webhooks,omitempty"`
 	DestroyResourcesOnDeletion bool               `json:"destroyResourcesOnDeletion"`
 	DisableDriftDetection      bool               `json:"disableDriftDetection,omitempty"`
 	ServiceAccountName         string             `json:"serviceAccountName,omitempty"`
@@ -68,8 +82,32 @@ type terraformSpec struct {
 	CLIConfigSecretRef         *secretReference   `json:"cliConfigSecretRef,omitempty"`
 	Remediation                *remediation       `json:"remediation,omitempty"`
 	WriteOutputsToSecret       *outputs           `json:"writeOutputsToSecret,omitempty"`
+	HealthChecks               []healthCheck      `json:"healthChecks,omitempty"`
+	TFState                    *tfState           `json:"tfstate,omitempty"`
 	BackendConfig              backendConfig      `json:"backendConfig"`
 	RunnerPodTemplate          *runnerPodTemplate `json:"runnerPodTemplate,omitempty"`
+}
+
+type webhook struct {
+	Stage                string `json:"stage"`
+	URL                  string `json:"url"`
+	PayloadType          string `json:"payloadType"`
+	TestExpression       string `json:"testExpression"`
+	ErrorMessageTemplate string `json:"errorMessageTemplate"`
+}
+
+type healthCheck struct {
+	Name    string           `json:"name"`
+	Type    string           `json:"type"`
+	Address string           `json:"address,omitempty"`
+	URL     string           `json:"url,omitempty"`
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+}
+
+type tfState struct {
+	ForceUnlock    string           `json:"forceUnlock,omitempty"`
+	LockIdentifier string           `json:"lockIdentifier,omitempty"`
+	LockTimeout    *metav1.Duration `json:"lockTimeout,omitempty"`
 }
 
 type sourceRef struct {
@@ -111,12 +149,9 @@ type runnerPodTemplate struct {
 }
 
 type runnerPodSpec struct {
-	Env []corev1.EnvVar `json:"env"`
-}
-
-func podTemplate(env []corev1.EnvVar) *runnerPodTemplate {
-	if len(env) == 0 {
-		return nil
-	}
-	return &runnerPodTemplate{Spec: runnerPodSpec{Env: env}}
+	Image        string                       `json:"image,omitempty"`
+	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
+	Tolerations  []corev1.Toleration          `json:"tolerations,omitempty"`
+	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
+	Env          []corev1.EnvVar              `json:"env,omitempty"`
 }

@@ -4,19 +4,10 @@ package fluxexec
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"net/url"
-	"path"
-	"regexp"
-	"slices"
-	"strings"
 
-	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/seed-141914ff/okara/internal/addr"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -32,8 +23,19 @@ type Drift string
 
 // Ways with drift.
 const (
-	DriftRepair Drift = "Repair" // the next run changes them back; what "" is
-	DriftOff    Drift = "Off"    // nobody looks
+	DriftRepair Drift = "Repair" // the next run changes them back, or has a plan for it that waits; what "" is
+	DriftReport Drift = "Report" // the run tells and changes nothing
+	DriftOff    Drift = "Off"    // nobody looks: a run is made when something of the Spec changes
+)
+
+// Approval says who lets a plan be applied.
+type Approval string
+
+// Ways of approval.
+const (
+	ApprovalAuto   Approval = "Auto"   // nobody has to; what "" is
+	ApprovalManual Approval = "Manual" // each plan waits for [Executor.Approve]
+	ApprovalNone   Approval = "None"   // nothing is ever applied: the run compares
 )
 
 // Spec is a run of a module.
@@ -41,21 +43,45 @@ type Spec struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"` // of each object
 	Labels    map[string]string `json:"labels,omitempty"`
+	// UID is that of the object that the run is made for. [Executor] demands it: it is
+	// how objects of the operator are told from those of others.
+	UID types.UID `json:"uid,omitempty"`
+	// Attempt names a try. Another one is a run, though nothing else changed.
+	Attempt string `json:"attempt,omitempty"`
+	// Request is any string. Another one asks for a run at once; the callers put into it
+	// what people asked for, and what changes with each Secret that the run reads (T16).
+	Request string `json:"request,omitempty"`
 
 	Module             Module                     `json:"module"`
 	ServiceAccountName string                     `json:"serviceAccountName,omitempty"` // of the runner; "": tf-runner
+	Runner             *Runner                    `json:"runner,omitempty"`
 	Variables          map[string]json.RawMessage `json:"variables,omitempty"`
 	VariablesFrom      []VariablesFrom            `json:"variablesFrom,omitempty"` // they win
 	State              State                      `json:"state"`
+	// Encryption is the key of a Secret with a configuration of OpenTofu's encryption of
+	// state and plans, as TF_ENCRYPTION takes it.
+	Encryption *SecretKey `json:"encryption,omitempty"`
 	// CLIConfigSecret names a Secret with the one key okara.tfrc, a CLI configuration.
 	CLIConfigSecret string `json:"cliConfigSecret,omitempty"`
 
-	Interval metav1.Duration `json:"interval,omitzero"` // between two runs; 0: 10m
-	Drift    Drift           `json:"drift,omitempty"`
-	Retries  int             `json:"retries,omitempty"` // of a run that failed, until something changes; 0: no bound
+	Approval Approval `json:"approval,omitempty"`
+	// Gate is the URL at which tofu-controller shows each plan of a Manual run to the
+	// plan gate of the operator. Without it no plan can be approved by [Executor].
+	Gate string `json:"gate,omitempty"`
+
+	Interval      metav1.Duration `json:"interval,omitzero"`      // between two runs; 0: 10m
+	RetryInterval metav1.Duration `json:"retryInterval,omitzero"` // after a failure; 0: that of the controller, 15s, which grows
+	LockTimeout   metav1.Duration `json:"lockTimeout,omitzero"`   // how long a run waits for the lock of the state; 0: it fails at once
+	Drift         Drift           `json:"drift,omitempty"`
+	Retries       int             `json:"retries,omitempty"` // of a run that failed, until something changes; 0: no bound
+	// ForceUnlock is the id of a lock of the state that the next run breaks.
+	ForceUnlock string `json:"forceUnlock,omitempty"`
+	// Suspend stops the next run. It stops no run that goes on, and no deletion.
+	Suspend bool `json:"suspend,omitempty"`
 	// Keep leaves the resources alone when the run is deleted.
 	Keep bool `json:"keep,omitempty"`
 
+	HealthChecks []HealthCheck `json:"healthChecks,omitempty"` // after each run
 	// Outputs are the ones that OutputsSecret gets; without any it gets all.
 	Outputs       []string `json:"outputs,omitempty"`
 	OutputsSecret string   `json:"outputsSecret,omitempty"` // "": outputs are written nowhere
@@ -63,19 +89,62 @@ type Spec struct {
 
 // Module is a version of a module in a registry.
 type Module struct {
-	Repository string `json:"repository"`           // HOST[:PORT]/NAME
-	Digest     string `json:"digest"`               // sha256:…, of the manifest
-	Size       int64  `json:"size,omitempty"`       // of the archive, in bytes; 0: not known
-	Path       string `json:"path,omitempty"`       // of the root module inside
-	PullSecret string `json:"pullSecret,omitempty"` // of type kubernetes.io/dockerconfigjson
-	CASecret   string `json:"caSecret,omitempty"`   // its key ca.crt has the registry's CA
-	PlainHTTP  bool   `json:"plainHTTP,omitempty"`
+	Repository string  `json:"repository"`           // HOST[:PORT]/NAME
+	Digest     string  `json:"digest"`               // sha256:…, of the manifest
+	Version    string  `json:"version,omitempty"`    // only in the names of plans
+	Size       int64   `json:"size,omitempty"`       // of the archive, in bytes; 0: not known
+	Path       string  `json:"path,omitempty"`       // of the root module inside
+	PullSecret string  `json:"pullSecret,omitempty"` // of type kubernetes.io/dockerconfigjson
+	CASecret   string  `json:"caSecret,omitempty"`   // its key ca.crt has the registry's CA
+	PlainHTTP  bool    `json:"plainHTTP,omitempty"`
+	Verify     *Verify `json:"verify,omitempty"`
+	// Provider logs in with the identity of a cloud: aws, azure or gcp; with that of
+	// ServiceAccountName, or with that of source-controller.
+	Provider           string `json:"provider,omitempty"`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 }
 
-// VariablesFrom are values that a Secret has.
+// Verify says whose signature by cosign a module must have.
+type Verify struct {
+	Secret     string     `json:"secret,omitempty"` // its keys *.pub have public keys; "": keyless
+	Identities []Identity `json:"identities,omitempty"`
+}
+
+// Identity is who signs without a key; both are regular expressions.
+type Identity struct {
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
+}
+
+// Runner is what differs from the runner that tofu-controller starts by itself.
+type Runner struct {
+	Image        string                       `json:"image,omitempty"`
+	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
+	Tolerations  []corev1.Toleration          `json:"tolerations,omitempty"`
+	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
+	Env          []corev1.EnvVar              `json:"env,omitempty"`
+}
+
+// HealthCheck is asked after a run. Address and URL may have outputs as {{.NAME}}.
+type HealthCheck struct {
+	Name    string          `json:"name"`
+	Type    string          `json:"type"`              // tcp or http
+	Address string          `json:"address,omitempty"` // of tcp
+	URL     string          `json:"url,omitempty"`     // of http
+	Timeout metav1.Duration `json:"timeout,omitzero"`  // 0: 20s
+}
+
+// SecretKey is a key of a Secret of the run's namespace.
+type SecretKey struct {
+	Secret string `json:"secret"`
+	Key    string `json:"key"`
+}
+
+// VariablesFrom are values that a Secret or a ConfigMap has.
 type VariablesFrom struct {
-	Secret string            `json:"secret"`
-	Keys   map[string]string `json:"keys"` // variable: key
+	Secret    string            `json:"secret,omitempty"`
+	ConfigMap string            `json:"configMap,omitempty"`
+	Keys      map[string]string `json:"keys"` // variable: key
 }
 
 // State is where okara serve keeps the state.
@@ -89,116 +158,4 @@ type State struct {
 type CAFrom struct {
 	ConfigMap string `json:"configMap"`
 	Key       string `json:"key"`
-}
-
-// FieldError is a mistake in a run.
-type FieldError struct{ Field, Message string }
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
-
-func fieldf(field, format string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(format, args...)}
-}
-
-// variable is a name that a module can give an input.
-var variable = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
-
-// check finds the first mistake.
-func (s *Spec) check() error {
-	if len(s.Name) > maxName || len(validation.IsDNS1035Label(s.Name)) > 0 {
-		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", s.Name, maxName)
-	}
-	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		return fieldf("namespace", "%q is no name of a namespace", s.Namespace)
-	}
-	if err := s.Module.check(); err != nil {
-		return err
-	}
-	if err := s.State.check(); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
-		if !variable.MatchString(name) {
-			return fieldf("variables", "%q is no name of a variable", name)
-		}
-	}
-	if s.Interval.Duration < 0 || s.Retries < 0 {
-		return fieldf("interval, retries", "they cannot be negative")
-	}
-	if s.Drift != "" && s.Drift != DriftRepair && s.Drift != DriftOff {
-		return fieldf("drift", "%q is neither %s nor %s", s.Drift, DriftRepair, DriftOff)
-	}
-	if len(s.Outputs) > 0 && s.OutputsSecret == "" {
-		return fieldf("outputs", "name a Secret for them in outputsSecret")
-	}
-	return s.checkNames()
-}
-
-// checkNames looks at the names of other objects.
-func (s *Spec) checkNames() error {
-	names := []struct{ field, name string }{
-		{"serviceAccountName", s.ServiceAccountName},
-		{"cliConfigSecret", s.CLIConfigSecret},
-		{"outputsSecret", s.OutputsSecret},
-		{"module.pullSecret", s.Module.PullSecret},
-		{"module.caSecret", s.Module.CASecret},
-		{"state.tokenSecret", s.State.TokenSecret},
-	}
-	for i, from := range s.VariablesFrom {
-		field := fmt.Sprintf("variablesFrom[%d]", i)
-		if from.Secret == "" || len(from.Keys) == 0 {
-			return fieldf(field, "a Secret, and which variable has which of its keys")
-		}
-		names = append(names, struct{ field, name string }{field + ".secret", from.Secret})
-		for _, name := range slices.Sorted(maps.Keys(from.Keys)) {
-			if !variable.MatchString(name) {
-				return fieldf(field+".keys", "%q is no name of a variable", name)
-			}
-			if len(validation.IsConfigMapKey(from.Keys[name])) > 0 {
-				return fieldf(field+".keys", "%q is no key of a Secret", from.Keys[name])
-			}
-		}
-	}
-	if ca := s.State.CA; ca != nil {
-		if ca.ConfigMap == "" || len(validation.IsConfigMapKey(ca.Key)) > 0 {
-			return fieldf("state.ca", "a ConfigMap, and one of its keys")
-		}
-		names = append(names, struct{ field, name string }{"state.ca.configMap", ca.ConfigMap})
-	}
-	for _, n := range names {
-		if n.name != "" && len(validation.IsDNS1123Subdomain(n.name)) > 0 {
-			return fieldf(n.field, "%q is no name of an object", n.name)
-		}
-	}
-	return nil
-}
-
-func (m Module) check() error {
-	host, name, err := addr.SplitRegistry(m.Repository)
-	if err == nil {
-		err = addr.CheckRepository(host, name)
-	}
-	if err != nil {
-		return fieldf("module.repository", "%v", err)
-	}
-	if d, err := digest.Parse(m.Digest); err != nil || d.Algorithm() != digest.SHA256 {
-		return fieldf("module.digest", "%q is no digest: okara publish, okara list and okara show print that of a version", m.Digest)
-	}
-	if m.Size > MaxModule {
-		return fieldf("module.size", "the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(m.Size)/(1<<20), MaxModule>>20)
-	}
-	if m.Path != "" && (path.IsAbs(m.Path) || m.Path != path.Clean(m.Path) || m.Path == ".." || strings.HasPrefix(m.Path, "../")) {
-		return fieldf("module.path", "%q does not stay inside of the module", m.Path)
-	}
-	return nil
-}
-
-// check wants an address that can be written into HCL as it is.
-func (s State) check() error {
-	u, err := url.Parse(s.Address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" || u.String() != s.Address ||
-		!strings.Contains(u.Path, "/state/") || strings.ContainsAny(s.Address, "\"\\${}") {
-		return fieldf("state.address", "%q is not https://HOST/state/NAME/WORKSPACE", s.Address)
-	}
-	return nil
 }

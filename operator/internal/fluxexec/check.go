@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+// FieldError is a mistake in a run.
+type FieldError struct{ Field, Message string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+func fieldf(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// variable is a name that a module can give an input.
+var variable = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
+
+// check finds the first mistake.
+func (s *Spec) check() error {
+	if len(s.Name) > maxName || len(validation.IsDNS1035Label(s.Name)) > 0 {
+		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", s.Name, maxName)
+	}
+	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		return fieldf("namespace", "%q is no name of a namespace", s.Namespace)
+	}
+	for _, check := range []func() error{s.Module.check, s.State.check, s.checkTimes, s.checkWays, s.checkVariables, s.checkRunner, s.checkNames} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkTimes() error {
+	if s.Interval.Duration < 0 || s.Retries < 0 {
+		return fieldf("interval, retries", "they cannot be negative")
+	}
+	if s.RetryInterval.Duration < 0 || s.LockTimeout.Duration < 0 {
+		return fieldf("retryInterval, lockTimeout", "they cannot be negative")
+	}
+	return nil
+}
+
+// checkWays looks at what is one of a few.
+func (s *Spec) checkWays() error {
+	if !slices.Contains([]Drift{"", DriftRepair, DriftReport, DriftOff}, s.Drift) {
+		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, DriftRepair, DriftReport, DriftOff)
+	}
+	if !slices.Contains([]Approval{"", ApprovalAuto, ApprovalManual, ApprovalNone}, s.Approval) {
+		return fieldf("approval", "%q is none of %s, %s and %s", s.Approval, ApprovalAuto, ApprovalManual, ApprovalNone)
+	}
+	if s.Approval == ApprovalNone && s.Drift == DriftOff {
+		return fieldf("drift", "a run that applies nothing compares, or it would do nothing at all")
+	}
+	if len(s.Outputs) > 0 && s.OutputsSecret == "" {
+		return fieldf("outputs", "name a Secret for them in outputsSecret")
+	}
+	if s.Gate != "" {
+		if u, err := url.Parse(s.Gate); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
+			return fieldf("gate", "%q is no https://HOST/PATH", s.Gate)
+		}
+	}
+	for i, h := range s.HealthChecks {
+		if h.Name == "" || h.Type == "tcp" && h.Address == "" || h.Type == "http" && h.URL == "" || h.Type != "tcp" && h.Type != "http" || h.Timeout.Duration < 0 {
+			return fieldf(fmt.Sprintf("healthChecks[%d]", i), "a name, and type tcp with an address or http with a url")
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkVariables() error {
+	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
+		if !variable.MatchString(name) {
+			return fieldf("variables", "%q is no name of a variable", name)
+		}
+	}
+	for i, from := range s.VariablesFrom {
+		field := fmt.Sprintf("variablesFrom[%d]", i)
+		if (from.Secret == "") == (from.ConfigMap == "") || len(from.Keys) == 0 {
+			return fieldf(field, "a Secret or a ConfigMap, and which variable has which of its keys")
+		}
+		for _, name := range slices.Sorted(maps.Keys(from.Keys)) {
+			if !variable.MatchString(name) {
+				return fieldf(field+".keys", "%q is no name of a variable", name)
+			}
+			if len(validation.IsConfigMapKey(from.Keys[name])) > 0 {
+				return fieldf(field+".keys", "%q is no key of a Secret", from.Keys[name])
+			}
+		}
+	}
+	return nil
+}
+
+// own are variables of the environment that come of other fields, or make tofu print what
+// tofu-controller cannot read.
+var own = regexp.MustCompile(`^(TF_HTTP_.*|TF_ENCRYPTION|TF_CLI_CONFIG_FILE|TF_CLI_ARGS.*|TF_LOG.*)$`)
+
+func (s *Spec) checkRunner() error {
+	if s.Runner == nil {
+		return nil
+	}
+	for i, env := range s.Runner.Env {
+		field := fmt.Sprintf("runner.env[%d].name", i)
+		if len(validation.IsEnvVarName(env.Name)) > 0 {
+			return fieldf(field, "%q is no name of a variable of the environment", env.Name)
+		}
+		if own.MatchString(env.Name) {
+			return fieldf(field, "%s is not for you to set", env.Name)
+		}
+	}
+	return nil
+}
+
+// checkNames looks at the names of other objects.
+func (s *Spec) checkNames() error {
+	names := []struct{ field, name string }{
+		{"serviceAccountName", s.ServiceAccountName},
+		{"cliConfigSecret", s.CLIConfigSecret},
+		{"outputsSecret", s.OutputsSecret},
+		{"module.pullSecret", s.Module.PullSecret},
+		{"module.caSecret", s.Module.CASecret},
+		{"module.serviceAccountName", s.Module.ServiceAccountName},
+		{"state.tokenSecret", s.State.TokenSecret},
+	}
+	for i, from := range s.VariablesFrom {
+		field := fmt.Sprintf("variablesFrom[%d].", i)
+		names = append(names, struct{ field, name string }{field + "secret", from.Secret}, struct{ field, name string }{field + "configMap", from.ConfigMap})
+	}
+	if v := s.Module.Verify; v != nil {
+		names = append(names, struct{ field, name string }{"module.verify.secret", v.Secret})
+	}
+	if ca := s.State.CA; ca != nil {
+		if ca.ConfigMap == "" || len(validation.IsConfigMapKey(ca.Key)) > 0 {
+			return fieldf("state.ca", "a ConfigMap, and one of its keys")
+		}
+		names = append(names, struct{ field, name string }{"state.ca.configMap", ca.ConfigMap})
+	}
+	if key := s.Encryption; key != nil {
+		if key.Secret == "" || len(validation.IsConfigMapKey(key.Key)) > 0 {
+			return fieldf("encryption", "a Secret, and one of its keys")
+		}
+		names = append(names, struct{ field, name string }{"encryption.secret", key.Secret})
+	}
+	for _, n := range names {
+		if n.name != "" && len(validation.IsDNS1123Subdomain(n.name)) > 0 {
+			return fieldf(n.field, "%q is no name of an object", n.name)
+		}
+	}
+	return nil
+}
+
+func (m Module) check() error {
+	host, name, err := addr.SplitRegistry(m.Repository)
+	if err == nil {
+		err = addr.CheckRepository(host, name)
+	}
+	if err != nil {
+		return fieldf("module.repository", "%v", err)
+	}
+	if d, err := digest.Parse(m.Digest); err != nil || d.Algorithm() != digest.SHA256 {
+		return fieldf("module.digest", "%q is no digest: okara publish, okara list and okara show print that of a version", m.Digest)
+	}
+	if m.Size > MaxModule {
+		return fieldf("module.size", "the module is %.1f MiB, tofu-controller's runner takes %d MiB: leave files out with .tfignore", float64(m.Size)/(1<<20), MaxModule>>20)
+	}
+	if m.Path != "" && (path.IsAbs(m.Path) || m.Path != path.Clean(m.Path) || m.Path == ".." || strings.HasPrefix(m.Path, "../")) {
+		return fieldf("module.path", "%q does not stay inside of the module", m.Path)
+	}
+	if !slices.Contains([]string{"", "generic", "aws", "azure", "gcp"}, m.Provider) {
+		return fieldf("module.provider", "%q is none of aws, azure and gcp", m.Provider)
+	}
+	return nil
+}
+
+// check wants an address that can be written into HCL as it is.
+func (s State) check() error {
+	u, err := url.Parse(s.Address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" || u.String() != s.Address ||
+		!strings.Contains(u.Path, "/state/") || strings.ContainsAny(s.Address, "\"\\${}") {
+		return fieldf("state.address", "%q is not https://HOST/state/NAME/WORKSPACE", s.Address)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxexec
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
+)
+
+// Phase says how far a run is.
+type Phase string
+
+// Phases.
+const (
+	Absent     Phase = "Absent"     // there is no Terraform
+	Running    Phase = "Running"    // it runs, or will; Status.Message has the last failure, if any
+	Waiting    Phase = "Waiting"    // it cannot go on for now: Status.Reason
+	Planned    Phase = "Planned"    // a plan waits for approval: Status.Plan
+	Applied    Phase = "Applied"    // all is as the Spec says
+	Drifted    Phase = "Drifted"    // somebody changed what was applied: Status.Message
+	Failed     Phase = "Failed"     // the controller gave up: Spec.Retries
+	Suspended  Phase = "Suspended"  // no run begins
+	Destroying Phase = "Destroying" // the Terraform is deleted, and still there
+)
+
+// Reasons of Waiting, and of a plan that cannot be approved.
+const (
+	StateLocked     = "StateLocked"     // by Status.Lock
+	PlanGateMissing = "PlanGateMissing" // nobody saw the plan: Spec.Gate
+)
+
+// Status is what is known of a run.
+type Status struct {
+	Phase   Phase
+	Reason  string // of Waiting; else that of tofu-controller's condition Ready
+	Message string // of tofu-controller, as it is: bound it before it is written anywhere
+	Attempt string // of the objects; another than Spec.Attempt has not begun
+	Lock    string // id of the lock of the state that is in the way
+
+	Plan *Plan // that waits; of Planned
+	// Failures are those since something changed last.
+	Failures int64
+	// AppliedRevision and PlannedRevision are tofu-controller's: TAG@DIGEST or DIGEST.
+	AppliedRevision string
+	PlannedRevision string
+	Outputs         []string // names
+}
+
+// Plan is one that waits for approval.
+type Plan struct {
+	// ID names it to people: VERSION-MODULE.PLAN, the last two being what digests begin
+	// with. "" if the gate has not seen it.
+	ID         string
+	Reason     string // PlanGateMissing, if it cannot be approved
+	Generation int64  // of the Terraform
+	Adds       int
+	Changes    int
+	Removes    int
+	ConfigMap  string // its key tfplan has it as text; a long one is in several, by labels
+}
+
+// Observe reads the status of a live Terraform, nil if there is none.
+func Observe(s Spec, live *unstructured.Unstructured) Status {
+	if live == nil {
+		return Status{Phase: Absent}
+	}
+	conditions := fluxobj.Conditions(live)
+	ready := conditions["Ready"]
+	status := Status{
+		Phase:           Running,
+		Reason:          ready.Reason,
+		Message:         ready.Message,
+		Attempt:         live.GetAnnotations()[AnnotationAttempt],
+		Failures:        fluxobj.Number(live, "status", "reconciliationFailures"),
+		AppliedRevision: fluxobj.Text(live, "status", "lastAppliedRevision"),
+		PlannedRevision: fluxobj.Text(live, "status", "lastPlannedRevision"),
+	}
+	status.Outputs, _, _ = unstructured.NestedStringSlice(live.Object, "status", "availableOutputs") // another form is none
+	locked := s.lock(live, conditions)
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+		status.Phase = Destroying
+	case suspended(live):
+		status.Phase = Suspended
+	case s.waits(live):
+		status.Phase, status.Plan = Planned, s.plan(live)
+	case !fluxobj.Handled(live) || status.Attempt != s.Attempt:
+	case s.applied(live):
+		status.Phase = Applied
+	case !ready.False() || ready.Generation != 0 && ready.Generation != live.GetGeneration():
+	case ready.Reason == "DriftDetected":
+		status.Phase = Drifted
+	case locked != "":
+		status.Phase = Waiting
+	case conditions["Stalled"].True() && !sourceFails(ready.Reason):
+		status.Phase = Failed
+	}
+	if locked != "" && (status.Phase == Waiting || status.Phase == Destroying) {
+		status.Reason, status.Lock = StateLocked, locked
+	}
+	return status
+}
+
+// sourceFails reports reasons that go with the source, which Apply makes sure of.
+func sourceFails(reason string) bool { return reason == "ArtifactFailed" }
+
+// lock is the id of the lock that the last try met. The condition StateLocked stays when
+// the lock has gone.
+func (s *Spec) lock(live *unstructured.Unstructured, conditions map[string]fluxobj.Condition) string {
+	id := fluxobj.Text(live, "status", "lock", "pending")
+	if id == "" || !conditions["StateLocked"].True() || !conditions["Ready"].False() || !strings.Contains(conditions["Ready"].Message, id) {
+		return ""
+	}
+	return id
+}
+
+// pinned reports whether a revision is the module of the run (T3).
+func (s *Spec) pinned(revision string) bool { return strings.HasSuffix(revision, s.Module.Digest) }
+
+// applied reports whether a Terraform is as its spec is, and the module that of the run.
+// A plan without changes is not applied: it moves lastPlannedRevision alone. A run that
+// only ever compared has no plan.
+func (s *Spec) applied(live *unstructured.Unstructured) bool {
+	planned := fluxobj.Text(live, "status", "lastPlannedRevision")
+	return fluxobj.Conditions(live)["Ready"].True() && fluxobj.Observed(live) &&
+		(s.pinned(planned) || planned == "" && s.Approval == ApprovalNone) && fluxobj.Text(live, "status", "plan", "pending") == ""
+}
+
+// waits reports whether a plan waits for somebody (T8): one is pending for a moment where
+// nobody has to approve it.
+func (s *Spec) waits(live *unstructured.Unstructured) bool {
+	force, _, _ := unstructured.NestedBool(live.Object, "spec", "force")
+	only, _, _ := unstructured.NestedBool(live.Object, "spec", "planOnly")
+	return fluxobj.Text(live, "status", "plan", "pending") != "" && fluxobj.Text(live, "spec", "approvePlan") == "" && !force && !only &&
+		fluxobj.Number(live, "status", "lastPlannedGeneration") == live.GetGeneration() &&
+		s.pinned(fluxobj.Text(live, "status", "lastPlannedRevision"))
+}
+
+// plan is the one that waits.
+func (s *Spec) plan(live *unstructured.Unstructured) *Plan {
+	p := &Plan{Generation: live.GetGeneration(), ConfigMap: "tfplan-default-" + live.GetName()}
+	g := gateOf(live)
+	if g.Generation != live.GetGeneration() || g.Digest == "" {
+		p.Reason = PlanGateMissing
+		return p
+	}
+	p.ID = s.planID(g.Digest)
+	p.Adds, p.Changes, p.Removes = g.Adds, g.Changes, g.Removes
+	return p
+}
+
+// planID names a plan to people.
+func (s *Spec) planID(digest string) string {
+	id := strings.TrimPrefix(s.Module.Digest, "sha256:")[:10] + "." + digest[:12]
+	if s.Module.Version != "" {
+		id = s.Module.Version + "-" + id
+	}
+	return id
+}

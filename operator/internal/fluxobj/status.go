@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Annotations by which Flux is asked for a run.
+const AnnotationRequest = "reconcile.fluxcd.io/requestedAt"
+
+// Condition is one of a status. The zero value is one that is not there.
+type Condition struct {
+	Status, Reason, Message string
+	Generation              int64 // 0: not told
+}
+
+// True and False report what the condition says.
+func (c Condition) True() bool  { return c.Status == "True" }
+func (c Condition) False() bool { return c.Status == "False" }
+
+// Conditions of an object, by their types.
+func Conditions(o *unstructured.Unstructured) map[string]Condition {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // another form is none
+	all := map[string]Condition{}
+	for _, one := range list {
+		m, _ := one.(map[string]any)
+		generation, _ := m["observedGeneration"].(int64)
+		all[word(m, "type")] = Condition{word(m, "status"), word(m, "reason"), word(m, "message"), generation}
+	}
+	return all
+}
+
+func word(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+// Text is a string of an object, "" where there is none.
+func Text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}
+
+// Number is an integer of an object, 0 where there is none.
+func Number(o *unstructured.Unstructured, path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return n
+}
+
+// Handled reports whether Flux has seen the last request for a run.
+func Handled(o *unstructured.Unstructured) bool {
+	return o.GetAnnotations()[AnnotationRequest] == Text(o, "status", "lastHandledReconcileAt")
+}
+
+// Observed reports whether the status is of the object as it is.
+func Observed(o *unstructured.Unstructured) bool {
+	return Handled(o) && Number(o, "status", "observedGeneration") == o.GetGeneration()
+}

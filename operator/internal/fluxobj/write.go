@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxobj
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// Owner is the field owner of what the operator writes.
+const Owner = "okara-operator"
+
+// annotationSum has the digest of what was written last: what was taken out of an object
+// since cannot be seen in any other way.
+const annotationSum = "okara.dev/applied"
+
+// MissingError says that the cluster does not know a kind.
+type MissingError struct{ Kind schema.GroupKind }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("no kind %s: install the controller of Flux that it belongs to", e.Kind)
+}
+
+// Encode makes an object of the cluster of something that is JSON.
+func Encode(o any) (*unstructured.Unstructured, error) {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(b); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	u.SetAnnotations(with(u.GetAnnotations(), annotationSum, hex.EncodeToString(sum[:16])))
+	return u, nil
+}
+
+// Annotate sets an annotation which is no part of what the object is made of.
+func Annotate(o *unstructured.Unstructured, key, value string) {
+	o.SetAnnotations(with(o.GetAnnotations(), key, value))
+}
+
+func with(annotations map[string]string, key, value string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	return annotations
+}
+
+// SameSource reports whether an object was last written of the same as want, which
+// [Encode] made.
+func SameSource(live, want *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[annotationSum] == want.GetAnnotations()[annotationSum]
+}
+
+// Client reads and writes objects of one UID.
+type Client struct {
+	client.Client
+	// Live reads what is there now, where Client has a cache. "": as Client does.
+	Live client.Reader
+	UID  types.UID
+}
+
+// Get returns an object, nil if it is not there. One that is not ours is an
+// [*owned.TakenError], and returned, too.
+func (c Client) Get(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	return c.read(ctx, c.Client, apiVersion, kind, key)
+}
+
+func (c Client) read(ctx context.Context, from client.Reader, apiVersion, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	err := from.Get(ctx, key, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, known(err, o)
+	case !owned.Ours(o, c.UID):
+		return o, &owned.TakenError{Kind: kind, Key: key}
+	}
+	return o, nil
+}
+
+// Write makes an object as want is, if live, what [Client.Get] returned, is not. The
+// object is returned as it is then.
+func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
+	if live != nil && SameSource(live, want) && covers(live.Object, want.Object) {
+		return live, false, nil
+	}
+	now = want.DeepCopy()
+	if live == nil {
+		return now, true, known(c.Create(ctx, now, client.FieldOwner(Owner)), now)
+	}
+	if err := c.own(ctx, live); err != nil {
+		return nil, false, err
+	}
+	now.SetUID(live.GetUID()) // not one that came instead of it
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(now), client.FieldOwner(Owner), client.ForceOwnership)
+	return now, true, known(err, now)
+}
+
+// own makes fields that were set by the create, or by a patch, fields of later applies:
+// these would not take them away otherwise.
+func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error {
+	from := c.Live
+	if from == nil {
+		from = c.Client
+	}
+	whole, err := c.read(ctx, from, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
+	if err != nil || whole == nil {
+		return err
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(whole, sets.New(Owner), Owner)
+	if err != nil || patch == nil {
+		return err
+	}
+	return c.Client.Patch(ctx, whole, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Owner))
+}
+
+// Change merges something into an object, which must not have changed since it was read.
+func (c Client) Change(ctx context.Context, live *unstructured.Unstructured, how map[string]any) error {
+	metadata, _ := how["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["resourceVersion"] = live.GetResourceVersion()
+	how["metadata"] = metadata
+	b, err := json.Marshal(how)
+	if err != nil {
+		return err
+	}
+	return c.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, b), client.FieldOwner(Owner))
+}
+
+// Remove deletes an object and no other of its name. It may be there for longer.
+func (c Client) Remove(ctx context.Context, live *unstructured.Unstructured) error {
+	uid := live.GetUID()
+	return client.IgnoreNotFound(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
+}
+
+func known(err error, o *unstructured.Unstructured) error {
+	if meta.IsNoMatchError(err) {
+		return &MissingError{o.GroupVersionKind().GroupKind()}
+	}
+	return err
+}
+
+// covers reports whether live has all that want has. More may come of defaults and of
+// controllers.
+func covers(live, want any) bool {
+	switch want := want.(type) {
+	case nil:
+		return live == nil
+	case map[string]any:
+		live, _ := live.(map[string]any)
+		for key, value := range want {
+			if !covers(live[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		live, ok := live.([]any)
+		if !ok && len(want) > 0 || len(live) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !covers(live[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return live == want
+	}
+}
