@@ -74,7 +74,7 @@ type Catalog struct {
 	news      news
 	docs      *cache.Cache[*ProviderDocs] // repository@digest of the layer
 
-	begun    atomic.Pointer[depot.Catalog] // what a first load that failed has read
+	entries  atomic.Pointer[depot.Catalog] // what was read last, even in part: entries never change
 	progress progress                      // of the list
 	finder   *Finder                       // that searches what is here; nil: nobody does
 }

@@ -161,8 +161,13 @@ func TestChanged(t *testing.T) {
 		t.Errorf("the index is asked for without need: %v", x.Entries)
 	}
 	s.ChangedIndex()
-	if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 2 {
-		t.Errorf("the index after a change: %v", x.Entries)
+	asked := s.requests(func() {
+		if x := must(s.Index(t.Context())); len(x.Search(catalog.Query{})) != 2 {
+			t.Errorf("the index after a change: %v", x.Entries)
+		}
+	})
+	if diff := cmp.Diff(asked, map[string]int{"GET tags": 1, "GET manifest": 1}); diff != "" {
+		t.Errorf("requests for one more entry, got - want +:\n%s", diff)
 	}
 }
 

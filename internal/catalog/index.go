@@ -77,21 +77,17 @@ func (c *Catalog) Index(ctx context.Context) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		known := c.begun.Load()
-		switch {
-		case has:
-			known = old.Catalog
-		case known == nil && c.finder != nil:
+		known := c.entries.Load()
+		if known == nil && c.finder != nil {
 			known = c.finder.known(ctx, r)
 		}
 		all, err := depot.ReadCatalog(ctx, r, known, c.progress.note)
-		if err != nil && all != nil && !has {
-			c.begun.Store(all) // a large catalog takes more than one load
+		if all != nil {
+			c.entries.Store(all) // a large catalog takes more than one load
 		}
-		if err != nil || all == known && has {
+		if err != nil || has && all == old.Catalog {
 			return old, err
 		}
-		c.begun.Store(nil)
 		c.lost.warn(name, all.Ghosts...)
 		x := &Index{Catalog: all}
 		for _, e := range all.Entries {
