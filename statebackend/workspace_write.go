@@ -218,6 +218,12 @@ func (l *Lock) DeleteWorkspace(ctx context.Context, records *Store, workspace, b
 	return l.Delete(ctx)
 }
 
+// MarkDeleted writes that a workspace was deleted, unless its record says so or there is
+// none. The state is left to somebody who has its keys.
+func (s *Store) MarkDeleted(ctx context.Context, workspace, by string) error {
+	return s.markDeleted(ctx, workspace, by, true)
+}
+
 // markDeleted writes that a workspace was deleted, also where it had no record: who
 // saw it before must be told. Without a state it is written once.
 func (s *Store) markDeleted(ctx context.Context, workspace, by string, empty bool) error {

@@ -104,6 +104,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
 	operator/internal/registryctl
+	operator/internal/runaccess
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
@@ -112,6 +113,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl
+	operator/internal/runaccess
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
@@ -133,5 +135,6 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl
+	operator/internal/runaccess
 	operator/internal/runtoken
 `

@@ -404,6 +404,13 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	operator/api/v1alpha1
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
+operator/internal/runaccess: what a run needs before it starts, and gives back
+	internal/statefile
+	internal/syntax
+	operator/internal/fluxexec
+	operator/internal/owned
+	operator/internal/runtoken
+	statebackend
 operator/internal/runtoken: an issuer of tokens, and its keys
 	internal/addr
 	operator/internal/owned

@@ -159,24 +159,27 @@ func (i *Issuer) sign(ctx context.Context, r Run, subject string, lifetime time.
 	return jwt.Signed(s).Claims(c).Serialize()
 }
 
-// Fresh reports whether a token is one for this run, by a key that is still published,
-// with enough of its time left: else it has to be made anew.
-func (i *Issuer) Fresh(ctx context.Context, token string, r Run) (bool, error) {
+// Left is how long a token is good for a run: 0 if it is not one for this run, or by a
+// key that is not published any more. Below [RenewBelow] it is to be made anew.
+func (i *Issuer) Left(ctx context.Context, token string, r Run) (time.Duration, error) {
 	keys, err := i.keys(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
-		return false, nil
+		return 0, nil
 	}
 	var is claims
-	if parsed.Claims(keys.public(), &is) != nil {
-		return false, nil
+	if parsed.Claims(keys.public(), &is) != nil || is.Expiry == nil {
+		return 0, nil
 	}
 	same := is.Issuer == i.Name() && is.Subject == r.Subject() && len(is.Audience) == 1 && is.Audience.Contains(i.o.Audience) &&
 		is.Namespace == r.Namespace && is.Workspace == r.Workspace && is.Module == r.Module
-	return same && is.Expiry != nil && is.Expiry.Time().Sub(i.o.Now()) >= RenewBelow, nil
+	if !same {
+		return 0, nil
+	}
+	return max(0, is.Expiry.Time().Sub(i.o.Now())), nil
 }
 
 // keys are the ring as this process knows it, which it reads at first.

@@ -164,7 +164,7 @@ func TestTokenOpensItsState(t *testing.T) {
 	if err := s.may(own, "prod.tenant-acme", "vpcs.prod"); err != nil {
 		t.Errorf("the operator's own: %v", err)
 	}
-	if fresh, err := s.Fresh(t.Context(), own, run("tenant-acme", "vpcs.prod")); fresh || err != nil {
+	if left, err := s.Left(t.Context(), own, run("tenant-acme", "vpcs.prod")); left > 0 || err != nil {
 		t.Errorf("the operator's own counts as one of a run: %v", err)
 	}
 }
@@ -199,16 +199,16 @@ func TestTokenTimes(t *testing.T) {
 	token := s.token(r)
 	fresh := func() bool {
 		t.Helper()
-		ok, err := s.Fresh(t.Context(), token, r)
+		left, err := s.Left(t.Context(), token, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ok
+		return left >= runtoken.RenewBelow
 	}
 	other := r
 	other.UID = "5f0c1b1e-0000-4000-8000-000000000002"
-	if ok, err := s.Fresh(t.Context(), token, other); ok || err != nil || !fresh() {
-		t.Errorf("fresh for another object: %v, %v; for its own: %v", ok, err, fresh())
+	if left, err := s.Left(t.Context(), token, other); left > 0 || err != nil || !fresh() {
+		t.Errorf("good for another object: %s, %v; fresh for its own: %v", left, err, fresh())
 	}
 	for _, step := range []struct {
 		wait        time.Duration
@@ -312,8 +312,8 @@ func TestKeysOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.restart()
-	if fresh, err := s.Fresh(t.Context(), old, run("a", "b")); fresh || err != nil {
-		t.Errorf("a token of the key that was deleted is fresh: %v", err)
+	if left, err := s.Left(t.Context(), old, run("a", "b")); left > 0 || err != nil {
+		t.Errorf("a token of the key that was deleted is good: %s, %v", left, err)
 	}
 	s.mount()
 	s.wait(3 * time.Second)

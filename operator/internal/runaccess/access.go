@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// Options say where states are, and how runs reach them.
+type Options struct {
+	Client client.Client // reads what is there now, not a cache
+	Issuer *runtoken.Issuer
+	// Stores returns the repository of a state, where the records of its workspaces
+	// are: the same store at each call. No key is needed.
+	Stores func(name string) (*statebackend.Store, error)
+
+	FrontEnd  *url.URL          // okara serve as runs and the operator reach it
+	Hostname  string            // by which its modules and providers are named; "": its host
+	CA        []byte            // PEM of its authority; nil: one that everybody knows
+	Transport http.RoundTripper // to it; nil: http.DefaultTransport
+
+	// PullSecret of the operator is for modules that lie in a registry of their own.
+	// It is copied to namespaces that are a run's alone; zero: there is none.
+	PullSecret client.ObjectKey
+}
+
+// Access prepares runs. It is safe for concurrent use.
+type Access struct {
+	o    Options
+	http *http.Client
+}
+
+// frontTimeout bounds a request to okara serve.
+const frontTimeout = 30 * time.Second
+
+// New returns what prepares runs, or an error that names the option at fault. It makes
+// no request.
+func New(o Options) (*Access, error) {
+	u := o.FrontEnd
+	if u == nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(u.String(), `"$%{}\`) {
+		return nil, errors.New("okara serve: an https address is needed, without a query")
+	}
+	if o.Client == nil || o.Issuer == nil || o.Stores == nil {
+		return nil, errors.New("access of runs: a client, an issuer of tokens and the states are needed")
+	}
+	at := *u
+	at.Path = strings.TrimSuffix(at.Path, "/")
+	o.FrontEnd = &at
+	if o.Hostname == "" {
+		o.Hostname = at.Host
+	}
+	return &Access{o: o, http: &http.Client{Transport: o.Transport, Timeout: frontTimeout}}, nil
+}
+
+// Run is the run of an object.
+type Run struct {
+	runtoken.Run        // the object, and the workspace of its state
+	Home         string // namespace of what is made for the run
+	Name         string // of it: that of the Terraform
+	Repository   string // of the module, HOST[:PORT]/NAME
+	Adopt        bool   // an administrator gave it the workspace that exists
+}
+
+// Names of what is made for a run.
+func (r Run) secret() string   { return r.Name + "-okara-run" }
+func (r Run) pull() string     { return r.Name + "-okara-pull" }
+func (r Run) config() string   { return r.Name + "-okara-cli" }
+func (r Run) caBundle() string { return r.Name + "-okara-ca" }
+
+// StateName is the state of the objects of a namespace: CLUSTER.NAMESPACE.
+func (a *Access) StateName(namespace string) string { return a.o.Issuer.Cluster() + "." + namespace }
+
+// Address is where the state of a run is.
+func (a *Access) Address(r Run) string {
+	return a.o.FrontEnd.String() + "/state/" + a.StateName(r.Namespace) + "/" + r.Workspace
+}
+
+func (a *Access) check(r Run) error {
+	if len(validation.IsDNS1123Label(r.Home)) > 0 || len(validation.IsDNS1035Label(r.Name)) > 0 {
+		return fmt.Errorf("run %q in namespace %q: they have to be labels of DNS", r.Name, r.Home)
+	}
+	return nil
+}
+
+// Ready is what was prepared.
+type Ready struct {
+	State           fluxexec.State
+	CLIConfigSecret string
+	PullSecret      string // "": the source is pulled without
+	CASecret        string // of the registry of the source; "": none is needed
+	// Request changes with what was prepared: a run that failed without it is to be
+	// made again at once (T16).
+	Request string
+	Renew   time.Duration // after which it has to be prepared again
+}
+
+// Into puts it into the run that Flux carries out.
+func (r Ready) Into(s *fluxexec.Spec) {
+	s.State, s.CLIConfigSecret = r.State, r.CLIConfigSecret
+	s.Module.PullSecret, s.Module.CASecret = r.PullSecret, r.CASecret
+}
+
+// Prepare makes all that a run needs, as far as it is not there and fresh. It may be
+// repeated. Errors, besides those of the API server and the registry:
+// [*StateExistsError], [*NotOwnerError], [*statebackend.LockedError] and
+// [*owned.TakenError].
+func (a *Access) Prepare(ctx context.Context, r Run) (Ready, error) {
+	if err := a.check(r); err != nil {
+		return Ready{}, err
+	}
+	token, left, before, err := a.token(ctx, r)
+	if err != nil {
+		return Ready{}, err
+	}
+	if left < runtoken.RenewBelow {
+		if err := a.own(ctx, r, before); err != nil {
+			return Ready{}, err
+		}
+		if token, err = a.o.Issuer.Token(ctx, r.Run); err != nil {
+			return Ready{}, err
+		}
+		left = runtoken.Lifetime
+	}
+	ready, err := a.write(ctx, r, token)
+	ready.Renew = left - runtoken.RenewBelow
+	return ready, err
+}
+
+// token is the one that a run has, and how long it is good. before is whether it had
+// any, good or not: then it is no new object.
+func (a *Access) token(ctx context.Context, r Run) (token string, left time.Duration, before bool, err error) {
+	s := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: r.Home, Name: r.secret()}
+	if err := a.o.Client.Get(ctx, key, s); err != nil {
+		return "", 0, false, client.IgnoreNotFound(err)
+	}
+	if err := a.mine(s, r); err != nil {
+		return "", 0, false, err
+	}
+	token = string(s.Data[keyToken])
+	left, err = a.o.Issuer.Left(ctx, token, r.Run)
+	return token, left, true, err
+}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/ocitest"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+	"github.com/seed-141914ff/okara/operator/internal/runaccess"
+	"github.com/seed-141914ff/okara/operator/internal/runtoken"
+	"github.com/seed-141914ff/okara/statebackend"
+	"github.com/seed-141914ff/okara/statebackend/httpbackend"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// site is an operator's access to an okara serve, which keeps states in a registry.
+type site struct {
+	client.Client
+	*runaccess.Access
+	t      *testing.T
+	home   string // of the operator
+	ns     string // of runs
+	url    *url.URL
+	issuer *runtoken.Issuer
+	stores map[string]*statebackend.Store // of the operator
+	host   string
+
+	mu  sync.Mutex // guards the field below
+	now time.Time
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	c, err := client.New(cluster.Admin(t), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{
+		Client: c, t: t, home: cluster.Namespace(t, nil).Name, ns: cluster.Namespace(t, nil).Name,
+		stores: map[string]*statebackend.Store{}, host: ocitest.New(t, ocitest.Quirks{}), now: time.Now(),
+	}
+	if s.issuer, err = runtoken.New(runtoken.Options{Client: c, Namespace: s.home, Cluster: "prod", Now: s.clock}); err != nil {
+		t.Fatal(err)
+	}
+	s.serve()
+	s.restart(nil)
+	return s
+}
+
+func (s *site) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *site) wait(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// restart makes an access that knows nothing of an earlier one.
+func (s *site) restart(change func(*runaccess.Options)) {
+	s.t.Helper()
+	o := runaccess.Options{Client: s.Client, Issuer: s.issuer, FrontEnd: s.url, Stores: func(name string) (*statebackend.Store, error) { return s.store(name), nil }}
+	if change != nil {
+		change(&o)
+	}
+	a, err := runaccess.New(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Access = a
+}
+
+// store is the repository of a state, as the operator opens it.
+func (s *site) store(name string) *statebackend.Store {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stores[name] == nil {
+		s.stores[name] = s.open(name)
+	}
+	return s.stores[name]
+}
+
+func (s *site) open(name string) *statebackend.Store {
+	s.t.Helper()
+	r, err := oci.OpenRepo(s.host+"/state/"+name, oci.Options{PlainHTTP: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return statebackend.New(r, statebackend.Options{Tool: "test", StrictReads: true})
+}
+
+// serve answers the http backend as okara serve does, by the issuer's tokens.
+func (s *site) serve() {
+	s.t.Helper()
+	if err := s.issuer.Keep(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	m := &corev1.ConfigMap{}
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.home, Name: runtoken.IssuerConfigMap}, m); err != nil {
+		s.t.Fatal(err)
+	}
+	file := filepath.Join(s.t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, []byte(m.Data[runtoken.IssuerKey]), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	ring, err := access.NewKeyring([]access.Key{{Secret: bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	right, err := access.ParseRuleScope("write:state:prod.{namespace}/{workspace}")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	guard, err := access.New(access.Options{Keyring: ring, Now: s.clock, Policy: access.Policy{
+		Issuers: []access.Issuer{{URL: s.issuer.Name(), Audiences: []string{"okara"}, KeysFile: file}},
+		Rules:   []access.Rule{{Name: "runs", Issuer: s.issuer.Name(), Allow: []access.Scope{right}}},
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	mine := map[string]*statebackend.Store{}
+	states := httpbackend.New(httpbackend.Options{Open: func(_ context.Context, name string) (*statebackend.Store, error) {
+		if mine[name] == nil {
+			mine[name] = s.open(name)
+		}
+		return mine[name], nil
+	}})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/state/{name}/{workspace}", func(w http.ResponseWriter, r *http.Request) {
+		grant, err := guard.Allow(r, access.StateRight(addr.Layout{}, access.Write, r.PathValue("name"), r.PathValue("workspace")))
+		if refusal, ok := errors.AsType[*access.Refusal](err); ok {
+			http.Error(w, refusal.Text, refusal.Status)
+			return
+		}
+		states.For(grant.Run()).ServeHTTP(w, r)
+	})
+	server := httptest.NewServer(mux)
+	s.t.Cleanup(server.Close)
+	if s.url, err = url.Parse(server.URL); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run is the run of an object.
+func (s *site) run(uid string) runaccess.Run {
+	return runaccess.Run{
+		Run:  runtoken.Run{Namespace: "acme", UID: types.UID(uid), Workspace: "vpcs.prod", Module: "net/vpc/aws"},
+		Home: s.ns, Name: "vpc-prod", Repository: "registry.example.com/platform/modules/net/vpc/aws",
+	}
+}
+
+func (s *site) prepare(r runaccess.Run) runaccess.Ready {
+	s.t.Helper()
+	ready, err := s.Prepare(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ready
+}
+
+// data is what a Secret has.
+func (s *site) data(name, key string) string {
+	s.t.Helper()
+	var secret corev1.Secret
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, &secret); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(secret.Data[key])
+}
+
+// ask sends what a run sends, with the token that it has.
+func (s *site) ask(method, query, body string) int {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+"/state/prod.acme/vpcs.prod"+query, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.SetBasicAuth("run", s.data("vpc-prod-okara-run", "token"))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func state(serial int, resources string) string {
+	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"a","outputs":{},"resources":[%s]}`, serial, resources)
+}
+
+const resource = `{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{}}]}`
+
+// apply is a run that leaves a state.
+func (s *site) apply(serial int, resources string) {
+	s.t.Helper()
+	if got := s.ask(http.MethodPost, "", state(serial, resources)); got != http.StatusOK {
+		s.t.Fatalf("a write is %d", got)
+	}
+}
+
+// TestPrepare makes what a run needs, once: a second time writes nothing.
+func TestPrepare(t *testing.T) {
+	s := newSite(t)
+	r := s.run("1")
+	ready := s.prepare(r)
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNoContent {
+		t.Errorf("the state is %d", got)
+	}
+	if want := s.url.String() + "/state/prod.acme/vpcs.prod"; ready.State.Address != want || ready.PullSecret != "" || ready.State.CA != nil {
+		t.Errorf("prepared %+v", ready)
+	}
+	token, config := s.data("vpc-prod-okara-run", "token"), s.data(ready.CLIConfigSecret, "okara.tfrc")
+	if !strings.Contains(config, token) || !strings.Contains(config, s.url.String()+"/v1/modules/") {
+		t.Errorf("the CLI configuration has %d bytes, and not the token or the services", len(config))
+	}
+	again := s.prepare(r)
+	if again.Request != ready.Request || again.Renew > 12*time.Hour || again.Renew < 11*time.Hour {
+		t.Errorf("a second time: request %s, before %s; renewed after %s", again.Request, ready.Request, again.Renew)
+	}
+
+	s.wait(12*time.Hour + time.Minute)
+	renewed := s.prepare(r)
+	if s.data("vpc-prod-okara-run", "token") == token || renewed.Request == ready.Request {
+		t.Error("the token is not renewed, or nobody would hear of it")
+	}
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNoContent {
+		t.Errorf("the state is %d with a new token", got)
+	}
+
+	if gone, err := s.Clean(t.Context(), r); gone || err != nil {
+		t.Errorf("cleaned at once: %v, %v", gone, err)
+	}
+	if gone, err := s.Clean(t.Context(), r); !gone || err != nil {
+		t.Errorf("not gone: %v", err)
+	}
+}
+
+// TestPrepareElsewhere: the module lies in okara serve, which has an authority of its
+// own; or in a registry with a Secret of the operator.
+func TestPrepareElsewhere(t *testing.T) {
+	s := newSite(t)
+	s.restart(func(o *runaccess.Options) { o.CA = []byte("PEM") })
+	r := s.run("1")
+	r.Repository = s.url.Host + "/modules/net/vpc/aws"
+	ready := s.prepare(r)
+	if ready.PullSecret == "" || ready.CASecret == "" || ready.State.CA == nil || s.data(ready.CASecret, "ca.crt") != "PEM" {
+		t.Errorf("prepared %+v", ready)
+	}
+	var config struct {
+		Auths map[string]struct{ Username, Password string }
+	}
+	if err := json.Unmarshal([]byte(s.data(ready.PullSecret, corev1.DockerConfigJsonKey)), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.Auths[s.url.Host].Password != s.data("vpc-prod-okara-run", "token") {
+		t.Error("the source is not pulled by the token of the run")
+	}
+
+	pull := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)}}
+	if err := s.Create(t.Context(), pull); err != nil {
+		t.Fatal(err)
+	}
+	s.restart(func(o *runaccess.Options) { o.PullSecret = client.ObjectKeyFromObject(pull) })
+	other := s.run("2")
+	other.Name, other.Workspace = "vpc-test", "vpcs.test"
+	if ready := s.prepare(other); s.data(ready.PullSecret, corev1.DockerConfigJsonKey) != `{"auths":{}}` {
+		t.Errorf("prepared %+v", ready)
+	}
+	beside := s.run("3")
+	beside.Name, beside.Workspace, beside.Namespace = "vpc-beside", "vpcs.beside", s.ns
+	if ready := s.prepare(beside); ready.PullSecret != "" {
+		t.Errorf("beside the object, where tenants read Secrets: %+v", ready)
+	}
+}
+
+// TestNameTaken: what somebody made under a name of ours is left alone, and nothing is
+// written that a run could use.
+func TestNameTaken(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"vpc-prod-okara-run", "vpc-prod-okara-cli"} {
+		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{"okara.dev/managed": "", "okara.dev/uid": "2"}}, Data: map[string][]byte{"token": []byte("theirs")}}
+		if err := s.Create(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Prepare(t.Context(), s.run("1"))
+		if taken, ok := errors.AsType[*owned.TakenError](err); !ok || taken.Key.Name != name {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.data(name, "token"); got != "theirs" {
+			t.Errorf("%s has %q", name, got)
+		}
+		if err := s.Delete(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOneOwner: a state is one object's, until that gave it back or an administrator
+// gave it to the next.
+func TestOneOwner(t *testing.T) {
+	s := newSite(t)
+	old, next := s.run("1"), s.run("2")
+	next.Name = "vpc-next" // in its own namespace, really
+	refused := func(what string, err error) {
+		t.Helper()
+		if _, ok := errors.AsType[*runaccess.StateExistsError](err); !ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	s.prepare(old)
+	_, err := s.Prepare(t.Context(), next)
+	refused("there is a record", err)
+	s.apply(1, resource)
+	if _, ok := errors.AsType[*runaccess.KeptError](s.Release(t.Context(), old, true)); !ok {
+		t.Error("a state with resources is released")
+	}
+	if err := s.Check(t.Context(), old); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+
+	next.Adopt = true
+	s.prepare(next)
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusConflict {
+		t.Errorf("the earlier owner's run is answered %d", got)
+	}
+	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Check(t.Context(), old)); !ok {
+		t.Error("the earlier owner owns it still")
+	}
+	s.wait(13 * time.Hour)
+	_, err = s.Prepare(t.Context(), old)
+	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); !ok || e.Owner != "run:acme/2" {
+		t.Errorf("the earlier owner prepares: %v", err)
+	}
+	if _, ok := errors.AsType[*runaccess.KeptError](s.Release(t.Context(), old, true)); !ok {
+		t.Error("the earlier owner releases it")
+	}
+}
+
+// TestRelease deletes a state that is empty. Who brings the object back gets nothing,
+// and a new object of its name begins anew.
+func TestRelease(t *testing.T) {
+	s := newSite(t)
+	r := s.run("1")
+	if err := s.Release(t.Context(), r, true); err != nil {
+		t.Errorf("one that never ran: %v", err)
+	}
+	s.prepare(r)
+	s.apply(1, resource)
+	s.apply(2, "")
+	if got := s.ask("LOCK", "", `{"ID":"mine","Operation":"apply","Who":"run"}`); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	if _, ok := errors.AsType[*statebackend.LockedError](s.Release(t.Context(), r, true)); !ok {
+		t.Error("released while it is locked")
+	}
+	if got := s.ask("UNLOCK", "", `{"ID":"mine","Operation":"apply","Who":"run"}`); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	for range 2 {
+		if err := s.Release(t.Context(), r, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for method, body := range map[string]string{http.MethodGet: "", http.MethodPost: state(3, ""), "LOCK": `{"ID":"mine"}`} {
+		if got := s.ask(method, "", body); got != http.StatusConflict {
+			t.Errorf("%s with the token of before is %d", method, got)
+		}
+	}
+	if held, err := s.store("prod.acme").Held(t.Context(), "vpcs.prod"); held != nil || err != nil {
+		t.Errorf("it is locked: %+v, %v", held, err)
+	}
+	for _, before := range []string{"with its Secrets", "without"} {
+		s.wait(13 * time.Hour)
+		if e, ok := errors.AsType[*runaccess.NotOwnerError](errOf(s.Prepare(t.Context(), r))); !ok || !e.Deleted {
+			t.Errorf("the object that was brought back %s is not refused", before)
+		}
+		if _, err := s.Clean(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.prepare(s.run("2"))
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusNoContent {
+		t.Errorf("a new object reads %d", got)
+	}
+}
+
+func errOf(_ runaccess.Ready, err error) error { return err }
+
+// TestStateOfPeople: a state that somebody else wrote is not taken.
+func TestStateOfPeople(t *testing.T) {
+	s := newSite(t)
+	l, err := s.store("prod.acme").Lock(t.Context(), "vpcs.prod", statebackend.LockInfo{Who: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Put(t.Context(), []byte(state(1, resource))); err != nil {
+		t.Fatal(err)
+	}
+	r := s.run("1")
+	if _, ok := errors.AsType[*runaccess.StateExistsError](errOf(s.Prepare(t.Context(), r))); !ok {
+		t.Error("a state of alice's is taken")
+	}
+	r.Adopt = true
+	if _, ok := errors.AsType[*statebackend.LockedError](errOf(s.Prepare(t.Context(), r))); !ok {
+		t.Error("adopted while alice has the lock")
+	}
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.prepare(r)
+	if got := s.ask(http.MethodGet, "", ""); got != http.StatusOK {
+		t.Errorf("the adopted state is %d", got)
+	}
+}
+
+// TestErrorsTellNoToken: what okara serve, or something in between, answers is quoted,
+// and no token is in it.
+func TestErrorsTellNoToken(t *testing.T) {
+	s := newSite(t)
+	var sent string
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, sent, _ = r.BasicAuth()
+		http.Error(w, "the gateway is tired", http.StatusBadGateway)
+	}))
+	defer broken.Close()
+	u, err := url.Parse(broken.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.restart(func(o *runaccess.Options) { o.FrontEnd = u })
+	_, err = s.Prepare(t.Context(), s.run("1"))
+	if err == nil || !strings.Contains(err.Error(), "the gateway is tired") || sent == "" || strings.Contains(err.Error(), sent) {
+		t.Errorf("%v", err)
+	}
+}

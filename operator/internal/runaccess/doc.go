@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runaccess prepares what a run of an object needs before it starts, keeps it
+// fresh, and gives it back when all was destroyed:
+//
+//   - the record of the workspace, in which the object is the owner of the state: by it
+//     okara serve lets the run in, and nobody who has its name later;
+//   - NAME-okara-run, a Secret with the token for the state, for one day;
+//   - NAME-okara-cli, a Secret with a CLI configuration that has the same token, for
+//     modules and providers;
+//   - NAME-okara-pull, a Secret for the source: the same token where the module lies in
+//     okara serve, else a copy of the operator's pull Secret, if there is one;
+//   - NAME-okara-ca, a ConfigMap and a Secret, with the authority of okara serve.
+//
+// They are written only where they are not there or ours. They have no owner reference:
+// foreground deletion would take them from a Terraform that is being destroyed.
+//
+// # Owners
+//
+// A workspace that exists, or has a state, when an object first comes is another one's,
+// and [*StateExistsError], unless an administrator said that it is adopted. An object
+// that has run before and is not the owner any more, or whose workspace was deleted, is
+// what a backup of the cluster brought back, or a second cluster of this name: it is
+// [*NotOwnerError] and gets no new token.
+//
+// The owner changes under the lock of the workspace, so that okara serve may believe who
+// has the lock. The record is written in the registry; the state itself is looked at and
+// deleted through okara serve, which has its keys, with a token of the operator's own.
+package runaccess

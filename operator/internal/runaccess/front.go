@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// The methods that the http backend adds to those of HTTP.
+const (
+	methodLock   = "LOCK"
+	methodUnlock = "UNLOCK"
+)
+
+// maxState bounds a state that is looked at; okara serve stores no larger ones.
+const maxState = 512 << 20
+
+// answerError says that okara serve answered something else than it was asked for.
+type answerError struct {
+	method, address string
+	status          int
+	text            string
+}
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("okara serve: %s %s: %d %s: %s", e.method, e.address, e.status, http.StatusText(e.status), e.text)
+}
+
+// ask sends one request for the state of a run, in the operator's own name. 204 is no
+// body; 423 is a [*statebackend.LockedError].
+func (a *Access) ask(ctx context.Context, r Run, method, lock string, body []byte) ([]byte, error) {
+	token, err := a.o.Issuer.Own(ctx, r.Run)
+	if err != nil {
+		return nil, err
+	}
+	address := a.Address(r)
+	if lock != "" {
+		address += "?" + url.Values{"ID": {lock}}.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.SetBasicAuth("okara-operator", token)
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("okara serve: %w", err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxState+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("okara serve: %s %s: %w", method, a.Address(r), err)
+	case len(b) > maxState:
+		return nil, fmt.Errorf("okara serve: %s %s: the answer is larger than a state may be", method, a.Address(r))
+	case resp.StatusCode == http.StatusNoContent:
+		return nil, nil
+	case resp.StatusCode == http.StatusOK:
+		return b, nil
+	case resp.StatusCode == http.StatusLocked:
+		e := &statebackend.LockedError{Workspace: r.Workspace, Repository: a.StateName(r.Namespace)}
+		_ = json.Unmarshal(b, &e.Held) // the message does without
+		return nil, e
+	}
+	const most = 500 // of what a page in between says
+	return nil, &answerError{method, a.Address(r), resp.StatusCode, string(bytes.TrimSpace(b[:min(len(b), most)]))}
+}
+
+// state is the current one of a run, nil if there is none.
+func (a *Access) state(ctx context.Context, r Run) ([]byte, error) {
+	return a.ask(ctx, r, http.MethodGet, "", nil)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// StateExistsError says that there is a workspace of the name of an object that never
+// ran. The reason of a condition is StateExists.
+type StateExistsError struct{ State, Workspace string }
+
+func (e *StateExistsError) Error() string {
+	return fmt.Sprintf(`state %s has a workspace %s of an earlier object: an administrator can set okara.dev/adopt-state: "true"`, e.State, e.Workspace)
+}
+
+// NotOwnerError says that the state of an object that ran belongs to another one now,
+// or was deleted. The reason of a condition is StateNotOwned.
+type NotOwnerError struct {
+	State, Workspace string
+	Owner            string // "": it has none
+	Deleted          bool
+}
+
+func (e *NotOwnerError) Error() string {
+	what := "belongs to " + e.Owner
+	switch {
+	case e.Deleted:
+		what = "was deleted"
+	case e.Owner == "":
+		what = "belongs to nobody any more"
+	}
+	return fmt.Sprintf("workspace %s of state %s %s: this object was brought back, or runs in another cluster of this name, too; nothing is run", e.Workspace, e.State, what)
+}
+
+// Check is nil while the object of a run is the owner of its state, else a
+// [*NotOwnerError]. It is for a run that okara serve turned away.
+func (a *Access) Check(ctx context.Context, r Run) error {
+	s, err := a.o.Stores(a.StateName(r.Namespace))
+	if err != nil {
+		return err
+	}
+	l, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	is, err := l.Record(ctx, r.Workspace)
+	if err != nil || is != nil && !is.Deleted && is.Owner == r.Subject() {
+		return err
+	}
+	return a.notOwner(r, is)
+}
+
+func (a *Access) notOwner(r Run, is *statebackend.Record) error {
+	e := &NotOwnerError{State: a.StateName(r.Namespace), Workspace: r.Workspace}
+	if is != nil {
+		e.Owner, e.Deleted = is.Owner, is.Deleted
+	}
+	return e
+}
+
+// own makes the object the owner of its state, if it may be: where there is none, or
+// where an administrator said so. before is whether it has run.
+func (a *Access) own(ctx context.Context, r Run, before bool) error {
+	s, err := a.o.Stores(a.StateName(r.Namespace))
+	if err != nil {
+		return err
+	}
+	l, err := s.List(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for workspace %s: %w", r.Workspace, err)
+	}
+	is, err := l.Record(ctx, r.Workspace)
+	live := is != nil && !is.Deleted
+	switch {
+	case err != nil || live && is.Owner == r.Subject():
+		return err
+	case r.Adopt:
+	case before, is != nil && is.Owner == r.Subject():
+		return a.notOwner(r, is)
+	case live:
+		return &StateExistsError{a.StateName(r.Namespace), r.Workspace}
+	default:
+		// The registry does not tell whether a sealed state says that it is deleted.
+		state, err := a.state(ctx, r)
+		if err != nil {
+			return err
+		}
+		if state != nil {
+			return &StateExistsError{a.StateName(r.Namespace), r.Workspace}
+		}
+	}
+	info := statebackend.LockInfo{Operation: "owner", Who: a.by(), Info: "state of " + r.Subject()}
+	if err := s.Hold(ctx, r.Workspace, info, func(*statebackend.Lock) error {
+		_, err := s.ChangeRecord(ctx, r.Workspace, func(w *statebackend.Record) error {
+			w.Owner, w.By = r.Subject(), a.by()
+			return nil
+		})
+		return err
+	}); err != nil {
+		return fmt.Errorf("making the object the owner of workspace %s: %w", r.Workspace, err)
+	}
+	return a.Check(ctx, r) // of two that write at once one wins
+}
+
+// by is who writes records and takes locks.
+func (a *Access) by() string { return a.o.Issuer.Name() }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runaccess
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-141914ff/okara/internal/statefile"
+	"github.com/seed-141914ff/okara/statebackend"
+)
+
+// KeptError says that a state was kept, though the run is gone: it has resources, or
+// nobody can tell. The reason of a condition is DestroyFailed.
+type KeptError struct{ State, Workspace, Why string }
+
+func (e *KeptError) Error() string {
+	return fmt.Sprintf("workspace %s of state %s is kept: %s", e.Workspace, e.State, e.Why)
+}
+
+// Release deletes the state of a run whose Terraform is gone, and says so in its record.
+// destroyed is whether the controller reported that it had destroyed everything, which
+// counts only where OpenTofu encrypted the state. It may be repeated. A state with
+// resources is a [*KeptError]; so is one that belongs to another object.
+//
+// The record says deleted before the state is: cut off in between, the workspace exists
+// by its state, and the next call finishes.
+func (a *Access) Release(ctx context.Context, r Run, destroyed bool) error {
+	if err := a.check(r); err != nil {
+		return err
+	}
+	s, err := a.o.Stores(a.StateName(r.Namespace))
+	if err != nil {
+		return err
+	}
+	l, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	is, err := l.Record(ctx, r.Workspace)
+	switch {
+	case err != nil:
+		return err
+	case is == nil: // it never had a token
+		return nil
+	case is.Owner != r.Subject():
+		return a.kept(r, "its owner is "+is.Owner)
+	}
+	if state, err := a.state(ctx, r); is.Deleted && state == nil {
+		return err
+	}
+	return a.underLock(ctx, r, func(id string) error {
+		state, err := a.state(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := a.empty(r, state, destroyed); err != nil {
+			return err
+		}
+		if err := s.MarkDeleted(ctx, r.Workspace, a.by()); err != nil || state == nil {
+			return err
+		}
+		_, err = a.ask(ctx, r, http.MethodDelete, id, nil)
+		return err
+	})
+}
+
+func (a *Access) kept(r Run, why string) error {
+	return &KeptError{a.StateName(r.Namespace), r.Workspace, why}
+}
+
+// empty is nil for a state that nothing hangs on.
+func (a *Access) empty(r Run, state []byte, destroyed bool) error {
+	if state == nil {
+		return nil
+	}
+	has, err := statefile.HasResources(state)
+	switch {
+	case errors.Is(err, statefile.ErrEncrypted) && destroyed:
+		return nil
+	case errors.Is(err, statefile.ErrEncrypted):
+		return a.kept(r, "it is encrypted, and nobody reported that everything was destroyed")
+	case err != nil:
+		return a.kept(r, err.Error())
+	case has:
+		return a.kept(r, "it has resources")
+	}
+	return nil
+}
+
+// underLock does something under the lock of the workspace.
+func (a *Access) underLock(ctx context.Context, r Run, do func(id string) error) error {
+	lock := statebackend.LockInfo{ID: uuid.NewString(), Operation: "release", Who: a.by(), Info: "state of " + r.Subject(), Created: time.Now().UTC()}
+	info, err := json.Marshal(lock)
+	if err != nil {
+		return err
+	}
+	if _, err := a.ask(ctx, r, methodLock, "", info); err != nil {
+		return err
+	}
+	err = do(lock.ID)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frontTimeout)
+	defer cancel()
+	if _, unlockErr := a.ask(ctx, r, methodUnlock, "", info); err == nil {
+		err = unlockErr
+	}
+	return err
+}
