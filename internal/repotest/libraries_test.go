@@ -103,6 +103,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runtoken
@@ -110,6 +111,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl
@@ -132,6 +134,7 @@ sigs.k8s.io/yaml: manifests, which are JSON written as YAML
 sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
+	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/owned
 	operator/internal/registryctl

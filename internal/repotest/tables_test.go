@@ -387,10 +387,13 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	operator/internal/registryctl
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
-	operator/api/v1alpha1
 	operator/internal/fluxobj
-	operator/internal/owned
+operator/internal/fluxexec/helm: as fluxexec, for charts
+	internal/addr
+	operator/internal/fluxexec
+	operator/internal/fluxobj
 operator/internal/fluxobj: objects of Flux; it knows no runs
+	operator/api/v1alpha1
 	operator/internal/owned
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
 
 // Object is one of Flux's, which can be encoded as JSON.
@@ -43,55 +43,52 @@ func Build(s Spec) ([]Object, error) {
 	return []Object{s.source(), s.terraform(vars)}, nil
 }
 
-func (s *Spec) meta(apiVersion, kind string) meta {
-	m := meta{
+func (s *Spec) meta(apiVersion, kind string) fluxobj.Meta {
+	return fluxobj.Meta{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
-		Metadata: objectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels},
+		Metadata: fluxobj.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: fluxobj.Labels(s.Labels, s.UID)},
 	}
-	if s.UID != "" {
-		m.Metadata.Labels = maps.Clone(s.Labels)
-		if m.Metadata.Labels == nil {
-			m.Metadata.Labels = map[string]string{}
-		}
-		m.Metadata.Labels[v1alpha1.LabelManaged], m.Metadata.Labels[v1alpha1.LabelUID] = "", string(s.UID)
-	}
-	return m
 }
 
-func (s *Spec) source() *ociRepository {
-	return &ociRepository{
-		meta: s.meta(sourceVersion, sourceKind),
-		Spec: ociRepositorySpec{
+func (s *Spec) source() *fluxobj.OCIRepository {
+	return &fluxobj.OCIRepository{
+		Meta: s.meta(fluxobj.SourceVersion, fluxobj.OCIKind),
+		Spec: fluxobj.OCIRepositorySpec{
 			URL:           "oci://" + strings.TrimSuffix(s.Module.Repository, "/"),
-			Ref:           ociRef{Digest: s.Module.Digest},
-			LayerSelector: layerSelector{MediaType: "application/vnd.cncf.flux.content.v1.tar+gzip", Operation: "copy"},
+			Ref:           fluxobj.OCIRef{Digest: s.Module.Digest},
+			LayerSelector: fluxobj.Copy("application/vnd.cncf.flux.content.v1.tar+gzip"),
 			Interval:      metav1.Duration{Duration: 24 * time.Hour}, // a digest never changes
-			SecretRef:     named(s.Module.PullSecret),
-			CertSecretRef: named(s.Module.CASecret),
+			SecretRef:     fluxobj.Named(s.Module.PullSecret),
+			CertSecretRef: fluxobj.Named(s.Module.CASecret),
 			Insecure:      s.Module.PlainHTTP,
-			Verify:        s.Module.Verify.object(),
+			Verify:        s.Module.Verify.Object(),
 			Provider:      s.Module.Provider,
 			Account:       s.Module.ServiceAccountName,
 		},
 	}
 }
 
-func (v *Verify) object() *verify {
+// Object is what a source has of it, nil for none.
+func (v *Verify) Object() *fluxobj.Verify {
 	if v == nil {
 		return nil
 	}
-	return &verify{Provider: "cosign", SecretRef: named(v.Secret), Identities: v.Identities}
+	o := &fluxobj.Verify{Provider: "cosign", SecretRef: fluxobj.Named(v.Secret)}
+	for _, who := range v.Identities {
+		o.Identities = append(o.Identities, fluxobj.Identity(who))
+	}
+	return o
 }
 
 func (s *Spec) terraform(vars []tfVar) *terraform {
 	spec := terraformSpec{
 		Interval:                   s.Interval,
-		RetryInterval:              optional(s.RetryInterval),
+		RetryInterval:              fluxobj.Optional(s.RetryInterval),
 		Path:                       s.Module.Path,
 		Suspend:                    s.Suspend,
 		DestroyResourcesOnDeletion: !s.Keep,
 		ServiceAccountName:         s.ServiceAccountName,
-		SourceRef:                  sourceRef{Kind: sourceKind, Name: s.Name},
+		SourceRef:                  sourceRef{Kind: fluxobj.OCIKind, Name: s.Name},
 		Vars:                       vars,
 		TFState:                    s.tfState(),
 		BackendConfig:              backendConfig{CustomConfiguration: s.State.backend()},
@@ -114,12 +111,10 @@ func (s *Spec) terraform(vars []tfVar) *terraform {
 		spec.WriteOutputsToSecret = &outputs{Name: s.OutputsSecret, Outputs: s.Outputs}
 	}
 	for _, h := range s.HealthChecks {
-		spec.HealthChecks = append(spec.HealthChecks, healthCheck{h.Name, h.Type, h.Address, h.URL, optional(h.Timeout)})
+		spec.HealthChecks = append(spec.HealthChecks, healthCheck{h.Name, h.Type, h.Address, h.URL, fluxobj.Optional(h.Timeout)})
 	}
-	o := &terraform{meta: s.meta(terraformVersion, terraformKind), Spec: spec}
-	if s.Attempt != "" {
-		o.Metadata.Annotations = map[string]string{AnnotationAttempt: s.Attempt}
-	}
+	o := &terraform{Meta: s.meta(terraformVersion, terraformKind), Spec: spec}
+	o.Metadata.Annotations = fluxobj.Attempt(s.Attempt)
 	return o
 }
 
@@ -152,7 +147,7 @@ func (s *Spec) tfState() *tfState {
 	if s.ForceUnlock == "" && s.LockTimeout.Duration == 0 {
 		return nil
 	}
-	state := &tfState{LockTimeout: optional(s.LockTimeout)}
+	state := &tfState{LockTimeout: fluxobj.Optional(s.LockTimeout)}
 	if s.ForceUnlock != "" {
 		state.ForceUnlock, state.LockIdentifier = "yes", s.ForceUnlock
 	}
@@ -234,18 +229,4 @@ func fromSecret(variable, secret, key string) corev1.EnvVar {
 	return corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{
 		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key},
 	}}
-}
-
-func named(name string) *nameRef {
-	if name == "" {
-		return nil
-	}
-	return &nameRef{Name: name}
-}
-
-func optional(d metav1.Duration) *metav1.Duration {
-	if d.Duration == 0 {
-		return nil
-	}
-	return &d
 }

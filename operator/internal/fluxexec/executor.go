@@ -4,10 +4,7 @@ package fluxexec
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,23 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
-	"github.com/seed-141914ff/okara/operator/internal/owned"
 )
 
-// Kinds of the objects of a run.
-const (
-	sourceVersion, sourceKind       = "source.toolkit.fluxcd.io/v1", "OCIRepository"
-	terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Terraform"
-)
+const terraformVersion, terraformKind = "infra.contrib.fluxcd.io/v1alpha2", "Terraform"
 
 // AnnotationAttempt of a Terraform has the Attempt of the run.
-const AnnotationAttempt = "okara.dev/attempt"
+const AnnotationAttempt = fluxobj.AnnotationAttempt
 
 // Executor carries runs out by objects of a cluster. Its methods may be repeated, and be
 // called on any replica.
 //
 // Errors, besides those of the API server: [*FieldError] for a run that cannot be,
-// [*owned.TakenError] where an object of its name is somebody else's (NameTaken), and
+// *owned.TakenError where an object of its name is somebody else's (NameTaken), and
 // [*fluxobj.MissingError] where the cluster has no such kind (ExecutorMissing).
 type Executor struct {
 	Client client.Client
@@ -75,7 +67,7 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	source, changed, err = e.applySource(ctx, c, source)
+	source, changed, err = c.Ensure(ctx, source)
 	if err != nil {
 		return changed, err
 	}
@@ -89,18 +81,8 @@ func (e *Executor) Apply(ctx context.Context, s Spec) (changed bool, err error) 
 	return changed || wrote, err
 }
 
-func (e *Executor) applySource(ctx context.Context, c fluxobj.Client, source *unstructured.Unstructured) (*unstructured.Unstructured, bool, error) {
-	live, err := c.Get(ctx, sourceVersion, sourceKind, client.ObjectKeyFromObject(source))
-	if err != nil {
-		return nil, false, err
-	}
-	return c.Write(ctx, live, source)
-}
-
-// request changes with all that asks for a run at once. It is the same as long as the
-// source is, which a second call finds as the first left it.
 func (s *Spec) request(source *unstructured.Unstructured) string {
-	return strings.Join([]string{s.Request, s.Attempt, string(source.GetUID()), fmt.Sprint(source.GetGeneration())}, "/")
+	return fluxobj.Request(s.Request, s.Attempt, source)
 }
 
 // approve is what approvePlan of a run has to be that is there already.
@@ -137,7 +119,7 @@ func (e *Executor) Observe(ctx context.Context, s Spec) (Status, error) {
 func (e *Executor) Cancel(ctx context.Context, s Spec) error {
 	c := e.as(&s)
 	live, err := c.Get(ctx, terraformVersion, terraformKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
-	if err != nil || live == nil || suspended(live) {
+	if err != nil || live == nil || fluxobj.Suspended(live) {
 		return err
 	}
 	return c.Change(ctx, live, map[string]any{"spec": map[string]any{"suspend": true, "approvePlan": taken(live)}})
@@ -149,11 +131,6 @@ func taken(live *unstructured.Unstructured) string {
 		return now
 	}
 	return ""
-}
-
-func suspended(o *unstructured.Unstructured) bool {
-	is, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
-	return is
 }
 
 // Destroy takes the next step to the end of a run, and reports whether its Terraform is
@@ -171,12 +148,12 @@ func (e *Executor) Destroy(ctx context.Context, s Spec) (gone bool, err error) {
 	c := e.as(&s)
 	live, err := c.Get(ctx, terraformVersion, terraformKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
 	switch {
-	case isTaken(err): // ours was never made
+	case fluxobj.IsTaken(err): // ours was never made
 		return true, nil
 	case err != nil || live == nil:
 		return err == nil, err
 	}
-	if source, _, err = e.applySource(ctx, c, source); err != nil {
+	if source, _, err = c.Ensure(ctx, source); err != nil {
 		return false, err
 	}
 	if how := s.ending(live, source); how != nil {
@@ -200,7 +177,7 @@ func (s *Spec) ending(live, source *unstructured.Unstructured) map[string]any {
 		return map[string]any{"spec": map[string]any{"destroyResourcesOnDeletion": !s.Keep, "suspend": true, "approvePlan": taken(live)}}
 	}
 	asked := s.request(source)
-	if !suspended(live) && len(hooks) == 0 && destroys == !s.Keep && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
+	if !fluxobj.Suspended(live) && len(hooks) == 0 && destroys == !s.Keep && live.GetAnnotations()[fluxobj.AnnotationRequest] == asked {
 		return nil
 	}
 	return map[string]any{
@@ -215,19 +192,11 @@ func (s *Spec) ending(live, source *unstructured.Unstructured) map[string]any {
 // Clean removes what a run leaves when its Terraform is gone: the source, and the Secret
 // of the raw outputs (T7). It reports whether all of it is gone.
 func (e *Executor) Clean(ctx context.Context, s Spec) (gone bool, err error) {
-	c := e.as(&s)
-	source, err := c.Get(ctx, sourceVersion, sourceKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
-	switch {
-	case isTaken(err):
-		source = nil
-	case err != nil:
+	gone, err = e.as(&s).Clean(ctx, fluxobj.SourceVersion, fluxobj.OCIKind, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
+	if err != nil {
 		return false, err
-	case source != nil:
-		if err := c.Remove(ctx, source); err != nil {
-			return false, err
-		}
 	}
-	return source == nil, e.cleanOutputs(ctx, s)
+	return gone, e.cleanOutputs(ctx, s)
 }
 
 // cleanOutputs removes the Secret of the outputs, if tofu-controller wrote it: then the
@@ -261,9 +230,4 @@ func (e *Executor) Outputs(ctx context.Context, s Spec) (map[string]Output, erro
 		return nil, err
 	}
 	return ReadOutputs(secret.Data)
-}
-
-func isTaken(err error) bool {
-	_, is := errors.AsType[*owned.TakenError](err)
-	return is
 }

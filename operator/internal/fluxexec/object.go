@@ -7,62 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxobj"
 )
-
-type meta struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        objectMeta `json:"metadata"`
-}
-
-type objectMeta struct {
-	Namespace   string            `json:"namespace"`
-	Name        string            `json:"name"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-// ociRepository is source-controller's v1.
-type ociRepository struct {
-	meta `json:",inline"`
-	Spec ociRepositorySpec `json:"spec"`
-}
-
-type ociRepositorySpec struct {
-	URL           string          `json:"url"`
-	Ref           ociRef          `json:"ref"`
-	LayerSelector layerSelector   `json:"layerSelector"`
-	Interval      metav1.Duration `json:"interval"`
-	SecretRef     *nameRef        `json:"secretRef,omitempty"`
-	CertSecretRef *nameRef        `json:"certSecretRef,omitempty"`
-	Insecure      bool            `json:"insecure,omitempty"`
-	Verify        *verify         `json:"verify,omitempty"`
-	Provider      string          `json:"provider,omitempty"`
-	Account       string          `json:"serviceAccountName,omitempty"`
-}
-
-type verify struct {
-	Provider   string     `json:"provider"`
-	SecretRef  *nameRef   `json:"secretRef,omitempty"`
-	Identities []Identity `json:"matchOIDCIdentity,omitempty"`
-}
-
-type ociRef struct {
-	Digest string `json:"digest"`
-}
-
-type layerSelector struct {
-	MediaType string `json:"mediaType"`
-	Operation string `json:"operation"`
-}
-
-type nameRef struct {
-	Name string `json:"name"`
-}
 
 // terraform is tofu-controller's v1alpha2.
 type terraform struct {
-	meta `json:",inline"`
-	Spec terraformSpec `json:"spec"`
+	fluxobj.Meta `json:",inline"`
+	Spec         terraformSpec `json:"spec"`
 }
 
 type terraformSpec struct {

@@ -83,7 +83,7 @@ func Observe(s Spec, live *unstructured.Unstructured) Status {
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		status.Phase = Destroying
-	case suspended(live):
+	case fluxobj.Suspended(live):
 		status.Phase = Suspended
 	case s.waits(live):
 		status.Phase, status.Plan = Planned, s.plan(live)

@@ -3,10 +3,13 @@
 package fluxobj
 
 import (
+	"strconv"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Annotations by which Flux is asked for a run.
+// AnnotationRequest is how Flux is asked for a run.
 const AnnotationRequest = "reconcile.fluxcd.io/requestedAt"
 
 // Condition is one of a status. The zero value is one that is not there.
@@ -46,6 +49,18 @@ func Text(o *unstructured.Unstructured, path ...string) string {
 func Number(o *unstructured.Unstructured, path ...string) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
 	return n
+}
+
+// Request is the annotation that asks for a run when anything of it changes: what people
+// ask for, the attempt, or the source, which is the same as long as its generation is.
+func Request(request, attempt string, source *unstructured.Unstructured) string {
+	return strings.Join([]string{request, attempt, string(source.GetUID()), strconv.FormatInt(source.GetGeneration(), 10)}, "/")
+}
+
+// Suspended reports whether Flux begins no run.
+func Suspended(o *unstructured.Unstructured) bool {
+	is, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
+	return is
 }
 
 // Handled reports whether Flux has seen the last request for a run.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,7 +73,7 @@ func SameSource(live, want *unstructured.Unstructured) bool {
 // Client reads and writes objects of one UID.
 type Client struct {
 	client.Client
-	// Live reads what is there now, where Client has a cache. "": as Client does.
+	// Live reads what is there now, where Client has a cache; nil: Client has none.
 	Live client.Reader
 	UID  types.UID
 }
@@ -115,6 +116,34 @@ func (c Client) Write(ctx context.Context, live, want *unstructured.Unstructured
 	now.SetUID(live.GetUID()) // not one that came instead of it
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(now), client.FieldOwner(Owner), client.ForceOwnership)
 	return now, true, known(err, now)
+}
+
+// Ensure makes an object as want is, and returns it as it is then.
+func (c Client) Ensure(ctx context.Context, want *unstructured.Unstructured) (now *unstructured.Unstructured, changed bool, err error) {
+	live, err := c.Get(ctx, want.GetAPIVersion(), want.GetKind(), client.ObjectKeyFromObject(want))
+	if err != nil {
+		return nil, false, err
+	}
+	return c.Write(ctx, live, want)
+}
+
+// Clean deletes an object that is ours, and reports whether it is gone. One of somebody
+// else stays, and counts as gone.
+func (c Client) Clean(ctx context.Context, apiVersion, kind string, key client.ObjectKey) (gone bool, err error) {
+	live, err := c.Get(ctx, apiVersion, kind, key)
+	switch {
+	case IsTaken(err):
+		return true, nil
+	case err != nil || live == nil:
+		return err == nil, err
+	}
+	return false, c.Remove(ctx, live)
+}
+
+// IsTaken reports whether an object of a name is somebody else's.
+func IsTaken(err error) bool {
+	_, is := errors.AsType[*owned.TakenError](err)
+	return is
 }
 
 // own makes fields that were set by the create, or by a patch, fields of later applies:

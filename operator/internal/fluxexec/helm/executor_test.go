@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package helm_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec/helm"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// TestExecutor wants each kind of source to pass the validation of Flux's kinds, no write
+// where nothing changed, no release to go without its account, and nothing to be left.
+func TestExecutor(t *testing.T) {
+	for _, name := range sources {
+		t.Run(name, func(t *testing.T) {
+			config := cluster.Admin(t)
+			rig.InstallFlux(t, config)
+			c, err := client.New(config, client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exec, s := helm.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)}, release(t, name)
+			s.Namespace = cluster.Namespace(t, nil).Name
+			for _, changes := range []bool{true, false} {
+				if changed, err := exec.Apply(t.Context(), s); err != nil || changed != changes {
+					t.Fatalf("changed %t, want %t: %v", changed, changes, err)
+				}
+			}
+			if _, err := exec.Destroy(t.Context(), s); !isAccount(err) {
+				t.Errorf("it was deleted without an account: %v", err)
+			}
+			if got, err := exec.Observe(t.Context(), s); err != nil || got.Phase == fluxexec.Destroying {
+				t.Errorf("%+v: %v", got, err)
+			}
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.ServiceAccountName}}
+			if err := c.Create(t.Context(), account); err != nil {
+				t.Fatal(err)
+			}
+			if err := exec.Cancel(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := exec.Observe(t.Context(), s); err != nil || got.Phase != fluxexec.Suspended {
+				t.Errorf("%+v: %v", got, err)
+			}
+			ended(t, func() (bool, error) { return exec.Destroy(t.Context(), s) })
+			ended(t, func() (bool, error) { return exec.Clean(t.Context(), s) })
+			if got, err := exec.Observe(t.Context(), s); err != nil || got.Phase != fluxexec.Absent {
+				t.Errorf("%+v: %v", got, err)
+			}
+		})
+	}
+}
+
+func isAccount(err error) bool {
+	_, is := errors.AsType[*helm.AccountError](err)
+	return is
+}
+
+// ended repeats a step until it has nothing more to do.
+func ended(t *testing.T, step func() (bool, error)) {
+	t.Helper()
+	for range 5 {
+		gone, err := step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gone {
+			return
+		}
+	}
+	t.Error("it does not end")
+}
+
+// TestObserve reads statuses as helm-controller writes them.
+func TestObserve(t *testing.T) {
+	const sum = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	condition := func(kind, status string) any { return map[string]any{"type": kind, "status": status} }
+	for _, c := range []struct {
+		phase      fluxexec.Phase
+		digest     string
+		observed   int64
+		conditions []any
+	}{
+		{fluxexec.Applied, sum, 2, []any{condition("Ready", "True")}},
+		{fluxexec.Running, sum, 1, []any{condition("Ready", "True")}},
+		{fluxexec.Running, "sha256:00", 2, []any{condition("Ready", "True")}},
+		{fluxexec.Running, sum, 2, []any{condition("Ready", "False")}},
+		{fluxexec.Failed, sum, 2, []any{condition("Ready", "False"), condition("Stalled", "True")}},
+	} {
+		live := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"generation": int64(2), "annotations": map[string]any{fluxexec.AnnotationAttempt: "1.1.x"}},
+			"status": map[string]any{
+				"observedGeneration": c.observed, "conditions": c.conditions, "lastAttemptedRevisionDigest": c.digest,
+				"history": []any{map[string]any{"chartVersion": "1.0.0"}},
+			},
+		}}
+		s := release(t, "oci")
+		if got := helm.Observe(s, live); got.Phase != c.phase || got.AppliedRevision != "1.0.0" {
+			t.Errorf("%v is %+v", live.Object, got)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// maxName is that of a release.
+const maxName = 53
+
+// Spec is a release of a chart.
+type Spec struct {
+	Namespace string            `json:"namespace"` // of the objects
+	Name      string            `json:"name"`      // of each object, and of the release
+	Labels    map[string]string `json:"labels,omitempty"`
+	UID       types.UID         `json:"uid,omitempty"`     // as [fluxexec.Spec] has it
+	Attempt   string            `json:"attempt,omitempty"` // as [fluxexec.Spec] has it
+	Request   string            `json:"request,omitempty"` // as [fluxexec.Spec] has it
+
+	Chart Chart `json:"chart"`
+	// Values are an object of JSON; what ValuesFrom has comes first, and loses.
+	Values     json.RawMessage `json:"values,omitempty"`
+	ValuesFrom []ValuesFrom    `json:"valuesFrom,omitempty"`
+
+	// ServiceAccountName is who installs: its rights bound what the chart can do (H1).
+	ServiceAccountName string `json:"serviceAccountName"`
+	// TargetNamespace is where the chart is installed, and its history kept; "":
+	// Namespace.
+	TargetNamespace string `json:"targetNamespace,omitempty"`
+
+	Interval     metav1.Duration `json:"interval,omitzero"` // between two looks; 0: 10m
+	Timeout      metav1.Duration `json:"timeout,omitzero"`  // of each action; 0: 5m
+	Drift        fluxexec.Drift  `json:"drift,omitempty"`   // "": Repair. Report: helm-controller tells it as events
+	HealthChecks []HealthCheck   `json:"healthChecks,omitempty"`
+	Suspend      bool            `json:"suspend,omitempty"` // stops the next action
+	// Keep leaves what was installed alone when the release is deleted.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// Chart has one of three sources.
+type Chart struct {
+	OCI  *OCI  `json:"oci,omitempty"`
+	HTTP *HTTP `json:"http,omitempty"`
+	Git  *Git  `json:"git,omitempty"`
+}
+
+// OCI is a chart of a registry, as helm push stores it.
+type OCI struct {
+	Repository string           `json:"repository"` // HOST[:PORT]/NAME
+	Digest     string           `json:"digest,omitempty"`
+	Tag        string           `json:"tag,omitempty"`
+	Semver     string           `json:"semver,omitempty"`
+	PullSecret string           `json:"pullSecret,omitempty"` // of type kubernetes.io/dockerconfigjson
+	CASecret   string           `json:"caSecret,omitempty"`   // its key ca.crt
+	PlainHTTP  bool             `json:"plainHTTP,omitempty"`
+	Verify     *fluxexec.Verify `json:"verify,omitempty"`
+	Provider   string           `json:"provider,omitempty"` // aws, azure, gcp
+}
+
+// HTTP is a chart of a repository with an index.
+type HTTP struct {
+	URL      string `json:"url"`
+	Chart    string `json:"chart"`
+	Version  string `json:"version,omitempty"`  // or a constraint; "": the newest
+	Secret   string `json:"secret,omitempty"`   // username and password
+	CASecret string `json:"caSecret,omitempty"` // its key ca.crt
+}
+
+// Git is a chart in a folder of a Git repository. At most one of Branch, Tag, Semver and
+// Commit is set; without one it is the branch main.
+type Git struct {
+	URL    string `json:"url"`  // https or ssh
+	Path   string `json:"path"` // of the folder
+	Branch string `json:"branch,omitempty"`
+	Tag    string `json:"tag,omitempty"`
+	Semver string `json:"semver,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	Secret string `json:"secret,omitempty"` // username and password, or identity and known_hosts
+}
+
+// ValuesFrom are values of a Secret or a ConfigMap.
+type ValuesFrom struct {
+	Secret    string `json:"secret,omitempty"`
+	ConfigMap string `json:"configMap,omitempty"`
+	Key       string `json:"key,omitempty"`        // "": values.yaml
+	Target    string `json:"targetPath,omitempty"` // the one value that it is; "": the key has YAML
+	Optional  bool   `json:"optional,omitempty"`
+}
+
+// HealthCheck says by expressions of CEL when an object of a kind is well.
+type HealthCheck struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Current    string `json:"current"`
+	InProgress string `json:"inProgress,omitempty"`
+	Failed     string `json:"failed,omitempty"`
+}
+
+func fieldf(field, format string, args ...any) error {
+	return &fluxexec.FieldError{Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// check finds the first mistake.
+func (s *Spec) check() error {
+	if len(s.Name) > maxName || len(validation.IsDNS1035Label(s.Name)) > 0 {
+		return fieldf("name", "%q has to be a label of DNS that begins with a letter, of at most %d characters", s.Name, maxName)
+	}
+	if len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		return fieldf("namespace", "%q is no name of a namespace", s.Namespace)
+	}
+	if s.TargetNamespace != "" && len(validation.IsDNS1123Label(s.TargetNamespace)) > 0 {
+		return fieldf("targetNamespace", "%q is no name of a namespace", s.TargetNamespace)
+	}
+	if len(validation.IsDNS1123Subdomain(s.ServiceAccountName)) > 0 {
+		return fieldf("serviceAccountName", "%q is no account: helm-controller would act as itself, which may do anything", s.ServiceAccountName)
+	}
+	if s.Interval.Duration < 0 || s.Timeout.Duration < 0 {
+		return fieldf("interval, timeout", "they cannot be negative")
+	}
+	if !slices.Contains([]fluxexec.Drift{"", fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftOff}, s.Drift) {
+		return fieldf("drift", "%q is none of %s, %s and %s", s.Drift, fluxexec.DriftRepair, fluxexec.DriftReport, fluxexec.DriftOff)
+	}
+	var values map[string]json.RawMessage
+	if len(s.Values) > 0 && json.Unmarshal(s.Values, &values) != nil {
+		return fieldf("values", "they are no object")
+	}
+	for i, from := range s.ValuesFrom {
+		if (from.Secret == "") == (from.ConfigMap == "") {
+			return fieldf(fmt.Sprintf("valuesFrom[%d]", i), "a Secret or a ConfigMap")
+		}
+	}
+	for i, h := range s.HealthChecks {
+		if h.APIVersion == "" || h.Kind == "" || h.Current == "" {
+			return fieldf(fmt.Sprintf("healthChecks[%d]", i), "a kind, and the expression current")
+		}
+	}
+	return s.Chart.check()
+}
+
+func (c Chart) check() error {
+	switch {
+	case c.OCI != nil && c.HTTP == nil && c.Git == nil:
+		return c.OCI.check()
+	case c.HTTP != nil && c.OCI == nil && c.Git == nil:
+		if !isURL(c.HTTP.URL, "https", "http") {
+			return fieldf("chart.http.url", "%q is no https://HOST/PATH", c.HTTP.URL)
+		}
+		if c.HTTP.Chart == "" || strings.ContainsAny(c.HTTP.Chart, "/\\") {
+			return fieldf("chart.http.chart", "%q is no name of a chart", c.HTTP.Chart)
+		}
+		return nil
+	case c.Git != nil && c.OCI == nil && c.HTTP == nil:
+		return c.Git.check()
+	}
+	return fieldf("chart", "one of oci, http and git")
+}
+
+func (o *OCI) check() error {
+	host, name, err := addr.SplitRegistry(o.Repository)
+	if err == nil {
+		err = addr.CheckRepository(host, name)
+	}
+	if err != nil {
+		return fieldf("chart.oci.repository", "%v", err)
+	}
+	if set(o.Digest, o.Tag, o.Semver) != 1 {
+		return fieldf("chart.oci", "one of digest, tag and semver")
+	}
+	if o.Digest != "" {
+		if _, err := digest.Parse(o.Digest); err != nil {
+			return fieldf("chart.oci.digest", "%q is no digest", o.Digest)
+		}
+	}
+	if !slices.Contains([]string{"", "generic", "aws", "azure", "gcp"}, o.Provider) {
+		return fieldf("chart.oci.provider", "%q is none of aws, azure and gcp", o.Provider)
+	}
+	return nil
+}
+
+func (g *Git) check() error {
+	if !isURL(g.URL, "https", "http", "ssh") {
+		return fieldf("chart.git.url", "%q is no https://HOST/PATH and no ssh://USER@HOST/PATH", g.URL)
+	}
+	if path.IsAbs(g.Path) || g.Path != "" && g.Path != path.Clean(g.Path) || g.Path == ".." || strings.HasPrefix(g.Path, "../") {
+		return fieldf("chart.git.path", "%q does not stay inside of the repository", g.Path)
+	}
+	if set(g.Branch, g.Tag, g.Semver, g.Commit) > 1 {
+		return fieldf("chart.git", "at most one of branch, tag, semver and commit")
+	}
+	return nil
+}
+
+func isURL(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) {
+		return false
+	}
+	_, secret := u.User.Password()
+	return !secret && (u.User == nil || u.Scheme == "ssh")
+}
+
+// set counts those that are not "".
+func set(names ...string) int {
+	n := 0
+	for _, name := range names {
+		if name != "" {
+			n++
+		}
+	}
+	return n
+}
