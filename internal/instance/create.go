@@ -45,7 +45,15 @@ func (w *work) create(e Create) (Answer, error) {
 	if p := e.Template.Pool; p != nil && p.WhenEmpty == "refuse" {
 		return Answer{}, refuse(ErrPoolEmpty, "the pool of %s is empty", e.Template.Name)
 	}
-	return w.make(e)
+	if !e.Forced {
+		if err := w.room(e.Template); err != nil {
+			return Answer{}, err
+		}
+	}
+	if err := w.fits(); err != nil {
+		return Answer{}, err
+	}
+	return w.makeAs(w.newID(), e), nil
 }
 
 func (w *work) checkCreate(e Create) error {
@@ -196,17 +204,9 @@ func (w *work) person() Actor {
 	return Actor{Issuer: a.Issuer, Subject: a.Subject, Label: clip(a.Label, 128)}
 }
 
-// make adds an instance: its first run waits for a place, or for approval.
-func (w *work) make(e Create) (Answer, error) {
-	if !e.Forced {
-		if err := w.room(e.Template); err != nil {
-			return Answer{}, err
-		}
-	}
-	if err := w.fits(); err != nil {
-		return Answer{}, err
-	}
-	r := w.add(e.Template, e.Digest, e.Source)
+// makeAs adds an instance: its first run waits for a place, or for approval.
+func (w *work) makeAs(id string, e Create) Answer {
+	r := w.add(id, e.Template, e.Digest, e.Source)
 	w.assign(r, e)
 	r.Parameters, r.Sensitive, r.TTL = maps.Clone(e.Parameters), e.Sensitive, w.ttl(e)
 	w.endAfter(r, r.TTL+runTime(e.Template))
@@ -214,17 +214,17 @@ func (w *work) make(e Create) (Answer, error) {
 	if e.Template.Approval == "request" {
 		r.Phase = Requested
 		w.notice(r, NoticeApproval)
-		return Answer{Status: 202, Record: r}, nil
+		return Answer{Status: 202, Record: r}
 	}
 	w.queue(r, w.newRun(r, RunApply))
-	return Answer{Status: 201, Record: r}, nil
+	return Answer{Status: 201, Record: r}
 }
 
 // add puts a record into the document that nobody owns yet.
-func (w *work) add(t *Template, digest string, s Source) *Record {
+func (w *work) add(id string, t *Template, digest string, s Source) *Record {
 	w.keep(digest, t)
 	return w.put(&Record{
-		ID: w.newID(), Template: t.Name, Snapshot: digest, Source: s,
+		ID: id, Template: t.Name, Snapshot: digest, Source: s,
 		Phase: Provisioning, CreatedAt: w.now, Since: w.now,
 	})
 }

@@ -203,6 +203,7 @@ type View struct {
 }
 
 func (Create) event()      {}
+func (Launch) event()      {}
 func (Adopt) event()       {}
 func (Approve) event()     {}
 func (Reject) event()      {}

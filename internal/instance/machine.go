@@ -55,6 +55,8 @@ func (w *work) dispatch() (Answer, error) {
 	switch e := w.command.Event.(type) {
 	case Create:
 		return w.create(e)
+	case Launch:
+		return w.launch(e)
 	case Adopt:
 		return w.adopt(e)
 	case Approve:

@@ -86,7 +86,7 @@ func (w *work) refill(e Fill, revision string) {
 		if w.fits() != nil {
 			return
 		}
-		r := w.add(t, e.Digest, e.Source)
+		r := w.add(w.newID(), t, e.Digest, e.Source)
 		r.Pooled = true
 		w.note(r, "created", "for the pool")
 		w.queue(r, w.newRun(r, RunApply))

@@ -57,7 +57,11 @@ func (r *templateReader) check(t *Template, b templateBlock) {
 		r.fail(here("category"), "category %q: names of a-z, 0-9 and -, with / between them", t.Category)
 	}
 	r.checkModule(t, b.Module)
-	r.oneOf(here("executor"), "executor", t.Executor, ExecutorLocal)
+	executors := r.known.Executors
+	if executors == nil {
+		executors = []string{ExecutorLocal}
+	}
+	r.oneOf(here("executor"), "executor", t.Executor, executors...)
 	r.checkOwner(t, here)
 	r.count(here("per_owner"), "per_owner", t.PerOwner, maxCount)
 	r.count(here("max"), "max", t.Max, maxCount)

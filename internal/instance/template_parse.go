@@ -26,6 +26,7 @@ const (
 type Known struct {
 	Credentials []string
 	Config      []string // names of the free values
+	Executors   []string // nil: the local one only
 }
 
 // ParseTemplates reads a file in HCL, or in JSON if its name ends in .json. Each

@@ -144,7 +144,7 @@ func (w *work) openWorkspace(e OpenWorkspace) (Answer, error) {
 	if err := w.fits(); err != nil {
 		return Answer{}, err
 	}
-	r := w.add(e.Template, e.Digest, Source{})
+	r := w.add(w.newID(), e.Template, e.Digest, Source{})
 	r.Workspace, r.Phase, r.CreatedBy = e.Workspace, Ready, w.person()
 	w.note(r, "created", e.Workspace)
 	return Answer{Status: 201, Record: r}, nil

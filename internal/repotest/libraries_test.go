@@ -104,6 +104,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/cmd/okara-operator
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
+	operator/internal/instancectl
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runtoken
@@ -113,18 +114,21 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
+	operator/internal/instancectl
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
+	operator/internal/instancectl
 	operator/internal/reference
 k8s.io/client-go: how a cluster is reached is a flag
 	operator/cmd/okara-operator
 k8s.io/client-go/util/csaupgrade: how a create becomes an apply
 	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
+	operator/internal/instancectl
 	operator/internal/registryctl
 k8s.io/client-go/util/workqueue: when a failed object is tried again
 	operator/internal/registryctl
@@ -136,6 +140,7 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/fluxexec
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
+	operator/internal/instancectl
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runaccess

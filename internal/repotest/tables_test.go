@@ -405,6 +405,15 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
+operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
+	oci
+	internal/addr
+	internal/instance
+	internal/portal
+	internal/prose
+	internal/run
+	operator/api/v1alpha1
+	operator/internal/owned
 operator/internal/owned: objects that are the operator's, told from those of others
 	operator/api/v1alpha1
 operator/internal/runaccess: what a run needs before it starts, and gives back

@@ -32,12 +32,26 @@ const (
 	LabelDepot   = "okara.dev/depot"   // name of the Depot that a Module or Provider was made for
 	LabelTenant  = "okara.dev/tenant"  // of a Namespace: the operator may read the Secrets that objects name
 
+	// Labels of the namespace of what an instance made, for people and policies.
+	LabelRuns     = "okara.dev/runs"     // runs are there: it is not deleted before them
+	LabelOwner    = "okara.dev/owner"    // a hash of the owner
+	LabelTemplate = "okara.dev/template" // NAMESPACE.NAME
+	LabelInstance = "okara.dev/instance" // id
+	LabelPooled   = "okara.dev/pooled"   // it was made for a pool
+
+	// Annotations of an Instance.
+	AnnotationCancel  = "okara.dev/cancel"  // any new value ends its run early
+	AnnotationAbandon = "okara.dev/abandon" // the name of the object: what it made is left to people
+	AnnotationAsked   = "okara.dev/asked"   // KEY=DIGEST of the last request of the portal, which may come again
+
 	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
 	AnnotationUse       = "okara.dev/use"         // of a Secret: the hosts that it may be sent to
 
 	// FinalizerRegistry keeps an object until its deletion policy was carried out.
 	FinalizerRegistry = "okara.dev/registry"
+	// FinalizerRun keeps an Instance until what it made is destroyed.
+	FinalizerRun = "okara.dev/run"
 	// FinalizerDefinition keeps a ModuleKind until no object of its kind is left.
 	FinalizerDefinition = "okara.dev/definition"
 )
@@ -75,6 +89,9 @@ const (
 	ReasonIssuerUnknown       = "IssuerUnknown"
 	ReasonScannerMissing      = "ScannerMissing"
 	ReasonTooManyRules        = "TooManyRules"
+	ReasonModuleMissing       = "ModuleMissing"
+	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonRefused             = "Refused"
 	ReasonEstablished         = "Established"
 	ReasonVersionMissing      = "VersionMissing"
 	ReasonNotVerified         = "NotVerified"

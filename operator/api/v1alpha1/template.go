@@ -366,10 +366,6 @@ type TemplateStatus struct {
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// Digest and size of the archive of that version of a module.
-	// +optional
-	Archive *Archive `json:"archive,omitempty"`
-
 	// Digest of the template itself, by which instances know theirs.
 	// +optional
 	Template string `json:"template,omitempty"`
@@ -383,23 +379,30 @@ type TemplateStatus struct {
 	// +optional
 	Outputs map[string]bool `json:"outputs,omitempty"`
 
-	// Versions that a launch may name, the highest first.
+	// Versions that a launch may name, the highest first, and the one that it gets now.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +optional
-	Versions []string `json:"versions,omitempty"`
+	Versions []TemplateVersion `json:"versions,omitempty"`
 
 	// The pool.
 	// +optional
 	Pool *PoolStatus `json:"pool,omitempty"`
 }
 
-// Archive is what clients download of a module.
-type Archive struct {
-	// Digest of the zip.
+// TemplateVersion is a version that the template takes.
+type TemplateVersion struct {
+	// The version.
+	Version string `json:"version"`
+
+	// Digest of its manifest.
 	Digest string `json:"digest"`
 
-	// Its size in bytes.
+	// Digest of the zip of a module.
+	// +optional
+	Archive string `json:"archive,omitempty"`
+
+	// Size of the zip in bytes.
 	// +optional
 	Size int64 `json:"size,omitempty"`
 }

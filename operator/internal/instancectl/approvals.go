@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// approvalsStay is how long an Approval is kept.
+const approvalsStay = 30 * 24 * time.Hour
+
+// decide does what Approvals say, the oldest first.
+func (p *pass) decide() {
+	slices.SortFunc(p.approvals, func(a, b v1alpha1.Approval) int {
+		return a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time)
+	})
+	for i := range p.approvals {
+		a := &p.approvals[i]
+		if a.Spec.Target.Kind != "Instance" {
+			continue
+		}
+		switch a.Status.Result {
+		case "":
+			p.decided[a.Name] = p.desk.decide(a, p.byName[a.Spec.Target.Name])
+		case v1alpha1.ApprovalAccepted:
+			if s := outcome(a, p.desk.doc.Records[a.Spec.Target.Name]); s != nil {
+				p.decided[a.Name] = *s
+			}
+		}
+	}
+}
+
+// decide does what one Approval says, if its target is as it was when somebody looked.
+func (k *desk) decide(a *v1alpha1.Approval, o *v1alpha1.Instance) v1alpha1.ApprovalStatus {
+	refused := func(result v1alpha1.ApprovalResult, format string, args ...any) v1alpha1.ApprovalStatus {
+		return v1alpha1.ApprovalStatus{Result: result, Message: fmt.Sprintf(format, args...)}
+	}
+	r := k.doc.Records[a.Spec.Target.Name]
+	if o == nil || r == nil {
+		return refused(v1alpha1.ApprovalStale, "there is no Instance %s", a.Spec.Target.Name)
+	}
+	if a.Spec.Generation != o.Generation {
+		return refused(v1alpha1.ApprovalStale, "plan %s is of generation %d, the object is at %d: read the new plan", a.Spec.Plan, a.Spec.Generation, o.Generation)
+	}
+	plan := a.Spec.Plan
+	switch {
+	case r.Phase == instance.Requested && plan == v1alpha1.PlanRequest:
+		plan = instance.RequestPlan(r)
+	case r.Phase != instance.Planned || r.Run == nil || r.Run.Plan != plan:
+		return refused(v1alpha1.ApprovalStale, "no plan %s waits: the Instance is %s", plan, phaseOf(r.Phase))
+	}
+	var event instance.Event = instance.Approve{ID: r.ID, Plan: plan}
+	if a.Spec.Decision == v1alpha1.DecisionReject {
+		event = instance.Reject{ID: r.ID, Reason: a.Spec.Reason}
+	}
+	err := k.step(actor(a.Spec.Approver), event)
+	switch {
+	case errors.Is(err, instance.ErrDenied):
+		return refused(v1alpha1.ApprovalRefused, "%v", err)
+	case err != nil:
+		return refused(v1alpha1.ApprovalStale, "%v", err)
+	case a.Spec.Decision == v1alpha1.DecisionReject:
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected}
+	}
+	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalAccepted}
+}
+
+// outcome is what became of an Approval that was accepted; nil: it goes on.
+func outcome(a *v1alpha1.Approval, r *instance.Record) *v1alpha1.ApprovalStatus {
+	if r == nil {
+		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: "the Instance is gone"}
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Kind != instance.RunApply || a.Spec.Plan != v1alpha1.PlanRequest && run.Approved != a.Spec.Plan {
+			continue
+		}
+		if run.Result == instance.Done {
+			return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}
+		}
+		return &v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: run.Error}
+	}
+	return nil
+}
+
+// approval writes what became of an Approval. After its time it goes.
+func (p *pass) approval(ctx context.Context, a *v1alpha1.Approval) (bool, error) {
+	if a.CreationTimestamp.Add(approvalsStay).Before(p.desk.now) {
+		return true, client.IgnoreNotFound(p.c.client.Delete(ctx, a))
+	}
+	s, ok := p.decided[a.Name]
+	if !ok || s == a.Status {
+		return false, nil
+	}
+	next := a.DeepCopy()
+	next.Status = s
+	return true, p.c.client.Status().Update(ctx, next)
+}

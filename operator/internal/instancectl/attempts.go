@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// attemptsAtOnce bounds how many attempts are looked at at one moment.
+const attemptsAtOnce = 8
+
+// attempts brings further what the statuses say is running, and tells the machine how it
+// goes. What no status names is not touched.
+func (p *pass) attempts(ctx context.Context) {
+	found := make(chan instance.Event)
+	places := make(chan struct{}, attemptsAtOnce)
+	var working sync.WaitGroup
+	for id, r := range p.before.Records {
+		if r.Run == nil || r.Run.StartedAt.IsZero() || !r.Run.EndedAt.IsZero() || p.byName[id] == nil {
+			continue
+		}
+		p.active = true
+		working.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			if e := p.attempt(ctx, r); e != nil {
+				found <- e
+			}
+		})
+	}
+	go func() {
+		working.Wait()
+		close(found)
+	}()
+	for e := range found {
+		p.serve(e)
+	}
+}
+
+// attempt takes one further; nil: nothing is new.
+func (p *pass) attempt(ctx context.Context, r *instance.Record) instance.Event {
+	a, err := p.attemptOf(r)
+	if err != nil {
+		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1}}
+	}
+	st, err := p.carry(ctx, a, r)
+	over := !p.desk.now.Before(r.Run.StartedAt.Add(a.Template.Timeout))
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil && (over || final(err)):
+		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1, State: true}}
+	case err != nil:
+		return instance.Wait{Ref: a.Ref, Reason: instance.WaitRetry, Message: err.Error()}
+	case st.State == run.Ended:
+		return instance.Ended{Ref: a.Ref, Result: st.Result, Connection: p.connection(a.Template, r, st.Result)}
+	case st.State == run.Gone:
+		return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.Lost, Resources: -1, State: true, Error: st.Message}}
+	case over:
+		return p.overdue(ctx, a, st)
+	}
+	return instance.Wait{Ref: a.Ref, Reason: st.Waiting, Message: st.Message}
+}
+
+// carry calls the executor.
+func (p *pass) carry(ctx context.Context, a Attempt, r *instance.Record) (run.Status, error) {
+	if err := p.c.workspace(ctx, p.byName[r.ID], r, a.Namespace); err != nil {
+		return run.Status{}, err
+	}
+	if a.Kind == instance.RunDestroy {
+		return p.c.Executor.Destroy(ctx, a)
+	}
+	if r.Run.Cancel != "" {
+		if err := p.c.Executor.Cancel(ctx, a); err != nil {
+			return run.Status{}, err
+		}
+	}
+	return p.c.Executor.Run(ctx, a)
+}
+
+// overdue ends an attempt whose time is over.
+func (p *pass) overdue(ctx context.Context, a Attempt, st run.Status) instance.Event {
+	text := fmt.Sprintf("it did not end within %s", a.Template.Timeout)
+	if st.Message != "" {
+		text += ": " + st.Message
+	}
+	if a.Kind != instance.RunDestroy {
+		if err := p.c.Executor.Cancel(ctx, a); err != nil {
+			return instance.Wait{Ref: a.Ref, Reason: instance.WaitRetry, Message: err.Error()}
+		}
+	}
+	return instance.Ended{Ref: a.Ref, Result: instance.Result{Outcome: instance.RunFailed, Error: text, Resources: -1, State: true}}
+}
+
+// final reports errors that go on until somebody changes something.
+func final(err error) bool {
+	_, taken := errors.AsType[*owned.TakenError](err)
+	return taken
+}
+
+// attemptOf is the attempt that a record names.
+func (p *pass) attemptOf(r *instance.Record) (Attempt, error) {
+	n, o := r.Run, p.byName[r.ID]
+	a := Attempt{
+		Ref:    instance.Ref{ID: r.ID, Kind: n.Kind, N: n.N, Attempt: n.Attempt, Nonce: n.Nonce},
+		UID:    o.UID,
+		Source: n.Source, Approved: n.Approved, Namespace: workspaceName(r), Template: &instance.Template{},
+	}
+	snapshot := r.Snapshot
+	if n.Snapshot != "" {
+		snapshot = n.Snapshot
+	}
+	t := p.before.Templates[snapshot]
+	if t == nil {
+		return a, fmt.Errorf("the template of instance %s is not in its status any more", r.ID)
+	}
+	a.Template = t
+	var err error
+	if a.Variables, err = instance.Render(t, p.scope(r)); err != nil {
+		return a, fmt.Errorf("variables of template %s: %w", r.Template, err)
+	}
+	return a, nil
+}
+
+// scope is what the expressions of a record's template name.
+func (p *pass) scope(r *instance.Record) instance.Scope {
+	s := instance.Scope{ID: r.ID, Owner: r.Owner, Parameters: r.Parameters, Claims: r.Claims, Config: p.c.Config}
+	if r.Run != nil && r.Run.Parameters != nil {
+		s.Parameters = r.Run.Parameters
+	}
+	return s
+}
+
+// connection is how the instance is reached after an apply. What cannot be rendered is
+// said instead, since the instance itself is there.
+func (p *pass) connection(t *instance.Template, r *instance.Record, res instance.Result) *instance.Connection {
+	if r.Run.Kind != instance.RunApply || res.Outcome != instance.Done {
+		return nil
+	}
+	scope := p.scope(r)
+	scope.Outputs = res.Outputs
+	c, err := instance.RenderConnection(t, scope)
+	if err != nil {
+		return &instance.Connection{Type: instance.ConnectionInstructions, Message: "the connection of the template cannot be shown: " + err.Error()}
+	}
+	return c
+}

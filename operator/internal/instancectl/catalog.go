@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// Settings are what is said of all templates and instances, by the file that operator and
+// portal share.
+type Settings struct {
+	Namespace string // of Templates, Instances and Approvals
+	Defaults  instance.Defaults
+	Config    map[string]string // free values for templates
+	Limits    instance.Limits
+}
+
+func (s Settings) machine() *instance.Machine { return &instance.Machine{Limits: s.Limits} }
+
+func (s Settings) known() instance.Known {
+	return instance.Known{Config: slices.Sorted(maps.Keys(s.Config))}
+}
+
+// Catalog is the templates that the objects of a namespace are. What a module is comes
+// from their statuses: who has only the cluster needs no registry. It is safe for
+// concurrent use.
+type Catalog struct {
+	settings Settings
+	reader   client.Reader // a cache
+
+	mu    sync.Mutex
+	known map[types.UID]cachedEntry
+}
+
+// cachedEntry is what was made of one version of an object.
+type cachedEntry struct {
+	version string
+	entry   *portal.Entry
+}
+
+// NewCatalog returns the catalog of what a cache has.
+func NewCatalog(reader client.Reader, s Settings) *Catalog {
+	return &Catalog{settings: s, reader: reader, known: map[types.UID]cachedEntry{}}
+}
+
+// Current returns the template of a name.
+func (c *Catalog) Current(name string) (*portal.Entry, bool) {
+	var o v1alpha1.Template
+	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
+	if strings.Count(name, "/") != 1 || strings.Contains(name, ".") || c.reader.Get(context.Background(), key, &o) != nil {
+		return nil, false
+	}
+	return c.entry(&o), true
+}
+
+// All are the templates, by name.
+func (c *Catalog) All() []portal.Entry {
+	var list v1alpha1.TemplateList
+	if err := c.reader.List(context.Background(), &list, client.InNamespace(c.settings.Namespace)); err != nil {
+		return nil // the cache has stopped
+	}
+	c.forget(list.Items)
+	all := make([]portal.Entry, 0, len(list.Items))
+	for i := range list.Items {
+		all = append(all, *c.entry(&list.Items[i]))
+	}
+	slices.SortFunc(all, func(a, b portal.Entry) int { return strings.Compare(a.Template.Name, b.Template.Name) })
+	return all
+}
+
+// forget drops what was made of objects that are gone.
+func (c *Catalog) forget(there []v1alpha1.Template) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) <= 2*len(there) {
+		return
+	}
+	clear(c.known)
+}
+
+// Pin is the template with a version that its status names.
+func (c *Catalog) Pin(_ context.Context, name, version string) (*portal.Entry, error) {
+	e, ok := c.Current(name)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	case version == "" || version == e.Source.Version || e.Problem != "":
+		return e, nil
+	}
+	var o v1alpha1.Template
+	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
+	if err := c.reader.Get(context.Background(), key, &o); err != nil {
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	}
+	source, ok := sourceOf(&o, version)
+	if !ok {
+		return nil, &instance.FieldError{Path: "/version", Text: "the template does not take this version now"}
+	}
+	pinned := *e
+	pinned.Source = source
+	return &pinned, nil
+}
+
+// Versions are those that [Catalog.Pin] takes, the highest first.
+func (c *Catalog) Versions(_ context.Context, name string) ([]string, error) {
+	var o v1alpha1.Template
+	key := client.ObjectKey{Namespace: c.settings.Namespace, Name: objectName(name)}
+	if err := c.reader.Get(context.Background(), key, &o); err != nil {
+		return nil, fmt.Errorf("template %s: %w", name, instance.ErrNotFound)
+	}
+	if o.Spec.Pool != nil {
+		return nil, nil
+	}
+	var versions []string
+	for _, v := range o.Status.Versions {
+		versions = append(versions, v.Version)
+	}
+	return versions, nil
+}
+
+// sourceOf is a version of the module as the status of a Template has it.
+func sourceOf(o *v1alpha1.Template, version string) (instance.Source, bool) {
+	if o.Spec.Module == nil {
+		return instance.Source{}, false
+	}
+	for _, v := range o.Status.Versions {
+		if v.Version == version {
+			return instance.Source{
+				Module: o.Spec.Module.Address, Version: v.Version, Digest: v.Digest, Archive: v.Archive, Size: v.Size, Path: o.Spec.Module.Path,
+			}, true
+		}
+	}
+	return instance.Source{}, false
+}
+
+// entry is what an object is, made once of each of its versions.
+func (c *Catalog) entry(o *v1alpha1.Template) *portal.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if had, ok := c.known[o.UID]; ok && had.version == o.ResourceVersion {
+		return had.entry
+	}
+	e := c.settings.entry(o)
+	c.known[o.UID] = cachedEntry{o.ResourceVersion, e}
+	return e
+}
+
+// problemUnseen is that of a template whose status is not about it as it is now.
+const problemUnseen = "the operator has not looked at it yet"
+
+// entry makes a template of an object and its status. One that cannot be launched has a
+// Problem.
+func (s Settings) entry(o *v1alpha1.Template) *portal.Entry {
+	e := &portal.Entry{Template: &instance.Template{Name: templateName(o.Name)}, From: "Template " + o.Name}
+	t, err := readTemplate(o, s.known())
+	if err == nil {
+		t = t.WithDefaults(s.Defaults)
+		err = t.CheckExpressions(s.known())
+	}
+	if err != nil {
+		e.Problem = err.Error()
+		return e
+	}
+	e.Template = t
+	if e.Digest, err = t.Digest(); err != nil {
+		e.Problem = err.Error()
+		return e
+	}
+	source, ok := sourceOf(o, o.Status.Version)
+	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case o.Status.ObservedGeneration != o.Generation || ready == nil:
+		e.Problem = problemUnseen
+	case ready.Status != "True":
+		e.Problem = ready.Message
+	case !ok || o.Status.Inputs == nil:
+		e.Problem = "its status names no version of the module"
+	}
+	if e.Problem != "" {
+		return e
+	}
+	if e.Schema, err = schemaOf(t, o.Status.Inputs.Raw, o.Status.Outputs); err != nil {
+		e.Problem = err.Error()
+		return e
+	}
+	e.Source = source
+	return e
+}
+
+// schemaOf is what the parameters of a template may be. What nobody may see cannot be
+// one: objects of the cluster have it in clear.
+func schemaOf(t *instance.Template, inputs json.RawMessage, outputs map[string]bool) (*instance.Schema, error) {
+	s, err := instance.NewSchema(t, instance.Module{Inputs: inputs, Outputs: outputs})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range t.Parameters {
+		if s.Sensitive(p.Name) {
+			return nil, fmt.Errorf("template %s: parameter %s: the module calls it sensitive, and whoever reads an Instance would see it: set it by a Secret of credentials", t.Name, p.Name)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// clocksApart is by how much the clocks of this machine and of the API server may differ
+// before nothing ends any more: a wrong clock must not destroy everything.
+const clocksApart = 5 * time.Minute
+
+// Clock is the time of the API server, by the Date header of its answers. The zero value
+// is the clock of this machine until there was one.
+type Clock struct {
+	here func() time.Time // of this machine; nil: time.Now
+
+	mu     sync.Mutex
+	offset time.Duration // of the API server before this machine
+	latest time.Time     // that was told; time never goes back
+}
+
+// NewClock returns a clock over that of this machine.
+func NewClock(here func() time.Time) *Clock { return &Clock{here: here} }
+
+func (c *Clock) local() time.Time {
+	if c.here == nil {
+		return time.Now()
+	}
+	return c.here()
+}
+
+// Watch returns a transport that reads the time of what next answers.
+func (c *Clock) Watch(next http.RoundTripper) http.RoundTripper { return &watched{c, next} }
+
+type watched struct {
+	clock *Clock
+	next  http.RoundTripper
+}
+
+func (w *watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.next.RoundTrip(r)
+	if err == nil {
+		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+			w.clock.heard(date, w.clock.local())
+		}
+	}
+	return resp, err
+}
+
+// heard takes notice of the time of the API server. Its header has whole seconds, cut off.
+func (c *Clock) heard(date, here time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offset := date.Sub(here)
+	if offset < 0 && offset > -time.Second {
+		offset = 0
+	}
+	c.offset = offset
+}
+
+// Now is the time of the API server, never before what it said last.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.local().Add(c.offset).UTC().Round(0)
+	if now.Before(c.latest) {
+		now = c.latest
+	}
+	c.latest = now
+	return now
+}
+
+// Held is why nothing ends now; "": it does.
+func (c *Clock) Held() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.offset.Abs() <= clocksApart {
+		return ""
+	}
+	return fmt.Sprintf("the clocks of the operator and of the API server are %s apart: set the one that is wrong", c.offset.Abs().Round(time.Second))
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+const (
+	// observeEvery is how often attempts are looked at that run.
+	observeEvery = 2 * time.Second
+	// lookEvery is the longest pause between two passes.
+	lookEvery = 10 * time.Minute
+	// defaultPlaces is how many attempts run at once.
+	defaultPlaces = 20
+)
+
+// Options are what a [Controller] needs.
+type Options struct {
+	Settings
+	Executor Executor
+	Modules  Modules
+	Clock    *Clock
+	Places   int           // attempts at once; 0: 20
+	Observe  time.Duration // how often they are looked at; 0: 2 s
+}
+
+// Controller is the life of instances in the leader of the operator: one pass after the
+// other over all objects.
+type Controller struct {
+	Options
+	client  client.Client // reads from a cache
+	live    client.Reader
+	machine *instance.Machine
+	catalog *Catalog
+	events  events.EventRecorder
+	seen    seen
+	pools   map[string]*instance.Pool // as of the last pass; nil: there was none
+}
+
+// NewController returns a controller that does nothing until its [Controller.Pass].
+func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, o Options) *Controller {
+	o.Places, o.Observe = cmp.Or(o.Places, defaultPlaces), cmp.Or(o.Observe, observeEvery)
+	if o.Clock == nil {
+		o.Clock = &Clock{}
+	}
+	return &Controller{
+		Options: o, client: c, live: live, machine: o.machine(), catalog: NewCatalog(c, o.Settings), events: recorder,
+	}
+}
+
+// Setup adds the controllers of Templates and Instances to a manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	c := NewController(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("okara-operator"), o)
+	one := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: "instances"}}
+	all := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		if object.GetNamespace() != o.Namespace {
+			return nil
+		}
+		return []reconcile.Request{one}
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("instances").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Watches(&v1alpha1.Instance{}, all).Watches(&v1alpha1.Template{}, all).Watches(&v1alpha1.Approval{}, all).
+		Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			wait, err := c.Pass(ctx)
+			return reconcile.Result{RequeueAfter: wait}, err
+		}))
+	if err != nil || o.Modules == nil {
+		return err
+	}
+	return (&resolver{Client: mgr.GetClient(), Options: o}).setup(mgr)
+}
+
+// Pass does all that there is to do now, and tells after how long there may be more. An
+// error means that it is to be called again.
+func (c *Controller) Pass(ctx context.Context) (time.Duration, error) {
+	p, err := c.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	p.attempts(ctx)
+	p.news = p.desk.hearAll(p.objects)
+	p.decide()
+	p.due()
+	changed, err := p.write(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return p.next(changed), nil
+}
+
+// pass is one look at all objects.
+type pass struct {
+	c         *Controller
+	desk      *desk
+	objects   []v1alpha1.Instance
+	byName    map[string]*v1alpha1.Instance
+	templates []v1alpha1.Template
+	approvals []v1alpha1.Approval
+	before    *instance.Document                 // as the objects have it
+	news      map[string]*v1alpha1.Handled       // of Instances that said something new
+	decided   map[string]v1alpha1.ApprovalStatus // by name of an Approval
+	active    bool                               // an attempt runs, or something goes
+	again     bool                               // something could not be written
+}
+
+func (c *Controller) begin(ctx context.Context) (*pass, error) {
+	p := &pass{c: c, byName: map[string]*v1alpha1.Instance{}, decided: map[string]v1alpha1.ApprovalStatus{}}
+	in := client.InNamespace(c.Namespace)
+	var instances v1alpha1.InstanceList
+	var templates v1alpha1.TemplateList
+	var approvals v1alpha1.ApprovalList
+	for _, list := range []client.ObjectList{&instances, &templates, &approvals} {
+		if err := c.client.List(ctx, list, in); err != nil {
+			return nil, err
+		}
+	}
+	p.objects, p.templates, p.approvals = c.seen.over(instances.Items), templates.Items, approvals.Items
+	for i := range p.objects {
+		p.byName[p.objects[i].Name] = &p.objects[i]
+	}
+	if c.pools == nil {
+		c.pools = poolsOf(p.templates)
+	}
+	now := c.Clock.Now()
+	d, broken := document(p.objects, c.pools, instance.Clock{At: now, Held: c.Clock.Held()})
+	for name, err := range broken {
+		c.events.Eventf(p.byName[name], nil, "Warning", v1alpha1.ReasonInvalid, "Read", "%s", err)
+	}
+	p.before = d
+	p.desk = &desk{machine: c.machine, templates: c.catalog, now: now, seed: seed, doc: d}
+	return p, nil
+}
+
+// due does what time and templates make due.
+func (p *pass) due() {
+	k := p.desk
+	ids, _ := k.doc.Due(k.now)
+	for _, id := range ids {
+		p.serve(instance.Tick{ID: id})
+	}
+	p.fill()
+	p.offer()
+	p.serve(instance.Schedule{Places: p.c.Places})
+	for _, e := range p.c.machine.Outstanding(k.doc) {
+		switch e.Kind {
+		case instance.Notify:
+			p.notice(e)
+		case instance.Archive: // a cluster keeps the object as long as there is anything to keep
+			p.serve(instance.Archived{ID: e.Ref.ID})
+		case instance.Remove:
+			p.serve(instance.Removed{ID: e.Ref.ID})
+		}
+	}
+}
+
+// serve does an event of the operator itself; one that fits nothing changes nothing.
+func (p *pass) serve(e instance.Event) { _ = p.desk.step(instance.Actor{}, e) }
+
+// notice tells a notice as an event of the Instance.
+func (p *pass) notice(e instance.Effect) {
+	if o := p.byName[e.Ref.ID]; o != nil {
+		p.c.events.Eventf(o, nil, "Normal", eventReason(e.Notice.Kind), "Live", "%s", noticeText(p.desk.doc.Records[e.Ref.ID], e.Notice))
+	}
+	p.serve(instance.Noticed{ID: e.Ref.ID, Notice: e.Notice.ID})
+}
+
+func noticeText(r *instance.Record, n instance.Notice) string {
+	if r == nil || r.Reason == "" {
+		return n.Kind
+	}
+	return n.Kind + ": " + r.Reason
+}
+
+func eventReason(kind string) string { return string(phaseOf(instance.Phase(kind))) }
+
+// fill keeps the pools at their sizes, and drains those whose Template is gone.
+func (p *pass) fill() {
+	pooled := map[string]bool{}
+	for _, e := range p.c.catalog.All() {
+		if e.Template.Pool == nil {
+			continue
+		}
+		pooled[e.Template.Name] = true
+		fill := instance.Fill{Name: e.Template.Name, Template: e.Template, Digest: e.Digest, Source: e.Source}
+		if e.Problem != "" {
+			fill.Invalid = e.Problem
+		}
+		if waits(e) {
+			continue // the operator looks at it in a moment
+		}
+		p.serve(fill)
+	}
+	for _, r := range p.desk.doc.Records {
+		if r.Pooled && r.Owner.ID == "" && r.Phase.Live() && !pooled[r.Template] {
+			pooled[r.Template] = true
+			p.serve(instance.Fill{Name: r.Template})
+		}
+	}
+}
+
+// waits reports whether it is not known yet what a template means.
+func waits(e portal.Entry) bool { return e.Digest != "" && e.Problem == problemUnseen }
+
+// offer tells instances what is newer than they are.
+func (p *pass) offer() {
+	for id, r := range p.desk.doc.Records {
+		e, ok := p.c.catalog.Current(r.Template)
+		if ok && e.Problem == "" && r.Phase.Live() && r.Owner.ID != "" {
+			p.serve(instance.Offer{ID: id, Template: e.Template, Digest: e.Digest, Source: e.Source})
+		}
+	}
+}
+
+// next is after how long there may be more to do.
+func (p *pass) next(changed bool) time.Duration {
+	if changed || p.again {
+		return time.Millisecond
+	}
+	wait := lookEvery
+	if _, at := p.desk.doc.Due(p.desk.now); !at.IsZero() {
+		wait = min(wait, max(at.Sub(p.desk.now), time.Millisecond))
+	}
+	if p.active {
+		wait = min(wait, p.c.Observe)
+	}
+	p.c.pools = maps.Clone(p.desk.doc.Pools)
+	return wait
+}

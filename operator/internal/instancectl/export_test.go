@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// registry has one module, net/vpc/aws.
+type registry struct{}
+
+func sourceAt(version string) instance.Source {
+	return instance.Source{Module: "net/vpc/aws", Version: version, Digest: "sha256:" + version, Archive: "sha256:zip" + version, Size: 100}
+}
+
+func (registry) Resolve(context.Context, instance.ModuleRef) (instance.Source, instance.Module, error) {
+	inputs := `{"properties":{"size":{"type":"string","default":"small"},"name":{"type":"string","default":""},"key":{"type":"string","writeOnly":true,"default":""}}}`
+	return sourceAt("1.1.0"), instance.Module{Inputs: []byte(inputs), Outputs: map[string]bool{"url": false}}, nil
+}
+
+func (registry) Versions(context.Context, instance.ModuleRef, int) ([]instance.Source, error) {
+	return []instance.Source{sourceAt("1.1.0"), sourceAt("1.0.0")}, nil
+}
+
+// Resolved has the controller of Templates look at one.
+func Resolved(t *testing.T, c client.Client, o *v1alpha1.Template) {
+	t.Helper()
+	r := &resolver{Client: c, Options: Options{Settings: Settings{Namespace: o.Namespace}, Modules: registry{}}}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CatalogOf is the one that a store asks.
+func CatalogOf(s *Store) *Catalog { return s.catalog }

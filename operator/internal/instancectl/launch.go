@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// create launches a template: it claims a member of the pool that nobody takes first, or
+// makes an Instance.
+func (s *Store) create(ctx context.Context, c instance.Command, e instance.Create) (instance.Answer, error) {
+	if e.Forced {
+		return instance.Answer{}, fmt.Errorf("%w: nobody goes beyond the limits of a template on a cluster: change the Template", errors.ErrUnsupported)
+	}
+	if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
+		return answer, err
+	}
+	asked := c
+	asked.Key, asked.Seed = "", seed()
+	taken := map[string]bool{}
+	for {
+		d, objects, err := s.read(ctx)
+		if err != nil {
+			return instance.Answer{}, err
+		}
+		for id := range taken { // lost to somebody else, whatever the cache says
+			delete(d.Records, id)
+		}
+		_, _, answer, err := s.machine.Step(d, asked, s.now())
+		if err != nil {
+			return instance.Answer{}, err
+		}
+		r := answer.Record
+		if answer.Status == 200 { // the one there is
+			return answer, nil
+		}
+		member := objects[r.ID]
+		if member == nil {
+			return s.make(ctx, c, e, answer)
+		}
+		err = s.claim(ctx, c, e, member)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+			taken[r.ID] = true
+			continue
+		}
+		return answer, failed(r.ID, err)
+	}
+}
+
+// claim makes a member of a pool somebody's. Of several who try one wins.
+func (s *Store) claim(ctx context.Context, c instance.Command, e instance.Create, member *v1alpha1.Instance) error {
+	o := member.DeepCopy()
+	o.Spec.Name, o.Spec.TTL = e.Name, duration(e.TTL)
+	s.assign(o, c, e)
+	if err := s.client.Update(ctx, o); err != nil {
+		return err
+	}
+	s.seen.put(o)
+	return nil
+}
+
+// assign says whose an Instance is, and which request made it so.
+func (s *Store) assign(o *v1alpha1.Instance, c instance.Command, e instance.Create) {
+	o.Spec.Owner = &v1alpha1.Owner{Kind: e.Owner.Kind, Issuer: e.Owner.Issuer, ID: e.Owner.ID, Label: e.Owner.Label}
+	o.Spec.CreatedBy = actorName(c.Actor)
+	for name, value := range e.Claims {
+		if o.Spec.Claims == nil {
+			o.Spec.Claims = map[string]v1alpha1.ClaimValue{}
+		}
+		o.Spec.Claims[name] = v1alpha1.ClaimValue(value)
+	}
+	if asked := askedBy(c); asked != "" {
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		o.Annotations[v1alpha1.AnnotationAsked] = asked
+	}
+}
+
+// make creates an Instance. One that is there already was made by the same request, or by
+// another one with its key.
+func (s *Store) make(ctx context.Context, c instance.Command, e instance.Create, answer instance.Answer) (instance.Answer, error) {
+	id := answer.Record.ID
+	if c.Key != "" {
+		id = keyID(c, s.now())
+	}
+	o := &v1alpha1.Instance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.settings.Namespace, Name: id},
+		Spec: v1alpha1.InstanceSpec{
+			Template: e.Template.Name, Version: e.Source.Version, Name: e.Name, Parameters: values(e.Parameters), TTL: duration(e.TTL),
+		},
+	}
+	s.assign(o, c, e)
+	err := s.client.Create(ctx, o)
+	if apierrors.IsAlreadyExists(err) {
+		if answer, ok, err := s.repeated(ctx, c); ok || err != nil {
+			return answer, err
+		}
+		return instance.Answer{}, fmt.Errorf("%w: instance %s is there, and not to be read yet", instance.ErrNoLeader, id)
+	}
+	if err != nil {
+		return instance.Answer{}, failed(id, err)
+	}
+	s.seen.put(o)
+	d, _, err := s.read(ctx)
+	if err == nil && d.Records[id] != nil {
+		answer.Record = d.Records[id]
+	}
+	return answer, nil
+}
+
+// repeated is what a request made before, today or yesterday.
+func (s *Store) repeated(ctx context.Context, c instance.Command) (instance.Answer, bool, error) {
+	if c.Key == "" {
+		return instance.Answer{}, false, nil
+	}
+	d, objects, err := s.read(ctx)
+	if err != nil {
+		return instance.Answer{}, false, err
+	}
+	had := objects[keyID(c, s.now().Add(-24*time.Hour))]
+	if had == nil {
+		had = objects[keyID(c, s.now())]
+	}
+	for _, o := range objects { // a member of a pool has the id that it had before
+		if had == nil && o.Annotations[v1alpha1.AnnotationAsked] == askedBy(c) {
+			had = o
+		}
+	}
+	switch {
+	case had == nil:
+		return instance.Answer{}, false, nil
+	case had.Annotations[v1alpha1.AnnotationAsked] != askedBy(c):
+		if _, digest, ok := cutAsked(had); ok && digest != c.Digest && had.Spec.CreatedBy == actorName(c.Actor) {
+			return instance.Answer{}, true, instance.ErrKeyReused
+		}
+	}
+	r := d.Records[had.Name]
+	if r == nil {
+		return instance.Answer{}, true, fmt.Errorf("%w: instance %s cannot be read", instance.ErrNoLeader, had.Name)
+	}
+	return instance.Answer{Status: 200, Record: r, Repeat: true}, true, nil
+}
+
+// duration is a length of time as objects have it; "" for none.
+func duration(d time.Duration) v1alpha1.Duration {
+	if d <= 0 {
+		return ""
+	}
+	d = d.Round(time.Second)
+	text := ""
+	if h := d / time.Hour; h > 0 {
+		text += fmt.Sprintf("%dh", h)
+	}
+	if m := d % time.Hour / time.Minute; m > 0 {
+		text += fmt.Sprintf("%dm", m)
+	}
+	if s := d % time.Minute / time.Second; s > 0 || text == "" {
+		text += fmt.Sprintf("%ds", max(s, 1))
+	}
+	return v1alpha1.Duration(text)
+}
+
+// keyID is the id of what a request makes on a day of UTC: a repetition meets it.
+func keyID(c instance.Command, now time.Time) string {
+	sum := sha256.Sum256([]byte("okara instance\x00" + c.Caller + "\x00" + c.Key + "\x00" + now.UTC().Format(time.DateOnly)))
+	const all = addr.InstanceLetters + addr.InstanceDigits
+	id := make([]byte, addr.InstanceLength)
+	for i := range id {
+		from := all
+		if i == 0 {
+			from = addr.InstanceLetters
+		}
+		id[i] = from[int(binary.BigEndian.Uint16(sum[2*i:]))%len(from)]
+	}
+	return string(id)
+}

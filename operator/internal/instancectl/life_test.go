@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// TestLife is one instance from a launch by the portal to its end.
+func TestLife(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	leader, p := s.leader(s.cached()), s.portal()
+	a, err := s.create(p, "anna", "sandbox/vpc", "key")
+	if err != nil || a.Status != 201 || a.Record.Phase != instance.Provisioning {
+		t.Fatalf("%v %+v", err, a)
+	}
+	again, err := s.create(p, "anna", "sandbox/vpc", "key")
+	if err != nil || !again.Repeat || again.Record.ID != a.Record.ID {
+		t.Errorf("repeated: %v %+v", err, again)
+	}
+	id := a.Record.ID
+	s.run(leader, "it is ready", s.is(id, "Ready"))
+	o := s.all()[id]
+	if o.Status.URL != "https://"+id+".example.com/" || o.Status.Module.Version != "1.1.0" || o.Status.ExpiresAt == nil || o.Status.Namespace != "vpc-"+id {
+		t.Errorf("%+v", o.Status)
+	}
+	var ns corev1.Namespace
+	if err := s.client.Get(t.Context(), client.ObjectKey{Name: "vpc-" + id}, &ns); err != nil || ns.Labels[v1alpha1.LabelTemplate] != "sandbox.vpc" {
+		t.Errorf("%v %v", err, ns.Labels)
+	}
+
+	end := o.Status.ExpiresAt.Time
+	for i, want := range []error{nil, nil, instance.ErrExtends} {
+		if _, err := s.do(p, "anna", instance.Extend{ID: id}); !errors.Is(err, want) {
+			t.Fatalf("extension %d: %v", i, err)
+		}
+		if want == nil {
+			end = end.Add(2 * time.Hour)
+			s.run(leader, "it is extended", func() bool { return s.all()[id].Status.ExpiresAt.Time.Equal(end) })
+		}
+	}
+	if _, err := s.do(p, "anna", instance.Rename{ID: id, Name: "mine"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.do(p, "anna", instance.Transfer{ID: id}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("transfer: %v", err)
+	}
+	s.run(leader, "it is renamed", func() bool { return s.all()[id].Status.Handled.Name == "mine" })
+
+	s.pass(13 * time.Hour)
+	s.run(leader, "its end came", func() bool { return s.all()[id] == nil || s.all()[id].Status.Phase == "Destroying" })
+	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
+}
+
+// TestMembers is N1 of kubernetes-tests.md: 50 claims on 5 members.
+func TestMembers(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) {
+		o.Parameters, o.Pool = nil, &v1alpha1.TemplatePool{Size: 5, WhenEmpty: "refuse"}
+	})
+	leader := s.leader(s.cached())
+	s.run(leader, "the pool is full", func() bool { return s.phases()["Available"] == 5 })
+	portals := []*instancectl.Store{s.portal(), s.portal()}
+	type claim struct {
+		id  string
+		err error
+	}
+	claims := make(chan claim)
+	for i := range 50 {
+		go func() {
+			a, err := s.create(portals[i%2], fmt.Sprint("user", i), "sandbox/vpc", fmt.Sprint("key", i))
+			c := claim{err: err}
+			if err == nil {
+				c.id = a.Record.ID
+			}
+			claims <- c
+		}()
+	}
+	won := map[string]bool{}
+	refused := 0
+	for range 50 {
+		c := <-claims
+		switch {
+		case c.err == nil && !won[c.id]:
+			won[c.id] = true
+		case errors.Is(c.err, instance.ErrPoolEmpty):
+			refused++
+		default:
+			t.Errorf("%s: %v", c.id, c.err)
+		}
+	}
+	if len(won) != 5 || refused != 45 {
+		t.Errorf("%d won, %d were refused", len(won), refused)
+	}
+	s.run(leader, "the pool is refilled", func() bool { n := s.phases(); return n["Available"] == 5 && n["Ready"] == 5 })
+	for id := range won {
+		if o := s.all()[id]; o.Status.Phase != "Ready" || o.Status.ExpiresAt == nil {
+			t.Errorf("%s: %+v", id, o.Status)
+		}
+	}
+}
+
+// TestQuota is the other half of N1: 20 creates over a quota of 5, past the portal.
+func TestQuota(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", func(o *v1alpha1.TemplateSpec) { o.PerOwner = 5 })
+	for i := range 20 {
+		o := &v1alpha1.Instance{Spec: v1alpha1.InstanceSpec{
+			Template: "sandbox/vpc", Owner: &v1alpha1.Owner{Kind: "user", ID: "anna"}, CreatedBy: "anna",
+		}}
+		o.Namespace = s.settings.Namespace
+		o.Name = "qqqqqqqqq" + string("abcdefghjkmnpqrstvwxyz"[i])
+		if err := s.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader := s.leader(s.cached())
+	s.run(leader, "all are judged", func() bool { n := s.phases(); return n["Ready"]+n["Rejected"] == 20 })
+	if n := s.phases(); n["Ready"] != 5 {
+		t.Errorf("%v", n)
+	}
+	if s.engine.left() != 5 {
+		t.Errorf("%d were provisioned", s.engine.left())
+	}
+	// One more is refused by the portal, and the next leader sees it the same way.
+	if _, err := s.do(s.portal(), "ben", instance.DestroyNow{ID: "qqqqqqqqqa"}); err != nil {
+		t.Error(err)
+	}
+	s.run(s.leader(s.cached()), "one goes", func() bool { return s.all()["qqqqqqqqqa"] == nil || s.all()["qqqqqqqqqa"].Status.Phase == "Destroying" })
+}
+
+// TestExpiresAlone is N3: the Template is gone, the operator was down, a new one leads.
+func TestExpiresAlone(t *testing.T) {
+	s := newSite(t)
+	o := s.template("sandbox.vpc", nil)
+	a, err := s.create(s.portal(), "anna", "sandbox/vpc", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run(s.leader(s.cached()), "it is ready", s.is(a.Record.ID, "Ready"))
+	if err := s.client.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(9 * time.Hour)
+	s.run(s.leader(s.cached()), "nothing is left", func() bool { return s.engine.left() == 0 })
+}
+
+// TestDestroyFails keeps the phase and the object, and tries again.
+func TestDestroyFails(t *testing.T) {
+	s := newSite(t)
+	s.template("sandbox.vpc", nil)
+	leader, p := s.leader(s.cached()), s.portal()
+	a, err := s.create(p, "anna", "sandbox/vpc", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.Record.ID
+	s.run(leader, "it is ready", s.is(id, "Ready"))
+	s.engine.fails = func(a instancectl.Attempt) error {
+		if a.Kind == instance.RunDestroy {
+			return errBroken
+		}
+		return nil
+	}
+	if _, err := s.do(p, "anna", instance.DestroyNow{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	s.run(leader, "it failed for good", func() bool { s.pass(time.Hour); return s.is(id, "DestroyFailed")() })
+	if o := s.all()[id]; o.DeletionTimestamp == nil || o.Status.Namespace == "" || s.engine.left() != 1 {
+		t.Errorf("%+v", o)
+	}
+	s.engine.fails = nil
+	s.pass(25 * time.Hour)
+	s.run(leader, "nothing is left", func() bool { return s.engine.left() == 0 })
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/prose"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// maxStored bounds what is read of the record of one object, in bytes.
+const maxStored = 256 << 10
+
+// record returns what an Instance has of itself, and the templates that it needs, by
+// digest; nil: the operator has not seen it yet.
+func record(o *v1alpha1.Instance) (*instance.Record, map[string]*instance.Template, error) {
+	if o.Status.Record == nil {
+		return nil, nil, nil
+	}
+	size := len(o.Status.Record.Raw)
+	for _, t := range o.Status.Snapshots {
+		size += len(t.Raw)
+	}
+	if size > maxStored {
+		return nil, nil, fmt.Errorf("Instance %s: its record has %d bytes", o.Name, size)
+	}
+	b, err := json.Marshal(map[string]any{
+		"version": 1, "templates": o.Status.Snapshots, "records": map[string]any{o.Name: o.Status.Record},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
+	}
+	d, err := instance.Decode(b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("Instance %s: %w", o.Name, err)
+	}
+	return d.Records[o.Name], d.Templates, nil
+}
+
+// status is what an Instance says when its record is r in d. What the record does not
+// know of (observedGeneration, handled, namespace) stays.
+func status(o *v1alpha1.Instance, d *instance.Document, r *instance.Record) (v1alpha1.InstanceStatus, error) {
+	s := *o.Status.DeepCopy()
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return s, fmt.Errorf("Instance %s: %w", o.Name, err)
+	}
+	s.Record, s.Snapshots = &apiextensions.JSON{Raw: raw}, nil
+	for _, digest := range snapshotsOf(r) {
+		t := d.Templates[digest]
+		if t == nil {
+			continue
+		}
+		raw, err := json.Marshal(t)
+		if err != nil {
+			return s, fmt.Errorf("Instance %s: %w", o.Name, err)
+		}
+		if s.Snapshots == nil {
+			s.Snapshots = map[string]apiextensions.JSON{}
+		}
+		s.Snapshots[digest] = apiextensions.JSON{Raw: raw}
+	}
+	show(&s, r)
+	return s, nil
+}
+
+// show writes what people read of a record.
+func show(s *v1alpha1.InstanceStatus, r *instance.Record) {
+	s.Phase, s.Reason = phaseOf(r.Phase), prose.Clip(r.Reason, 4096)
+	s.Module = &v1alpha1.RunningModule{Version: r.Source.Version, Digest: r.Source.Digest}
+	s.ExpiresAt, s.URL, s.Message = timeOf(r.ExpiresAt), "", ""
+	if c := r.Connection; c != nil {
+		s.URL, s.Message = c.URL, c.Message
+	}
+	s.Outputs = values(r.Outputs)
+	s.Plan = ""
+	if r.Phase == instance.Planned && r.Run != nil {
+		s.Plan = r.Run.Plan
+	} else if r.Phase == instance.Requested {
+		s.Plan = v1alpha1.PlanRequest
+	}
+	for _, c := range conditions(r) {
+		setCondition(&s.Conditions, c, s.ObservedGeneration)
+	}
+}
+
+// snapshotsOf are the digests of the templates that a record names.
+func snapshotsOf(r *instance.Record) []string {
+	all := []string{r.Snapshot}
+	for _, run := range []*instance.Run{r.Run, r.Then} {
+		if run != nil {
+			all = append(all, run.Snapshot)
+		}
+	}
+	for i := range r.Runs {
+		all = append(all, r.Runs[i].Snapshot)
+	}
+	return all
+}
+
+// phaseOf is a phase as objects say it.
+func phaseOf(p instance.Phase) v1alpha1.InstancePhase {
+	var b strings.Builder
+	for part := range strings.SplitSeq(string(p), "_") {
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return v1alpha1.InstancePhase(b.String())
+}
+
+// conditions are those of kstatus that a phase means, and the machine's own.
+func conditions(r *instance.Record) []metav1.Condition {
+	reason := string(phaseOf(r.Phase))
+	message := prose.Clip(r.Reason, 4096)
+	is := func(kind string, yes bool) metav1.Condition {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+		if yes {
+			c.Status = metav1.ConditionTrue
+		}
+		return c
+	}
+	stalled := r.Phase == instance.Failed || r.Phase == instance.DestroyFailed || r.Phase == instance.Rejected
+	busy := r.Phase == instance.Provisioning || r.Phase == instance.Updating || r.Phase == instance.Destroying
+	asks := r.Phase == instance.Requested || r.Phase == instance.Planned
+	all := []metav1.Condition{
+		is(v1alpha1.ConditionReady, r.Phase == instance.Ready || r.Phase == instance.Available),
+		is(v1alpha1.ConditionReconciling, busy), is(v1alpha1.ConditionStalled, stalled), is("AwaitingApproval", asks),
+	}
+	for _, kind := range []string{instance.Waiting, instance.Drifted, instance.UpdateAvailable, instance.ExpiresSoon, instance.ExpiredProtected} {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "No"}
+		for _, own := range r.Conditions {
+			if own.Type == kind {
+				c.Status, c.Reason, c.Message = metav1.ConditionTrue, own.Reason, prose.Clip(own.Message, 4096)
+			}
+		}
+		if c.Reason == "" {
+			c.Reason = kind
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// setCondition writes a condition; one that is not true and never was is left out.
+func setCondition(list *[]metav1.Condition, c metav1.Condition, generation int64) {
+	for i := range *list {
+		old := &(*list)[i]
+		if old.Type != c.Type {
+			continue
+		}
+		c.LastTransitionTime = old.LastTransitionTime
+		if old.Status != c.Status {
+			c.LastTransitionTime = metav1.Now()
+		}
+		c.ObservedGeneration = generation
+		*old = c
+		return
+	}
+	if c.Status == metav1.ConditionTrue || c.Type == v1alpha1.ConditionReady {
+		c.LastTransitionTime, c.ObservedGeneration = metav1.Now(), generation
+		*list = append(*list, c)
+	}
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}
+
+func sameTime(a, b *metav1.Time) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Unix() == b.Unix()
+}
+
+// owner is whose an Instance is, zero if nobody's.
+func owner(o *v1alpha1.Instance) instance.Owner {
+	if o.Spec.Owner == nil {
+		return instance.Owner{}
+	}
+	w := o.Spec.Owner
+	issuer := w.Issuer
+	if issuer == "" {
+		issuer = issuerCluster
+	}
+	return instance.Owner{Kind: w.Kind, Issuer: issuer, ID: w.ID, Label: w.Label}
+}
+
+// issuerCluster is the issuer of those whom the cluster knows.
+const issuerCluster = "kubernetes"
+
+// portalPrefix begins the names of those who came through the portal.
+const portalPrefix = "portal:"
+
+// actor is who an object names: a user of the cluster, or portal:ISSUER#SUBJECT.
+func actor(name string) instance.Actor {
+	if rest, ok := strings.CutPrefix(name, portalPrefix); ok {
+		issuer, subject, _ := strings.Cut(rest, "#")
+		return instance.Actor{Issuer: issuer, Subject: subject}
+	}
+	return instance.Actor{Issuer: issuerCluster, Subject: name}
+}
+
+// actorName is what the portal calls somebody.
+func actorName(a instance.Actor) string { return portalPrefix + a.Issuer + "#" + a.Subject }
+
+// inputsDigest tells one set of values and version from another.
+func inputsDigest(o *v1alpha1.Instance) string {
+	b, err := json.Marshal(struct {
+		Version    string
+		Parameters map[string]apiextensions.JSON
+	}{o.Spec.Version, o.Spec.Parameters})
+	if err != nil {
+		return "" // it came as JSON
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+const (
+	// maxInputs bounds the schema of a module in a status, in bytes.
+	maxInputs = 32 << 10
+	// maxVersions bounds how many versions a status offers.
+	maxVersions = 20
+	// resolveEvery is how often a Template is compared with what the registry has.
+	resolveEvery = time.Minute
+)
+
+// Modules is what the registry has.
+type Modules interface {
+	// Resolve is the version of a module that a template means now, and what that says
+	// of itself.
+	Resolve(ctx context.Context, ref instance.ModuleRef) (instance.Source, instance.Module, error)
+	// Versions are those that a template takes, the highest first, at most n.
+	Versions(ctx context.Context, ref instance.ModuleRef, n int) ([]instance.Source, error)
+}
+
+// resolver writes into the statuses of Templates which version they mean.
+type resolver struct {
+	client.Client
+	Options
+}
+
+func (r *resolver) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("templates").
+		For(&v1alpha1.Template{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(r)
+}
+
+// Reconcile looks at one Template.
+func (r *resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Namespace != r.Namespace {
+		return reconcile.Result{}, nil
+	}
+	var o v1alpha1.Template
+	if err := r.Get(ctx, req.NamespacedName, &o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	next := o.DeepCopy()
+	wrong := r.resolve(ctx, next)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, ctx.Err()
+	}
+	next.Status.ObservedGeneration = o.Generation
+	r.judge(next, wrong)
+	if equality.Semantic.DeepEqual(o.Status, next.Status) {
+		return reconcile.Result{RequeueAfter: resolveEvery}, nil
+	}
+	err := r.Status().Patch(ctx, next, client.MergeFrom(&o))
+	return reconcile.Result{RequeueAfter: resolveEvery}, client.IgnoreNotFound(err)
+}
+
+// invalid is what stays wrong until somebody changes the Template or the module.
+type invalid struct{ error }
+
+// resolve fills a status; the error is what is wrong with the Template.
+func (r *resolver) resolve(ctx context.Context, o *v1alpha1.Template) error {
+	t, err := readTemplate(o, r.known())
+	if err != nil {
+		return invalid{err}
+	}
+	o.Status.Source = t.Module.Address
+	source, module, err := r.Modules.Resolve(ctx, t.Module)
+	if err != nil {
+		return err
+	}
+	if len(module.Inputs) > maxInputs {
+		return invalid{fmt.Errorf("the inputs of module %s %s are described by %d bytes, at most %d", source.Module, source.Version, len(module.Inputs), maxInputs)}
+	}
+	if _, err := schemaOf(t, module.Inputs, module.Outputs); err != nil {
+		return invalid{err}
+	}
+	versions, err := r.Modules.Versions(ctx, t.Module, maxVersions)
+	if err != nil {
+		return err
+	}
+	s := &o.Status
+	s.Version, s.Digest, s.Versions = source.Version, source.Digest, nil
+	s.Inputs, s.Outputs = &apiextensions.JSON{Raw: module.Inputs}, module.Outputs
+	current := false
+	for _, v := range append([]instance.Source{}, versions...) {
+		current = current || v.Version == source.Version
+		s.Versions = append(s.Versions, versionOf(v))
+	}
+	if !current {
+		s.Versions = append(s.Versions, versionOf(source))
+	}
+	whole := t.WithDefaults(r.Defaults)
+	s.Template, err = whole.Digest()
+	return err
+}
+
+func versionOf(s instance.Source) v1alpha1.TemplateVersion {
+	return v1alpha1.TemplateVersion{Version: s.Version, Digest: s.Digest, Archive: s.Archive, Size: s.Size}
+}
+
+// judge writes the conditions. What was resolved before counts as long as only the
+// registry is away.
+func (r *resolver) judge(o *v1alpha1.Template, wrong error) {
+	set := func(kind string, status bool, reason, message string) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+		if status {
+			c.Status = metav1.ConditionTrue
+		}
+		setCondition(&o.Status.Conditions, c, o.Generation)
+	}
+	if wrong == nil {
+		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonSynced, "version "+o.Status.Version)
+		set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonSynced, "")
+		return
+	}
+	_, stays := errors.AsType[invalid](wrong)
+	reason := v1alpha1.ReasonFailed
+	switch {
+	case stays:
+		reason = v1alpha1.ReasonInvalid
+	case errors.Is(wrong, oci.ErrNotFound):
+		reason = v1alpha1.ReasonModuleMissing
+	}
+	set(v1alpha1.ConditionReady, false, reason, wrong.Error())
+	set(v1alpha1.ConditionStalled, stays, reason, wrong.Error())
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// unseenFor bounds how long an object counts that was made here and that the cache does
+// not show: somebody may have deleted it meanwhile.
+const unseenFor = time.Minute
+
+// seen is what this process wrote of Instances, until its cache shows it. The zero value
+// is empty. It is safe for concurrent use.
+type seen struct {
+	mu    sync.Mutex
+	wrote map[types.UID]written
+}
+
+type written struct {
+	object *v1alpha1.Instance
+	at     time.Time
+}
+
+// put remembers an object as the API server returned it.
+func (s *seen) put(o *v1alpha1.Instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrote == nil {
+		s.wrote = map[types.UID]written{}
+	}
+	if had, ok := s.wrote[o.UID]; !ok || newer(o.ResourceVersion, had.object.ResourceVersion) {
+		s.wrote[o.UID] = written{o.DeepCopy(), time.Now()}
+	}
+}
+
+// drop forgets an object that is gone.
+func (s *seen) drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.wrote, uid)
+}
+
+// over returns what a cache has with what was written later, the oldest object first.
+func (s *seen) over(cached []v1alpha1.Instance) []v1alpha1.Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := map[types.UID]bool{}
+	for i := range cached {
+		uid := cached[i].UID
+		there[uid] = true
+		w, ok := s.wrote[uid]
+		switch {
+		case !ok:
+		case newer(w.object.ResourceVersion, cached[i].ResourceVersion):
+			cached[i] = *w.object.DeepCopy()
+		default:
+			delete(s.wrote, uid)
+		}
+	}
+	for uid, w := range s.wrote {
+		switch {
+		case there[uid]:
+		case time.Since(w.at) < unseenFor:
+			cached = append(cached, *w.object.DeepCopy())
+		default:
+			delete(s.wrote, uid)
+		}
+	}
+	slices.SortFunc(cached, func(a, b v1alpha1.Instance) int {
+		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+	return cached
+}
+
+// newer compares versions of one object, which are numbers that grow.
+func newer(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x > y
+}

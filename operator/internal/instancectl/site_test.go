@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/run"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// site is a namespace for instances with a clock of its own.
+type site struct {
+	t        *testing.T
+	config   *rest.Config
+	settings instancectl.Settings
+	client   client.Client // without a cache
+	engine   *engine
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, config: cluster.Admin(t), engine: &engine{did: map[instance.Ref]int{}}, now: time.Now()}
+	rig.Install(t, s.config)
+	s.settings.Namespace = cluster.Namespace(t, nil).Name
+	s.client = s.newClient(nil)
+	return s
+}
+
+func (s *site) time() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// pass lets time go by, and the moments between passes.
+func (s *site) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+func (s *site) newClient(reader client.Reader) client.Client {
+	s.t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	o := client.Options{Scheme: scheme}
+	if reader != nil {
+		o.Cache = &client.CacheOptions{Reader: reader, DisableFor: []client.Object{&corev1.Namespace{}}}
+	}
+	c, err := client.New(s.config, o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// cached returns a client with a cache of its own, as each process has.
+func (s *site) cached() client.Client {
+	s.t.Helper()
+	c, err := cache.New(s.config, cache.Options{Scheme: s.client.Scheme(), DefaultNamespaces: map[string]cache.Config{s.settings.Namespace: {}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.t.Cleanup(stop)
+	go func() { _ = c.Start(ctx) }()
+	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}, &v1alpha1.Approval{}} {
+		if _, err := c.GetInformer(s.t.Context(), o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return s.newClient(c)
+}
+
+// leader is an operator that leads, with the client that it writes by.
+func (s *site) leader(c client.Client) *instancectl.Controller {
+	return instancectl.NewController(c, s.client, &events.FakeRecorder{}, instancectl.Options{
+		Settings: s.settings, Executor: s.engine, Clock: instancectl.NewClock(s.time), Places: 100, Observe: time.Hour,
+	})
+}
+
+// portal is one process of the portal.
+func (s *site) portal() *instancectl.Store {
+	c := s.cached()
+	return instancectl.NewStore(c, instancectl.NewCatalog(c, s.settings), s.settings, s.time)
+}
+
+// run lets an operator work until a condition holds.
+func (s *site) run(c *instancectl.Controller, what string, until func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := c.Pass(s.t.Context()); err != nil && s.t.Context().Err() == nil {
+			s.t.Logf("pass: %v", err)
+		}
+		if until() {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("it never came that %s: %v", what, s.phases())
+		}
+	}
+}
+
+// template makes a Template that the operator has looked at.
+func (s *site) template(name string, change func(*v1alpha1.TemplateSpec)) *v1alpha1.Template {
+	s.t.Helper()
+	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.settings.Namespace, Name: name}, Spec: v1alpha1.TemplateSpec{
+		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, Outputs: []string{"url"}, Retries: new(int32(0)),
+		TTL:        &v1alpha1.TemplateTTL{Default: "8h", Max: "72h", Extend: "2h", Extends: 2},
+		Connection: &v1alpha1.TemplateConnection{URL: "https://${outputs.url}/"},
+		Parameters: []v1alpha1.TemplateParameter{{Name: "size", Update: true}},
+	}}
+	if change != nil {
+		change(&o.Spec)
+	}
+	if err := s.client.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	instancectl.Resolved(s.t, s.client, o)
+	return o
+}
+
+// all are the Instances, by name.
+func (s *site) all() map[string]*v1alpha1.Instance {
+	s.t.Helper()
+	var list v1alpha1.InstanceList
+	if err := s.client.List(s.t.Context(), &list, client.InNamespace(s.settings.Namespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]*v1alpha1.Instance{}
+	for i := range list.Items {
+		all[list.Items[i].Name] = &list.Items[i]
+	}
+	return all
+}
+
+// phases counts the Instances of each phase.
+func (s *site) phases() map[v1alpha1.InstancePhase]int {
+	n := map[v1alpha1.InstancePhase]int{}
+	for _, o := range s.all() {
+		n[o.Status.Phase]++
+	}
+	return n
+}
+
+func (s *site) is(id string, p v1alpha1.InstancePhase) func() bool {
+	return func() bool { o := s.all()[id]; return o != nil && o.Status.Phase == p }
+}
+
+// create has a portal launch a template for somebody.
+func (s *site) create(p *instancectl.Store, who, template, key string) (instance.Answer, error) {
+	e, err := instancectl.CatalogOf(p).Pin(s.t.Context(), template, "")
+	if err != nil {
+		return instance.Answer{}, err
+	}
+	return p.Do(s.t.Context(), instance.Command{
+		Event: instance.Create{
+			Template: e.Template, Digest: e.Digest, Source: e.Source, Owner: instance.Owner{Kind: "user", Issuer: "https://idp", ID: who, Label: who},
+		},
+		Actor: instance.Actor{Issuer: "https://idp", Subject: who}, Key: key, Caller: who, Digest: "body",
+	})
+}
+
+func (s *site) do(p *instancectl.Store, who string, e instance.Event) (instance.Answer, error) {
+	return p.Do(s.t.Context(), instance.Command{Event: e, Actor: instance.Actor{Issuer: "https://idp", Subject: who}})
+}
+
+// engine is an executor of this process that outlives operators, as Flux does.
+type engine struct {
+	mu     sync.Mutex
+	did    map[instance.Ref]int // how often an attempt was begun anew
+	made   map[string]int       // resources, by instance
+	fails  func(instancectl.Attempt) error
+	planID string
+}
+
+func (e *engine) begin(a instancectl.Attempt, n int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.did[a.Ref]++
+	if e.fails != nil {
+		if err := e.fails(a); err != nil {
+			return err
+		}
+	}
+	if e.made == nil {
+		e.made = map[string]int{}
+	}
+	e.made[a.ID] = n
+	return nil
+}
+
+func (e *engine) left() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, made := range e.made {
+		n += made
+	}
+	return n
+}
+
+func (e *engine) Run(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+	if a.Kind == instance.RunPlan {
+		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.Done, Plan: e.planID, Counts: &instance.Counts{Add: 1}, Resources: -1}}, nil
+	}
+	if err := e.begin(a, 1); err != nil {
+		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: -1}}, nil
+	}
+	return run.Status{State: run.Ended, Result: instance.Result{
+		Outcome: instance.Done, Resources: 1, State: true, Outputs: map[string]json.RawMessage{"url": json.RawMessage(fmt.Sprintf("%q", a.ID+".example.com"))},
+	}}, nil
+}
+
+func (e *engine) Destroy(_ context.Context, a instancectl.Attempt) (run.Status, error) {
+	if err := e.begin(a, 0); err != nil {
+		return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.RunFailed, Error: err.Error(), Resources: 1, State: true}}, nil
+	}
+	return run.Status{State: run.Ended, Result: instance.Result{Outcome: instance.Done}}, nil
+}
+
+func (e *engine) Cancel(context.Context, instancectl.Attempt) error { return nil }
+
+func (e *engine) Release(context.Context, instancectl.Attempt) (bool, error) { return true, nil }
+
+var errBroken = errors.New("the cloud is down")

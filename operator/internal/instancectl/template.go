@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// templateName is the name of the template that an object is: NAMESPACE/NAME of
+// NAMESPACE.NAME.
+func templateName(object string) string { return strings.Replace(object, ".", "/", 1) }
+
+// objectName is the name of the Template that is a template.
+func objectName(template string) string { return strings.Replace(template, "/", ".", 1) }
+
+// body is the block of a template in the JSON syntax of HCL.
+type body map[string]any
+
+func (b body) text(name, value string) {
+	if value != "" {
+		b[name] = value
+	}
+}
+
+func (b body) number(name string, n int32) {
+	if n != 0 {
+		b[name] = n
+	}
+}
+
+// readTemplate makes a template of an object, and checks it as a file of templates is
+// checked. The error names the field.
+func readTemplate(o *v1alpha1.Template, known instance.Known) (*instance.Template, error) {
+	known.Executors = []string{v1alpha1.ExecutorTerraform}
+	src, err := json.Marshal(map[string]any{"template": map[string]any{templateName(o.Name): templateBody(&o.Spec)}})
+	if err != nil {
+		return nil, err
+	}
+	t, err := instance.ParseCanonical(src, known)
+	if err != nil {
+		return nil, fmt.Errorf("%s", strings.NewReplacer("template.tf.json:1: ", "", "template.tf.json:1,", "").Replace(err.Error()))
+	}
+	return t, nil
+}
+
+func templateBody(s *v1alpha1.TemplateSpec) body {
+	b := body{"protection": s.Protection}
+	for name, value := range map[string]string{
+		"title": s.Title, "description": s.Description, "icon": s.Icon, "category": s.Category, "executor": s.Executor, "owner": s.Owner,
+		"approval": s.Approval, "timeout": string(s.Timeout), "update": s.Update,
+	} {
+		b.text(name, value)
+	}
+	for name, list := range map[string][]string{"groups": s.Groups, "outputs": s.Outputs, "credentials": s.Credentials} {
+		if len(list) > 0 {
+			b[name] = list
+		}
+	}
+	for name, value := range map[string]*bool{"enabled": s.Enabled, "visible": s.Visible} {
+		if value != nil {
+			b[name] = *value
+		}
+	}
+	b.number("per_owner", s.PerOwner)
+	b.number("max", s.Max)
+	if s.Retries != nil {
+		b["retries"] = *s.Retries
+	}
+	if len(s.Inputs) > 0 {
+		b["inputs"] = s.Inputs
+	}
+	if len(s.Notices) > 0 {
+		b["notices"] = s.Notices
+	}
+	if m := s.Module; m != nil {
+		module := body{"address": m.Address}
+		module.text("version", m.Version)
+		module.text("path", m.Path)
+		b["module"] = module
+	}
+	templateBlocks(b, s)
+	return b
+}
+
+func templateBlocks(b body, s *v1alpha1.TemplateSpec) {
+	if l := s.TTL; l != nil {
+		ttl := body{"default": l.Default}
+		ttl.text("max", string(l.Max))
+		ttl.text("extend", string(l.Extend))
+		ttl.text("failed", string(l.Failed))
+		ttl.number("extends", l.Extends)
+		if l.Default != "none" {
+			ttl.text("on_expire", l.OnExpire)
+		}
+		b["ttl"] = ttl
+	}
+	if p := s.Pool; p != nil {
+		pool := body{"size": p.Size}
+		pool.number("max", p.Max)
+		pool.text("max_age", string(p.MaxAge))
+		pool.text("when_empty", p.WhenEmpty)
+		b["pool"] = pool
+	}
+	if c := s.Connection; c != nil {
+		connection := body{}
+		connection.text("type", c.Type)
+		connection.text("url", c.URL)
+		connection.text("message", c.Message)
+		b["connection"] = connection
+	}
+	if d := s.Drift; d != nil {
+		b["drift"] = body{"every": d.Every, "remediate": d.Remediate}
+	}
+	if c := s.Cost; c != nil {
+		b["cost"] = body{"hourly": json.Number(c.Hourly), "currency": c.Currency}
+	}
+	var parameters []body // a list keeps their order
+	for i := range s.Parameters {
+		p := &s.Parameters[i]
+		parameters = append(parameters, body{p.Name: parameterBody(p)})
+	}
+	if parameters != nil {
+		b["parameter"] = parameters
+	}
+}
+
+func parameterBody(p *v1alpha1.TemplateParameter) body {
+	b := body{"update": p.Update}
+	b.text("title", p.Title)
+	b.text("help", p.Help)
+	b.text("pattern", p.Pattern)
+	if p.Link != nil {
+		b["link"] = *p.Link
+	}
+	if p.Default != nil {
+		b["default"] = p.Default
+	}
+	if len(p.Enum) > 0 {
+		b["enum"] = p.Enum
+	}
+	if p.Minimum != "" {
+		b["minimum"] = json.Number(p.Minimum)
+	}
+	if p.Maximum != "" {
+		b["maximum"] = json.Number(p.Maximum)
+	}
+	return b
+}
+
+// rawValues are values of objects as the machine has them, and values the other way.
+func rawValues(all map[string]apiextensions.JSON) map[string]json.RawMessage {
+	if all == nil {
+		return nil
+	}
+	out := make(map[string]json.RawMessage, len(all))
+	for name, v := range all {
+		out[name] = v.Raw
+	}
+	return out
+}
+
+func values(all map[string]json.RawMessage) map[string]apiextensions.JSON {
+	if all == nil {
+		return nil
+	}
+	out := make(map[string]apiextensions.JSON, len(all))
+	for name, v := range all {
+		out[name] = apiextensions.JSON{Raw: v}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// write does what a command that the machine takes means for the objects: r is what it
+// makes of the record.
+func (s *Store) write(ctx context.Context, c instance.Command, o *v1alpha1.Instance, r *instance.Record) error {
+	switch e := c.Event.(type) {
+	case instance.DestroyNow:
+		version := o.ResourceVersion
+		return failed(o.Name, s.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}))
+	case instance.Approve:
+		return s.decide(ctx, c, o, e.Plan, v1alpha1.DecisionApprove, "")
+	case instance.Reject:
+		return s.decide(ctx, c, o, "", v1alpha1.DecisionReject, e.Reason)
+	}
+	changed := o.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	if asked := askedBy(c); asked != "" {
+		changed.Annotations[v1alpha1.AnnotationAsked] = asked
+	}
+	now := s.now().UTC().Format(time.RFC3339Nano)
+	switch e := c.Event.(type) {
+	case instance.Extend:
+		changed.Spec.ExpiresAt = timeOf(r.ExpiresAt)
+	case instance.Update:
+		if e.Parameters != nil {
+			changed.Spec.Parameters = values(e.Parameters)
+		}
+		if e.Source != nil {
+			changed.Spec.Version = e.Source.Version
+		}
+		if inputsDigest(changed) == inputsDigest(o) {
+			return fmt.Errorf("%w: neither parameters nor version change", instance.ErrInvalid)
+		}
+	case instance.Protect:
+		changed.Spec.Protected = e.On
+	case instance.Rename:
+		changed.Spec.Name = e.Name
+	case instance.Retry:
+		changed.Annotations[v1alpha1.AnnotationRequest] = now
+	case instance.Cancel:
+		changed.Annotations[v1alpha1.AnnotationCancel] = now
+	case instance.Orphan:
+		changed.Annotations[v1alpha1.AnnotationAbandon] = o.Name
+	default:
+		return errors.ErrUnsupported
+	}
+	if err := s.client.Update(ctx, changed); err != nil {
+		return failed(o.Name, err)
+	}
+	s.seen.put(changed)
+	return nil
+}
+
+// decide makes an Approval. One that is there says the same.
+func (s *Store) decide(ctx context.Context, c instance.Command, o *v1alpha1.Instance, plan string, d v1alpha1.Decision, reason string) error {
+	if strings.HasPrefix(plan, v1alpha1.PlanRequest+"@") || plan == "" && o.Status.Plan == v1alpha1.PlanRequest {
+		plan = v1alpha1.PlanRequest
+	} else if plan == "" {
+		plan = o.Status.Plan
+	}
+	plan, _, _ = strings.Cut(plan, "@")
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s\x00%s", d, plan, o.Generation, o.UID, actorName(c.Actor)))
+	a := &v1alpha1.Approval{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name + "-" + hex.EncodeToString(sum[:8])},
+		Spec: v1alpha1.ApprovalSpec{
+			Target: v1alpha1.ApprovalTarget{Kind: "Instance", Name: o.Name}, Plan: plan, Generation: o.Generation,
+			Approver: actorName(c.Actor), Decision: d, Reason: reason,
+		},
+	}
+	err := s.client.Create(ctx, a)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return failed(o.Name, err)
+}
+
+// cutAsked is what an object remembers of the request that wrote it last.
+func cutAsked(o *v1alpha1.Instance) (key, digest string, ok bool) {
+	return strings.Cut(o.Annotations[v1alpha1.AnnotationAsked], "=")
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// templates is the part of a [Catalog] that wishes need.
+type templates interface {
+	Current(name string) (*portal.Entry, bool)
+	Pin(ctx context.Context, name, version string) (*portal.Entry, error)
+}
+
+// desk steps a document through what objects say.
+type desk struct {
+	machine   *instance.Machine
+	templates templates
+	now       time.Time
+	seed      func() [32]byte
+	doc       *instance.Document
+	effects   []instance.Effect
+}
+
+// step does one event; a refusal leaves the document as it is.
+func (k *desk) step(a instance.Actor, e instance.Event) error {
+	d, effects, _, err := k.machine.Step(k.doc, instance.Command{Event: e, Actor: a, Seed: k.seed()}, k.now)
+	if err == nil {
+		k.doc, k.effects = d, append(k.effects, effects...)
+	}
+	return err
+}
+
+// hear does what an Instance says that its status does not know yet, and returns what is
+// known then; nil: nothing new. An Instance whose template is not ready yet waits.
+func (k *desk) hear(o *v1alpha1.Instance) *v1alpha1.Handled {
+	r := k.doc.Records[o.Name]
+	handled := heard(o)
+	switch {
+	case r == nil && o.DeletionTimestamp != nil:
+		return nil
+	case r == nil && o.Spec.Owner == nil && managed(o):
+		return nil // a member that was made and never recorded
+	case r == nil || r.Owner.ID == "" && o.Spec.Owner != nil && r.Phase.Live() && r.Phase != instance.Destroying && r.Phase != instance.DestroyFailed:
+		return k.launch(o, r, handled)
+	case o.DeletionTimestamp != nil:
+		k.end(r)
+		return nil
+	}
+	return k.changes(o, r, handled)
+}
+
+func managed(o *v1alpha1.Instance) bool { _, ok := o.Labels[v1alpha1.LabelManaged]; return ok }
+
+// heard is what an object says now.
+func heard(o *v1alpha1.Instance) *v1alpha1.Handled {
+	return &v1alpha1.Handled{
+		Name: o.Spec.Name, Protected: o.Spec.Protected, ExpiresAt: o.Spec.ExpiresAt, Inputs: inputsDigest(o),
+		Request: o.Annotations[v1alpha1.AnnotationRequest], Cancel: o.Annotations[v1alpha1.AnnotationCancel],
+	}
+}
+
+// launch judges an Instance that somebody made or claimed.
+func (k *desk) launch(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	e, ok := k.templates.Current(o.Spec.Template)
+	if ok && e.Digest != "" && e.Problem != "" && r == nil {
+		return nil // it is looked at when the template is ready
+	}
+	switch {
+	case o.Spec.Owner == nil:
+		return unheard(o, "owner and createdBy say whose it is: only the operator makes members of a pool")
+	case !ok || e.Digest == "":
+		return unheard(o, "there is no Template "+objectName(o.Spec.Template)+" that can be launched")
+	}
+	launch := instance.Launch{ID: o.Name, Of: o.Spec.Template, Create: instance.Create{Owner: owner(o), Name: o.Spec.Name}}
+	launch.Refused = k.fill(&launch.Create, e, o, r)
+	if err := k.step(actor(o.Spec.CreatedBy), launch); err != nil {
+		handled.Refused = err.Error()
+	}
+	// What it says from the start is not a wish of its own, but for these.
+	if o.Spec.Protected || o.Spec.ExpiresAt != nil {
+		first := *handled
+		first.Protected, first.ExpiresAt = false, nil
+		o = o.DeepCopy()
+		o.Status.Handled = &first
+		if r := k.doc.Records[o.Name]; r != nil && r.Phase.Live() {
+			if more := k.changes(o, r, handled); more != nil {
+				return more
+			}
+		}
+	}
+	return handled
+}
+
+// unheard tells why an Instance is not looked at yet; nil: that was told.
+func unheard(o *v1alpha1.Instance, why string) *v1alpha1.Handled {
+	if had := o.Status.Handled; had != nil && had.Refused == why {
+		return nil
+	}
+	return &v1alpha1.Handled{Refused: why}
+}
+
+// fill makes the event of a launch of a template; what speaks against it is returned.
+func (k *desk) fill(c *instance.Create, e *portal.Entry, o *v1alpha1.Instance, r *instance.Record) (refused string) {
+	c.Template, c.Digest, c.Source = e.Template, e.Digest, e.Source
+	c.TTL, _ = time.ParseDuration(string(o.Spec.TTL))
+	for name, value := range o.Spec.Claims {
+		if c.Claims == nil {
+			c.Claims = map[string]string{}
+		}
+		c.Claims[name] = string(value)
+	}
+	if r != nil { // a member is what it is
+		c.Source = r.Source
+		return ""
+	}
+	if v := o.Spec.Version; v != "" && v != e.Source.Version {
+		pinned, err := k.pin(o.Spec.Template, v)
+		if err != nil {
+			return err.Error()
+		}
+		c.Source = pinned.Source
+	}
+	parameters, err := e.Schema.CheckParameters(rawValues(o.Spec.Parameters))
+	if err != nil {
+		return err.Error()
+	}
+	c.Parameters = parameters
+	return ""
+}
+
+// end destroys what an Instance is that somebody deletes. It cannot be kept any more,
+// protected or not.
+func (k *desk) end(r *instance.Record) {
+	if !r.Phase.Live() || r.Phase == instance.Destroying || r.Phase == instance.DestroyFailed {
+		return
+	}
+	admin := instance.Actor{Admin: true}
+	if r.Protected != "" {
+		_ = k.step(admin, instance.Protect{ID: r.ID}) // what is refused leaves it as it is
+	}
+	_ = k.step(admin, instance.DestroyNow{ID: r.ID})
+}
+
+// changes does what is wished of an Instance that is there.
+func (k *desk) changes(o *v1alpha1.Instance, r *instance.Record, handled *v1alpha1.Handled) *v1alpha1.Handled {
+	had := o.Status.Handled
+	if had == nil {
+		had = &v1alpha1.Handled{}
+	}
+	var errs []error
+	do := func(new bool, a instance.Actor, e instance.Event) {
+		if new {
+			if err := k.step(a, e); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	who := actor(o.Spec.CreatedBy)
+	do(had.Name != handled.Name, who, instance.Rename{ID: r.ID, Name: handled.Name})
+	do(had.Protected != handled.Protected, who, instance.Protect{ID: r.ID, On: handled.Protected})
+	if !sameTime(had.ExpiresAt, handled.ExpiresAt) && handled.ExpiresAt != nil {
+		errs = append(errs, k.extend(r, who, handled.ExpiresAt.Time))
+	}
+	if had.Inputs != handled.Inputs {
+		errs = append(errs, k.update(o, r, who))
+	}
+	do(had.Request != handled.Request, who, instance.Retry{ID: r.ID})
+	do(had.Cancel != handled.Cancel, who, instance.Cancel{ID: r.ID})
+	if o.Annotations[v1alpha1.AnnotationAbandon] == o.Name && r.Phase.Live() {
+		do(true, instance.Actor{Admin: true}, instance.Orphan{ID: r.ID, Reason: "abandoned"})
+	}
+	handled.Refused = had.Refused
+	err := errors.Join(errs...)
+	if same(had, handled) {
+		return nil
+	}
+	handled.Refused = ""
+	if err != nil {
+		handled.Refused = err.Error()
+	}
+	return handled
+}
+
+func same(a, b *v1alpha1.Handled) bool {
+	x, y := *a, *b
+	equal := sameTime(x.ExpiresAt, y.ExpiresAt)
+	x.ExpiresAt, y.ExpiresAt = nil, nil
+	return equal && x == y
+}
+
+// extend puts the end off until a time, or as far as the template lets it.
+func (k *desk) extend(r *instance.Record, who instance.Actor, until time.Time) error {
+	from := r.ExpiresAt
+	if from.Before(k.now) {
+		from = k.now
+	}
+	by := until.Sub(from).Round(time.Second)
+	if by <= 0 {
+		return fmt.Errorf("%s is before its end: delete the Instance to end it now", until.Format(time.RFC3339))
+	}
+	if t := k.doc.Templates[r.Snapshot]; t != nil && t.TTL != nil && by > t.TTL.Extend {
+		by = 0 // what the template gives
+	}
+	return k.step(who, instance.Extend{ID: r.ID, By: by})
+}
+
+// update runs an instance with other values, or another version.
+func (k *desk) update(o *v1alpha1.Instance, r *instance.Record, who instance.Actor) error {
+	e, ok := k.templates.Current(r.Template)
+	if !ok || e.Problem != "" {
+		return fmt.Errorf("%w: its Template cannot be launched now, so nothing can be updated", instance.ErrPhase)
+	}
+	parameters, err := e.Schema.CheckUpdate(r.Parameters, rawValues(o.Spec.Parameters))
+	if err != nil {
+		return err
+	}
+	event := instance.Update{ID: r.ID, Parameters: parameters}
+	if v := o.Spec.Version; v != "" && v != r.Source.Version {
+		if e, err = k.pin(r.Template, v); err != nil {
+			return err
+		}
+		event.Source, event.Template, event.Digest = &e.Source, e.Template, e.Digest
+	}
+	return k.step(who, event)
+}
+
+// pin is a template with one of its versions.
+func (k *desk) pin(name, version string) (*portal.Entry, error) {
+	return k.templates.Pin(context.Background(), name, version) // from a cache
+}
+
+// hearAll goes through Instances, the oldest first, and returns what is known of those
+// that said something new, by name.
+func (k *desk) hearAll(objects []v1alpha1.Instance) map[string]*v1alpha1.Handled {
+	news := map[string]*v1alpha1.Handled{}
+	for i := range objects {
+		if h := k.hear(&objects[i]); h != nil {
+			news[objects[i].Name] = h
+		}
+	}
+	return news
+}
+
+// document is what the statuses of Instances say. Records that cannot be read are left
+// out, and returned.
+func document(objects []v1alpha1.Instance, pools map[string]*instance.Pool, clock instance.Clock) (*instance.Document, map[string]error) {
+	d := &instance.Document{
+		Version: 1, Templates: map[string]*instance.Template{}, Records: map[string]*instance.Record{}, Pools: maps.Clone(pools),
+		Requests: map[string]*instance.Request{}, Clock: clock,
+	}
+	if d.Pools == nil {
+		d.Pools = map[string]*instance.Pool{}
+	}
+	broken := map[string]error{}
+	for i := range objects {
+		o := &objects[i]
+		r, snapshots, err := record(o)
+		if err != nil {
+			broken[o.Name] = err
+			continue
+		}
+		if r != nil {
+			d.Records[o.Name] = r
+			maps.Copy(d.Templates, snapshots)
+		}
+	}
+	for _, v := range instance.Check(d) {
+		if d.Records[v.ID] != nil && !slices.Contains([]string{"I3", "I6"}, v.Rule) {
+			broken[v.ID] = fmt.Errorf("Instance %s: its record cannot be: %s %s", v.ID, v.Rule, v.Text)
+			delete(d.Records, v.ID)
+		}
+	}
+	return d, broken
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/owned"
+)
+
+// workspaceName is the namespace of what an instance makes in the cluster: the template's
+// second part and the id.
+func workspaceName(r *instance.Record) string {
+	_, name, _ := strings.Cut(r.Template, "/")
+	return name + "-" + r.ID
+}
+
+// ownerLabel is an owner as a label can say it.
+func ownerLabel(o instance.Owner) string {
+	if o.ID == "" {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", o.Kind, o.Issuer, o.ID))
+	return hex.EncodeToString(sum[:16])
+}
+
+// workspace makes sure of the namespace of an instance. One that somebody else made is a
+// [*owned.TakenError].
+func (c *Controller) workspace(ctx context.Context, o *v1alpha1.Instance, r *instance.Record, name string) error {
+	pooled := "false"
+	if r.Pooled {
+		pooled = "true"
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := owned.Write(ctx, c.client, ns, o.UID, func(ns *corev1.Namespace) error {
+		if ns.DeletionTimestamp != nil {
+			return fmt.Errorf("namespace %s is going, and is made anew then", name)
+		}
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[v1alpha1.LabelRuns] = ""
+		ns.Labels[v1alpha1.LabelOwner] = ownerLabel(r.Owner)
+		ns.Labels[v1alpha1.LabelTemplate] = objectName(r.Template)
+		ns.Labels[v1alpha1.LabelInstance] = r.ID
+		ns.Labels[v1alpha1.LabelPooled] = pooled
+		return nil
+	})
+	return err
+}
+
+// removeWorkspace deletes the namespace of an instance, and reports whether it is gone.
+func (c *Controller) removeWorkspace(ctx context.Context, o *v1alpha1.Instance, name string) (bool, error) {
+	ns := &corev1.Namespace{}
+	err := c.client.Get(ctx, client.ObjectKey{Name: name}, ns)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !owned.Ours(ns, o.UID):
+		return true, nil
+	}
+	if _, runs := ns.Labels[v1alpha1.LabelRuns]; runs && ns.DeletionTimestamp == nil {
+		delete(ns.Labels, v1alpha1.LabelRuns)
+		if err := c.client.Update(ctx, ns); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	return owned.Delete(ctx, c.client, ns, o.UID)
+}

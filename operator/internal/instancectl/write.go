@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package instancectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// write keeps what the pass came to, each object by its resourceVersion, and reports
+// whether anything changed. What somebody else wrote meanwhile is left for the next pass.
+func (p *pass) write(ctx context.Context) (changed bool, err error) {
+	for i := range p.objects {
+		wrote, err := p.one(ctx, &p.objects[i])
+		if changed, err = p.kept(changed, wrote, err); err != nil {
+			return changed, err
+		}
+	}
+	for id, r := range p.desk.doc.Records {
+		if p.byName[id] == nil {
+			wrote, err := p.member(ctx, r)
+			if changed, err = p.kept(changed, wrote, err); err != nil {
+				return changed, err
+			}
+		}
+	}
+	for i := range p.approvals {
+		wrote, err := p.approval(ctx, &p.approvals[i])
+		if changed, err = p.kept(changed, wrote, err); err != nil {
+			return changed, err
+		}
+	}
+	return changed, p.poolStatuses(ctx)
+}
+
+// kept counts a write; one that lost against somebody else is for the next pass.
+func (p *pass) kept(before, wrote bool, err error) (bool, error) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		p.again = true
+		return before, nil
+	}
+	return before || wrote, err
+}
+
+// one writes an Instance, or lets it go.
+func (p *pass) one(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
+	r, had := p.desk.doc.Records[o.Name], p.before.Records[o.Name]
+	switch {
+	case r == nil && had == nil && o.Status.Record != nil: // it cannot be read: it stays as it is
+		return false, nil
+	case r == nil && had == nil:
+		return p.unrecorded(ctx, o)
+	case r == nil, had != nil && (had.Phase == instance.Destroyed || had.Phase == instance.Orphaned), had != nil && had.Phase == instance.Rejected && o.DeletionTimestamp != nil:
+		if had != nil && r != nil && had.Kept && o.DeletionTimestamp == nil {
+			return false, nil // left to people by its end: they remove it
+		}
+		p.active = true
+		return p.leave(ctx, o, had)
+	}
+	if !controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerRun) && o.DeletionTimestamp == nil {
+		if err := p.hold(ctx, o); err != nil {
+			return false, err
+		}
+	}
+	return p.keep(ctx, o, r)
+}
+
+// hold adds the finalizer, before anything is made outside.
+func (p *pass) hold(ctx context.Context, o *v1alpha1.Instance) error {
+	status := o.Status
+	controllerutil.AddFinalizer(o, v1alpha1.FinalizerRun)
+	if err := p.c.client.Update(ctx, o); err != nil {
+		return err
+	}
+	o.Status = status
+	p.c.seen.put(o)
+	return nil
+}
+
+// keep writes the status of an Instance, if it is another one.
+func (p *pass) keep(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
+	next := o.DeepCopy()
+	next.Status.ObservedGeneration = o.Generation
+	if h := p.news[o.Name]; h != nil {
+		next.Status.Handled = h
+	}
+	if r.Applied || r.Run != nil {
+		next.Status.Namespace = workspaceName(r)
+	}
+	if r != p.before.Records[o.Name] || o.Status.Record == nil {
+		s, err := status(next, p.desk.doc, r)
+		if err != nil {
+			return false, err
+		}
+		next.Status = s
+	}
+	if equality.Semantic.DeepEqual(o.Status, next.Status) {
+		return false, nil
+	}
+	return true, p.put(ctx, next)
+}
+
+func (p *pass) put(ctx context.Context, o *v1alpha1.Instance) error {
+	if err := p.c.client.Status().Update(ctx, o); err != nil {
+		if apierrors.IsNotFound(err) {
+			p.c.seen.drop(o.UID)
+		}
+		return err
+	}
+	p.c.seen.put(o)
+	return nil
+}
+
+// unrecorded writes down why an Instance is not launched. A member that was made and not
+// recorded goes: nothing of it ran, and the pool makes another one.
+func (p *pass) unrecorded(ctx context.Context, o *v1alpha1.Instance) (bool, error) {
+	if o.DeletionTimestamp != nil || o.Spec.Owner == nil && managed(o) {
+		return true, p.letGo(ctx, o)
+	}
+	h := p.news[o.Name]
+	if h == nil {
+		return false, nil
+	}
+	next := o.DeepCopy()
+	next.Status.Handled, next.Status.ObservedGeneration = h, o.Generation
+	setCondition(&next.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: h.Refused,
+	}, o.Generation)
+	return true, p.put(ctx, next)
+}
+
+// leave removes what is left of an instance whose life is over, then its object.
+func (p *pass) leave(ctx context.Context, o *v1alpha1.Instance, had *instance.Record) (bool, error) {
+	if had != nil && had.Phase != instance.Rejected {
+		gone, err := p.emptied(ctx, o, had)
+		if err != nil || !gone {
+			return false, err
+		}
+	}
+	return true, p.letGo(ctx, o)
+}
+
+// emptied reports whether nothing of an instance is left in the cluster. What a plan
+// alone made goes here, and so does what people keep: nobody runs it any more.
+func (p *pass) emptied(ctx context.Context, o *v1alpha1.Instance, r *instance.Record) (bool, error) {
+	a := Attempt{
+		Ref: instance.Ref{ID: r.ID, Kind: instance.RunDestroy, N: len(r.Runs)}, UID: o.UID, Namespace: workspaceName(r), Source: r.Source, Template: p.before.Templates[r.Snapshot],
+	}
+	if a.Template == nil {
+		a.Template = &instance.Template{Name: r.Template}
+	}
+	if done, err := p.c.Executor.Release(ctx, a); err != nil || !done {
+		return false, err
+	}
+	return p.c.removeWorkspace(ctx, o, a.Namespace)
+}
+
+// letGo takes the finalizer away and deletes the object.
+func (p *pass) letGo(ctx context.Context, o *v1alpha1.Instance) error {
+	version := o.ResourceVersion
+	if o.DeletionTimestamp == nil {
+		if err := p.c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &version}); err != nil {
+			return err
+		}
+		if err := p.c.live.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			p.c.seen.drop(o.UID)
+			return client.IgnoreNotFound(err)
+		}
+	}
+	if controllerutil.RemoveFinalizer(o, v1alpha1.FinalizerRun) {
+		if err := p.c.client.Update(ctx, o); err != nil {
+			return err
+		}
+	}
+	p.c.seen.drop(o.UID)
+	return nil
+}
+
+// member makes the object of an instance that a pool gets, then writes its record.
+func (p *pass) member(ctx context.Context, r *instance.Record) (bool, error) {
+	o := &v1alpha1.Instance{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.c.Namespace, Name: r.ID, Labels: map[string]string{v1alpha1.LabelManaged: ""}, Finalizers: []string{v1alpha1.FinalizerRun},
+		},
+		Spec: v1alpha1.InstanceSpec{Template: r.Template, Version: r.Source.Version},
+	}
+	if err := p.c.client.Create(ctx, o); err != nil {
+		return false, fmt.Errorf("a member of the pool of %s: %w", r.Template, err)
+	}
+	p.c.seen.put(o)
+	o.Status.Handled = heard(o)
+	return p.keep(ctx, o, r)
+}
+
+// poolStatuses writes what is remembered of pools.
+func (p *pass) poolStatuses(ctx context.Context) error {
+	for i := range p.templates {
+		o := &p.templates[i]
+		want := p.poolStatus(o)
+		if equality.Semantic.DeepEqual(o.Status.Pool, want) {
+			continue
+		}
+		next := o.DeepCopy()
+		next.Status.Pool = want
+		if err := p.c.client.Status().Patch(ctx, next, client.MergeFrom(o)); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) poolStatus(o *v1alpha1.Template) *v1alpha1.PoolStatus {
+	name := templateName(o.Name)
+	pool := p.desk.doc.Pools[name]
+	if o.Spec.Pool == nil && pool == nil {
+		return nil
+	}
+	s := &v1alpha1.PoolStatus{}
+	for _, r := range p.desk.doc.Records {
+		switch {
+		case r.Template != name || !r.Pooled || !r.Phase.Live():
+		case r.Owner.ID != "":
+			s.Claimed++
+		case r.Phase == instance.Available:
+			s.Available++
+		case slices.Contains([]instance.Phase{instance.Provisioning, instance.Updating}, r.Phase):
+			s.Coming++
+		}
+	}
+	if pool != nil {
+		s.Paused, s.Failures, s.Backoff, s.Revision = pool.Paused, int32(pool.Failures), timeOf(pool.Backoff), pool.Revision //nolint:gosec // a few
+	}
+	return s
+}
