@@ -405,6 +405,7 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
+	operator/internal/runhome
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
@@ -423,6 +424,9 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	operator/internal/owned
 	operator/internal/runtoken
 	statebackend
+operator/internal/runhome: namespaces furnished for runs
+	operator/api/v1alpha1
+	operator/internal/owned
 operator/internal/runtoken: an issuer of tokens, and its keys
 	internal/addr
 	operator/internal/owned

@@ -40,9 +40,11 @@ const (
 	LabelPooled   = "okara.dev/pooled"   // it was made for a pool
 
 	// Annotations of an Instance.
-	AnnotationCancel  = "okara.dev/cancel"  // any new value ends its run early
-	AnnotationAbandon = "okara.dev/abandon" // the name of the object: what it made is left to people
-	AnnotationAsked   = "okara.dev/asked"   // KEY=DIGEST of the last request of the portal, which may come again
+	AnnotationCancel  = "okara.dev/cancel"      // any new value ends its run early
+	AnnotationAbandon = "okara.dev/abandon"     // the name of the object: what it made is left to people
+	AnnotationAdopt   = "okara.dev/adopt-state" // "true": a workspace that exists is the object's from now on
+	AnnotationUnlock  = "okara.dev/unlock"      // id of a lock of the state, which the next run breaks
+	AnnotationAsked   = "okara.dev/asked"       // KEY=DIGEST of the last request of the portal, which may come again
 
 	AnnotationRequest   = "okara.dev/requestedAt" // any new value asks for a run now
 	AnnotationAddresses = "okara.dev/addresses"   // of a Namespace: the addresses that it may use
@@ -63,6 +65,10 @@ const (
 	ConditionStalled     = "Stalled"
 	// ConditionEstablished of a ModuleKind: its CRD, its roles and the watch of its objects are there.
 	ConditionEstablished = "Established"
+	// Of an object that runs: beside Ready, each only while it holds.
+	ConditionDrifted          = "Drifted"
+	ConditionWaiting          = "Waiting"
+	ConditionAwaitingApproval = "AwaitingApproval"
 )
 
 // Reasons of conditions and events.
@@ -101,4 +107,12 @@ const (
 	ReasonObjectsExist        = "ObjectsExist"
 	ReasonExecutorMissing     = "ExecutorMissing"
 	ReasonUpgradeStopped      = "UpgradeStopped"
+	ReasonRunning             = "Running"
+	ReasonPlanned             = "Planned"
+	ReasonApplied             = "Applied"
+	ReasonDestroying          = "Destroying"
+	ReasonDestroyFailed       = "DestroyFailed"
+	ReasonStateExists         = "StateExists"
+	ReasonStateNotOwned       = "StateNotOwned"
+	ReasonOutputsConflict     = "OutputsConflict"
 )

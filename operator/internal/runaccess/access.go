@@ -111,7 +111,7 @@ type Ready struct {
 // Into puts it into the run that Flux carries out.
 func (r Ready) Into(s *fluxexec.Spec) {
 	s.State, s.CLIConfigSecret = r.State, r.CLIConfigSecret
-	s.Module.PullSecret, s.Module.CASecret = r.PullSecret, r.CASecret
+	s.Module.PullSecret, s.Module.CASecret, s.Request = r.PullSecret, r.CASecret, r.Request
 }
 
 // Prepare makes all that a run needs, as far as it is not there and fresh. It may be

@@ -361,7 +361,7 @@ func TestOneOwner(t *testing.T) {
 	if e, ok := errors.AsType[*runaccess.NotOwnerError](err); !ok || e.Owner != "run:acme/2" {
 		t.Errorf("the earlier owner prepares: %v", err)
 	}
-	if _, ok := errors.AsType[*runaccess.KeptError](s.Release(t.Context(), old, true)); !ok {
+	if _, ok := errors.AsType[*runaccess.NotOwnerError](s.Release(t.Context(), old, true)); !ok {
 		t.Error("the earlier owner releases it")
 	}
 }

@@ -27,7 +27,7 @@ func (e *KeptError) Error() string {
 // Release deletes the state of a run whose Terraform is gone, and says so in its record.
 // destroyed is whether the controller reported that it had destroyed everything, which
 // counts only where OpenTofu encrypted the state. It may be repeated. A state with
-// resources is a [*KeptError]; so is one that belongs to another object.
+// resources is a [*KeptError], one that belongs to another object a [*NotOwnerError].
 //
 // The record says deleted before the state is: cut off in between, the workspace exists
 // by its state, and the next call finishes.
@@ -50,7 +50,7 @@ func (a *Access) Release(ctx context.Context, r Run, destroyed bool) error {
 	case is == nil: // it never had a token
 		return nil
 	case is.Owner != r.Subject():
-		return a.kept(r, "its owner is "+is.Owner)
+		return a.notOwner(r, is)
 	}
 	if state, err := a.state(ctx, r); is.Deleted && state == nil {
 		return err
