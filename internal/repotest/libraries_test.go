@@ -144,6 +144,7 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/fluxobj
 	operator/internal/instancectl
 	operator/internal/owned
+	operator/internal/portalserve
 	operator/internal/registryctl
 	operator/internal/runaccess
 	operator/internal/runhome

@@ -384,6 +384,8 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/fluxexec
+	operator/internal/instancectl
+	operator/internal/portalserve
 	operator/internal/registryctl
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
@@ -395,6 +397,19 @@ operator/internal/fluxexec/helm: as fluxexec, for charts
 operator/internal/fluxobj: objects of Flux; it knows no runs
 	operator/api/v1alpha1
 	operator/internal/owned
+operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
+	oci
+	internal/access
+	internal/addr
+	internal/catalog
+	internal/httpserve
+	internal/instance
+	internal/netaddr
+	internal/portal
+	internal/service
+	internal/syntax
+	internal/web
+	operator/internal/instancectl
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/portalserve"
+)
+
+const portalLong = `Serve the JSON API of templates and instances and their pages over the Templates and
+Instances of one namespace. What somebody does there becomes an object, in the name of who
+logged in; the operator carries it out. The portal needs no registry and reads no Secret.
+
+--config names a file with the blocks of okara serve that say who may do what: tls, ui,
+token, issuer, rule, login, instances and quota. It is read again when it changes.
+
+SIGTERM and Ctrl-C end it with exit code 0, once running requests are answered. It ends
+with 2 where a flag or the file is wrong.`
+
+const portalExample = `  okara-operator portal --config /etc/okara/portal.hcl`
+
+// portalFlags are those of portal.
+type portalFlags struct {
+	kubeconfig string
+	config     string
+	namespace  string
+	caFile     string
+	verbose    bool
+}
+
+// instancesNamespace is the one whose Templates and Instances count, where no flag says
+// otherwise.
+const instancesNamespace = "okara-instances"
+
+func newPortal() *cobra.Command {
+	var f portalFlags
+	cmd := &cobra.Command{
+		Use: "portal", Short: "Serve the API and the pages of instances", Long: portalLong, Args: noArgs, Example: portalExample,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.config == "" {
+				return usagef("no configuration is given: name it with --config FILE")
+			}
+			return portal(cmd.Context(), f, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "`FILE` in HCL that says who may do what")
+	cmd.Flags().StringVar(&f.namespace, "instances-namespace", instancesNamespace, "`NAMESPACE` of Templates and Instances")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "PEM `FILE` with certificates to trust besides the system's")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "log each request")
+	return cmd
+}
+
+func portal(ctx context.Context, f portalFlags, errOut io.Writer) error {
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	handler := slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: level})
+	log := slog.New(handler)
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	settings, err := portalserve.Read(f.config)
+	if err != nil {
+		return portalError(err)
+	}
+	config, err := connect(&flags{kubeconfig: f.kubeconfig, namespace: f.namespace})
+	if err != nil {
+		return err
+	}
+	clock := &instancectl.Clock{}
+	config.Wrap(clock.Watch)
+	mgr, err := f.manager(config, settings.Metrics)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, kind); meta.IsNoMatchError(err) {
+			return &hintError{err, "install the kinds: kubectl apply --server-side -f charts/okara/crds"}
+		} else if err != nil {
+			return err
+		}
+	}
+	transport, err := httpserve.Transport(httpserve.TransportOptions{CAFile: f.caFile})
+	if err != nil {
+		return err
+	}
+	p, _, err := portalserve.New(portalserve.Options{
+		File: f.config, Namespace: f.namespace, Client: mgr.GetClient(), Clock: clock, Transport: transport, Version: version(), Logger: log,
+	})
+	if err != nil {
+		return portalError(err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return serve(ctx, p, settings, log) })); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// portalDrain is how long running requests may take when the portal ends.
+const portalDrain = 20 * time.Second
+
+// serve answers requests until ctx ends and those that run are answered.
+func serve(ctx context.Context, p *portalserve.Portal, s *portalserve.Settings, log *slog.Logger) error {
+	o := httpserve.Options{Addr: s.Listen, Handler: p, Drain: portalDrain, Logger: slog.New(debugOnly{log.Handler()})}
+	if s.TLS != nil {
+		o.TLSCert, o.TLSKey = s.TLS.Cert, s.TLS.Key
+	}
+	srv, err := httpserve.Listen(o)
+	if err != nil {
+		return err
+	}
+	log.Info("okara-operator portal serves", "address", srv.Addr())
+	go p.Watch(ctx)
+	defer context.AfterFunc(ctx, p.Close)()
+	return srv.Serve(ctx)
+}
+
+// debugOnly logs requests where --verbose asks for them.
+type debugOnly struct{ slog.Handler }
+
+func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
+	if !h.Enabled(ctx, slog.LevelDebug) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// portalError tells a mistake in the file from what may pass.
+func portalError(err error) error {
+	if _, ok := errors.AsType[*portalserve.SettingError](err); ok {
+		return &usageError{err}
+	}
+	return err
+}
+
+// manager makes the cache of the portal's namespace, and what serves the metrics.
+func (f *portalFlags) manager(config *rest.Config, metrics string) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if metrics == "" {
+		metrics = "0"
+	}
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: metrics}, HealthProbeBindAddress: "0",
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+		},
+	})
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalserve_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+	"github.com/seed-141914ff/okara/operator/internal/portalserve"
+	"github.com/seed-141914ff/okara/operator/internal/rig"
+)
+
+var cluster rig.Cluster
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
+
+// site is a portal over a namespace, as an account.
+type site struct {
+	t         *testing.T
+	client    client.Client // of an administrator
+	namespace string
+	file      string
+	portal    *portalserve.Portal
+	url       string
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newSite starts a portal with the rights that a config gives it.
+func newSite(t *testing.T, as func(namespace string) *rest.Config) *site {
+	t.Helper()
+	admin := cluster.Admin(t)
+	rig.Install(t, admin)
+	s := &site{t: t, namespace: cluster.Namespace(t, nil).Name, file: filepath.Join(t.TempDir(), "portal.hcl")}
+	var err error
+	if s.client, err = client.New(admin, client.Options{Scheme: scheme(t)}); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "session.key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.configure(fmt.Sprintf("ui { session_key_files = [%q] }\n", key), "anna", "ben")
+	config := as(s.namespace)
+	cached, err := cache.New(config, cache.Options{Scheme: scheme(t), DefaultNamespaces: map[string]cache.Config{s.namespace: {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() { _ = cached.Start(ctx) }()
+	for _, o := range []client.Object{&v1alpha1.Template{}, &v1alpha1.Instance{}} {
+		if _, err := cached.GetInformer(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme(t), Cache: &client.CacheOptions{Reader: cached}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.portal, _, err = portalserve.New(portalserve.Options{
+		File: s.file, Namespace: s.namespace, Client: c, Clock: &instancectl.Clock{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s.portal)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// configure writes the file: who is named may launch, and ben approves.
+func (s *site) configure(more string, names ...string) {
+	s.t.Helper()
+	var text strings.Builder
+	text.WriteString(more)
+	for _, name := range names {
+		fmt.Fprintf(&text, "token %q {\n sha256 = \"%x\"\n scopes = [\"use:instance:sandbox/*\", \"approve:instance:sandbox/*\", \"read:template:sandbox/*\"]\n}\n",
+			name, sha256.Sum256([]byte(tokenOf(name))))
+	}
+	if err := os.WriteFile(s.file, []byte(text.String()), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// template makes a Template that the operator has looked at.
+func (s *site) template() {
+	s.t.Helper()
+	o := &v1alpha1.Template{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "sandbox.vpc"}, Spec: v1alpha1.TemplateSpec{
+		Module: &v1alpha1.TemplateModule{Address: "net/vpc/aws"}, PerOwner: 2, TTL: &v1alpha1.TemplateTTL{Default: "8h", Extend: "1h"},
+		Parameters: []v1alpha1.TemplateParameter{{Name: "size"}}, Approval: "request",
+	}}
+	if err := s.client.Create(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+	o.Status = v1alpha1.TemplateStatus{
+		ObservedGeneration: o.Generation, Version: "1.0.0", Digest: "sha256:1", Versions: []v1alpha1.TemplateVersion{{Version: "1.0.0", Digest: "sha256:1"}},
+		Inputs:     &apiextensions.JSON{Raw: []byte(`{"properties":{"size":{"type":"string","default":"small"}}}`)},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Synced", LastTransitionTime: metav1.Now()}},
+	}
+	if err := s.client.Status().Update(s.t.Context(), o); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ask makes a request as somebody, and wants a status.
+func (s *site) ask(who, method, path, body string, want int) map[string]any {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+tokenOf(who))
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != want {
+		s.t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, b, err, want)
+	}
+	var doc map[string]any
+	_ = json.Unmarshal(b, &doc) // a page is none
+	return doc
+}
+
+// TestPortal launches by the API of okara serve, over objects.
+func TestPortal(t *testing.T) {
+	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
+	s.template()
+	for s.ask("anna", "GET", "/api/v1/templates", "", 200)["count"] != 1.0 {
+	}
+	made := s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc","name":"mine","parameters":{"size":"large"}}`, 202)
+	id, _ := made["id"].(string)
+	if made["phase"] != "requested" {
+		t.Errorf("made: %v", made)
+	}
+	var o v1alpha1.Instance
+	key := client.ObjectKey{Namespace: s.namespace, Name: id}
+	if err := s.client.Get(t.Context(), key, &o); err != nil {
+		t.Fatal(err)
+	}
+	if o.Spec.CreatedBy != "portal:okara:static#anna" || o.Spec.Owner.ID != "anna" || string(o.Spec.Parameters["size"].Raw) != `"large"` || o.Spec.Name != "mine" {
+		t.Errorf("%+v", o.Spec)
+	}
+	s.ask("anna", "GET", "/api/v1/instances/"+id, "", 200)
+	s.ask("anna", "POST", "/api/v1/instances", `{"template":"sandbox/vpc","parameters":{"size":1}}`, 422)
+	s.ask("anna", "POST", "/api/v1/templates/sandbox/vpc/pause", `{}`, 403)
+	s.ask("", "GET", "/api/v1/instances", "", 401)
+	s.ask("", "GET", "/ui/", "", 200)
+	s.ask("", "GET", "/ui/modules/a/b/c", "", 404)
+	s.ask("", "GET", "/readyz", "", 200)
+	s.ask("", "GET", "/healthz", "", 200)
+}
+
+// TestPortalRereads takes the file when it changes, and keeps the one before a mistake.
+func TestPortalRereads(t *testing.T) {
+	s := newSite(t, func(string) *rest.Config { return cluster.Admin(t) })
+	src, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, _, _ := strings.Cut(string(src), "token")
+	s.configure("what = 1\n")
+	s.portal.Again()
+	s.ask("anna", "GET", "/api/v1/me", "", 200)
+	s.configure(keys, "ben")
+	s.portal.Again()
+	s.ask("anna", "GET", "/api/v1/me", "", 401)
+	s.ask("ben", "GET", "/api/v1/me", "", 200)
+}
+
+func TestSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"listen = 1\nwhat = 2":                            "portal.hcl:2: ",
+		"instances {\n quota {}\n}":                       "portal.hcl:2: a quota has",
+		"instances {\n ttl {\n  default = \"1m\"\n }\n}":  "portal.hcl:2: default 1m: at least 10m",
+		"instances {\n config = { \"a b\" = \"c\" }\n}":   "config:",
+		"quota \"a\" {}":                                  `quota "a" has`,
+		"instances {\n connection { type = \"web\" }\n}":  "a connection is",
+		"instances {\n group_age = \"soon\"\n}":           `group_age "soon"`,
+		"ui { session_key_files = [\"a\"]\n foo = true }": "portal.hcl:",
+	} {
+		if _, err := portalserve.Parse([]byte(text), "portal.hcl"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	s, err := portalserve.Parse([]byte("instances {\n ttl {\n  default = \"8h\"\n  max = \"72h\"\n }\n quota { user = 5 }\n config = { domain = \"example.com\" }\n}\nquota \"students\" {\n groups = [\"students\"]\n user = 1\n}"), "portal.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	about, err := s.Instance()
+	if err != nil || about.Defaults.TTL.Default.Hours() != 8 || len(about.Limits.Quotas) != 2 || about.Config["domain"] != "example.com" || s.Listen != "127.0.0.1:8080" {
+		t.Errorf("%v %+v", err, about)
+	}
+}
+
+// FuzzParse reads files.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("ui { session_key_files = [\"a\"] }\ninstances { quota { user = 1 } }"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if s, err := portalserve.Parse(b, "portal.hcl"); err == nil {
+			_, _ = s.Instance()
+		}
+	})
+}
+
+// tokenOf is the static token of somebody.
+func tokenOf(name string) string { return "oks_" + name + "_" + strings.Repeat("a", 43) }

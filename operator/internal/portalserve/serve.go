@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalserve
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/access"
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/catalog"
+	"github.com/seed-141914ff/okara/internal/instance"
+	"github.com/seed-141914ff/okara/internal/portal"
+	"github.com/seed-141914ff/okara/internal/service"
+	"github.com/seed-141914ff/okara/internal/web"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/internal/instancectl"
+)
+
+// Options are what a portal needs.
+type Options struct {
+	File      string        // of [Settings]
+	Namespace string        // of Templates and Instances
+	Client    client.Client // reads from a cache
+	Clock     *instancectl.Clock
+	Transport http.RoundTripper // to issuers
+	Version   string            // of the program
+	Logger    *slog.Logger
+}
+
+// Portal answers requests by the file as it was read last without a mistake.
+type Portal struct {
+	o       Options
+	read    []byte // the file
+	serving atomic.Pointer[handler]
+	closing atomic.Bool
+}
+
+// handler is what one reading of the file makes.
+type handler struct {
+	http.Handler
+	kit *service.Kit
+}
+
+// rereadEvery is how often the file is looked at.
+const rereadEvery = 10 * time.Second
+
+// New returns a portal that has read its file.
+func New(o Options) (*Portal, *Settings, error) {
+	p := &Portal{o: o}
+	src, err := os.ReadFile(o.File)
+	if err != nil {
+		return nil, nil, &SettingError{err}
+	}
+	s, err := p.use(src)
+	return p, s, err
+}
+
+// use serves by a text of the file from now on, if it has no mistake.
+func (p *Portal) use(src []byte) (*Settings, error) {
+	p.read = src
+	s, err := Parse(src, p.o.File)
+	if err != nil {
+		return nil, err
+	}
+	h, err := p.handler(s)
+	if err != nil {
+		return nil, err
+	}
+	if before := p.serving.Swap(h); before != nil {
+		before.kit.Close() // who follows a stream comes again
+	}
+	return s, nil
+}
+
+// Watch reads the file again when it changes, until ctx ends. One with a mistake changes
+// nothing.
+func (p *Portal) Watch(ctx context.Context) {
+	t := time.NewTicker(rereadEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			p.again()
+		}
+	}
+}
+
+func (p *Portal) again() {
+	src, err := os.ReadFile(p.o.File)
+	if err != nil || bytes.Equal(src, p.read) {
+		return
+	}
+	if _, err := p.use(src); err != nil {
+		p.o.Logger.Error("the configuration has a mistake, and the one before counts on", "error", err)
+		return
+	}
+	p.o.Logger.Info("the configuration was read again")
+}
+
+// Close makes /readyz answer 503 and ends streams. All else goes on.
+func (p *Portal) Close() {
+	p.closing.Store(true)
+	p.serving.Load().kit.Close()
+}
+
+// ServeHTTP answers a request.
+func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.serving.Load().ServeHTTP(w, r) }
+
+// handler puts API and pages on one port.
+func (p *Portal) handler(s *Settings) (*handler, error) {
+	about, err := s.Instance()
+	if err != nil {
+		return nil, err
+	}
+	settings := instancectl.Settings{Namespace: p.o.Namespace, Defaults: about.Defaults, Config: about.Config, Limits: about.Limits}
+	templates := instancectl.NewCatalog(p.o.Client, settings)
+	guard, err := s.guard(p.o.Logger, p.o.Transport, func() access.Kept { return kept(templates, about.Limits) })
+	if err != nil {
+		return nil, err
+	}
+	kit := service.New(service.Options{Guard: guard, Logger: p.o.Logger})
+	store := instancectl.NewStore(p.o.Client, templates, settings, p.o.Clock.Now)
+	api, err := portal.New(portal.Options{
+		Kit: kit, Store: store, Catalog: templates, Machine: store.Machine(), Rate: about.Rate, GroupAge: about.GroupAge,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pages, err := p.pages(s, kit, api)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/v1/", api)
+	mux.Handle("/ui/", pages)
+	mux.Handle("GET /login/callback", pages)
+	mux.Handle("GET /{$}", http.RedirectHandler("ui/", http.StatusSeeOther))
+	mux.Handle("GET /healthz", said("ok\n"))
+	mux.Handle("GET /readyz", http.HandlerFunc(p.ready))
+	return &handler{screened(kit, mux), kit}, nil
+}
+
+// screened lets no web page of another origin through.
+func screened(kit *service.Kit, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(service.NoSniff, "nosniff")
+		if err := kit.Guard.Screen(r); err != nil {
+			kit.Handle(func(http.ResponseWriter, *http.Request) error { return err }, kit.Fail).ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// pages are those of templates and instances. There is no registry here, so nothing else
+// has any; the catalog that their package wants is never asked.
+func (p *Portal) pages(s *Settings, kit *service.Kit, api http.Handler) (http.Handler, error) {
+	nowhere, err := oci.New("registry.invalid", oci.Options{})
+	if err != nil {
+		return nil, err
+	}
+	none := catalog.New(catalog.Options{Client: nowhere, Layout: addr.Layout{}})
+	return web.New(web.Options{
+		Kit: kit, Catalog: none, Finder: catalog.NewFinder(none, true), Hostname: s.Hostname, Version: p.o.Version,
+		Off: web.Parts{Catalog: true, States: true, Depot: true, Doctor: true, Audit: true}, Instances: api, Mine: api,
+	})
+}
+
+// kept is what a session keeps of an identity for templates and limits.
+func kept(templates *instancectl.Catalog, limits instance.Limits) access.Kept {
+	var k access.Kept
+	for _, q := range limits.Quotas {
+		k.Groups = append(k.Groups, q.Groups...)
+	}
+	for _, e := range templates.All() {
+		t := e.Template
+		k.Claims = append(k.Claims, t.Claims()...)
+		switch {
+		case t.Owner == instance.OwnerGroup && len(t.Groups) == 0:
+			k.Groups = append(k.Groups, access.Everything)
+		case t.Owner == instance.OwnerGroup:
+			k.Groups = append(k.Groups, t.Groups...)
+		}
+	}
+	return k
+}
+
+// ready says that the objects of the cluster were read, which New waited for.
+func (p *Portal) ready(w http.ResponseWriter, r *http.Request) {
+	if p.closing.Load() {
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	said("ready\n").ServeHTTP(w, r)
+}
+
+func said(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write([]byte(text)) // the client is gone; there is nobody to tell
+	})
+}
