@@ -107,7 +107,6 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/instancectl
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
@@ -116,10 +115,10 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
+	operator/internal/plangate
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
@@ -128,6 +127,8 @@ k8s.io/apiextensions-apiserver: what a CRD is
 k8s.io/client-go: how a cluster is reached is a flag
 	operator/cmd/okara-operator
 k8s.io/client-go/util/csaupgrade: how a create becomes an apply
+	operator/internal/fluxobj
+k8s.io/client-go/util/retry: a write that another one was before
 	operator/internal/fluxobj
 k8s.io/client-go/tools/events: events of objects
 	operator/internal/instancectl
@@ -143,10 +144,9 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/fluxexec/helm
 	operator/internal/fluxobj
 	operator/internal/instancectl
+	operator/internal/plangate
 	operator/internal/owned
-	operator/internal/portalserve
 	operator/internal/registryctl
 	operator/internal/runaccess
-	operator/internal/runhome
 	operator/internal/runtoken
 `

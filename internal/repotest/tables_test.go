@@ -384,8 +384,7 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/fluxexec
-	operator/internal/instancectl
-	operator/internal/portalserve
+	operator/internal/plangate
 	operator/internal/registryctl
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
@@ -394,22 +393,12 @@ operator/internal/fluxexec/helm: as fluxexec, for charts
 	internal/addr
 	operator/internal/fluxexec
 	operator/internal/fluxobj
+operator/internal/plangate: a webhook of tofu-controller
+	internal/httpserve
+	operator/internal/fluxexec
 operator/internal/fluxobj: objects of Flux; it knows no runs
 	operator/api/v1alpha1
 	operator/internal/owned
-operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
-	oci
-	internal/access
-	internal/addr
-	internal/catalog
-	internal/httpserve
-	internal/instance
-	internal/netaddr
-	internal/portal
-	internal/service
-	internal/syntax
-	internal/web
-	operator/internal/instancectl
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
@@ -420,7 +409,6 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
-	operator/internal/runhome
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
@@ -439,9 +427,6 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	operator/internal/owned
 	operator/internal/runtoken
 	statebackend
-operator/internal/runhome: namespaces furnished for runs
-	operator/api/v1alpha1
-	operator/internal/owned
 operator/internal/runtoken: an issuer of tokens, and its keys
 	internal/addr
 	operator/internal/owned
@@ -461,4 +446,5 @@ operator/internal/rig: a test package: real programs of a cluster
 	internal/scratch
 	oci
 	operator/internal/fluxexec
+	operator/internal/plangate
 `

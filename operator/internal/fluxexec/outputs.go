@@ -3,6 +3,7 @@
 package fluxexec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -36,20 +37,23 @@ func ReadOutputs(data map[string][]byte) (map[string]Output, error) {
 		if of, is := strings.CutSuffix(name, typeSuffix); is && data[of] != nil {
 			continue
 		}
-		o := Output{Type: json.RawMessage(typeString), Value: value}
-		if kind, is := data[name+typeSuffix]; is {
-			o.Type = kind
-		} else {
-			b, err := json.Marshal(string(value))
-			if err != nil {
-				return nil, err
-			}
-			o.Value = b
+		o := Output{Type: json.RawMessage(typeString)}
+		var err error
+		if kind, is := data[name+typeSuffix]; !is {
+			o.Value, err = json.Marshal(string(value))
+		} else if o.Type, err = compact(kind); err == nil {
+			o.Value, err = compact(value)
 		}
-		if !json.Valid(o.Type) || !json.Valid(o.Value) {
-			return nil, fmt.Errorf("output %s: neither a string nor JSON with its type", name)
+		if err != nil {
+			return nil, fmt.Errorf("output %s is neither a string nor JSON with its type", name) // no part of it, which may be a secret
 		}
 		all[name] = o
 	}
 	return all, nil
+}
+
+func compact(text []byte) (json.RawMessage, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, text)
+	return b.Bytes(), err
 }

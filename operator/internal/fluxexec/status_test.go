@@ -124,7 +124,7 @@ func merge(t *testing.T, o *unstructured.Unstructured, part, text string) {
 // TestReadOutputs wants strings as they are, all else as JSON, and no type as an output.
 func TestReadOutputs(t *testing.T) {
 	got, err := fluxexec.ReadOutputs(map[string][]byte{
-		"text": []byte("a\nb"), "list": []byte(`["a"]`), "list__type": []byte(`["list","string"]`),
+		"text": []byte("a\nb"), "list": []byte("[\n  \"a\"\n]"), "list__type": []byte(`["list","string"]`),
 		"nothing": []byte("null"), "nothing__type": []byte(`"dynamic"`), "alone__type": []byte("c"),
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/operator/internal/owned"
@@ -153,15 +154,17 @@ func (c Client) own(ctx context.Context, live *unstructured.Unstructured) error 
 	if from == nil {
 		from = c.Client
 	}
-	whole, err := c.read(ctx, from, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
-	if err != nil || whole == nil {
-		return err
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(whole, sets.New(Owner), Owner)
-	if err != nil || patch == nil {
-		return err
-	}
-	return c.Client.Patch(ctx, whole, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Owner))
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // Flux writes statuses meanwhile
+		whole, err := c.read(ctx, from, live.GetAPIVersion(), live.GetKind(), client.ObjectKeyFromObject(live))
+		if err != nil || whole == nil {
+			return err
+		}
+		patch, err := csaupgrade.UpgradeManagedFieldsPatch(whole, sets.New(Owner), Owner)
+		if err != nil || patch == nil {
+			return err
+		}
+		return c.Client.Patch(ctx, whole, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(Owner))
+	})
 }
 
 // Change merges something into an object, which must not have changed since it was read.
