@@ -26,7 +26,7 @@ var cluster rig.Cluster
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, &cluster)) }
 
 // site is an API server that knows the kinds of Flux and has no controllers: what these
-// would write, tests do.
+// would write, tests do. The executor has the rights that the chart gives the operator.
 type site struct {
 	t *testing.T
 	client.Client
@@ -43,8 +43,12 @@ func newSite(t *testing.T, name string) *site {
 		t.Fatal(err)
 	}
 	s := &site{t: t, Client: c, spec: run(t, name)}
-	s.exec.Client = client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	s.spec.Namespace, s.spec.UID = cluster.Namespace(t, nil).Name, "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
+	operator, err := client.New(cluster.Account(t, s.spec.Namespace), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec.Client = client.WithFieldValidation(operator, metav1.FieldValidationStrict)
 	return s
 }
 

@@ -32,8 +32,13 @@ func TestExecutor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exec, s := helm.Executor{Client: client.WithFieldValidation(c, metav1.FieldValidationStrict)}, release(t, name)
+			s := release(t, name)
 			s.Namespace = cluster.Namespace(t, nil).Name
+			operator, err := client.New(cluster.Account(t, s.Namespace), client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exec := helm.Executor{Client: client.WithFieldValidation(operator, metav1.FieldValidationStrict)}
 			for _, changes := range []bool{true, false} {
 				if changed, err := exec.Apply(t.Context(), s); err != nil || changed != changes {
 					t.Fatalf("changed %t, want %t: %v", changed, changes, err)
