@@ -107,6 +107,7 @@ k8s.io/api: objects of Kubernetes itself
 	operator/internal/instancectl
 	operator/internal/registryctl
 	operator/internal/runaccess
+	operator/internal/runhome
 	operator/internal/runtoken
 k8s.io/apimachinery: the words of Kubernetes
 	operator/api/v1alpha1
@@ -119,6 +120,7 @@ k8s.io/apimachinery: the words of Kubernetes
 	operator/internal/owned
 	operator/internal/registryctl
 	operator/internal/runaccess
+	operator/internal/runhome
 	operator/internal/runtoken
 k8s.io/apiextensions-apiserver: what a CRD is
 	operator/api/v1alpha1
@@ -146,7 +148,9 @@ sigs.k8s.io/controller-runtime: controllers; the API server's objects
 	operator/internal/instancectl
 	operator/internal/plangate
 	operator/internal/owned
+	operator/internal/portalserve
 	operator/internal/registryctl
 	operator/internal/runaccess
+	operator/internal/runhome
 	operator/internal/runtoken
 `

@@ -384,7 +384,9 @@ operator/cmd/okara-operator: it wires the controllers to a cluster and a registr
 	internal/upstream
 	operator/api/v1alpha1
 	operator/internal/fluxexec
+	operator/internal/instancectl
 	operator/internal/plangate
+	operator/internal/portalserve
 	operator/internal/registryctl
 operator/internal/fluxexec: a run becomes objects of Flux, and these say how it goes
 	internal/addr
@@ -399,6 +401,19 @@ operator/internal/plangate: a webhook of tofu-controller
 operator/internal/fluxobj: objects of Flux; it knows no runs
 	operator/api/v1alpha1
 	operator/internal/owned
+operator/internal/portalserve: API and pages of instances over objects; no registry, no ledger
+	oci
+	internal/access
+	internal/addr
+	internal/catalog
+	internal/httpserve
+	internal/instance
+	internal/netaddr
+	internal/portal
+	internal/service
+	internal/syntax
+	internal/web
+	operator/internal/instancectl
 operator/internal/registryctl: objects of a cluster become calls of the engine of depot files; it knows no flags
 	oci
 	oci/artifact
@@ -409,6 +424,7 @@ operator/internal/registryctl: objects of a cluster become calls of the engine o
 	internal/supply
 	internal/upstream
 	operator/api/v1alpha1
+	operator/internal/runhome
 operator/internal/instancectl: objects of a cluster are the document of the machine; what runs them is passed in
 	oci
 	internal/addr
@@ -427,6 +443,9 @@ operator/internal/runaccess: what a run needs before it starts, and gives back
 	operator/internal/owned
 	operator/internal/runtoken
 	statebackend
+operator/internal/runhome: namespaces furnished for runs
+	operator/api/v1alpha1
+	operator/internal/owned
 operator/internal/runtoken: an issuer of tokens, and its keys
 	internal/addr
 	operator/internal/owned

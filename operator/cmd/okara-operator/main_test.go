@@ -70,6 +70,10 @@ func TestWrongFlags(t *testing.T) {
 		{run("--metrics-address", "8080"), "write :8080, say, or 0 for none"},
 		{run("--health-address", ":http"), "write :8080, say, or 0 for none"},
 		{run("--temp-dir", "/dev/null/x"), "make it first"},
+		{run("--plan-gate-address", ":9443"), "one is missing"},
+		{run("--plan-gate-address", "9443", "--plan-gate-certificates", "/etc"), "write :9443, say"},
+		{run("--plan-gate-url", "https://a.example.com/plan"), "of a plan gate"},
+		{run("--plan-gate-address", ":9443", "--plan-gate-certificates", "/etc", "--plan-gate-url", "http://a.example.com/plan"), "of a plan gate"},
 	} {
 		code, out, errOut := command(t, c.args...)
 		if code != exitUsage || out != "" || !strings.Contains(errOut, c.want) || !strings.Contains(errOut, "\nhint: ") {

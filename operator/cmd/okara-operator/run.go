@@ -51,6 +51,7 @@ const runExample = `  # in a cluster
 // flags are those of run.
 type flags struct {
 	site       registrySite
+	gate       gateSite
 	kubeconfig string
 	namespace  string
 	issuers    []string
@@ -74,6 +75,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	f.site.add(cmd.Flags())
+	f.gate.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` that says how to reach the cluster; in a cluster its own service account")
 	cmd.Flags().StringVar(&f.namespace, "namespace", "", "`NAMESPACE` of the operator, which has the lease, and whose objects may use every address (default that of its service account)")
 	cmd.Flags().StringArrayVar(&f.issuers, "issuer", nil, "`ISSUER` whose tokens okara serve takes, as its configuration names it, which AccessRules may name (repeatable)")
@@ -88,6 +90,9 @@ func newRun() *cobra.Command {
 // check says what is wrong with the flags, before anything is connected to.
 func (f *flags) check() error {
 	if err := f.site.check(); err != nil {
+		return err
+	}
+	if err := f.gate.check(); err != nil {
 		return err
 	}
 	names := slices.Clone(f.watch)
@@ -128,6 +133,9 @@ func run(ctx context.Context, f flags, errOut io.Writer) error {
 	options.Namespace, options.Issuers = f.namespace, f.issuers
 	mgr, err := f.manager(config)
 	if err != nil {
+		return err
+	}
+	if err := f.gate.start(mgr, f.namespace, slog.New(log)); err != nil {
 		return err
 	}
 	if err := registryctl.Setup(ctx, mgr, options); meta.IsNoMatchError(err) {

@@ -75,16 +75,21 @@ func (r *trial) publish(version, content string) depot.Published {
 	return p
 }
 
-// built are the objects of a run, as the operator builds them.
-func (r *trial) built() (source, run *unstructured.Unstructured) {
-	r.t.Helper()
-	objects, err := fluxexec.Build(fluxexec.Spec{
+// spec is the run.
+func (r *trial) spec() fluxexec.Spec {
+	return fluxexec.Spec{
 		Namespace: r.ns, Name: "greeting",
 		Module:        fluxexec.Module{Repository: r.repository, Digest: r.digest, PlainHTTP: true},
 		State:         fluxexec.State{Address: r.state, TokenSecret: r.token},
 		Variables:     map[string]json.RawMessage{"name": []byte(`"okara"`)},
 		OutputsSecret: rawOutputs,
-	})
+	}
+}
+
+// built are the objects of a run, as the operator builds them.
+func (r *trial) built() (source, run *unstructured.Unstructured) {
+	r.t.Helper()
+	objects, err := fluxexec.Build(r.spec())
 	if err != nil {
 		r.t.Fatal(err)
 	}

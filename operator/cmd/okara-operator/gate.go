@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/operator/internal/plangate"
+)
+
+// gateSite is the plan gate, and how tofu-controller reaches it.
+type gateSite struct {
+	address      string
+	certificates string
+	url          string
+}
+
+func (s *gateSite) add(f *pflag.FlagSet) {
+	f.StringVar(&s.address, "plan-gate-address", "", "`ADDRESS` at which tofu-controller shows plans that wait for approval; empty: none can be approved")
+	f.StringVar(&s.certificates, "plan-gate-certificates", "", "`FOLDER` with tls.crt and tls.key of the plan gate, and ca.crt, whose certificates tofu-controller shows")
+	f.StringVar(&s.url, "plan-gate-url", "", "`URL` of the plan gate for tofu-controller (default https://okara-operator.NAMESPACE.svc"+plangate.Path+")")
+}
+
+// check says what is wrong with the flags.
+func (s *gateSite) check() error {
+	if (s.address == "") != (s.certificates == "") {
+		return usagef("--plan-gate-address and --plan-gate-certificates belong together, one is missing")
+	}
+	if _, port, err := net.SplitHostPort(s.address); s.address != "" && (err != nil || !isPort(port)) {
+		return usagef("--plan-gate-address %q is no [HOST]:PORT: write :9443, say", s.address)
+	}
+	if s.url == "" {
+		return nil
+	}
+	if u, err := url.Parse(s.url); s.address == "" || err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Path != plangate.Path {
+		return usagef("--plan-gate-url %q is no https://HOST[:PORT]%s of a plan gate", s.url, plangate.Path)
+	}
+	return nil
+}
+
+// webhook is the URL that runs have, "" where there is no gate.
+func (s *gateSite) webhook(namespace string) string {
+	if s.address == "" || s.url != "" {
+		return s.url
+	}
+	return fmt.Sprintf("https://okara-operator.%s.svc%s", namespace, plangate.Path)
+}
+
+// start has a manager serve the gate.
+func (s *gateSite) start(mgr ctrl.Manager, namespace string, log *slog.Logger) error {
+	if s.address == "" {
+		return nil
+	}
+	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	gate, err := plangate.Listen(s.address, plangate.Certificates(s.certificates), c, log)
+	if err != nil {
+		return err
+	}
+	log.Info("the plan gate listens", "address", gate.Addr(), "url", s.webhook(namespace))
+	return mgr.Add(gate)
+}

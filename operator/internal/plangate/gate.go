@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plangate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+)
+
+// Path is where the gate answers.
+const Path = "/plan"
+
+// owner is the field owner of what the gate writes.
+const owner = "okara-plan-gate"
+
+// Gate answers for plans. It may run on any number of replicas.
+type Gate struct {
+	client client.Client // what counts is what is there now: no cache
+	key    func() ([]byte, error)
+	log    *slog.Logger
+	turn   chan struct{} // has room for one: a plan takes many times its size
+}
+
+// New makes a gate over what is in a cluster. The key is that of the digests.
+func New(c client.Client, key func() ([]byte, error), log *slog.Logger) *Gate {
+	return &Gate{client: c, key: key, log: log, turn: make(chan struct{}, 1)}
+}
+
+// answer is what tofu-controller reads, by the expressions of the webhook.
+type answer struct {
+	Passed  bool   `json:"passed"`
+	Message string `json:"message"`
+}
+
+// ServeHTTP answers a plan. Anything but 200 makes the plan fail, and be made again.
+func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != Path {
+		http.NotFound(w, r)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "plans are posted", http.StatusMethodNotAllowed)
+		return
+	}
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-r.Context().Done():
+		return
+	}
+	body, err := httpserve.ReadBody(w, r, MaxPayload)
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	p, err := parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a, err := g.judge(r.Context(), p)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if apierrors.IsNotFound(err) {
+			status = http.StatusNotFound
+		}
+		g.log.Error("a plan was not judged", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name, "error", err)
+		http.Error(w, err.Error(), status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(a); err != nil {
+		g.log.Debug("an answer was not taken", "error", err)
+	}
+}
+
+// judge says whether a plan passes, and writes down what it is.
+func (g *Gate) judge(ctx context.Context, p *payload) (answer, error) {
+	live := &unstructured.Unstructured{}
+	live.SetAPIVersion("infra.contrib.fluxcd.io/v1alpha2")
+	live.SetKind("Terraform")
+	if err := g.client.Get(ctx, client.ObjectKey{Namespace: p.Metadata.Namespace, Name: p.Metadata.Name}, live); err != nil {
+		return answer{}, err
+	}
+	if live.GetUID() != p.Metadata.UID {
+		return answer{Message: "the plan is of a Terraform that is gone"}, nil
+	}
+	if live.GetDeletionTimestamp() != nil || p.Spec.Force || p.Spec.ApprovePlan == "auto" {
+		return answer{Passed: true}, nil
+	}
+	key, err := g.key()
+	if err != nil {
+		return answer{}, err
+	}
+	digest, err := p.digest(key)
+	if err != nil {
+		return answer{}, err
+	}
+	seen := fluxexec.Gated{Digest: digest, Generation: p.Metadata.Generation}
+	seen.Adds, seen.Changes, seen.Removes = p.Status.Plan.counts()
+	if p.Spec.ApprovePlan == "" {
+		return answer{Passed: true}, g.write(ctx, live, seen)
+	}
+	if live.GetGeneration() == p.Metadata.Generation && live.GetAnnotations()[fluxexec.AnnotationApproved] == fluxexec.Approved(digest, p.Metadata.Generation) {
+		return answer{Passed: true}, nil
+	}
+	seen.Refused = true
+	g.log.Info("a plan was refused", "namespace", p.Metadata.Namespace, "name", p.Metadata.Name)
+	return answer{Message: "the plan is another than the approved one: the world, or the object, has changed since; a new plan follows, which can be approved"}, g.write(ctx, live, seen)
+}
+
+// write notes what the gate saw.
+func (g *Gate) write(ctx context.Context, live *unstructured.Unstructured, seen fluxexec.Gated) error {
+	b, err := json.Marshal(seen)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "annotations": map[string]any{fluxexec.AnnotationPlan: string(b)},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := g.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(owner)); err != nil {
+		return fmt.Errorf("note the plan: %w", err)
+	}
+	return nil
+}

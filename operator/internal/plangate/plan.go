@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plangate
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// MaxPayload bounds what tofu-controller posts, in bytes: the Terraform, and the
+	// plan as JSON. Its runner hands over plans of 4 MiB as it is installed.
+	MaxPayload = 16 << 20
+	// maxDepth bounds how deep values are nested.
+	maxDepth = 200
+)
+
+// payload is what tofu-controller posts as SpecAndPlan: a Terraform with the plan in
+// place of its status.
+type payload struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Namespace  string    `json:"namespace"`
+		Name       string    `json:"name"`
+		UID        types.UID `json:"uid"`
+		Generation int64     `json:"generation"`
+	} `json:"metadata"`
+	Spec struct {
+		ApprovePlan string `json:"approvePlan"`
+		Force       bool   `json:"force"`
+	} `json:"spec"`
+	Status struct {
+		Plan *plan `json:"tfplan"`
+	} `json:"status"`
+}
+
+// plan is what of `tofu show -json` says what would become of the world.
+type plan struct {
+	Version   string `json:"format_version"`
+	Resources []any  `json:"resource_changes"`
+	Outputs   any    `json:"output_changes"`
+}
+
+var errNoPlan = errors.New("it has no plan of tofu: the webhook needs payloadType SpecAndPlan")
+
+// parse reads a payload. Numbers stay as they are written.
+func parse(body []byte) (*payload, error) {
+	if err := shallow(body); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var p payload
+	if err := dec.Decode(&p); err != nil {
+		return nil, fmt.Errorf("it is no JSON of a Terraform: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it has something behind the Terraform")
+	}
+	if p.Metadata.Namespace == "" || p.Metadata.Name == "" || p.Metadata.UID == "" || p.Metadata.Generation < 1 {
+		return nil, errors.New("it does not say of which Terraform it is")
+	}
+	if p.Status.Plan == nil || p.Status.Plan.Version == "" {
+		return nil, errNoPlan
+	}
+	return &p, nil
+}
+
+// shallow refuses what is nested deeper than plans are.
+func shallow(body []byte) error {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// digest names what a plan changes, by 64 hexadecimal digits. The same changes of another
+// Terraform have another one.
+func (p *payload) digest(key []byte) (string, error) {
+	canonical, err := json.Marshal(map[string]any{
+		"uid": p.Metadata.UID, "resource_changes": p.Status.Plan.Resources, "output_changes": p.Status.Plan.Outputs,
+	})
+	if err != nil {
+		return "", err
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write(canonical)
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// counts are how many resources a plan adds, changes and removes, as tofu counts them:
+// one that is replaced is added and removed.
+func (p *plan) counts() (adds, changes, removes int) {
+	for _, one := range p.Resources {
+		m, _ := one.(map[string]any)
+		change, _ := m["change"].(map[string]any)
+		actions, _ := change["actions"].([]any)
+		has := func(action string) int {
+			if slices.Contains(actions, any(action)) {
+				return 1
+			}
+			return 0
+		}
+		adds, changes, removes = adds+has("create"), changes+has("update"), removes+has("delete")
+	}
+	return adds, changes, removes
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plangate
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/seed-141914ff/okara/internal/httpserve"
+)
+
+// Certificates is a folder with tls.crt and tls.key, by which the gate shows who it is,
+// and ca.crt, whose certificates callers have to show: a Secret of cert-manager. Files
+// that change count from the next connection on.
+type Certificates string
+
+// Config demands a certificate of each caller. The error is of files that are missing or
+// broken now.
+func (c Certificates) Config() (*tls.Config, error) {
+	if _, err := c.load(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.load() },
+	}, nil
+}
+
+func (c Certificates) load() (*tls.Config, error) {
+	own, err := tls.LoadX509KeyPair(c.file("tls.crt"), c.file("tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("the certificate of the plan gate: %w", err)
+	}
+	authority, err := os.ReadFile(c.file("ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("whom the plan gate lets in: %w", err)
+	}
+	callers := x509.NewCertPool()
+	if !callers.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("whom the plan gate lets in: %s has no certificate", c.file("ca.crt"))
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: callers,
+		NextProtos: []string{"h2", "http/1.1"},
+	}, nil
+}
+
+// Key is that of the digests, which all replicas have who share the certificates.
+func (c Certificates) Key() ([]byte, error) {
+	secret, err := os.ReadFile(c.file("tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("the key of the plan gate: %w", err)
+	}
+	return hkdf.Key(sha256.New, secret, nil, "okara plan gate", sha256.Size)
+}
+
+func (c Certificates) file(name string) string { return filepath.Join(string(c), name) }
+
+// Server is a gate that listens, as a part of a manager.
+type Server struct{ server *httpserve.Server }
+
+// Listen opens the port of a gate.
+func Listen(address string, c Certificates, cluster client.Client, log *slog.Logger) (*Server, error) {
+	config, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	s, err := httpserve.Listen(httpserve.Options{
+		Addr: address, TLS: config, Handler: New(cluster, c.Key, log), Logger: log, Drain: 30 * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Server{s}, nil
+}
+
+// Addr is HOST:PORT as the listener has it.
+func (s *Server) Addr() string { return s.server.Addr() }
+
+// Start serves until ctx ends.
+func (s *Server) Start(ctx context.Context) error { return s.server.Serve(ctx) }
+
+// NeedLeaderElection is for the manager: each replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }

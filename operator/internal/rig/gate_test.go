@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-141914ff/okara/operator/internal/fluxexec"
+	"github.com/seed-141914ff/okara/operator/internal/plangate"
+)
+
+// executed is a run that the operator's executor carries out.
+type executed struct {
+	*trial
+	exec fluxexec.Executor
+	spec fluxexec.Spec
+}
+
+func newExecuted(t *testing.T) *executed {
+	t.Helper()
+	r := newTrial(t)
+	e := &executed{trial: r, exec: fluxexec.Executor{Client: r.WithWatch}, spec: r.spec()}
+	e.spec.UID = "5f0c6d0e-6f1d-4a9d-9b1e-0c1d2e3f4a5b"
+	e.spec.RetryInterval.Duration = 2 * time.Second // tests do not wait for longer
+	return e
+}
+
+// reaches applies the run, as a controller does again and again, until it is so far.
+func (e *executed) reaches(want fluxexec.Phase) fluxexec.Status {
+	e.t.Helper()
+	var got fluxexec.Status
+	until(e.t, "the run is "+string(want), func() (bool, any) {
+		if _, err := e.exec.Apply(e.t.Context(), e.spec); err != nil {
+			e.t.Fatal(err)
+		}
+		var err error
+		if got, err = e.exec.Observe(e.t.Context(), e.spec); err != nil {
+			e.t.Fatal(err)
+		}
+		return got.Phase == want, got
+	})
+	return got
+}
+
+// ends destroys the run and wants nothing to be left.
+func (e *executed) ends() {
+	e.t.Helper()
+	until(e.t, "it is destroyed", func() (bool, any) { gone, err := e.exec.Destroy(e.t.Context(), e.spec); return gone, err })
+	until(e.t, "nothing is left", func() (bool, any) { gone, err := e.exec.Clean(e.t.Context(), e.spec); return gone, err })
+}
+
+// TestGateHolds (T4, T7, T8, T17): what was approved is what is applied. When the world
+// changes after a plan was made, its approval is refused and a new plan waits.
+func TestGateHolds(t *testing.T) {
+	e := newExecuted(t)
+	gate := httptest.NewServer(plangate.New(e.WithWatch, func() ([]byte, error) { return []byte("key"), nil }, slog.New(slog.DiscardHandler)))
+	defer gate.Close()
+	e.spec.Approval, e.spec.Gate = fluxexec.ApprovalManual, gate.URL+plangate.Path
+
+	first := e.reaches(fluxexec.Planned).Plan
+	if first.ID == "" || first.Adds != 1 || first.Changes+first.Removes != 0 {
+		t.Fatalf("the plan is %+v", first)
+	}
+	if e.applied() {
+		t.Fatal("it was applied without approval")
+	}
+	e.approve(first.ID)
+	e.reaches(fluxexec.Applied)
+	if s := e.stored(); !strings.Contains(s, "hello, okara") {
+		t.Fatalf("the state is %s", s)
+	}
+
+	e.spec.Variables = map[string]json.RawMessage{"name": []byte(`"two"`)}
+	second := e.reaches(fluxexec.Planned).Plan
+	e.store(strings.ReplaceAll(e.stored(), "hello, okara", "hello, world"))
+	e.approve(second.ID)
+	until(t, "another plan waits", func() (bool, any) {
+		got := e.reaches(fluxexec.Planned)
+		return got.Plan.ID != "" && got.Plan.ID != second.ID, got.Plan
+	})
+	if s := e.stored(); strings.Contains(s, "hello, two") {
+		t.Fatal("a plan was applied that nobody saw")
+	}
+	e.approve(e.reaches(fluxexec.Planned).Plan.ID)
+	e.reaches(fluxexec.Applied)
+	if s := e.stored(); !strings.Contains(s, "hello, two") {
+		t.Fatalf("the state is %s", s)
+	}
+	outputs, err := e.exec.Outputs(t.Context(), e.spec)
+	if err != nil || outputs["text"].Text() != "hello, two" || outputs["list"].Text() != `["a","b"]` || len(outputs) != 2 { // T6
+		t.Errorf("the outputs are %v: %v", outputs, err)
+	}
+	e.ends()
+	if e.applied() {
+		t.Error("nothing was destroyed")
+	}
+}
+
+func (e *executed) approve(plan string) {
+	e.t.Helper()
+	if err := e.exec.Approve(e.t.Context(), e.spec, plan); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// store writes a state in the place of that which is there, as another run would.
+func (r *trial) store(state string) {
+	r.t.Helper()
+	var s map[string]any
+	if err := json.Unmarshal([]byte(state), &s); err != nil {
+		r.t.Fatal(err)
+	}
+	s["serial"] = s["serial"].(float64) + 1
+	b, err := json.Marshal(s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.Post(r.state, "application/json", strings.NewReader(string(b)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		r.t.Fatal(resp.Status)
+	}
+}
