@@ -20,11 +20,13 @@ const Trivy = "trivy"
 // Target is what a directory holds.
 type Target uint8
 
-// The targets. Trivy looks for misconfiguration in a module and for known
-// vulnerabilities in the binary of a provider; other scanners see no difference.
+// The targets. Trivy looks for misconfiguration in a module, and for known
+// vulnerabilities in the binary of a provider and in what a source repository requires;
+// other scanners see no difference.
 const (
 	Module Target = iota
 	Provider
+	Source
 )
 
 const (
@@ -86,13 +88,16 @@ func newReport(tool string, sarif []byte) (Report, error) {
 // runTrivy makes the report, and for a provider the SBOM.
 func runTrivy(ctx context.Context, o Options) (Report, error) {
 	args := []string{"config", "--skip-check-update"}
-	if o.Target == Provider {
+	switch o.Target {
+	case Provider:
 		args = []string{"rootfs", "--scanners", "vuln"}
+	case Source:
+		args = []string{"fs", "--scanners", "vuln"}
 	}
 	args = append(args, "--quiet", "--exit-code", "0")
 	if o.Database != "" {
 		args = append(args, "--cache-dir", o.Database)
-		if o.Target == Provider {
+		if o.Target != Module {
 			args = append(args, "--skip-db-update", "--skip-java-db-update", "--offline-scan")
 		}
 	}
@@ -101,7 +106,7 @@ func runTrivy(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	report, err := newReport(Trivy, sarif)
-	if err != nil || o.Target == Module {
+	if err != nil || o.Target != Provider {
 		return report, err
 	}
 	sbom := []string{"rootfs", "--quiet", "--format", "cyclonedx", "--skip-db-update", "--skip-java-db-update", "--offline-scan"}

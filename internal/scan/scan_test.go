@@ -96,7 +96,7 @@ func TestTrivyArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	for _, o := range []scan.Options{{Dir: "d"}, {Dir: "d", Target: scan.Provider, Database: "db"}} {
+	for _, o := range []scan.Options{{Dir: "d"}, {Dir: "d", Target: scan.Provider, Database: "db"}, {Dir: "d", Target: scan.Source, Database: "db"}} {
 		o.Scanner = scan.Trivy
 		if _, err := scan.Run(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -109,6 +109,7 @@ func TestTrivyArguments(t *testing.T) {
 	want := `config --skip-check-update --quiet --exit-code 0 --format sarif d
 rootfs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --skip-java-db-update --offline-scan --format sarif d
 rootfs --quiet --format cyclonedx --skip-db-update --skip-java-db-update --offline-scan d
+fs --scanners vuln --quiet --exit-code 0 --cache-dir db --skip-db-update --skip-java-db-update --offline-scan --format sarif d
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)

@@ -224,6 +224,10 @@ func (s EntrySpec) entry(where string, bad *FieldErrors) Entry {
 	}
 	bad.add("scan.block", scan.CheckLevel(s.Scan.Block))
 	bad.add("scan.maxAge", checkAge(s.Scan.MaxAge))
+	if s.Scan.SourceRepository != "" {
+		_, err := s.Scan.sourceRepository()
+		bad.add("scan.sourceRepository", err)
+	}
 	bad.add("approval.olderThan", checkAge(s.Approval.OlderAge))
 	return e
 }

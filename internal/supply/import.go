@@ -104,6 +104,8 @@ type openDepot struct {
 
 		// Of a Version.
 		Version     string        `yaml:"version"`
+		OS          string        `yaml:"operatingSystem"`
+		Arch        string        `yaml:"architecture"`
 		ModuleRef   *openModule   `yaml:"moduleConfigRef"`
 		ProviderRef *openProvider `yaml:"providerConfigRef"`
 
@@ -142,6 +144,7 @@ type openProvider struct {
 
 	History          *int           `yaml:"versionHistoryLimit"`
 	SourceRepository string         `yaml:"sourceRepository"`
+	GitHub           openGitHub     `yaml:"githubClientConfig"`
 	Storage          map[string]any `yaml:"storageConfig"`
 }
 

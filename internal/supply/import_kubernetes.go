@@ -48,12 +48,18 @@ type kubeModule struct {
 }
 
 type kubeProvider struct {
-	Address   string   `yaml:"address"`
-	Versions  string   `yaml:"versions,omitempty"`
-	Pin       []string `yaml:"pin,omitempty"`
-	Platforms []string `yaml:"platforms,omitempty"`
-	Keep      int      `yaml:"keep,omitempty"`
-	Interval  string   `yaml:"interval,omitempty"`
+	Address   string    `yaml:"address"`
+	Versions  string    `yaml:"versions,omitempty"`
+	Pin       []string  `yaml:"pin,omitempty"`
+	Platforms []string  `yaml:"platforms,omitempty"`
+	Keep      int       `yaml:"keep,omitempty"`
+	Scan      *kubeScan `yaml:"scan,omitempty"`
+	Auth      *kubeAuth `yaml:"auth,omitempty"`
+	Interval  string    `yaml:"interval,omitempty"`
+}
+
+type kubeScan struct {
+	SourceRepository string `yaml:"sourceRepository"`
 }
 
 type kubeAuth struct {
@@ -73,6 +79,8 @@ type kubeImport struct {
 	mirrors  map[string]map[string]bool // by namespace, the addresses of mirrored providers
 	types    map[string][]string        // the same by namespace and type, or *
 	secrets  map[string]bool            // namespaces whose Secret is named
+	parents  map[string]bool            // KIND NAMESPACE/NAME of what has Versions
+	versions map[string]*kubeVersion    // of providers without one, by namespace, address and version
 	objects  []kubeObject
 }
 
@@ -87,11 +95,9 @@ func KubernetesFromOpenDepot(manifests ...[]byte) (string, error) {
 		}
 		all = append(all, found...)
 	}
-	im := kubeImport{declared: map[string]string{}, mirrors: map[string]map[string]bool{}, types: map[string][]string{}, secrets: map[string]bool{}}
+	im := kubeImport{declared: map[string]string{}, mirrors: map[string]map[string]bool{}, types: map[string][]string{}, secrets: map[string]bool{}, parents: map[string]bool{}, versions: map[string]*kubeVersion{}}
 	for _, d := range all {
-		if d.Kind == "Depot" {
-			im.declare(d)
-		}
+		im.declare(d)
 	}
 	for _, d := range all {
 		if d.Kind != "GroupBinding" {
@@ -106,13 +112,22 @@ func KubernetesFromOpenDepot(manifests ...[]byte) (string, error) {
 	return im.text()
 }
 
+// declare notes what there is: what a Depot makes, and what has Versions.
 func (im *kubeImport) declare(d openDepot) {
 	by := d.Metadata.Namespace + "/" + d.Metadata.Name
-	for _, m := range d.Spec.ModuleConfigs {
-		im.declared["Module "+d.Metadata.Namespace+"/"+m.Name] = by
-	}
-	for _, p := range d.Spec.ProviderConfigs {
-		im.declared["Provider "+d.Metadata.Namespace+"/"+p.Name] = by
+	switch d.Kind {
+	case "Depot":
+		for _, m := range d.Spec.ModuleConfigs {
+			im.declared["Module "+d.Metadata.Namespace+"/"+m.Name] = by
+		}
+		for _, p := range d.Spec.ProviderConfigs {
+			im.declared["Provider "+d.Metadata.Namespace+"/"+p.Name] = by
+		}
+	case "Module", "Provider":
+		im.parents[d.Kind+" "+by] = true
+		for _, name := range []string{d.Spec.ModuleConfig.Name, d.Spec.ProviderConfig.Name} {
+			im.parents[d.Kind+" "+d.Metadata.Namespace+"/"+name] = true
+		}
 	}
 }
 
@@ -145,7 +160,9 @@ func (im *kubeImport) add(d openDepot) {
 			o.Spec = spec
 		}
 	case "Version":
-		im.version(d, &o)
+		if spec := im.version(d, &o); spec != nil {
+			o.Spec = spec
+		}
 	case "GroupBinding":
 		o.Kind, o.Spec = "AccessRule", im.rule(d, &o)
 	default:
@@ -205,9 +222,7 @@ func (im *kubeImport) module(m openModule, d openDepot, o *kubeObject) (kubeModu
 	if m.GitHub.Authenticated {
 		if path, ok := strings.CutPrefix(e.Source, "git::https://github.com/"); ok {
 			spec.Source = "github.com/" + strings.TrimSuffix(path, ".git")
-			spec.Auth = &kubeAuth{}
-			spec.Auth.SecretRef.Name = openSecret
-			im.secrets[d.Metadata.Namespace] = true
+			spec.Auth = im.auth(d)
 		} else {
 			o.note("githubClientConfig of %s: its source is not on github.com", m.Name)
 		}
@@ -235,13 +250,14 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 		o.note("operatingSystems and architectures of %s: only both together name platforms; all are taken", p.Name)
 	}
 	if p.SourceRepository != "" {
-		o.note("sourceRepository of %s: what is scanned is the package", p.Name)
+		im.scan(p, d, &spec, o)
 	}
 	if len(p.Storage) > 0 {
 		o.note("storageConfig: the registry is the storage; redirects to it are archives.redirect of okara serve")
 	}
 	parsed, err := ProviderSpec{
-		Address: spec.Address, Platforms: spec.Platforms, EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep},
+		Address: spec.Address, Platforms: spec.Platforms,
+		EntrySpec: EntrySpec{Versions: spec.Versions, Pin: spec.Pin, Keep: spec.Keep, Scan: spec.Scan.policy()},
 	}.Entry("")
 	if !o.takes("provider "+spec.Address, err) {
 		return spec, false
@@ -256,6 +272,35 @@ func (im *kubeImport) provider(p openProvider, d openDepot, o *kubeObject) (kube
 		}
 	}
 	return spec, true
+}
+
+// auth names the Secret of OpenDepot's GitHub App.
+func (im *kubeImport) auth(d openDepot) *kubeAuth {
+	a := &kubeAuth{}
+	a.SecretRef.Name = openSecret
+	im.secrets[d.Metadata.Namespace] = true
+	return a
+}
+
+// scan has the source repository of a provider be scanned beside its packages.
+func (im *kubeImport) scan(p openProvider, d openDepot, spec *kubeProvider, o *kubeObject) {
+	source := "git::" + strings.TrimSuffix(p.SourceRepository, ".git") + ".git"
+	path, onGitHub := strings.CutPrefix(source, "git::https://github.com/")
+	if onGitHub {
+		source = "github.com/" + strings.TrimSuffix(path, ".git")
+	}
+	spec.Scan = &kubeScan{source}
+	if onGitHub && p.GitHub.Authenticated {
+		spec.Auth = im.auth(d)
+	}
+	o.note("scan of %s: the operator needs --scanner; without one leave the block scan out", p.Name)
+}
+
+func (s *kubeScan) policy() ScanPolicy {
+	if s == nil {
+		return ScanPolicy{}
+	}
+	return ScanPolicy{SourceRepository: s.SourceRepository}
 }
 
 // takes notes why okara does not take an entry.
@@ -288,23 +333,6 @@ func (d openDepot) exact() (first string, others []string) {
 		}
 	}
 	return first, others
-}
-
-// version says what makes a Version: okara has one object for all platforms, made by the
-// operator.
-func (im *kubeImport) version(d openDepot, o *kubeObject) {
-	parent, name := "", ""
-	switch {
-	case d.Spec.ModuleRef != nil:
-		parent, name = "Module", d.Spec.ModuleRef.Name
-	case d.Spec.ProviderRef != nil:
-		parent, name = "Provider", d.Spec.ProviderRef.Name
-	}
-	if name == "" {
-		o.note("it names no Module or Provider: make one whose versions is %q", strings.TrimPrefix(d.Spec.Version, "v"))
-		return
-	}
-	o.note("the operator makes the Versions of %s %s, one for all platforms", parent, name)
 }
 
 // text writes the objects, with what an administrator has to do first.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed-141914ff/okara/internal/addr"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 )
@@ -62,9 +63,9 @@ type object struct {
 }
 
 type supplySpec struct {
-	Address, Source, Versions, Policy string
-	Pin, Platforms                    []string
-	Keep                              int
+	Address, Source, Versions, Version, Policy string
+	Pin, Platforms                             []string
+	Keep                                       int
 }
 
 func decode(t *testing.T, text string) (all []object) {
@@ -106,6 +107,15 @@ func check(t *testing.T, o object) {
 		module(o.Spec.supplySpec)
 	case "Provider":
 		provider(o.Spec.supplySpec)
+	case "Version":
+		if v, err := addr.ParseVersion(o.Spec.Version); err != nil || v.String() != o.Spec.Version {
+			t.Errorf("version %q: %v", o.Spec.Version, err)
+		}
+		if o.Spec.Source != "" {
+			module(o.Spec.supplySpec)
+		} else {
+			provider(o.Spec.supplySpec)
+		}
 	case "AccessRule":
 		if len(o.Spec.Groups) == 0 || len(o.Spec.Allow) == 0 {
 			t.Errorf("a rule without condition or right: %+v", o)

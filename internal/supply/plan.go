@@ -336,7 +336,7 @@ func (s *Syncer) present(it item, o offer, st Step, recorded bool, found string)
 		st.run = func(context.Context) (VersionRecord, error) { return now, nil }
 	case it.Scan.due(st.known.Scanned, s.o.Now()):
 		st.Action, st.Reason = ActionScan, "the newest report is older than "+it.Scan.MaxAge.String()
-		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, st.known) }
+		st.run = func(ctx context.Context) (VersionRecord, error) { return s.rescan(ctx, it, o.version, st.known) }
 	default:
 		st.Action = ActionPresent
 	}

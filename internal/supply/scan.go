@@ -26,6 +26,10 @@ type ScanPolicy struct {
 	Block    string        // lowest level that blocks: "low", "medium", "high", "critical"; "": none
 	Database string        // directory of the scanner's offline database
 	MaxAge   time.Duration // scan again when the newest report is older; 0: never
+
+	// SourceRepository is where the source is, as a module entry names a git repository:
+	// its tree at the tag of a version is scanned, too. "": it is not.
+	SourceRepository string
 }
 
 // ScanArtifact scans a module, or each package of a provider, that the registry
@@ -94,13 +98,19 @@ func scanZip(ctx context.Context, r *oci.Repo, zip, subject oci.Descriptor, targ
 	if err := (fetcher{Limits: limits}).unpack(ctx, body, dir); err != nil {
 		return scan.Counts{}, err
 	}
+	return scanTree(ctx, r, subject, dir, target, p, artifact.ScanSummary{Time: now})
+}
+
+// scanTree scans a folder and attaches the reports to subject. The summary has what is
+// known without the scanner.
+func scanTree(ctx context.Context, r *oci.Repo, subject oci.Descriptor, dir string, target scan.Target, p ScanPolicy, summary artifact.ScanSummary) (scan.Counts, error) {
 	report, err := scan.Run(ctx, scan.Options{Scanner: p.Scanner, Dir: dir, Target: target, Database: p.Database})
 	if err != nil {
 		return scan.Counts{}, err
 	}
-	c = report.Counts
-	summary := &artifact.ScanSummary{Tool: report.Tool, Time: now, Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low}
-	if _, err := artifact.AttachReport(ctx, r, subject, artifact.ReportSARIF, report.SARIF, summary); err != nil {
+	c := report.Counts
+	summary.Tool, summary.Critical, summary.High, summary.Medium, summary.Low = report.Tool, c.Critical, c.High, c.Medium, c.Low
+	if _, err := artifact.AttachReport(ctx, r, subject, artifact.ReportSARIF, report.SARIF, &summary); err != nil {
 		return c, err
 	}
 	if report.CycloneDX != nil {

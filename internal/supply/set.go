@@ -143,6 +143,7 @@ type scanBlock struct {
 	Block    string `hcl:"block,optional"`
 	Database string `hcl:"database,optional"`
 	MaxAge   string `hcl:"max_age,optional"`
+	Source   string `hcl:"source_repository,optional"`
 }
 
 type approvalBlock struct {
@@ -269,7 +270,7 @@ func (b *setBuilder) common(at hcl.Range, c common) EntrySpec {
 		b.fail(at, fmt.Errorf("there is no auth block %q", e.Auth))
 	}
 	if s := c.scan; s != nil {
-		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge)}
+		e.Scan = ScanPolicy{Scanner: s.Scanner, Block: s.Block, Database: s.Database, MaxAge: b.duration(at, "max_age", s.MaxAge), SourceRepository: s.Source}
 	}
 	if a := c.approval; a != nil {
 		e.Approval = ApprovalPolicy{

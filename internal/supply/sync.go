@@ -142,7 +142,7 @@ func (s *Syncer) publish(ctx context.Context, it item, o offer, have []addr.Vers
 	gate := func(ctx context.Context, x depot.Gated) error {
 		if it.Scan.Scanner != "" {
 			vr.Scanned = s.o.Now().UTC().Truncate(time.Second)
-			if _, err := ScanArtifact(ctx, x.Repo, x.Root, it.Scan, s.o.Now()); err != nil {
+			if err := it.scanAll(ctx, x.Root, o.version, s.o); err != nil {
 				return err
 			}
 		}
@@ -178,13 +178,13 @@ func (s *Syncer) approve(ctx context.Context, it item, v addr.Version, known Ver
 	return known, nil
 }
 
-func (s *Syncer) rescan(ctx context.Context, it item, known VersionRecord) (VersionRecord, error) {
+func (s *Syncer) rescan(ctx context.Context, it item, v addr.Version, known VersionRecord) (VersionRecord, error) {
 	m, err := it.repo.Fetch(ctx, known.Digest)
 	if err != nil {
 		return known, err
 	}
 	known.Scanned, known.Reason = s.o.Now().UTC().Truncate(time.Second), ""
-	if _, err := ScanArtifact(ctx, it.repo, m, it.Scan, s.o.Now()); errors.Is(err, ErrBlocked) {
+	if err := it.scanAll(ctx, m, v, s.o); errors.Is(err, ErrBlocked) {
 		known.Reason = "published, and now: " + err.Error() // what is published stays; serving it is the front-end's decision
 	} else if err != nil {
 		return known, err

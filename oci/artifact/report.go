@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -31,6 +32,7 @@ const (
 	annScanHigh     = "vnd.okara.scan.high"
 	annScanMedium   = "vnd.okara.scan.medium"
 	annScanLow      = "vnd.okara.scan.low"
+	annScanSource   = "vnd.okara.scan.source" // only where a source repository was scanned, in place of the artifact
 )
 
 // ScanSummary is what a scan report's annotations say.
@@ -38,21 +40,35 @@ type ScanSummary struct {
 	Tool                        string
 	Time                        time.Time
 	Critical, High, Medium, Low int
+	Source                      string // address of the source repository that was scanned; "": the artifact itself
 }
 
 func (s ScanSummary) annotations() map[string]string {
-	return map[string]string{
+	all := map[string]string{
 		annScanTool: s.Tool, annScanTime: s.Time.UTC().Format(time.RFC3339),
 		annScanCritical: strconv.Itoa(s.Critical), annScanHigh: strconv.Itoa(s.High),
 		annScanMedium: strconv.Itoa(s.Medium), annScanLow: strconv.Itoa(s.Low),
 	}
+	if s.Source != "" {
+		all[annScanSource] = s.Source
+	}
+	return all
+}
+
+// worse joins the summaries of two scans of one version.
+func (s ScanSummary) worse(o ScanSummary) ScanSummary {
+	if o.Time.After(s.Time) {
+		s.Tool, s.Time = o.Tool, o.Time
+	}
+	s.Critical, s.High, s.Medium, s.Low = max(s.Critical, o.Critical), max(s.High, o.High), max(s.Medium, o.Medium), max(s.Low, o.Low)
+	return s
 }
 
 // parseScanSummary reads the annotations of a scan report; false if they are
 // not those of one.
 func parseScanSummary(annotations map[string]string) (ScanSummary, bool) {
 	at, err := time.Parse(time.RFC3339, annotations[annScanTime])
-	s := ScanSummary{Tool: annotations[annScanTool], Time: at}
+	s := ScanSummary{Tool: annotations[annScanTool], Time: at, Source: annotations[annScanSource]}
 	ok := err == nil
 	for key, n := range map[string]*int{annScanCritical: &s.Critical, annScanHigh: &s.High, annScanMedium: &s.Medium, annScanLow: &s.Low} {
 		v, err := strconv.Atoi(annotations[key])
@@ -138,8 +154,9 @@ func ReadReferred(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Ref
 	return out, nil
 }
 
-// ReadNewest reads the newest scan report of subject and counts the bundles: two
-// requests where the list has types and annotations, as the specification asks for.
+// ReadNewest reads the newest scan report of subject, and that of its source repository
+// if there is one, and counts the bundles: two requests, or three, where the list has
+// types and annotations, as the specification asks for.
 // A list is believed where it says what something is that nobody wants to read here;
 // of the scan, its own manifest tells. Other attestations are left out, but for those
 // whose type the list does not know.
@@ -162,17 +179,20 @@ func ReadNewest(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (Refer
 	if err := out.read(ctx, r, unknown); err != nil {
 		return Referred{}, err
 	}
-	listed := func(d oci.Descriptor) time.Time {
+	listed := func(d oci.Descriptor) ScanSummary {
 		s, _ := parseScanSummary(d.Annotations)
-		return s.Time
+		return s
 	}
-	slices.SortStableFunc(scans, func(a, b oci.Descriptor) int { return listed(b).Compare(listed(a)) })
+	slices.SortStableFunc(scans, func(a, b oci.Descriptor) int { return listed(b).Time.Compare(listed(a).Time) })
 	for i, d := range scans {
+		is := listed(d)
+		if slices.ContainsFunc(out.Reports, func(has Report) bool {
+			return has.Scan != nil && has.Scan.Source == is.Source && !has.Scan.Time.Before(is.Time)
+		}) {
+			continue // none is newer; else the list is behind, or wrong about one
+		}
 		if err := out.read(ctx, r, scans[i:i+1]); err != nil {
 			return Referred{}, err
-		}
-		if slices.ContainsFunc(out.Reports, func(has Report) bool { return has.Scan != nil && !has.Scan.Time.Before(listed(d)) }) {
-			break // none is newer; else the list is behind, or wrong about this one
 		}
 	}
 	return out, nil
@@ -239,7 +259,8 @@ func readReport(ctx context.Context, r *oci.Repo, d oci.Descriptor) (Report, str
 	return out, kind, nil
 }
 
-// NewestScan returns the newest scan report of subject; false if there is none.
+// NewestScan returns the newest scan report of subject, joined with that of its source
+// repository if there is one; false if there is none.
 func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanSummary, bool, error) {
 	refs, err := r.Referrers(ctx, subject, ReportSARIF)
 	if err != nil {
@@ -251,8 +272,7 @@ func NewestScan(ctx context.Context, r *oci.Repo, subject oci.Descriptor) (ScanS
 // NewestScanAmong is NewestScan for referrers that are listed already, whatever else
 // there is among them.
 func NewestScanAmong(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) (ScanSummary, bool, error) {
-	var newest ScanSummary
-	found := false
+	newest := map[string]ScanSummary{} // by source
 	for _, d := range refs {
 		if d.ArtifactType != ReportSARIF {
 			continue
@@ -261,9 +281,17 @@ func NewestScanAmong(ctx context.Context, r *oci.Repo, refs []oci.Descriptor) (S
 		if err != nil {
 			return ScanSummary{}, false, err
 		}
-		if s := report.Scan; s != nil && (!found || s.Time.After(newest.Time)) {
-			newest, found = *s, true
+		if s := report.Scan; s != nil && !s.Time.Before(newest[s.Source].Time) {
+			newest[s.Source] = *s
 		}
 	}
-	return newest, found, nil
+	all := slices.Sorted(maps.Keys(newest))
+	if len(all) == 0 {
+		return ScanSummary{}, false, nil
+	}
+	worst := newest[all[0]]
+	for _, source := range all[1:] {
+		worst = worst.worse(newest[source])
+	}
+	return worst, true, nil
 }

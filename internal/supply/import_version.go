@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+)
+
+type kubeVersion struct {
+	name      string
+	Address   string    `yaml:"address"`
+	Source    string    `yaml:"source,omitempty"`
+	Version   string    `yaml:"version"`
+	Platforms []string  `yaml:"platforms,omitempty"`
+	Auth      *kubeAuth `yaml:"auth,omitempty"`
+}
+
+// version returns a Version that has no Module or Provider, which is one by itself; nil
+// for another, of which o tells what becomes. OpenDepot has one for each platform of a
+// provider, okara one for all.
+func (im *kubeImport) version(d openDepot, o *kubeObject) *kubeVersion {
+	version := strings.TrimPrefix(d.Spec.Version, "v")
+	kind, name := d.parent()
+	by := kind + " " + d.Metadata.Namespace + "/" + name
+	switch _, declared := im.declared[by]; {
+	case kind == "":
+		o.note("it names no module or provider: make one whose versions is %q", version)
+		return nil
+	case name != "" && (declared || im.parents[by] || !d.whole()):
+		o.note("the operator makes the Versions of %s %s, one for all platforms", kind, name)
+		return nil
+	case name == "":
+		o.note("its %s has no name", strings.ToLower(kind))
+		return nil
+	}
+	parsed, err := addr.ParseVersion(version)
+	if err != nil {
+		o.note("version: %v", err)
+		return nil
+	}
+	if kind == "Module" {
+		return im.moduleVersion(d, parsed.String(), o)
+	}
+	return im.providerVersion(d, parsed.String(), o)
+}
+
+// parent is what a Version is of.
+func (d openDepot) parent() (kind, name string) {
+	switch {
+	case d.Spec.ModuleRef != nil:
+		return "Module", d.Spec.ModuleRef.Name
+	case d.Spec.ProviderRef != nil:
+		return "Provider", d.Spec.ProviderRef.Name
+	}
+	return "", ""
+}
+
+// whole reports whether a Version says by itself where it is from. A provider is in the
+// registry that knows its name.
+func (d openDepot) whole() bool {
+	m := d.Spec.ModuleRef
+	return m == nil || m.Provider != "" && (m.RepoURL != "" || m.RepoOwner != "")
+}
+
+func (im *kubeImport) moduleVersion(d openDepot, version string, o *kubeObject) *kubeVersion {
+	m := *d.Spec.ModuleRef
+	m.Constraints, m.History = version, nil
+	spec, ok := im.module(m, openDepot{Metadata: d.Metadata}, o)
+	if !ok {
+		return nil
+	}
+	if spec.Policy != "" {
+		o.note("immutable: a Version by itself always is")
+	}
+	return &kubeVersion{Address: spec.Address, Source: spec.Source, Version: version, Auth: spec.Auth}
+}
+
+func (im *kubeImport) providerVersion(d openDepot, version string, o *kubeObject) *kubeVersion {
+	p := *d.Spec.ProviderRef
+	p.Constraints, p.History = version, nil
+	if p.SourceRepository != "" {
+		p.SourceRepository = ""
+		o.note("sourceRepository: a Version by itself is not scanned; a Provider is")
+	}
+	if d.Spec.OS != "" && d.Spec.Arch != "" {
+		p.OperatingSystems, p.Architectures = []string{d.Spec.OS}, []string{d.Spec.Arch}
+	}
+	spec, ok := im.provider(p, openDepot{Metadata: d.Metadata}, o)
+	if !ok {
+		return nil
+	}
+	key := strings.Join([]string{d.Metadata.Namespace, spec.Address, version}, " ")
+	there := im.versions[key]
+	if there == nil {
+		v := &kubeVersion{name: d.Metadata.Name, Address: spec.Address, Version: version, Platforms: spec.Platforms}
+		im.versions[key] = v
+		return v
+	}
+	for _, t := range spec.Platforms {
+		if len(there.Platforms) > 0 && len(there.Platforms) < maxOpenNames && !slices.Contains(there.Platforms, t) {
+			there.Platforms = append(there.Platforms, t)
+		}
+	}
+	if len(spec.Platforms) == 0 {
+		there.Platforms = nil // all of them
+	}
+	o.note("Version %s has all platforms", there.name)
+	return nil
+}

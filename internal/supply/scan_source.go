@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/scan"
+	"github.com/seed-141914ff/okara/internal/scratch"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/oci/artifact"
+)
+
+// sourceRepository is the repository of a scan policy as a module entry has its source.
+func (p ScanPolicy) sourceRepository() (ModuleEntry, error) {
+	src, err := parseModuleSource(p.SourceRepository)
+	if err == nil && src.Kind != SourceGit && src.Kind != SourceGitHub {
+		err = fmt.Errorf("%q is no git repository", p.SourceRepository)
+	}
+	return ModuleEntry{Source: src, Subdir: src.Location.Subdir}, err
+}
+
+// scanAll scans what was published of a version, and its source repository if the
+// policy names one. Both reports are attached, also if one of them blocks.
+func (it item) scanAll(ctx context.Context, m oci.Manifest, v addr.Version, o SyncOptions) error {
+	_, err := ScanArtifact(ctx, it.repo, m, it.Scan, o.Now())
+	if it.Scan.SourceRepository == "" || err != nil && !errors.Is(err, ErrBlocked) {
+		return err
+	}
+	if serr := it.scanSource(ctx, m.Descriptor, v, o); serr != nil {
+		return serr
+	}
+	return err
+}
+
+// scanSource scans the tree of the source repository at the tag of a version. One
+// without that tag is an error, as a missing scanner is.
+func (it item) scanSource(ctx context.Context, subject oci.Descriptor, v addr.Version, o SyncOptions) (err error) {
+	from, err := o.Origins(it.Auth)
+	if err != nil {
+		return err
+	}
+	e, err := it.Scan.sourceRepository()
+	if err != nil {
+		return err
+	}
+	where := publicURL(e.Source.Location)
+	offers, err := moduleOffers(ctx, from, e)
+	if err != nil {
+		return fmt.Errorf("the source repository: %w", err)
+	}
+	i := slices.IndexFunc(offers, func(o offer) bool { return o.version == v })
+	if i < 0 {
+		return fmt.Errorf("the source repository %s has no tag of version %s: %w", where, v, oci.ErrNotFound)
+	}
+	dir, remove, err := scratch.Dir("")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if _, _, err := fetchModule(ctx, from, e, offers[i], dir); err != nil {
+		return fmt.Errorf("the source repository: %w", err)
+	}
+	counts, err := scanTree(ctx, it.repo, subject, dir, scan.Source, it.Scan, artifact.ScanSummary{Time: o.Now(), Source: where})
+	if err == nil {
+		err = blocked(counts, it.Scan)
+	}
+	if err != nil {
+		return fmt.Errorf("the source repository: %w", err)
+	}
+	return nil
+}
