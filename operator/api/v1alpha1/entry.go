@@ -71,6 +71,11 @@ type ScanPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="1h and more"
 	// +optional
 	MaxAge *Duration `json:"maxAge,omitempty"`
+
+	// The git repository that the source is in: github.com/OWNER/REPOSITORY or git::https://HOST/PATH. Its tree at the tag of a version is scanned too, for what it requires.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	SourceRepository string `json:"sourceRepository,omitempty"`
 }
 
 // Auth names a credential.

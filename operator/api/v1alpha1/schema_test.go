@@ -106,7 +106,13 @@ func objects() []client.Object {
 			Target: &v1alpha1.Target{Kind: "Provider", Name: "aws"}, Version: "1.0.0-rc.1+build.5", State: v1alpha1.ListDeprecated, Message: "old", Replacement: "2.0.0",
 		}},
 		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{Address: "registry.opentofu.org/hashicorp/aws", Version: "1.0.0"}},
-		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{Address: "net/vpc/aws", Source: "github.com/acme/vpc", Auth: entry.Auth, Version: "1.0.0", State: v1alpha1.ListYanked}},
+		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{
+			Address: "registry.opentofu.org/hashicorp/aws", Platforms: provider.Platforms, Version: "1.0.0", DeletionPolicy: v1alpha1.DeletionYank,
+		}},
+		&v1alpha1.Version{Spec: v1alpha1.VersionSpec{
+			Address: "net/vpc/aws", Source: "github.com/acme/vpc", Subdir: "modules/vpc", TagPrefix: "vpc-", Auth: entry.Auth, Version: "1.0.0",
+			State: v1alpha1.ListYanked, DeletionPolicy: v1alpha1.DeletionDelete,
+		}},
 		&v1alpha1.Depot{}, &v1alpha1.Depot{Spec: depot},
 		&v1alpha1.AccessRule{Spec: smallRule()},
 		&v1alpha1.AccessRule{Spec: v1alpha1.AccessRuleSpec{
@@ -149,7 +155,17 @@ func TestObjectsRefused(t *testing.T) {
 	both := version(func(s *v1alpha1.VersionSpec) { s.Address = "net/vpc/aws" })
 	neither := version(func(s *v1alpha1.VersionSpec) { s.Target = nil })
 	sourced := version(func(s *v1alpha1.VersionSpec) { s.Source = "github.com/acme/vpc" })
-	for o, want := range map[client.Object]string{both: "exactly one of", neither: "exactly one of", sourced: "a target has its own"} {
+	kept := version(func(s *v1alpha1.VersionSpec) { s.DeletionPolicy = v1alpha1.DeletionDelete })
+	folder := version(func(s *v1alpha1.VersionSpec) {
+		*s = v1alpha1.VersionSpec{Address: "hashicorp/aws", Subdir: "modules", Version: "1.0.0"}
+	})
+	platforms := version(func(s *v1alpha1.VersionSpec) {
+		*s = v1alpha1.VersionSpec{Address: "net/vpc/aws", Source: "github.com/acme/vpc", Platforms: []string{"linux_amd64"}, Version: "1.0.0"}
+	})
+	for o, want := range map[client.Object]string{
+		both: "exactly one of", neither: "exactly one of", sourced: "a target has its own", kept: "a target has its own",
+		folder: "are for a module", platforms: "are for a provider",
+	} {
 		o.SetNamespace(ns)
 		o.SetGenerateName("o-")
 		if err := c.Create(t.Context(), o); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {

@@ -19,7 +19,9 @@ const (
 
 // VersionSpec is what somebody wants of a version.
 // +kubebuilder:validation:XValidation:rule="has(self.target) != has(self.address)",message="exactly one of target and address"
-// +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth)",message="source and auth are for an address: a target has its own"
+// +kubebuilder:validation:XValidation:rule="has(self.address) || !has(self.source) && !has(self.auth) && !has(self.subdir) && !has(self.tagPrefix) && !has(self.platforms) && !has(self.deletionPolicy)",message="source, subdir, tagPrefix, platforms, auth and deletionPolicy are for an address: a target has its own"
+// +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.subdir) && !has(self.tagPrefix)",message="subdir and tagPrefix are for a module, which has a source"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.platforms)",message="platforms are for a provider, which has no source"
 // +kubebuilder:validation:XValidation:rule="has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && (!has(self.address) || self.address == oldSelf.address) && has(self.source) == has(oldSelf.source) && self.version == oldSelf.version",message="target, address and version cannot change: make another Version"
 type VersionSpec struct {
 	// The Module or Provider of the same namespace that this is a version of.
@@ -38,9 +40,31 @@ type VersionSpec struct {
 	// +optional
 	Source string `json:"source,omitempty"`
 
+	// Folder of the module in the repository of an address. Empty: its top.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Subdir string `json:"subdir,omitempty"`
+
+	// What the tag of the module has before the version.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	TagPrefix string `json:"tagPrefix,omitempty"`
+
+	// Platforms to take of the provider of an address, such as linux_amd64. Empty: all that the origin has.
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-z]+_[0-9a-z]+$`
+	// +listType=set
+	// +optional
+	Platforms []string `json:"platforms,omitempty"`
+
 	// Credential for the origin of an address. None: it is read anonymously.
 	// +optional
 	Auth *Auth `json:"auth,omitempty"`
+
+	// What becomes of the version when this object with an address is deleted: Keep it, the default, Yank it, or Delete, which yanks it and removes its tag.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// The version, as semantic versioning writes it.
 	// +kubebuilder:validation:MaxLength=128
@@ -100,7 +124,7 @@ type VersionStatus struct {
 	// +optional
 	Platforms []string `json:"platforms,omitempty"`
 
-	// The newest scan of a module, or of each platform of a provider, the worst first. The full report is in the registry.
+	// The newest scan of a module, or of each platform of a provider, and of the source repository, the worst first. The full report is in the registry.
 	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +optional
@@ -113,7 +137,7 @@ type VersionStatus struct {
 
 // Scan is what a scan report says.
 type Scan struct {
-	// Platform of a provider that was scanned. Empty: the module.
+	// Platform of a provider that was scanned, or source for the source repository. Empty: the module.
 	// +optional
 	Subject string `json:"subject,omitempty"`
 

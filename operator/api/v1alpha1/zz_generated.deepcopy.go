@@ -2075,6 +2075,11 @@ func (in *VersionSpec) DeepCopyInto(out *VersionSpec) {
 		*out = new(Target)
 		**out = **in
 	}
+	if in.Platforms != nil {
+		in, out := &in.Platforms, &out.Platforms
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Auth != nil {
 		in, out := &in.Auth, &out.Auth
 		*out = new(Auth)

@@ -24,8 +24,9 @@ func (s *site) rights() map[string]map[string]string {
 		"okara.dev/depots": "get list watch update patch", "okara.dev/depots/status": "update",
 		"okara.dev/modules": "get list watch update patch create delete", "okara.dev/modules/status": "update", "okara.dev/modules/finalizers": "update",
 		"okara.dev/providers": "get list watch update patch create delete", "okara.dev/providers/status": "update", "okara.dev/providers/finalizers": "update",
-		"okara.dev/versions": "get list watch create delete", "okara.dev/versions/status": "update",
+		"okara.dev/versions": "get list watch patch create delete", "okara.dev/versions/status": "update",
 		"okara.dev/accessrules": "get list watch", "okara.dev/accessrules/status": "update",
+		"okara.dev/approvals": "get list watch delete", "okara.dev/approvals/status": "update", "okara.dev/instances": "get list watch",
 		"/namespaces": "get list watch", "events.k8s.io/events": "create patch",
 		"rbac.authorization.k8s.io/rolebindings":                        "create",
 		"rbac.authorization.k8s.io/clusterroles okara-operator-secrets": "bind",
@@ -53,7 +54,7 @@ func may(rights map[string]map[string]string, namespace, resource, name, verb st
 // it, and nothing else that there is to do in the cluster be allowed.
 func TestAccount(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "module:net/**"})
-	s.account, s.elect = cluster.Account(t, s.home), true
+	s.account, s.elect = cluster.RegistryAccount(t, s.home), true
 	s.publish("1.0.0")
 	s.start()
 	forge := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "forge", Annotations: map[string]string{v1alpha1.AnnotationUse: s.origin}}}
@@ -91,12 +92,18 @@ func TestAccount(t *testing.T) {
 	s.change(second, func() { second.Spec.VersionObjects = new(int32(0)) })
 	s.until("no Version of it", func() (bool, any) {
 		list := s.versions()
-		return !slices.ContainsFunc(list, func(v v1alpha1.Version) bool { return v.Spec.Target.Name == "second" }), list
+		return !slices.ContainsFunc(list, func(v v1alpha1.Version) bool { return v.Spec.Target != nil && v.Spec.Target.Name == "second" }), list
 	})
-	if err := s.Delete(t.Context(), second); err != nil {
-		t.Fatal(err)
+	alone := s.alone(s.ns, "alone", "1.0.0", func(spec *v1alpha1.VersionSpec) {
+		spec.Address, spec.DeletionPolicy = s.ns+"/alone/aws", v1alpha1.DeletionDelete
+	})
+	s.says(alone, true, v1alpha1.ReasonSynced)
+	for _, o := range []client.Object{second, alone} {
+		if err := s.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(o)
 	}
-	s.gone(second)
 	if err := s.Delete(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +174,7 @@ func (s *site) compare(set *kubernetes.Clientset, want bool, a *authorizationv1.
 // TestAccountBindsNothingElse has the account try to hand out more than it has.
 func TestAccountBindsNothingElse(t *testing.T) {
 	s := newSite(t, nil)
-	set, err := kubernetes.NewForConfig(cluster.Account(t, s.home))
+	set, err := kubernetes.NewForConfig(cluster.RegistryAccount(t, s.home))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/seed-141914ff/okara/internal/depottest"
 	"github.com/seed-141914ff/okara/internal/ocitest"
-	"github.com/seed-141914ff/okara/internal/signing"
 	"github.com/seed-141914ff/okara/internal/supply"
 	"github.com/seed-141914ff/okara/oci"
 	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
@@ -154,6 +152,37 @@ func TestVersionsOfOneAddress(t *testing.T) {
 	}
 }
 
+// TestVersionWithoutTargetIsDeleted deletes Versions that share an address: each takes
+// with it what it was about, and nothing of the others.
+func TestVersionWithoutTargetIsDeleted(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0", "1.2.0")
+	policy := func(p v1alpha1.DeletionPolicy) func(*v1alpha1.VersionSpec) {
+		return func(spec *v1alpha1.VersionSpec) { spec.DeletionPolicy = p }
+	}
+	all := []*v1alpha1.Version{
+		s.alone(s.ns, "keep", "1.0.0", policy(v1alpha1.DeletionKeep)),
+		s.alone(s.ns, "yank", "1.1.0", policy(v1alpha1.DeletionYank)),
+		s.alone(s.ns, "delete", "1.2.0", policy(v1alpha1.DeletionDelete)),
+	}
+	for _, v := range all {
+		s.says(v, true, v1alpha1.ReasonSynced)
+	}
+	for i, want := range []string{"1.2.0 1.1.0 1.0.0", "1.2.0 1.1.0 1.0.0", "1.1.0 1.0.0"} {
+		if err := s.Delete(t.Context(), all[i]); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(all[i])
+		if got := join(s.listing().Versions); got != want {
+			t.Errorf("%s: the registry has %q", all[i].Name, got)
+		}
+	}
+	for version, yanked := range map[string]bool{"1.0.0": false, "1.1.0": true, "1.2.0": true} {
+		if e := s.yanked(version); (e != nil) != yanked {
+			t.Errorf("%s is yanked by %+v", version, e)
+		}
+	}
+}
+
 // TestVersionWithoutTargetIsRefused wants the rules of Modules to hold for Versions, and
 // one that the origin does not have to say so.
 func TestVersionWithoutTargetIsRefused(t *testing.T) {
@@ -194,10 +223,12 @@ func TestVersionWithoutTargetIsRefused(t *testing.T) {
 // address names.
 func TestVersionOfAProvider(t *testing.T) {
 	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "mirror:registry.opentofu.org/hashicorp/null"})
-	f := &forge{t, depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), time.Now()}
+	f := newForge(t)
 	s.out.close(f.answer)
 	s.start()
-	v := s.alone(s.ns, "null", "1.1.0", func(spec *v1alpha1.VersionSpec) { spec.Address, spec.Source = "hashicorp/null", "" })
+	v := s.alone(s.ns, "null", "1.1.0", func(spec *v1alpha1.VersionSpec) {
+		spec.Address, spec.Source, spec.Platforms = "hashicorp/null", "", []string{"darwin_arm64"}
+	})
 	s.says(v, true, v1alpha1.ReasonSynced)
 	repository := "p/mirror/registry.opentofu.org/hashicorp/null"
 	got := content(t, s.fill, repository)

@@ -57,6 +57,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Version{}, targetIndex, targetOf); err != nil {
 		return err
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Approval{}, approvalIndex, approvalOf); err != nil {
+		return err
+	}
 	turns := newTurns(o.Scanner.Jobs)
 	for kind, object := range entryKinds() {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, object, addressIndex, addressOf); err != nil {
@@ -101,6 +104,9 @@ func (r *entries) setup(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Version{}, handler.EnqueueRequestsFromMapFunc(r.targets), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !made(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
+		})).
+		Watches(&v1alpha1.Approval{}, handler.EnqueueRequestsFromMapFunc(r.approved), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: no[event.UpdateEvent], DeleteFunc: no[event.DeleteEvent],
 		})).
 		WatchesMetadata(ns, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(rightsChanged())).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

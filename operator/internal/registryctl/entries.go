@@ -198,10 +198,17 @@ func (r *entries) sync(ctx context.Context, e *entry, ns *metav1.PartialObjectMe
 	}
 	s := supply.NewSyncer(r.Depot, supply.SyncOptions{
 		Set: &e.set, Origins: func(string) (supply.Origins, error) { return from, nil }, Now: r.Now, Jobs: 1,
-		Examined: r.schedule.examined(e),
-		Own:      &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
+		Examined: r.schedule.examined(e), Used: r.used(ctx, e),
+		Own: &supply.OwnRecord{Owner: string(ns.UID), TakeOver: ns.Name == r.Namespace || named(ns, e.item)},
 	})
 	plan, err := s.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	approved, err := r.approvals(ctx, e)
+	if err == nil && approved {
+		plan, err = s.Plan(ctx)
+	}
 	if err != nil {
 		return err
 	}

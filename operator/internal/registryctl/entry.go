@@ -69,12 +69,12 @@ func alone(o client.Object) bool {
 func entryOfVersion(o *v1alpha1.Version) *entry {
 	e := &entry{
 		Object: o, kind: kindVersion, spec: &v1alpha1.EntrySpec{Versions: o.Spec.Version, Auth: o.Spec.Auth},
-		run: &v1alpha1.RunSpec{Interval: new(versionInterval)}, status: &o.Status.RunStatus,
+		run: &v1alpha1.RunSpec{Interval: new(versionInterval), DeletionPolicy: o.Spec.DeletionPolicy}, status: &o.Status.RunStatus,
 	}
 	if o.Spec.Source != "" {
-		e.module(v1alpha1.ModuleEntry{Address: o.Spec.Address, Source: o.Spec.Source})
+		e.module(v1alpha1.ModuleEntry{Address: o.Spec.Address, Source: o.Spec.Source, Subdir: o.Spec.Subdir, TagPrefix: o.Spec.TagPrefix})
 	} else {
-		e.provider(v1alpha1.ProviderEntry{Address: o.Spec.Address})
+		e.provider(v1alpha1.ProviderEntry{Address: o.Spec.Address, Platforms: o.Spec.Platforms})
 	}
 	return e
 }
@@ -105,13 +105,19 @@ func (e *entry) beside(other *entry) bool {
 	return e.kind == kindVersion && other.kind == kindVersion && e.GetNamespace() == other.GetNamespace() && e.spec.Versions != other.spec.Versions
 }
 
+// speaksOf reports whether a version is the entry's affair: the record that Versions of
+// one address share has those of the others, too.
+func (e *entry) speaksOf(version string) bool {
+	return e.kind != kindVersion || version == e.spec.Versions
+}
+
 func (e *entry) common() supply.EntrySpec {
 	s := supply.EntrySpec{Versions: e.spec.Versions, Limit: number(e.spec.Limit), Keep: number(e.spec.Keep), Pin: e.spec.Pin}
 	if a := e.spec.Approval; a != nil {
 		s.Approval = supply.ApprovalPolicy{Required: a.Required, Patch: a.Patch, SignedBy: a.SignedBy, OlderAge: a.OlderThan.Length()}
 	}
 	if p := e.spec.Scan; p != nil {
-		s.Scan = supply.ScanPolicy{Block: p.Block, MaxAge: p.MaxAge.Length()}
+		s.Scan = supply.ScanPolicy{Block: p.Block, MaxAge: p.MaxAge.Length(), SourceRepository: p.SourceRepository}
 	}
 	return s
 }

@@ -91,14 +91,33 @@ spec:
     operatingSystems: [darwin]
     versionConstraints: 1.0.0
   versions: [{version: 1.0.0}]
+---
+apiVersion: opendepot.defdev.io/v1alpha1
+kind: Version
+metadata: {name: alone-1.1.0, namespace: NS}
+spec:
+  type: Module
+  version: v1.1.0
+  moduleConfigRef: {name: alone, provider: aws, repoOwner: acme, repoUrl: https://github.com/acme/alone}
+---
+apiVersion: opendepot.defdev.io/v1alpha1
+kind: Version
+metadata: {name: random-1.2.0-darwin-arm64, namespace: NS}
+spec: {type: Provider, version: 1.2.0, operatingSystem: darwin, architecture: arm64, providerConfigRef: {name: random}}
 `
 
 // forge is github.com's API and a registry of providers in one: every module and
 // provider has the versions 1.0.0, 1.1.0 and 1.2.0.
 type forge struct {
-	t   *testing.T
-	key *signing.Key
-	now time.Time
+	t    *testing.T
+	key  *signing.Key
+	now  time.Time
+	text string // in each tree, besides its version
+}
+
+func newForge(t *testing.T) *forge {
+	t.Helper()
+	return &forge{t: t, key: depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), now: time.Now()}
 }
 
 func offered() []string { return []string{"1.0.0", "1.1.0", "1.2.0"} }
@@ -133,7 +152,7 @@ func (f *forge) gitHub(w http.ResponseWriter, r *http.Request) {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
 		t := tar.NewWriter(z)
-		text := "# " + version + "\n"
+		text := "# " + version + " " + f.text + "\n"
 		for _, h := range []*tar.Header{
 			{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": version}},
 			{Typeflag: tar.TypeDir, Name: "acme-" + version + "/", Mode: 0o755},
@@ -215,14 +234,14 @@ func TestOpenDepotSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What the import says that an administrator has to do.
-	allowed := "module:" + ns + "/**, mirror:registry.opentofu.org/hashicorp/aws, mirror:registry.opentofu.org/hashicorp/null"
+	allowed := "module:" + ns + "/**, mirror:registry.opentofu.org/hashicorp/aws, mirror:registry.opentofu.org/hashicorp/null, mirror:registry.opentofu.org/hashicorp/random"
 	if !strings.Contains(text, v1alpha1.AnnotationAddresses+"='"+allowed+"'") {
 		t.Fatalf("the import does not say which addresses to allow:\n%s", text)
 	}
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns}}}
 	s.change(namespace, func() { namespace.SetAnnotations(map[string]string{v1alpha1.AnnotationAddresses: allowed}) })
 
-	f := &forge{t, depottest.NewKey(t, signing.KeyOptions{Name: "Test"}), time.Now()}
+	f := newForge(t)
 	s.out.close(f.answer)
 	s.start()
 	strict := client.WithFieldValidation(s.Client, metav1.FieldValidationStrict)
@@ -244,7 +263,7 @@ func TestOpenDepotSyncs(t *testing.T) {
 		kinds = append(kinds, o.GetKind()+" "+o.GetName())
 	}
 	slices.Sort(kinds)
-	if got, want := strings.Join(kinds, ", "), "Depot demo, Module terraform-azurerm-cluster, Module terragoat, Provider aws"; got != want {
+	if got, want := strings.Join(kinds, ", "), "Depot demo, Module terraform-azurerm-cluster, Module terragoat, Provider aws, Version alone-1.1.0, Version random-1.2.0-darwin-arm64"; got != want {
 		t.Errorf("the import makes %s, want %s", got, want)
 	}
 
@@ -267,6 +286,13 @@ func TestOpenDepotSyncs(t *testing.T) {
 		p := &v1alpha1.Provider{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 		s.says(p, true, v1alpha1.ReasonSynced)
 		s.has(name, p.Status.Versions, want)
+	}
+	for _, name := range []string{"alone-1.1.0", "random-1.2.0-darwin-arm64"} {
+		v := &v1alpha1.Version{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		s.says(v, true, v1alpha1.ReasonSynced)
+		if v.Status.State != v1alpha1.StatePublished || len(v.Status.Platforms) != len(v.Spec.Platforms) {
+			t.Errorf("%s says %+v", name, v.Status)
+		}
 	}
 }
 

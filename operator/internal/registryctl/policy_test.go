@@ -3,11 +3,15 @@
 package registryctl_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/seed-141914ff/okara/internal/addr"
@@ -146,6 +150,116 @@ func TestApprovalHoldsVersions(t *testing.T) {
 	if states(m) != "1.1.0 Published, 1.0.0 Published" || m.Status.Latest != "1.1.0" {
 		t.Errorf("old enough: %+v", m.Status)
 	}
+}
+
+// TestApprovalPublishes has an Approval publish exactly the content that it names.
+func TestApprovalPublishes(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0")
+	m := s.module(s.ns, "m", func(m *v1alpha1.Module) { m.Spec.Approval = &v1alpha1.ApprovalPolicy{Required: true} })
+	s.says(m, true, v1alpha1.ReasonSynced)
+	v := s.version("1.0.0")
+	s.says(v, false, v1alpha1.ReasonHeld)
+	approve := func(name string, change func(*v1alpha1.ApprovalSpec)) *v1alpha1.Approval {
+		a := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
+		a.Spec = v1alpha1.ApprovalSpec{Target: v1alpha1.ApprovalTarget{Kind: "Version", Name: v.Name}, Plan: v.Status.Digest, Approver: "alice"}
+		if change != nil {
+			change(&a.Spec)
+		}
+		if err := s.Create(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	becomes := func(a *v1alpha1.Approval, want v1alpha1.ApprovalResult) {
+		s.until(string(want), func() (bool, any) { s.read(a); return a.Status.Result == want, a.Status })
+	}
+	becomes(approve("other", func(a *v1alpha1.ApprovalSpec) { a.Plan = s.version("1.1.0").Status.Digest }), v1alpha1.ApprovalStale)
+	becomes(approve("old", func(a *v1alpha1.ApprovalSpec) { a.Generation = v.Generation + 1 }), v1alpha1.ApprovalStale)
+	becomes(approve("no", func(a *v1alpha1.ApprovalSpec) { a.Decision = v1alpha1.DecisionReject }), v1alpha1.ApprovalRejected)
+	if got := s.listing().Versions; len(got) != 0 {
+		t.Fatalf("the registry has %v", got)
+	}
+	yes := approve("yes", func(a *v1alpha1.ApprovalSpec) { a.Generation = v.Generation })
+	becomes(yes, v1alpha1.ApprovalApplied)
+	s.says(v, true, v1alpha1.ReasonSynced)
+	if got := join(s.listing().Versions); got != "1.0.0" || v.Status.State != v1alpha1.StatePublished {
+		t.Errorf("the registry has %s, the Version says %+v", got, v.Status)
+	}
+	if note := s.told(v, v1alpha1.ReasonPublished); note != "1.0.0, approved by alice" {
+		t.Errorf("told %q", note)
+	}
+	becomes(approve("again", nil), v1alpha1.ApprovalApplied)
+	s.clock.Add(int64(31 * 24 * time.Hour))
+	s.again(m)
+	s.gone(yes)
+}
+
+// TestPruneKeepsWhatRuns has retention keep what an Instance runs, and what an object of
+// a generated kind runs.
+func TestPruneKeepsWhatRuns(t *testing.T) {
+	s := newNet(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0")
+	m := s.module(s.ns, "m", nil)
+	s.says(m, true, v1alpha1.ReasonSynced)
+	digest := func(number string) string {
+		return depottest.MustFetch(t, repository(t, s.fill), number).Digest.String()
+	}
+	i := &v1alpha1.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "abcdefghjk"}, Spec: v1alpha1.InstanceSpec{Template: "net/vpc"}}
+	if err := s.Create(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	i.Status.Module = &v1alpha1.RunningModule{Version: "1.0.0", Digest: digest("1.0.0")}
+	if err := s.Status().Update(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	s.runsObject(digest("1.1.0"))
+	s.change(m, func() { m.Spec.Keep = new(int32(1)) })
+	s.says(m, true, v1alpha1.ReasonSynced)
+	if got := join(s.listing().Versions); got != "1.3.0 1.1.0 1.0.0" {
+		t.Errorf("the registry has %s", got)
+	}
+	if err := s.Delete(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	s.again(m)
+	if got := join(s.listing().Versions); got != "1.3.0 1.1.0" {
+		t.Errorf("nothing runs 1.0.0: the registry has %s", got)
+	}
+}
+
+// runsObject makes a kind, as a ModuleKind does, with an object that runs a version.
+func (s *site) runsObject(digest string) {
+	s.t.Helper()
+	crd := &apiextensions.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "vpcs.apps.okara.dev"}}
+	crd.Spec = apiextensions.CustomResourceDefinitionSpec{
+		Group: "apps.okara.dev", Scope: apiextensions.NamespaceScoped,
+		Names: apiextensions.CustomResourceDefinitionNames{Plural: "vpcs", Singular: "vpc", Kind: "Vpc", ListKind: "VpcList"},
+		Versions: []apiextensions.CustomResourceDefinitionVersion{{
+			Name: "v1alpha1", Served: true, Storage: true,
+			Schema: &apiextensions.CustomResourceValidation{OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+		}},
+	}
+	k := &v1alpha1.ModuleKind{ObjectMeta: metav1.ObjectMeta{Name: "vpcs"}}
+	k.Spec.Names = v1alpha1.KindNames{Kind: "Vpc", Plural: "vpcs", Singular: "vpc"}
+	k.Spec.Module = v1alpha1.KindModule{Address: vpc}
+	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"module": map[string]any{"digest": digest}}}}
+	o.SetAPIVersion("apps.okara.dev/v1alpha1")
+	o.SetKind("Vpc")
+	o.SetNamespace(s.ns)
+	o.SetName("prod")
+	for _, object := range []client.Object{crd, k} {
+		if err := s.Create(s.t.Context(), object); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() {
+			if err := s.Delete(context.WithoutCancel(s.t.Context()), object); err != nil {
+				s.t.Error(err)
+			}
+		})
+	}
+	s.until("served", func() (bool, any) {
+		err := s.Create(s.t.Context(), o.DeepCopy())
+		return err == nil, err
+	})
 }
 
 // TestVersionSaysHowItIsListed yanks, deprecates and takes both back by objects.

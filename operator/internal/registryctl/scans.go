@@ -34,47 +34,58 @@ func scannedSince(s *v1alpha1.VersionStatus, scanned time.Time) bool {
 	return !slices.ContainsFunc(s.Scans, func(has v1alpha1.Scan) bool { return !has.Time.Time.Before(scanned) })
 }
 
+// subjectSource is the subject of a scan of the source repository.
+const subjectSource = "source"
+
 // readScans reads the newest scan reports of a version, the worst first.
 func readScans(ctx context.Context, repo *oci.Repo, m oci.Manifest, s *v1alpha1.VersionStatus) error {
-	subjects := []artifact.ProviderPlatform{{Manifest: m.Descriptor}} // the module
+	subjects := []artifact.ProviderPlatform{{Manifest: m.Descriptor}} // the module, or what all platforms have in common
 	if index, err := artifact.ParseProviderIndex(m); err == nil {
-		subjects = index.Platforms[:min(len(index.Platforms), maxScans)]
+		subjects = append(subjects, index.Platforms[:min(len(index.Platforms), maxScans-1)]...)
 	}
 	s.Scans, s.Truncated = nil, false
 	room := maxFindings
 	for _, t := range subjects {
-		one, more, err := readScan(ctx, repo, t.Manifest, room)
+		refs, err := artifact.ReadNewest(ctx, repo, t.Manifest)
 		if err != nil {
 			return err
 		}
-		if one == nil {
-			continue
+		for _, report := range newestOf(refs.Reports) {
+			one, more, err := describeScan(ctx, repo, report, room)
+			switch {
+			case err != nil:
+				return err
+			case report.Scan.Source != "":
+				one.Subject = subjectSource
+			case t.Platform.OS != "":
+				one.Subject = t.Platform.String()
+			}
+			room -= len(one.Findings)
+			s.Scans, s.Truncated = append(s.Scans, one), s.Truncated || more
 		}
-		if t.Platform.OS != "" {
-			one.Subject = t.Platform.String()
-		}
-		room -= len(one.Findings)
-		s.Scans, s.Truncated = append(s.Scans, *one), s.Truncated || more
 	}
 	slices.SortStableFunc(s.Scans, func(a, b v1alpha1.Scan) int {
 		return cmp.Or(cmp.Compare(b.Critical, a.Critical), cmp.Compare(b.High, a.High), cmp.Compare(b.Medium, a.Medium), cmp.Compare(b.Low, a.Low))
 	})
+	s.Scans = s.Scans[:min(len(s.Scans), maxScans)]
 	return nil
 }
 
-// readScan reads the newest report about a manifest, nil if there is none, and reports
-// whether it has more findings than there is room for.
-func readScan(ctx context.Context, repo *oci.Repo, subject oci.Descriptor, room int) (*v1alpha1.Scan, bool, error) {
-	refs, err := artifact.ReadNewest(ctx, repo, subject)
-	if err != nil {
-		return nil, false, err
+// newestOf is the newest scan of what was published, and that of its source repository.
+func newestOf(reports []artifact.Report) []artifact.Report {
+	var all []artifact.Report
+	for _, of := range []bool{false, true} {
+		if i := slices.IndexFunc(reports, func(r artifact.Report) bool { return r.Scan != nil && (r.Scan.Source != "") == of }); i >= 0 {
+			all = append(all, reports[i])
+		}
 	}
-	i := slices.IndexFunc(refs.Reports, func(r artifact.Report) bool { return r.Scan != nil })
-	if i < 0 {
-		return nil, false, nil
-	}
-	report := refs.Reports[i]
-	out := &v1alpha1.Scan{
+	return all
+}
+
+// describeScan is what a status says of a report, and whether it has more findings than
+// there is room for.
+func describeScan(ctx context.Context, repo *oci.Repo, report artifact.Report, room int) (v1alpha1.Scan, bool, error) {
+	out := v1alpha1.Scan{
 		Tool: report.Scan.Tool, Time: metav1.NewTime(report.Scan.Time.UTC().Truncate(time.Second)),
 		Critical: int32(report.Scan.Critical), High: int32(report.Scan.High), Medium: int32(report.Scan.Medium), Low: int32(report.Scan.Low),
 	}
@@ -87,7 +98,7 @@ func readScan(ctx context.Context, repo *oci.Repo, subject oci.Descriptor, room 
 		return out, true, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return out, false, err
 	}
 	found, _, err := scan.Findings(b, room)
 	if err != nil {

@@ -3,10 +3,13 @@
 package registryctl_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seed-141914ff/okara/internal/depot"
 	"github.com/seed-141914ff/okara/internal/depottest"
@@ -76,4 +79,40 @@ func TestScans(t *testing.T) {
 	if n := s.in.writes.Load() - writes; n != 0 {
 		t.Errorf("%d writes to the registry", n)
 	}
+}
+
+// TestScanOfTheSourceRepository has a provider be clean, and its source repository not.
+func TestScanOfTheSourceRepository(t *testing.T) {
+	s := newSite(t, map[string]string{v1alpha1.AnnotationAddresses: "mirror:registry.opentofu.org/hashicorp/null"})
+	f := newForge(t)
+	f.text = "insecure"
+	s.out.close(f.answer)
+	s.scanner.Command = newScanner(t)
+	s.start()
+	p := &v1alpha1.Provider{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "null"}}
+	p.Spec.Address, p.Spec.Versions = "hashicorp/null", "1.1.0"
+	p.Spec.Scan = &v1alpha1.ScanPolicy{SourceRepository: "github.com/acme/terraform-provider-null"}
+	if err := s.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	s.says(p, true, v1alpha1.ReasonSynced)
+	v := s.version("1.1.0")
+	s.says(v, true, v1alpha1.ReasonSynced)
+	var subjects []string
+	for _, one := range v.Status.Scans {
+		subjects = append(subjects, fmt.Sprint(one.Subject, " ", one.High))
+	}
+	if got := strings.Join(subjects, ", "); got != "source 1, darwin_arm64 0" {
+		t.Errorf("scans %s", got)
+	}
+	if len(v.Status.Scans) == 2 && len(v.Status.Scans[0].Findings) != 1 {
+		t.Errorf("findings %+v", v.Status.Scans[0].Findings)
+	}
+	s.change(p, func() { p.Spec.Scan.Block, p.Spec.Versions = "high", "1.2.0" })
+	s.until("blocked", func() (bool, any) {
+		s.read(p)
+		return len(p.Status.Versions) > 0 && p.Status.Versions[0] == (v1alpha1.VersionSummary{
+			Version: "1.2.0", Digest: p.Status.Versions[0].Digest, State: v1alpha1.StateBlocked,
+		}), p.Status
+	})
 }

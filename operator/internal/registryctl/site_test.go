@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	eventsv1 "k8s.io/api/events/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -141,7 +142,7 @@ func newSite(t *testing.T, annotations map[string]string) *site {
 func (s *site) scheme() *runtime.Scheme {
 	s.t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, eventsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{registryctl.AddToScheme, eventsv1.AddToScheme, apiextensions.AddToScheme} {
 		if err := add(scheme); err != nil {
 			s.t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ func withdraw(ctx context.Context, d *depot.Depot, e *entry, l *depot.Listing, k
 	untag := e.run.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, v := range l.Versions {
 		_, ours := known[v.EditionOf().String()]
+		ours = ours && e.speaksOf(v.EditionOf().String())
 		if !ours || !untag && l.Status(v).Yanked != nil {
 			continue
 		}

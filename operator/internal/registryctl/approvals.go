@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/depot"
+	"github.com/seed-141914ff/okara/oci"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// approvalIndex is the index of Approvals by target.
+const approvalIndex = "okara.dev/approval"
+
+// approvalLife is how long the Approval of a Version is kept once it was carried out.
+const approvalLife = 30 * 24 * time.Hour
+
+func approvalOf(o client.Object) []string {
+	a, ok := o.(*v1alpha1.Approval)
+	if !ok {
+		return nil
+	}
+	return []string{a.Spec.Target.Kind + "/" + a.Spec.Target.Name}
+}
+
+// approved wakes the entry of a Version that somebody decided about.
+func (r *entries) approved(ctx context.Context, o client.Object) []reconcile.Request {
+	a, ok := o.(*v1alpha1.Approval)
+	if !ok || a.Spec.Target.Kind != kindVersion || a.Status.Result != "" {
+		return nil
+	}
+	var v v1alpha1.Version
+	if err := r.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: a.Spec.Target.Name}, &v); err != nil {
+		return nil // of no Version
+	}
+	if !alone(&v) {
+		return r.targets(ctx, &v)
+	}
+	if r.kind != kindVersion {
+		return nil
+	}
+	r.schedule.ask(client.ObjectKeyFromObject(&v))
+	return []reconcile.Request{requestFor(&v)}
+}
+
+// approvals carries out what people decided about the versions of an entry that are held
+// back, and reports whether one was published. Its caller knows that the entry has its
+// address.
+func (r *entries) approvals(ctx context.Context, e *entry) (bool, error) {
+	have, err := r.versionsOf(ctx, client.ObjectKeyFromObject(e))
+	if err != nil {
+		return false, err
+	}
+	if v, ok := e.Object.(*v1alpha1.Version); ok {
+		have = append(have, v)
+	}
+	published := false
+	for _, v := range have {
+		var list v1alpha1.ApprovalList
+		if err := r.List(ctx, &list, client.InNamespace(v.Namespace), client.MatchingFields{approvalIndex: kindVersion + "/" + v.Name}); err != nil {
+			return published, err
+		}
+		for i := range list.Items {
+			did, err := r.decide(ctx, e, v, &list.Items[i])
+			published = published || did
+			if err != nil {
+				return published, err
+			}
+		}
+	}
+	return published, nil
+}
+
+// decide carries out one Approval, and reports whether it published a version.
+func (r *entries) decide(ctx context.Context, e *entry, v *v1alpha1.Version, a *v1alpha1.Approval) (bool, error) {
+	switch {
+	case !a.DeletionTimestamp.IsZero():
+		return false, nil
+	case a.Status.Result != "" && r.Now().Sub(a.CreationTimestamp.Time) > approvalLife:
+		return false, client.IgnoreNotFound(r.Delete(ctx, a, client.Preconditions{UID: &a.UID}))
+	case a.Status.Result != "":
+		return false, nil
+	}
+	status, err := r.publish(ctx, e, v, a.Spec)
+	if err != nil {
+		return false, err
+	}
+	did := status.Result == v1alpha1.ApprovalApplied
+	if did {
+		r.tell(v, corev1.EventTypeNormal, v1alpha1.ReasonPublished, v.Spec.Version+", approved by "+a.Spec.Approver)
+	}
+	a.Status = status
+	return did, quiet(r.Status().Update(ctx, a))
+}
+
+// publish gives the candidate that was approved its version.
+func (r *entries) publish(ctx context.Context, e *entry, v *v1alpha1.Version, a v1alpha1.ApprovalSpec) (v1alpha1.ApprovalStatus, error) {
+	if a.Decision == v1alpha1.DecisionReject {
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalRejected, Message: "the version stays held back"}, nil
+	}
+	if a.Generation != 0 && a.Generation != v.Generation {
+		return stale("it is of generation %d, the Version is at %d: look at it again", a.Generation, v.Generation), nil
+	}
+	version, err := addr.ParseVersion(v.Spec.Version)
+	if err != nil {
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: err.Error()}, nil
+	}
+	repo, err := r.Depot.Repo(e.item.Repository(r.Depot.Options().Layout))
+	if err != nil {
+		return v1alpha1.ApprovalStatus{}, err
+	}
+	_, err = r.Depot.Approve(ctx, repo, version, a.Plan)
+	if errors.Is(err, oci.ErrNotFound) {
+		return r.missing(ctx, repo, version, a.Plan)
+	}
+	if errors.Is(err, oci.ErrExists) {
+		return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalFailed, Message: short(err.Error())}, nil
+	}
+	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, err
+}
+
+// missing is what becomes of an Approval of which no candidate waits: its version was
+// published before, by an operator that ended there, or another content waits by now.
+func (r *entries) missing(ctx context.Context, repo *oci.Repo, version addr.Version, digest string) (v1alpha1.ApprovalStatus, error) {
+	l, err := depot.ReadListing(ctx, repo, nil)
+	if err != nil && !errors.Is(err, oci.ErrNotFound) {
+		return v1alpha1.ApprovalStatus{}, err
+	}
+	if err == nil && l.Status(version).Yanked == nil {
+		is, err := repo.Resolve(ctx, version.Tag())
+		switch {
+		case err == nil && is.Digest.String() == digest:
+			return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalApplied}, nil
+		case err != nil && !errors.Is(err, oci.ErrNotFound):
+			return v1alpha1.ApprovalStatus{}, err
+		}
+	}
+	return stale("no candidate %s of version %s waits: read the digest of the Version again", digest, version), nil
+}
+
+func stale(format string, args ...any) v1alpha1.ApprovalStatus {
+	return v1alpha1.ApprovalStatus{Result: v1alpha1.ApprovalStale, Message: short(fmt.Sprintf(format, args...))}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registryctl
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/seed-141914ff/okara/internal/addr"
+	"github.com/seed-141914ff/okara/internal/supply"
+	"github.com/seed-141914ff/okara/operator/api/v1alpha1"
+)
+
+// kindsGroup is the group of generated kinds.
+const kindsGroup = "apps.okara.dev"
+
+// used reports which versions of an entry something runs: retention keeps them as if
+// they were pinned. Nothing is read before retention asks, and then once. Where it cannot
+// be known, everything is used: what was removed would not come back.
+func (r *entries) used(ctx context.Context, e *entry) func(string, addr.Version) bool {
+	type known struct {
+		versions map[string]supply.VersionRecord
+		digests  map[string]bool
+	}
+	read := sync.OnceValues(func() (known, error) {
+		digests, err := r.running(ctx)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "what runs is not known: nothing is pruned")
+			return known{}, err
+		}
+		if len(digests) == 0 {
+			return known{}, nil
+		}
+		rec, err := supply.ReadEntryRecord(ctx, r.Depot, e.key)
+		if err != nil {
+			return known{}, err
+		}
+		return known{rec.Entries[e.key], digests}, nil
+	})
+	return func(_ string, v addr.Version) bool {
+		k, err := read()
+		return err != nil || k.digests[k.versions[v.EditionOf().String()].Digest]
+	}
+}
+
+// running are the digests of what Instances and objects of generated kinds run.
+func (r *entries) running(ctx context.Context) (map[string]bool, error) {
+	digests := map[string]bool{}
+	var instances v1alpha1.InstanceList
+	if err := r.List(ctx, &instances); err != nil {
+		return nil, err
+	}
+	for _, i := range instances.Items {
+		if m := i.Status.Module; m != nil && m.Digest != "" {
+			digests[m.Digest] = true
+		}
+	}
+	var kinds v1alpha1.ModuleKindList
+	if err := r.reader.List(ctx, &kinds); apierrors.IsForbidden(err) {
+		return digests, nil // an operator of namespaces has no kinds
+	} else if err != nil {
+		return nil, err
+	}
+	for _, k := range kinds.Items {
+		if err := r.runningObjects(ctx, k.Spec.Names.Kind, digests); err != nil {
+			return nil, err
+		}
+	}
+	return digests, nil
+}
+
+// runningObjects adds what the objects of a generated kind run.
+func (r *entries) runningObjects(ctx context.Context, kind string, digests map[string]bool) error {
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: kindsGroup, Version: v1alpha1.GroupVersion().Version, Kind: kind + "List"})
+	for {
+		err := r.reader.List(ctx, &list, client.Limit(500), client.Continue(list.GetContinue()))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil // its CRD is not there, so there is no object
+		}
+		if err != nil {
+			return err
+		}
+		for _, o := range list.Items {
+			if digest, _, err := unstructured.NestedString(o.Object, "status", "module", "digest"); err == nil && digest != "" {
+				digests[digest] = true
+			}
+		}
+		if list.GetContinue() == "" {
+			return nil
+		}
+	}
+}
